@@ -57,6 +57,9 @@ if TYPE_CHECKING:
         preview_text,
         readable_bytes,
         shortened,
+        text_width,
+        visible,
+        visible_name,
     )
     from daf_storage.h5ad import (
         ANNDATA_PARTS,
@@ -194,8 +197,11 @@ __all__ = [
     "shown_url",
     "sidecar_indexes",
     "stored_numbers",
+    "text_width",
     "vector_previews",
     "vectors_version",
+    "visible",
+    "visible_name",
     "was_float",
     "write_anndata",
     "writing_remedy",
@@ -253,6 +259,9 @@ __getattr__, __dir__ = lazy_names(
             "preview_text",
             "readable_bytes",
             "shortened",
+            "text_width",
+            "visible",
+            "visible_name",
         ),
         "daf_storage.h5ad": (
             "ANNDATA_PARTS",

@@ -9,6 +9,7 @@ from daf_query.cli._query_text import named_values
 from daf_query.session import connect
 from daf_query.table import is_user_table
 from daf_storage import errors
+from daf_storage.spi import visible_name
 
 
 def annotate_command(options: argparse.Namespace) -> None:
@@ -36,7 +37,7 @@ def annotate_command(options: argparse.Namespace) -> None:
     if options.format == "json":
         print(json.dumps({"path": target, **found.to_dict()}, indent=2))
     elif not options.quiet:
-        print(f"stored in {target}: {found}")
+        print(visible_name(f"stored in {target}: {found}"))
 
 
 def _columns(given: str | None) -> dict[str, str] | None:

@@ -13,6 +13,7 @@ from daf_query.session import connect
 from daf_query.table import GEOMETRY
 from daf_storage import DafError, open_daf
 from daf_storage.errors import ReadOnlyError
+from daf_storage.spi import visible_name
 
 
 def reorder_command(options: argparse.Namespace) -> None:
@@ -50,7 +51,7 @@ def index_command(options: argparse.Namespace) -> None:
             done.append(f"the points ({', '.join(options.points)})")
     if not options.quiet:
         listed = ", ".join(done) or "nothing: no string vector has many distinct values"
-        print(f"indexed {listed} of axis {options.axis} of {options.path}")
+        print(visible_name(f"indexed {listed} of axis {options.axis} of {options.path}"))
 
 
 def _index_table(options: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ import json
 
 from daf_query.cli._query_text import named_values
 from daf_query.session import connect
+from daf_storage.spi import visible
 
 
 def diagnose_command(options: argparse.Namespace) -> None:
@@ -16,4 +17,4 @@ def diagnose_command(options: argparse.Namespace) -> None:
             options.axis, options.predicate, params=named_values(options.param)
         )
     is_json = options.format == "json"
-    print(json.dumps(diagnosis.to_dict(), indent=2) if is_json else diagnosis)
+    print(json.dumps(diagnosis.to_dict(), indent=2) if is_json else visible(diagnosis))

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from daf_query.cli._sidecar_status import as_dict, described_sidecar
-from daf_query.cli._terminal_text import visible
 from daf_storage import DafReader, errors, open_daf, open_overlay, spi
-from daf_storage.spi import lazy_module
+from daf_storage.spi import lazy_module, visible, visible_name
 
 if TYPE_CHECKING:
     from daf_query import session
@@ -51,7 +50,7 @@ def _value_lines(daf: DafReader) -> Iterator[str]:
         ]
         if rows:
             _, _, *lines = table_output.aligned([""] * 4, rows, [False] * 4)
-            yield f"\nvalues of {visible(axis.name)}"
+            yield f"\nvalues of {visible_name(axis.name)}"
             yield from (f"  {line}" for line in lines)
 
 
@@ -78,4 +77,4 @@ def _describe_all(options: argparse.Namespace) -> None:
         return
     print(f"{options.path}: {len(described):,} data sets")
     for name, text in described.items():
-        print(visible(f"\n{name}\n{text}"))
+        print(visible(f"\n{visible_name(name)}\n{text}"))

@@ -18,8 +18,8 @@ from daf_query.cli._failures import failure_sentence
 from daf_query.cli._parser import build_parser
 from daf_query.cli._signals import Terminated, end_in_order
 from daf_query.cli._standard_streams import prepare_standard_streams
-from daf_query.cli._terminal_text import visible
 from daf_storage import DafError, errors
+from daf_storage.spi import visible
 
 
 def run() -> NoReturn:

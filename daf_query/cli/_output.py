@@ -15,11 +15,11 @@ from daf_query._row_files import BINARY, Format, Rows, json_lines, lists_of, wri
 from daf_query._row_files import format_of as format_of_rows
 from daf_query.cli._colours import coloured_table
 from daf_query.cli._pager import print_lines
-from daf_query.cli._terminal_text import TerminalBytes, visible, width
+from daf_query.cli._terminal_text import TerminalBytes
 from daf_query.slice import TEXT
 from daf_query.sql import Explanation, QueryPlan, QueryResult
 from daf_storage import ShowProgress, errors
-from daf_storage.spi import find_output, open_output
+from daf_storage.spi import find_output, open_output, text_width, visible
 
 OutputFormat: TypeAlias = Format | Literal["table"]
 """How rows are printed or written."""
@@ -29,6 +29,7 @@ _STANDARD_OUTPUT = 1
 _TERMINAL_ROWS = 40
 _PAGED_ROWS = 10_000
 _MAX_CELL = 60
+_BLANKS = str.maketrans("\n\t", "  ")
 
 
 def format_of(output: str | None) -> OutputFormat:
@@ -173,8 +174,8 @@ def aligned(
     >>> aligned(["type", "n"], [["B", "12"]], [False, True])
     ['type   n', '----  --', 'B     12']
     """
-    listed = [[visible(cell).replace("\n", " ") for cell in row] for row in (names, *rows)]
-    widths = [max(width(row[i]) for row in listed) for i in range(len(names))]
+    listed = [[visible(cell).translate(_BLANKS) for cell in row] for row in (names, *rows)]
+    widths = [max(text_width(row[i]) for row in listed) for i in range(len(names))]
     lines = []
     for row in [listed[0], ["-" * most for most in widths], *listed[1:]]:
         cells = (
@@ -186,7 +187,7 @@ def aligned(
 
 
 def _filled(cell: str, most: int, *, to_right: bool) -> str:
-    blanks = " " * (most - width(cell))
+    blanks = " " * (most - text_width(cell))
     return blanks + cell if to_right else cell + blanks
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from daf_query.cli._terminal_text import width
+from daf_storage.spi import text_width
 
 _ESCAPES: Final = re.compile(r"\x1b\[[\d;]*m")
 _LESS: Final = "RSX"
@@ -66,4 +66,4 @@ def _undisturbed() -> Iterator[None]:
 def _fits(lines: Sequence[str]) -> bool:
     size = shutil.get_terminal_size()
     is_short = len(lines) < size.lines
-    return is_short and all(width(_ESCAPES.sub("", line)) <= size.columns for line in lines)
+    return is_short and all(text_width(_ESCAPES.sub("", line)) <= size.columns for line in lines)

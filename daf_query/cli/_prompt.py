@@ -20,11 +20,11 @@ from daf_query.cli._prompt_line import LEAVING, ReadLine, line_reader
 from daf_query.cli._prompt_rows import CancellableQueries
 from daf_query.cli._prompt_settings import PromptSettings
 from daf_query.cli._summary import described
-from daf_query.cli._terminal_text import visible
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
 from daf_query.sql import QueryResult, error_place, placeholders, tokens_of
 from daf_storage import errors
+from daf_storage.spi import visible, visible_name
 
 _MOST_COUNTED: Final = 10_000
 """Rows of a table are counted so far, so that its first rows do not wait for all."""
@@ -52,9 +52,10 @@ def _connected(session: DafSession) -> str:
     for tables in session._connections.schemas.values():  # noqa: SLF001 - our own
         lengths += [(tables.axis_length(axis), axis) for axis in sorted(tables.axes_set())]
     lengths.sort(key=lambda each: -each[0])
-    shown = ", ".join(f"{length:,} {axis}" for length, axis in lengths[:4])
+    shown = ", ".join(f"{length:,} {visible_name(axis)}" for length, axis in lengths[:4])
     shown += ", ..." if len(lengths) > 4 else ""
-    return f"{', '.join(session._connections.names)}: {shown}"  # noqa: SLF001 - our own
+    names = ", ".join(map(visible_name, session._connections.names))  # noqa: SLF001 - our own
+    return f"{names}: {shown}"
 
 
 class Prompt:

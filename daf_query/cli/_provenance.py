@@ -8,6 +8,7 @@ import sys
 
 from daf_query._provenance import provenance
 from daf_query.cli._exit_codes import DONE, FAILED
+from daf_storage.spi import visible
 
 
 def provenance_command(options: argparse.Namespace) -> int:
@@ -16,5 +17,5 @@ def provenance_command(options: argparse.Namespace) -> int:
     if record is None:
         print(f"daf: error: {options.path} does not say where it comes from", file=sys.stderr)
         return FAILED
-    print(json.dumps(record, ensure_ascii=False, indent=2))
+    print(visible(json.dumps(record, ensure_ascii=False, indent=2)))  # the same JSON
     return DONE

@@ -20,13 +20,12 @@ from daf_query.cli._prompt_line import require_prompt
 from daf_query.cli._prompt_settings import MODES, PromptMode, PromptSettings
 from daf_query.cli._query_text import fill_value_of, named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
-from daf_query.cli._terminal_text import visible
 from daf_query.collection import CollectionSlice
 from daf_query.session import DafSession
 from daf_query.slice import MatrixSlice, check_format
 from daf_query.table import is_user_table
 from daf_storage import errors
-from daf_storage.spi import progress_bar
+from daf_storage.spi import progress_bar, visible, visible_name
 
 
 def sql_command(options: argparse.Namespace) -> None:
@@ -114,8 +113,8 @@ def extract_command(options: argparse.Namespace) -> None:
             _note_empty(part, options.path)
             where = "standard output" if output is None else described(output)
             print(
-                f"wrote {part.shape[0]:,} {part.rows_axis} x {part.shape[1]:,} "
-                f"{part.columns_axis} "
+                f"wrote {part.shape[0]:,} {visible_name(part.rows_axis)} x {part.shape[1]:,} "
+                f"{visible_name(part.columns_axis)} "
                 f"({part.nnz:,} non-zero) to {where}{_counts(part)}",
                 file=sys.stderr if output is None else sys.stdout,
             )
@@ -132,14 +131,15 @@ def _counts(part: MatrixSlice) -> str:
     """Return how many entries are of each data set, where there are several."""
     if not isinstance(part, CollectionSlice):
         return ""
-    return "".join(f"\n  {name}: {count:,}" for name, count in part.counts.items())
+    return "".join(f"\n  {visible_name(name)}: {count:,}" for name, count in part.counts.items())
 
 
 def _note_empty(part: MatrixSlice, path: str) -> None:
     """Say on stderr which predicates select nothing."""
     for each in part.empty_selections:
         command = shlex.join(["daf", "diagnose", path, each.axis, each.predicate])
-        print(f"daf: note: --{each.keyword} {each.reason}; {command} says why", file=sys.stderr)
+        said = f"daf: note: --{each.keyword} {each.reason}; {command} says why"
+        print(visible_name(said), file=sys.stderr)
 
 
 def _dry_run(options: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from daf_query.cli._sidecar_status import sidecar_line
 from daf_query.cli._summary import progress_of
 from daf_query.index import accelerated, refreshed
 from daf_storage import SidecarWarning, open_daf, remove_sidecar
+from daf_storage.spi import visible_name
 
 
 def sidecar_command(options: argparse.Namespace) -> None:
@@ -34,7 +35,7 @@ def sidecar_command(options: argparse.Namespace) -> None:
             )
             text = sidecar_line(status)
     if not options.quiet:
-        print(text)
+        print(visible_name(text))
 
 
 def is_of_sidecar(options: argparse.Namespace) -> bool:

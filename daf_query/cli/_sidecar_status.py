@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import daf_storage
 from daf_storage import DafReader
-from daf_storage.spi import is_in_place
+from daf_storage.spi import is_in_place, visible_name
 
 if TYPE_CHECKING:
     from daf_storage import SidecarStatus
@@ -29,7 +29,7 @@ def sidecar_line(status: SidecarStatus) -> str:
 def described_sidecar(daf: DafReader) -> str:
     """Return the lines of ``daf info`` about the sidecar of a data set; empty without one."""
     status = _status(daf)
-    return "" if status is None else f"\nsidecar: {sidecar_line(status)}"
+    return "" if status is None else f"\nsidecar: {visible_name(sidecar_line(status))}"
 
 
 def as_dict(daf: DafReader) -> dict[str, Any]:

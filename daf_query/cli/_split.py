@@ -7,6 +7,7 @@ import argparse
 from daf_query.cli._query_text import named_values
 from daf_query.session import connect
 from daf_storage import errors
+from daf_storage.spi import visible_name
 
 
 def split_command(options: argparse.Namespace) -> None:
@@ -27,6 +28,6 @@ def split_command(options: argparse.Namespace) -> None:
         )
         sampler.save(options.output)
     if not options.quiet:
-        sizes = ", ".join(f"{name} {size:,}" for name, size in sampler.sizes.items())
+        sizes = ", ".join(f"{visible_name(name)} {size:,}" for name, size in sampler.sizes.items())
         what = f"{len(sampler):,} of {sampler.axis_length:,} entries of {sampler.axis}"
         print(f"{options.output}: {what}{': ' if sizes else ''}{sizes}")

@@ -18,6 +18,7 @@ from daf_storage import (
     open_daf,
     open_overlay,
 )
+from daf_storage.spi import visible_name
 
 _IMPORT_CHUNK_KB: Final = 64
 """Also where other options of packing are given; as `import_h5ad` has it by default."""
@@ -49,7 +50,7 @@ def import_command(options: argparse.Namespace) -> None:
     seconds = time.monotonic() - started
     with open_daf(options.destination) as daf:
         summary = daf.summary()
-    lengths = " x ".join(f"{axis.length:,} {axis.name}" for axis in summary.axes[:2])
+    lengths = " x ".join(f"{axis.length:,} {visible_name(axis.name)}" for axis in summary.axes[:2])
     vectors = sum(len(axis.vectors) for axis in summary.axes)
     size = human_bytes(size_bytes(options.destination))
     print(
@@ -106,4 +107,4 @@ def convert_command(options: argparse.Namespace) -> None:
 
 def _print_report(report: Report) -> None:
     for item in report.items:
-        print(f"  {item}")
+        print(f"  {visible_name(item)}")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from daf_query.cli._exit_codes import DATA_LOST, DONE
 from daf_query.cli._summary import progress_of
-from daf_query.cli._terminal_text import visible
 from daf_query.index import rebuild_indexes
 from daf_storage import repair, verify
+from daf_storage.spi import visible_name
 
 
 def verify_command(options: argparse.Namespace) -> int:
@@ -23,7 +23,7 @@ def verify_command(options: argparse.Namespace) -> int:
         print(json.dumps({"path": options.path, "findings": listed}, indent=2))
     else:
         for finding in findings:
-            print(visible(str(finding)))
+            print(visible_name(finding))
         if not options.quiet:
             print(f"{options.path}: {_verdict(n_errors, len(findings) - n_errors)}")
     return 1 if n_errors else 0
@@ -46,13 +46,13 @@ def repair_command(options: argparse.Namespace) -> int:
         print(json.dumps({"path": options.path, **dataclasses.asdict(report)}, indent=2))
         return DONE if report.is_whole else DATA_LOST
     for action in report.done:
-        print(action)
+        print(visible_name(action))
     for damage in report.lost:
-        print(f"lost: {damage}")
+        print(visible_name(f"lost: {damage}"))
     for damage in report.damaged:
-        print(f"damaged, and left as it is: {damage}")
+        print(visible_name(f"damaged, and left as it is: {damage}"))
     for damage in report.indexes:
-        print(f"could not be used: {damage}")
+        print(visible_name(f"could not be used: {damage}"))
     if not report.is_whole:
         counted = (
             f"{len(listed):,} {word}"

@@ -47,7 +47,7 @@ from daf_query.slice import (
     slice_page,
 )
 from daf_storage import DafReader, errors
-from daf_storage.spi import AlignedMatrix, ForkLock, Span
+from daf_storage.spi import AlignedMatrix, ForkLock, Span, visible_name
 
 _SHOWN: Final = 10
 
@@ -114,7 +114,7 @@ class CollectionSlice(MatrixSlice):
             f"{self.shape[1]:,} {self.columns_axis}, {storage} {self.dtype}, of "
             f"{count:,} data set{'s' * (count != 1)})"
         )
-        return "\n  ".join([summary, *map(str, self.empty_selections)])
+        return "\n  ".join(map(visible_name, [summary, *self.empty_selections]))
 
     @property
     def members(self) -> dict[str, MatrixSlice]:

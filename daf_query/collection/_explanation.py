@@ -10,6 +10,7 @@ from typing import Any
 from daf_query.collection._members import Whole
 from daf_query.collection._reading import figures_of
 from daf_query.slice import Companion, SliceExplanation, axis_bytes, shown_bytes
+from daf_storage.spi import visible_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -98,7 +99,7 @@ class CollectionExplanation:
                 f"  {name}: {member.rows:,} x {member.columns:,}, by {''.join(chosen)}, "
                 f"{shown_bytes(member.read_bytes)} to read"
             )
-        return "\n".join(lines)
+        return "\n".join(map(visible_name, lines))
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"

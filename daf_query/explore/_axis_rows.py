@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 
 Positions: TypeAlias = npt.NDArray[np.int64]
+
+_TAKEN: Final = 1 << 20
+"""Entries that are taken at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,30 @@ class AxisRows:
 
     def names(self, positions: Positions) -> pa.Array:
         """Return the entries at positions, as large strings."""
-        entries = self.all_names()
-        joined = entries[0] if len(entries) == 1 else pa.concat_arrays(entries)
-        return joined.take(pa.array(positions))
+        if self.joined is None:
+            return _taken(self.readers[0], self.axis, positions)
+        owners, within = self.joined.split(positions)
+        order = np.argsort(owners, kind="stable")
+        starts = np.searchsorted(owners[order], np.arange(len(self.readers) + 1))
+        parts = [
+            _taken(daf, self.axis, within[order[start:stop]])
+            for daf, start, stop in zip(self.readers, starts[:-1], starts[1:], strict=True)
+            if stop > start
+        ]
+        names = pa.concat_arrays([pa.array([], pa.large_string()), *parts])
+        places = np.empty(order.size, np.int64)
+        places[order] = np.arange(order.size)
+        return names.take(pa.array(places))
+
+
+def _taken(daf: DafReader, axis: str, positions: Positions) -> pa.Array:
+    """Return entries at positions, as large strings; in parts, each smaller than strings may be."""
+    entries = daf.get_pa_vector(axis, NAME)
+    parts = [
+        entries.take(pa.array(positions[start : start + _TAKEN])).cast(pa.large_string())
+        for start in range(0, positions.size, _TAKEN)
+    ]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
 
 
 def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:

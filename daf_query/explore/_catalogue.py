@@ -21,7 +21,7 @@ from daf_storage.spi import axes_in_order, is_in_place
 
 _SHOWN: Final = 200
 """Characters of a scalar that are shown."""
-_KEYS: Final = (NAME, INDEX, DATASET)
+_KEYS: Final = (NAME, INDEX)
 
 
 def catalogue(session: DafSession) -> list[dict[str, Any]]:
@@ -95,8 +95,9 @@ def _axes(members: Iterable[DafReader]) -> list[str]:
 
 def _fields(session: DafSession, schema: str, axis: str) -> list[pa.Field]:
     """Return the columns of a table that are vectors."""
-    table = session._connections.schema(schema).dataset(axis)  # noqa: SLF001 - our own
-    return [field for field in table.schema if field.name not in _KEYS]
+    tables = session._connections.schema(schema)  # noqa: SLF001 - our own
+    keys = (*_KEYS, DATASET) if isinstance(tables, CollectionSchema) else _KEYS
+    return [field for field in tables.dataset(axis).schema if field.name not in keys]
 
 
 def _axis(session: DafSession, schema: str, axis: str) -> dict[str, Any]:

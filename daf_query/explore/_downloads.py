@@ -72,15 +72,17 @@ async def extract(explorer: Explorer, request: Request) -> Response:
 
 
 async def export(explorer: Explorer, request: Request) -> Response:
-    """Answer with the ticket of the rows of a query."""
+    """Answer with the ticket of the rows of a query: those that it sent, if they are all held."""
     asked = await asked_of(request)
     sql, file_format = asked.sql(), asked.string("format")
+    query = asked.optional_string("query")
     if file_format not in _FORMATS:
         raise refusal(400, f"there is no format {file_format!r}; there are {', '.join(_FORMATS)}")
 
     def produce(_: Interruptible) -> Iterator[Part]:
-        result = explorer.session.sql(sql)
-        write = partial(_save, explorer, result, file_format)
+        held = None if query is None else explorer.held_rows.find(query, sql)
+        source = explorer.session.sql(sql) if held is None else held
+        write = partial(_save, explorer, source, file_format)
         download = Download(f"query.{file_format}", _FORMATS[file_format], write)
         yield from json_parts({"ticket": explorer.downloads.add(download)})
 
@@ -135,13 +137,13 @@ def _slice(explorer: Explorer, asked: Asked, interruptible: Interruptible) -> Ma
 
 def _save(
     explorer: Explorer,
-    result: QueryResult,
+    source: QueryResult | Rows,
     file_format: str,
     path: Path,
     interruptible: Interruptible,
 ) -> None:
-    """Write the rows of a query as they are computed."""
-    rows = interruptible_rows(result, interruptible)
+    """Write rows, or those of a query as they are computed."""
+    rows = source if isinstance(source, Rows) else interruptible_rows(source, interruptible)
 
     def batches() -> Iterator[pa.RecordBatch]:
         size = 0

@@ -13,6 +13,7 @@ from daf_query._runs import Interruptible, Runs
 from daf_query.explore._axis_rows import Positions
 from daf_query.explore._data import ExploredData
 from daf_query.explore._failures import refusal
+from daf_query.explore._held_rows import HeldRows
 from daf_query.explore._limits import ExploreLimits
 from daf_query.explore._query_states import Queries
 from daf_query.explore._responses import Part, RunResponse, endings
@@ -44,7 +45,9 @@ class Selection:
     id: str
     """Another one for each selection."""
     session: DafSession
-    """Where it is the table ``selection``."""
+    """Where it is a table."""
+    table: str
+    """The name of that."""
     schema: str
     axis: str
     positions: Positions
@@ -65,6 +68,8 @@ class Explorer:
         """What became of the queries of the page."""
         self.sent_keys = SentKeys()
         """Which rows the last of them sent."""
+        self.held_rows = HeldRows()
+        """The rows of the last of them that sent all."""
         self.exports = Runs(endings(), max_seconds=None, max_queries=_MOST_DOWNLOADS)
         """The downloads of this moment, which may take long."""
         self.downloads: Tickets[Download] = Tickets()

@@ -11,6 +11,7 @@ from daf_query._runs import Interruptible
 from daf_query.explore._catalogue import catalogue
 from daf_query.explore._explorer import Explorer
 from daf_query.explore._responses import Part, json_parts
+from daf_query.explore._selections import selection_table
 
 
 async def overview(explorer: Explorer, request: Request) -> Response:  # noqa: ARG001 - as routes are called
@@ -25,6 +26,7 @@ async def overview(explorer: Explorer, request: Request) -> Response:  # noqa: A
                 "writable": explorer.data.overlay is not None,
                 "overlay": explorer.data.overlay,
                 "limits": {"rows": limits.rows, "bytes": limits.bytes, "seconds": limits.seconds},
+                "selection": selection_table(explorer, session),
                 "data_sets": catalogue(session),
             }
         )

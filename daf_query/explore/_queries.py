@@ -71,7 +71,7 @@ def _rows(
 
     count = size = 0
     explorer.sent_keys.begin(name, schema)
-    for batch in joined(wire_parts(rows.batches, schema)):
+    for batch in joined(wire_parts(explorer.held_rows.holding(name, sql, rows), schema)):
         left = most - count
         message = batch.slice(0, left).serialize().to_pybytes() if left else b""
         size += len(message)
@@ -84,6 +84,8 @@ def _rows(
         explorer.queries.sent(name, count, truncated=truncated)
         if truncated:
             break
+    else:
+        explorer.held_rows.complete(name)
     yield _END
 
 

@@ -1,7 +1,11 @@
-"""Selections of the page: positions along an axis, which SQL sees as the table ``selection``."""
+"""Selections of the page: positions along an axis, which SQL sees as the table ``selection``.
+
+Where an axis, or anything else, has this name, it is ``selection_2``, and so on.
+"""
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,10 +23,11 @@ from daf_query.explore._failures import refusal
 from daf_query.explore._requests import address_part, body_of
 from daf_query.explore._responses import Part, json_parts
 from daf_query.scan import INDEX, NAME
+from daf_query.session import DafSession
 from daf_query.table import DATASET
 from daf_storage import errors
 
-TABLE: Final = "selection"
+_TABLE: Final = "selection"
 _ID_BYTES: Final = 8
 _POSITION_BYTES: Final = 4
 
@@ -34,19 +39,17 @@ async def select(explorer: Explorer, request: Request) -> Response:
     content = await body_of(request, max_bytes=rows.length * _POSITION_BYTES)
 
     def produce(_: Interruptible) -> Iterator[Part]:
-        selection = Selection(
-            secrets.token_hex(_ID_BYTES),
-            rows.session,
-            rows.schema,
-            axis,
-            _positions(content, rows),
-        )
-        table = _table(rows, selection.positions)
+        positions = _positions(content, rows)
+        table = _table(rows, positions)
         with explorer.lock:
             _forget(explorer)
-            rows.session.register(table, TABLE)
-            explorer.selection = selection
-        yield from json_parts({"id": selection.id, "count": int(selection.positions.size)})
+            name = _free_name(rows.session)
+            rows.session.register(table, name)
+            explorer.selection = selection = Selection(
+                secrets.token_hex(_ID_BYTES), rows.session, name, rows.schema, axis, positions
+            )
+        count = int(positions.size)
+        yield from json_parts({"id": selection.id, "count": count, "table": selection.table})
 
     return explorer.response(produce)
 
@@ -60,6 +63,7 @@ async def selected(explorer: Explorer, request: Request) -> Response:  # noqa: A
         {
             "id": selection.id,
             "count": int(selection.positions.size),
+            "table": selection.table,
             "schema": selection.schema,
             "axis": selection.axis,
         }
@@ -71,6 +75,24 @@ async def deselect(explorer: Explorer, request: Request) -> Response:  # noqa: A
     with explorer.lock:
         _forget(explorer)
     return JSONResponse({"id": None, "count": 0})
+
+
+def selection_table(explorer: Explorer, session: DafSession) -> str:
+    """Return the name of the table of the selection, also where nothing is selected."""
+    with explorer.lock:
+        selection = explorer.selection
+        is_current = selection is not None and selection.session is session
+        return selection.table if selection is not None and is_current else _free_name(session)
+
+
+def _free_name(session: DafSession) -> str:
+    """Return the first name that no table, and nothing else, has."""
+    connections = session._connections  # noqa: SLF001 - our own
+    taken = set(connections.names).union(
+        *(tables.table_names for tables in connections.schemas.values())
+    )
+    others = (f"{_TABLE}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([_TABLE], others) if name not in taken)
 
 
 def current_selection(explorer: Explorer) -> Selection | None:
@@ -104,7 +126,7 @@ def _forget(explorer: Explorer) -> None:
     selection, explorer.selection = explorer.selection, None
     if selection is not None:
         with suppress(errors.NotFoundError):
-            selection.session.unregister(TABLE)
+            selection.session.unregister(selection.table)
 
 
 def _positions(content: bytes, rows: AxisRows) -> Positions:

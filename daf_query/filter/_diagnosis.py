@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from daf_storage.spi import visible_name
+
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
@@ -45,7 +47,7 @@ class Diagnosis:
         return {**asdict(self), "matched": self.matched}
 
     def __repr__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(map(visible_name, self._lines()))
 
     def _repr_html_(self) -> str:
         rows = "".join(

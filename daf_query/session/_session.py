@@ -36,6 +36,7 @@ from daf_query.sql import (
 )
 from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, Relation, errors
+from daf_storage.spi import visible_name
 
 
 class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceleration, Training):
@@ -50,7 +51,7 @@ class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceler
         return self._connections.cache.nbytes
 
     def __repr__(self) -> str:
-        return f"DafSession({', '.join(self._connections.schemas)})"
+        return f"DafSession({', '.join(map(visible_name, self._connections.schemas))})"
 
     def __enter__(self) -> Self:
         return self

@@ -24,6 +24,7 @@ from daf_query.matrix import (
 from daf_query.slice import _anndata
 from daf_query.slice._byte_sizes import shown_bytes
 from daf_storage import DafReader, errors
+from daf_storage.spi import visible_name
 
 LayoutState: TypeAlias = Literal["chosen", "costs more", "not stored", "damaged"]
 
@@ -137,17 +138,16 @@ class SliceExplanation:
             f"{shown_bytes(self.used_bytes)} are used"
         )
         forms = [f"{name} {shown_bytes(size)}" for name, size in self.memory_bytes.items()]
-        return "\n".join(
-            [
-                head,
-                f"  elements  {at_most}{self.stored_elements:,}",
-                *(f"  layout    {_text(layout)}" for layout in self.layouts),
-                f"  read      {about}{shown_bytes(self.read_bytes)}{requests}",
-                *([f"  decoded   {decoded}"] if self.decoded_bytes else []),
-                f"  result    {at_most}{shown_bytes(self.result_bytes)} of memory",
-                f"  forms     {', '.join(forms)}",
-            ]
-        )
+        lines = [
+            head,
+            f"  elements  {at_most}{self.stored_elements:,}",
+            *(f"  layout    {_text(layout)}" for layout in self.layouts),
+            f"  read      {about}{shown_bytes(self.read_bytes)}{requests}",
+            *([f"  decoded   {decoded}"] if self.decoded_bytes else []),
+            f"  result    {at_most}{shown_bytes(self.result_bytes)} of memory",
+            f"  forms     {', '.join(forms)}",
+        ]
+        return "\n".join(map(visible_name, lines))
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"

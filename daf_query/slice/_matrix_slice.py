@@ -52,7 +52,7 @@ from daf_query.slice._export import AxisNames, Labels
 from daf_query.slice._page import slice_page
 from daf_query.slice._plots import SlicePlots
 from daf_storage import DafReader, Origin, errors
-from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module
+from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module, visible_name
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -138,7 +138,7 @@ class MatrixSlice(Conversions):
         )
         companions = _anndata.describe(self)
         hints = [companions] * bool(companions) + [str(each) for each in self.empty_selections]
-        return "\n  ".join([summary, *hints])
+        return "\n  ".join(map(visible_name, [summary, *hints]))
 
     @property
     def plan(self) -> SlicePlan:

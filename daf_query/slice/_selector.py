@@ -23,6 +23,7 @@ from daf_query.sql import (
     quoted_name,
     strip_prefixes,
     syntax_error,
+    tokens_of,
 )
 from daf_storage import DafReader, errors
 
@@ -43,14 +44,37 @@ _EXPENSIVE: Final = re.compile(r"[\[(]")
 """What is in a predicate that looks into matrices, or calls functions."""
 _FEW_ROWS: Final = 1 << 18
 
-_SELECT = re.compile(
-    r"^(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH)\b", re.IGNORECASE | re.DOTALL
-)
+_QUERY_WORDS: Final = ("SELECT", "WITH")
+_AFTER_QUERY: Final = ("UNION", "INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET")
+"""What a query in brackets can be followed by, which no value can."""
 
 
 def is_select(sql: str) -> bool:
-    """Return whether SQL is a whole query, not a part of one."""
-    return _SELECT.match(sql) is not None
+    """Return whether SQL is a whole query, not a part of one, such as a predicate.
+
+    >>> is_select("(SELECT name FROM cell) LIMIT 3"), is_select("(SELECT max(age) FROM cell) = age")
+    (True, False)
+    """
+    tokens = tokens_of(sql)
+    depth = 0
+    for token in tokens:
+        if not token.is_operator("("):
+            break
+        depth += 1
+    else:
+        return False
+    if not token.is_word(*_QUERY_WORDS):
+        return False
+    queried = depth  # the brackets around the query
+    for token in tokens:
+        if not queried:
+            break
+        if depth < queried:
+            if not (token.is_operator(")", ";") or token.is_word(*_AFTER_QUERY)):
+                return False
+            queried = depth
+        depth += token.is_operator("(") - token.is_operator(")")
+    return True
 
 
 def resolve(

@@ -31,6 +31,7 @@ _FIRST_ENTRIES: Final = 3
 _MOST_VECTORS: Final = 100
 _OPEN_AXES: Final = 2
 _HEAD: Final = ("vector", "type", "", "values", "")
+_SPENT: Final = "not looked at: there is too much before it"
 _MATRIX_HEAD: Final = ("axes", "matrix", "type", "stored", "", "values", "")
 
 
@@ -133,14 +134,14 @@ def _first_entries(axis: AxisSummary, daf: Opened, budget: PreviewBudget) -> str
 
 
 def _vector(vector: VectorInfo, daf: Opened, budget: PreviewBudget) -> Preview | str:
-    if budget.is_late:
-        return "not looked at: that would take too long"
+    if not budget.look():
+        return _SPENT
     return preview_vector(daf.open_vector(vector.axis, vector.name), budget)
 
 
 def _matrix(info: MatrixInfo, daf: Opened, budget: PreviewBudget) -> Preview | str:
-    if budget.is_late:
-        return "not looked at: that would take too long"
+    if not budget.look():
+        return _SPENT
     return preview_matrix(daf.open_matrix(info.rows_axis, info.columns_axis, info.name), budget)
 
 

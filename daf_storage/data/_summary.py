@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from daf_storage.base import MatrixInfo, StorageType, VectorInfo
 from daf_storage.data._relations import Relation, relations_of
+from daf_storage.display import text_width, visible_name
 from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.trees import Remarked, Tree
 
@@ -333,19 +334,23 @@ def _sections(summary: DafSummary) -> list[_Section]:
 
 def as_text(summary: DafSummary) -> str:
     """Return an aligned plain-text page."""
-    lines = [summary.location]
-    for title, rows in _sections(summary):
-        if not rows:
+    lines = [visible_name(summary.location)]
+    for title, described in _sections(summary):
+        if not described:
             continue
         lines.append(title)
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        rows = [tuple(map(visible_name, row)) for row in described]
+        widths = [max(map(text_width, column)) for column in zip(*rows, strict=True)]
         for row in rows:
-            cells = (
-                cell.rjust(width) if cell.replace(",", "").isdigit() else cell.ljust(width)
-                for cell, width in zip(row, widths, strict=True)
-            )
+            cells = (_filled(cell, width) for cell, width in zip(row, widths, strict=True))
             lines.append("  " + "  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def _filled(cell: str, width: int) -> str:
+    """Return a cell with blanks: a number to the right, all else to the left."""
+    blanks = " " * (width - text_width(cell))
+    return blanks + cell if cell.replace(",", "").isdigit() else cell + blanks
 
 
 def stored_share(info: MatrixInfo) -> str:

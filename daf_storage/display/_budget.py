@@ -11,10 +11,16 @@ PREVIEW_ROWS: Final = 4096
 
 _BYTES: Final = 16 << 20
 _SECONDS: Final = 0.25
+_SMALL_BYTES: Final = 64 << 10
+"""What is read in no time, and is looked at however late it is."""
+_LOOK_BYTES: Final = 4096
+"""What it costs to open a property, in bytes of the budget."""
 
 
 class PreviewBudget:
     """Bytes and seconds that the previews of one page may take; what is spent is counted.
+
+    Seconds only keep large reads away: what is small is looked at on a busy machine, too.
 
     Parameters
     ----------
@@ -53,10 +59,16 @@ class PreviewBudget:
         """Whether the time is over."""
         return self._clock() >= self._end
 
+    def look(self) -> bool:
+        """Take what it costs to open one property; False if nothing is left for it."""
+        return self.spend(min(_LOOK_BYTES, self._most_bytes))
+
     def spend(self, size_bytes: int) -> bool:
         """Take bytes of the budget, and return True; False if that is too much, or too late."""
         is_left = self.spent_bytes + size_bytes <= self._size_bytes
-        if self.is_late or size_bytes > self._most_bytes or not is_left:
+        if size_bytes > self._most_bytes or not is_left:
+            return False
+        if size_bytes > _SMALL_BYTES and self.is_late:
             return False
         self.spent_bytes += size_bytes
         return True

@@ -6,16 +6,19 @@ import io
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from daf_query import connect
 from daf_query._row_files import Rows
 from daf_query.cli import main
 from daf_query.cli._output import aligned, print_rows
-from daf_query.cli._terminal_text import visible, width
 from daf_storage import MemoryDaf, copy_all, open_daf
+from daf_storage.spi import text_width, visible, visible_name
 
-HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\x00\u202eabc\r"
+HOSTILE = "\nfake: line\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\x00\u202eabc\r"
+TYPE = "ty\x1b[32mpe\nfake: vector"
 CONTROLS = ("\x1b", "\x07", "\x9b", "\x7f", "\x00", "\u202e", "\r")
 
 
@@ -25,9 +28,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("hostile") / "hostile.daf.zarr"
     daf = MemoryDaf(name="hostile")
     daf.add_axis("cell", [HOSTILE, "B"])
-    daf.add_axis("ge\x1b[31mne", ["A"])
-    daf.set_vector("cell", "ty\x1b[32mpe", [HOSTILE, "b"])
-    daf.set_scalar("sca\x1b[33mlar", HOSTILE)
+    daf.add_axis("ge\x1b[31mne\nfake: axis", ["A"])
+    daf.set_vector("cell", TYPE, [HOSTILE, "b"])
+    daf.set_scalar("sca\x1b[33mlar\nfake: scalar", HOSTILE)
+    daf.set_matrix("cell", "ge\x1b[31mne\nfake: axis", "X", np.eye(2, 1))
     with open_daf(path, "w") as stored:
         copy_all(daf, stored)
     return str(path)
@@ -46,6 +50,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
         ["sql", "SELECT * FROM nothing"],
         ["sql", "SELECT nothing FROM cell"],
         ["verify"],
+        ["diagnose", "cell", f"\"{TYPE}\" = 'b' AND name = '{HOSTILE}x'"],
+        ["index", "cell", TYPE],
+        ["extract", "--matrix", "X", "--rows", f"name = '{HOSTILE}x'", "--dry-run"],
     ],
 )
 def test_nothing_of_the_data_moves_the_cursor(
@@ -57,6 +64,46 @@ def test_nothing_of_the_data_moves_the_cursor(
     printed = "".join(capsys.readouterr())
     assert printed
     assert not [control for control in CONTROLS if control in printed]
+    assert not [line for line in printed.splitlines() if line.startswith("fake")]
+
+
+def test_commands_that_copy(
+    hostile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reports of what is lost or kept, and counts, have one line for each."""
+    to = str(tmp_path / "both.daf.zarr")
+    assert (
+        main(
+            [
+                "concat",
+                "-o",
+                to,
+                hostile,
+                hostile,
+                "--axis",
+                "cell",
+                "--prefix",
+                "--names",
+                "a,b\x1b[1m",
+            ]
+        )
+        == 0
+    )
+    printed = "".join(capsys.readouterr())
+    assert "concatenated" in printed
+    assert "\x1b" not in printed
+    assert not [line for line in printed.splitlines() if "fake" in line.split(":")[0][:6]]
+
+
+def test_what_python_prints_of_hostile_names(hostile: str) -> None:
+    """``print`` of a data set, a session, a slice, a plan and a diagnosis."""
+    with open_daf(hostile) as daf, connect({"a\x1b[1m\nfake": daf}) as session:
+        part = session.matrix("cell", "ge\x1b[31mne\nfake: axis", "X")
+        diagnosis = session.diagnose("cell", f"\"{TYPE}\" = 'c'")
+        for printed in (daf, daf.description(), session, part, part.explain(), diagnosis):
+            text = str(printed)
+            assert "\x1b" not in text, type(printed)
+            assert not [line for line in text.splitlines() if line.startswith("fake")]
 
 
 class _Terminal(io.StringIO):
@@ -92,11 +139,12 @@ def test_rows_for_programs_in_a_pipe(tmp_path: Path, hostile: str) -> None:
 )
 def test_columns_that_text_takes(text: str, columns: int) -> None:
     """Wide characters take two, and accents none."""
-    assert width(text) == columns
+    assert text_width(text) == columns
 
 
 def test_tables_of_wide_characters_are_aligned() -> None:
     """Every line takes as many columns as the others, and a name with a line feed is one line."""
     lines = aligned(["type\n", "n"], [["细胞", "1"], ["e\u0301x", "22"]], [False, True])
-    assert {width(line) for line in lines} == {9}
+    assert {text_width(line) for line in lines} == {9}
     assert visible("a\nb\tc") == "a\nb\tc"
+    assert visible_name("a\nb\tc") == r"a\nb\tc"

@@ -223,3 +223,14 @@ def test_limits_are_positive(limits: dict[str, int]) -> None:
     """Those that are not say so."""
     with pytest.raises(errors.InvalidInputError, match="has to be positive"):
         ExploreLimits(**limits)
+
+
+def test_a_vector_called_dataset() -> None:
+    """Of one data set it is a vector as any other; of several as one, the name is theirs."""
+    daf = tiny()
+    daf.set_vector("cell", "dataset", ["x"] * CELLS)
+    with connect({"tiny": daf}) as session:
+        (described,) = (
+            client_of(app(session, token=TOKEN)).get("/api/catalogue").json()["data_sets"]
+        )
+    assert "dataset" in [vector["name"] for vector in described["axes"][0]["vectors"]]

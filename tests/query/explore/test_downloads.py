@@ -12,12 +12,16 @@ from typing import Any
 
 import anndata
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
 from daf_query import connect
+from daf_query._row_files import Rows
 from daf_query.explore import ExploredData, ExploreLimits, app
+from daf_query.explore._held_rows import HeldRows
 from daf_query.explore._tickets import Tickets
 from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
@@ -91,6 +95,60 @@ def test_rows_of_a_query_as_a_file(client: TestClient, tmp_path: Path) -> None:
         ({"sql": "COPY cell TO 'x.csv'", "format": "csv"}, 403),
     ):
         assert client.post("/api/export", json=asked).status_code == status
+
+
+def sent(client: TestClient, name: str, sql: str, **more: Any) -> pa.Table:
+    """Run a query as the page does."""
+    reply = client.post("/api/query", json={"id": name, "sql": sql, **more})
+    assert reply.status_code == 200, reply.text
+    return pa.ipc.open_stream(reply.content).read_all()
+
+
+def test_rows_that_are_held_are_not_computed_again(client: TestClient, tmp_path: Path) -> None:
+    """A download has the very rows that the page shows, in either format, as often as asked."""
+    sql = "SELECT name, type, random() AS chance FROM cell"
+    rows = sent(client, "held", sql)
+    for number, file_format in enumerate(("parquet", "csv", "parquet")):
+        asked = {"sql": f"{sql}\n", "format": file_format, "query": "held"}
+        path = fetched(client, ticket_of(client, "/api/export", asked), tmp_path / f"{number}")
+        read = pq.read_table(path) if file_format == "parquet" else pa_csv.read_csv(path)
+        assert read["chance"].to_pylist() == rows["chance"].to_pylist()
+        assert read["type"].to_pylist() == rows["type"].to_pylist()
+
+
+def test_rows_that_are_not_held_are_computed(client: TestClient, tmp_path: Path) -> None:
+    """Of a query that was cut, of other SQL by the same name, and of one that nobody sent."""
+    sql = "SELECT age FROM cell"
+    assert sent(client, "cut", sql, rows=CELLS - 1).num_rows == CELLS - 1
+    sent(client, "other", "SELECT 1")
+    for name in ("cut", "other", "never"):
+        asked = {"sql": sql, "format": "parquet", "query": name}
+        path = fetched(client, ticket_of(client, "/api/export", asked), tmp_path / name)
+        assert pq.read_table(path).num_rows == CELLS
+
+
+def test_rows_are_held_within_a_budget() -> None:
+    """The oldest are forgotten, and so is a query that is larger than all may be."""
+    held = HeldRows(1000)
+    batch = pa.record_batch({"x": pa.array(range(50))})
+
+    def hold(name: str, batches: int) -> None:
+        rows = Rows(batch.schema, [batch] * batches)
+        assert len(list(held.holding(name, "sql", rows))) == batches
+        assert held.find(name, "sql") is None
+        held.complete(name)
+
+    hold("first", 1)
+    hold("second", 1)
+    assert held.find("first", " sql ") is not None
+    hold("third", 1)
+    assert [held.find(name, "sql") is None for name in ("first", "second", "third")] == [
+        True,
+        False,
+        False,
+    ]
+    hold("large", 3)
+    assert held.find("large", "sql") is None
 
 
 def test_a_ticket_is_good_once(client: TestClient, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
+from daf_query.explore._axis_rows import AxisRows, axis_rows
 from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 
@@ -162,10 +163,41 @@ def test_several_data_sets(tmp_path: Path) -> None:
 
 
 def test_an_axis_called_selection() -> None:
-    """It stays what it is: the selection says that its table cannot be made."""
+    """It stays what it is, and the table of the selection has the next free name."""
     daf = tiny()
     daf.add_axis("selection", ["a", "b"])
     with connect({"tiny": daf}) as session:
         client = client_of(app(session, token=TOKEN))
-        assert select(client, [1]).status_code == 409
+        assert client.get("/api/catalogue").json()["selection"] == "selection_2"
+        assert select(client, [0]).json()["table"] == "selection_2"
+        assert select(client, [1]).json()["table"] == "selection_2"
+        assert client.get("/api/catalogue").json()["selection"] == "selection_2"
         assert rows_of(client, "SELECT name FROM selection") == [{"name": "a"}, {"name": "b"}]
+        assert chosen(client, "name IN (SELECT name FROM selection_2)") == [1]
+
+
+def test_predicates_that_begin_with_a_query(client: TestClient) -> None:
+    """A query in brackets may be a value of a predicate; one that is all of it is a query."""
+    oldest = "(SELECT max(age) FROM cell)"
+    for predicate in (f"{oldest} = age", f"(({oldest}) = age)", f"{oldest} - 1 < age -- all"):
+        assert chosen(client, predicate) == [CELLS - 1]
+    first = "(SELECT name FROM cell WHERE age < 1)"
+    for query in (first, f"({first});", f"{first} LIMIT 1", f"({first} UNION {first})"):
+        assert chosen(client, query) == [0]
+
+
+def test_names_at_positions_are_read_for_the_positions_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of several data sets are compared by name without joining the names of all."""
+    for name in ("one", "two"):
+        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
+            copy_all(tiny(), daf)
+    with connect({"runs": str(tmp_path / "*.daf.zarr")}) as session:
+        rows = axis_rows(session, "runs", "cell")
+        every = pa.concat_arrays(rows.all_names())
+        monkeypatch.setattr(AxisRows, "all_names", None)
+        for positions in ([], [5], [CELLS + 1, 0, CELLS - 1, CELLS], [3, 3, 2 * CELLS - 1]):
+            wanted = np.array(positions, np.int64)
+            assert rows.names(wanted).equals(every.take(pa.array(wanted)))
+        assert rows.names(np.zeros(0, np.int64)).type == pa.large_string()

@@ -110,18 +110,32 @@ def test_hdf5_too(large: dict[str, Path]) -> None:
 
 
 def test_a_spent_budget_is_said(large: dict[str, Path], read_bytes: list[int]) -> None:
-    """Neither bytes nor time: the names and types are there, and that nothing was looked at."""
+    """Without bytes, the names and types are there; without time, what is small is there, too."""
     with open_daf(large["plain"]) as daf:
         summary = daf.summary()
         read_bytes.clear()
         poor = data_set_section(summary, daf, PreviewBudget(0))
+        assert sum(read_bytes) == 0
         late = data_set_section(summary, daf, PreviewBudget(seconds=0))
-    assert sum(read_bytes) == 0
-    assert _samples.TOO_MUCH in poor
-    assert "that would take too long" in late
+    assert _samples.TOO_MUCH in late
+    assert "<svg" in late
     for page in (poor, late):
         assert "score" in page
-        assert "<svg" not in page
+    assert "<svg" not in poor
+    assert _samples.TOO_MUCH in poor
+
+
+def test_small_data_are_looked_at_on_a_busy_machine() -> None:
+    """Every vector and matrix has its values on the page, however late it is."""
+    daf = MemoryDaf(name="busy")
+    daf.add_axis("cell", ["A", "B", "C"])
+    daf.add_axis("gene", ["X", "Y"])
+    for number in range(20):
+        daf.set_vector("cell", f"v{number}", [number, 1, 2])
+    daf.set_matrix("cell", "gene", "X", [[1, 2], [3, 4], [5, 6]])
+    page = data_set_section(daf.summary(), daf, PreviewBudget(seconds=0))
+    assert page.count("<svg") == 21
+    assert "not looked at" not in page
 
 
 def test_small_data_are_shown_exactly() -> None:

@@ -95,4 +95,15 @@ def test_a_budget_ends() -> None:
     late = PreviewBudget(100, 1.0, clock=lambda: now[0])
     now[0] = 1.0
     assert late.is_late
-    assert not late.spend(1)
+    assert late.spend(1)
+    large = PreviewBudget(1 << 20, 1.0, clock=lambda: now[0])
+    assert large.spend(100_000)
+    now[0] = 2.0
+    assert not large.spend(100_000)
+    assert large.spend(10_000)
+
+
+def test_a_budget_counts_what_is_opened() -> None:
+    """Of many small properties, the last are not looked at."""
+    budget = PreviewBudget(16 * 4096)
+    assert [budget.look() for _ in range(17)] == [True] * 16 + [False]

@@ -7,6 +7,7 @@ import { usesSelection } from "./sql";
 const TOKEN_KEY = "daf-explore-token";
 
 let version: number | null = null;
+let selectionTable = "selection";
 let kept: { readonly schema: string; readonly axis: string; readonly positions: Uint32Array; id: string } | null = null;
 
 /** An answer that is no result: what the server said, with the place in the query where it knows it. */
@@ -75,6 +76,7 @@ export function isAborted(error: unknown): boolean {
 export async function getCatalogue(): Promise<Catalogue> {
   const catalogue = await json<Catalogue>(request("/api/catalogue"));
   version = catalogue.version;
+  selectionTable = catalogue.selection;
   return catalogue;
 }
 
@@ -90,7 +92,7 @@ export function getEntries(
 }
 
 export async function startQuery(id: string, sql: string, rows: number, signal: AbortSignal): Promise<Response> {
-  await keepSelection(usesSelection(sql));
+  await keepSelection(usesSelection(sql, selectionTable));
   return post("/api/query", { id, sql, rows }, signal);
 }
 
@@ -127,16 +129,20 @@ export async function getSentRows(schema: string, axis: string, query: string, s
   return new Uint32Array(await (await post("/api/rows", { schema, axis, query }, signal)).arrayBuffer());
 }
 
+/** The table that the selection is in SQL. */
+export const getSelectionTable = (): string => selectionTable;
+
 export async function setSelection(
   schema: string, axis: string, positions: Uint32Array,
 ): Promise<{ id: string; count: number }> {
   const query = new URLSearchParams({ schema, axis });
-  const selected = await json<{ id: string; count: number }>(request(`/api/selection?${query}`, {
+  const selected = await json<{ id: string; count: number; table: string }>(request(`/api/selection?${query}`, {
     method: "POST",
     headers: { "Content-Type": "application/octet-stream" },
     body: positions as Uint32Array<ArrayBuffer>,
   }));
   kept = { schema, axis, positions, id: selected.id };
+  selectionTable = selected.table;
   return selected;
 }
 
@@ -163,9 +169,10 @@ export async function startExtract(body: ExtractRequest): Promise<{ ticket: stri
   return json(post("/api/extract", body));
 }
 
-export async function startExport(sql: string, format: "parquet" | "csv"): Promise<{ ticket: string }> {
-  await keepSelection(usesSelection(sql));
-  return json(post("/api/export", { sql, format }));
+/** Ask for the rows of a query as a file: those that it sent, if the server still has them all. */
+export async function startExport(sql: string, query: string, format: "parquet" | "csv"): Promise<{ ticket: string }> {
+  await keepSelection(usesSelection(sql, selectionTable));
+  return json(post("/api/export", { sql, query, format }));
 }
 
 export function getProfile(body: {

@@ -48,6 +48,7 @@ export interface Catalogue {
   readonly version: number; // another number: other data
   readonly writable: boolean;
   readonly overlay: string | null;
+  readonly selection: string; // the table of what is selected
   readonly limits: { readonly rows: number; readonly bytes: number; readonly seconds: number };
   readonly data_sets: readonly DataSet[];
 }

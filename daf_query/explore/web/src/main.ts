@@ -1,5 +1,5 @@
 // The page: its parts, and how they talk to each other.
-import { getCatalogue, getRows, getSentRows, ServerError, takeToken } from "./api";
+import { getCatalogue, getRows, getSelectionTable, getSentRows, ServerError, takeToken } from "./api";
 import { CataloguePanel } from "./catalogue/panel";
 import type { Axis, Catalogue, ColourBy, DataSet, Matrix } from "./contract";
 import { openExtract } from "./dialogs/extract";
@@ -151,7 +151,7 @@ class Explorer {
     if (!catalogue || !selection) return;
     const data = catalogue.data_sets.find(({ schema }) => schema === selection.schema);
     const table = tableName(catalogue, selection.schema, selection.axis);
-    this.result.setSql(withSelection(this.result.sql, table, data?.is_collection ?? false));
+    this.result.setSql(withSelection(this.result.sql, table, getSelectionTable(), data?.is_collection ?? false));
     this.result.tabs.open(this.result.tabs.current === "dotplot" ? "table" : this.result.tabs.current);
     void this.result.run();
   }
@@ -160,7 +160,7 @@ class Explorer {
   private async lightRows(sql: string, columns: readonly string[], id: string): Promise<void> {
     const state = this.map.state;
     this.lighting?.abort();
-    if (!state || usesSelection(sql) || this.map.selection) return;
+    if (!state || usesSelection(sql, getSelectionTable()) || this.map.selection) return;
     if (!columns.includes("name") || !mentions(sql, state.axis) || !/\b(where|limit|join|having)\b/i.test(sql)) return this.map.light(null, "");
     await this.lightThose((signal) => getSentRows(state.schema, state.axis, id, signal), "of the query");
   }

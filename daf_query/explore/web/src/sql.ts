@@ -42,8 +42,8 @@ export function matrixReference(data: DataSet, axis: string, matrix: string, col
 }
 
 /** The condition of a selection; entries of several data sets as one are known by their name and `dataset`. */
-function conditionOf(table: string, isCollection: boolean): string {
-  return isCollection ? `name IN (SELECT name FROM selection WHERE selection.dataset = ${table}.dataset)` : "name IN (SELECT name FROM selection)";
+function conditionOf(table: string, selection: string, isCollection: boolean): string {
+  return `name IN (SELECT name FROM ${selection}${isCollection ? ` WHERE ${selection}.dataset = ${table}.dataset` : ""})`;
 }
 
 /** Whether SQL has comments, or words of clauses within strings, which patterns do not tell from its own. */
@@ -53,8 +53,8 @@ const SIMPLE = /^(\s*SELECT\b[\s\S]*?\bFROM\s+)((?:"(?:[^"]|"")+"|[\w.])+)(\s+WH
 const NESTED = /\b(?:JOIN|UNION|EXCEPT|INTERSECT|WITH)\b|\(\s*SELECT\b/i;
 
 /** The query with the rows of a lasso only: put into a simple query of that table, or a new one. */
-export function withSelection(sql: string, table: string, isCollection: boolean): string {
-  const selected = conditionOf(table, isCollection);
+export function withSelection(sql: string, table: string, selection: string, isCollection: boolean): string {
+  const selected = conditionOf(table, selection, isCollection);
   if (sql.includes(selected) && sql.includes(table)) return sql;
   const parts = isObscure(sql) ? null : SIMPLE.exec(sql);
   if (!parts || NESTED.test(sql) || parts[2] !== table) return `SELECT *\nFROM ${table}\nWHERE ${selected}`;
@@ -62,7 +62,8 @@ export function withSelection(sql: string, table: string, isCollection: boolean)
   return `${parts[1]}${parts[2]}\nWHERE ${condition}${parts[5] ?? ""}`;
 }
 
-export const usesSelection = (sql: string): boolean => /\bselection\b/i.test(sql);
+/** Whether a query may read the table of the selection. */
+export const usesSelection = (sql: string, selection: string): boolean => new RegExp(`\\b${selection}\\b`, "i").test(sql);
 
 /** Whether a query names a table, as far as its text shows. */
 export function mentions(sql: string, axis: string): boolean {

@@ -73,7 +73,7 @@ export function completionsOf(catalogue: () => Catalogue | null) {
     const word = context.matchBefore(/[\w"]*/);
     if (!word || (word.from === word.to && !context.explicit)) return null;
     const columns = namedAxes(known, sql).flatMap(columnsOf);
-    const extra = known.data_sets.length ? [{ label: "selection", type: "class", detail: "what is selected" }] : [];
+    const extra = known.data_sets.length ? [{ label: known.selection, type: "class", detail: "what is selected" }] : [];
     return { from: word.from, options: [...columns, ...tables(known), ...extra], validFor: /^[\w"]*$/ };
   };
 }

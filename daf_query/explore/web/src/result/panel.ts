@@ -37,6 +37,7 @@ export class ResultPanel {
   private schema: Schema | null = null;
   private drawn = 0;
   private ranSql = "";
+  private answeredId = ""; // of the rows that are shown, once all are there
 
   constructor(private readonly listener: ResultListener, dotPlot: DotPlotPanel, catalogue: () => Catalogue | null) {
     this.editor = makeEditor(catalogue, () => void this.run());
@@ -104,6 +105,7 @@ export class ResultPanel {
     if (!quiet) this.listener.ran(sql);
     remember(sql);
     this.ranSql = sql;
+    this.answeredId = "";
     await this.runner.run(this.editor.text(), this.rowLimit);
   }
 
@@ -147,6 +149,7 @@ export class ResultPanel {
     const more = state.truncated ? `, the first of more: ${limit} is the limit of this page` : "";
     this.status.textContent = `${plural(table.numRows, "row")}${more} in ${formatSeconds(state.seconds)}`;
     this.status.classList.toggle("truncated", state.truncated);
+    this.answeredId = id;
     this.listener.finished(this.ranSql, table.schema.fields.map(({ name }) => name), id);
   }
 
@@ -180,7 +183,7 @@ export class ResultPanel {
   private async export(format: "csv" | "parquet"): Promise<void> {
     if (!this.ranSql) return toast("run a query first");
     try {
-      download((await startExport(this.ranSql, format)).ticket);
+      download((await startExport(this.ranSql, this.answeredId, format)).ticket);
       announce("the download starts");
     } catch (error) {
       toast(error instanceof Error ? error.message : String(error), { problem: true });
