@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from daf_storage._lazy import lazy_module, lazy_names
 
 if TYPE_CHECKING:
+    from daf_storage._terminal_text import text_width, visible, visible_name
     from daf_storage.base import (
         SERVER_CLIENT,
         DecodedCache,
@@ -57,9 +58,6 @@ if TYPE_CHECKING:
         preview_text,
         readable_bytes,
         shortened,
-        text_width,
-        visible,
-        visible_name,
     )
     from daf_storage.h5ad import (
         ANNDATA_PARTS,
@@ -259,10 +257,8 @@ __getattr__, __dir__ = lazy_names(
             "preview_text",
             "readable_bytes",
             "shortened",
-            "text_width",
-            "visible",
-            "visible_name",
         ),
+        "daf_storage._terminal_text": ("text_width", "visible", "visible_name"),
         "daf_storage.h5ad": (
             "ANNDATA_PARTS",
             "AlignedMatrix",

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from daf_storage._terminal_text import text_width, visible_name
 from daf_storage.base import MatrixInfo, StorageType, VectorInfo
 from daf_storage.data._relations import Relation, relations_of
-from daf_storage.display import text_width, visible_name
 from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.trees import Remarked, Tree
 

@@ -2,8 +2,7 @@
 
 **Nouns.** *Markup* is HTML in which every string of the data is escaped.  A *preview* is what was
 seen of a column: how many values were looked at, their range, how they are distributed, the most
-frequent ones.  A *budget* is how much all previews of one page may take.  *Visible* text is that
-of data for a terminal, its control characters written as escapes.
+frequent ones.  A *budget* is how much all previews of one page may take.
 
 Must not know data sets, files or queries: it is given values.
 """
@@ -28,7 +27,6 @@ from daf_storage.display._preview_cells import (
     preview_chart,
     preview_text,
 )
-from daf_storage.display._terminal_text import text_width, visible, visible_name
 
 __all__ = [
     "PREVIEW_ROWS",
@@ -51,7 +49,4 @@ __all__ = [
     "proportions",
     "readable_bytes",
     "shortened",
-    "text_width",
-    "visible",
-    "visible_name",
 ]

@@ -9,6 +9,7 @@ const TOKEN_KEY = "daf-explore-token";
 let version: number | null = null;
 let selectionTable = "selection";
 let kept: { readonly schema: string; readonly axis: string; readonly positions: Uint32Array; id: string } | null = null;
+let selections = 0; // how often something was selected here, or nothing
 
 /** An answer that is no result: what the server said, with the place in the query where it knows it. */
 export class ServerError extends Error {
@@ -136,12 +137,14 @@ export async function setSelection(
   schema: string, axis: string, positions: Uint32Array,
 ): Promise<{ id: string; count: number }> {
   const query = new URLSearchParams({ schema, axis });
+  selections += 1;
+  const mine = selections;
   const selected = await json<{ id: string; count: number; table: string }>(request(`/api/selection?${query}`, {
     method: "POST",
     headers: { "Content-Type": "application/octet-stream" },
     body: positions as Uint32Array<ArrayBuffer>,
   }));
-  kept = { schema, axis, positions, id: selected.id };
+  if (mine === selections) kept = { schema, axis, positions, id: selected.id }; // answers may overtake each other
   selectionTable = selected.table;
   return selected;
 }
@@ -156,6 +159,7 @@ async function keepSelection(isUsed: boolean): Promise<void> {
 
 export async function deleteSelection(): Promise<void> {
   kept = null;
+  selections += 1;
   await request("/api/selection", { method: "DELETE" });
 }
 
@@ -178,17 +182,17 @@ export async function startExport(sql: string, query: string, format: "parquet" 
 export function getProfile(body: {
   schema: string; rows_axis: string; columns_axis: string; matrix: string;
   by: string; columns: string[]; rows: string | null;
-}): Promise<Profile> {
-  return json(post("/api/profile", body));
+}, signal: AbortSignal): Promise<Profile> {
+  return json(post("/api/profile", body, signal));
 }
 
 export type SavedValues = { selection: true; true: string; false: string } | { sql: string };
 
 export async function saveVector(
-  schema: string, axis: string, name: string, values: SavedValues,
+  schema: string, axis: string, name: string, values: SavedValues, overwrite: boolean,
 ): Promise<{ name: string }> {
   await keepSelection("selection" in values);
-  return json(post("/api/save", { schema, axis, name, values }));
+  return json(post("/api/save", { schema, axis, name, values, overwrite }));
 }
 
 /** Let the browser fetch what a ticket stands for, into its downloads. */

@@ -74,6 +74,13 @@ export function option(value: string, label: string, chosen = false): HTMLOption
   return h("option", { value, selected: chosen }, label);
 }
 
+/** Replace what an element has; the control that had the focus has it again, by its name. */
+export function redraw(element: HTMLElement, ...content: Node[]): void {
+  const focused = element.contains(document.activeElement) ? document.activeElement?.getAttribute("aria-label") : null;
+  element.replaceChildren(...content);
+  if (focused) element.querySelector<HTMLElement>(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
+}
+
 let counter = 0;
 
 /** A new id, for labels. */

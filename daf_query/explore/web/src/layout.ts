@@ -16,12 +16,18 @@ export function separator(root: HTMLElement, side: () => HTMLElement, sides: Sid
   const set = (pixels: number): void => {
     const limited = Math.min(Math.max(pixels, sides.least), sides.most());
     root.style.setProperty(sides.variable, `${Math.round(limited)}px`);
-    element.setAttribute("aria-valuenow", String(Math.round(limited)));
+    announceSize(limited);
+  };
+  const announceSize = (pixels: number): void => {
+    element.setAttribute("aria-valuenow", String(Math.round(pixels)));
+    element.setAttribute("aria-valuemax", String(Math.round(Math.max(sides.most(), pixels))));
   };
   const element = h("div", {
     role: "separator", tabindex: 0, class: `separator ${sides.horizontal ? "vertical" : "horizontal"}`, "aria-label": sides.label,
     "aria-orientation": sides.horizontal ? "vertical" : "horizontal", "aria-valuemin": sides.least, "aria-valuenow": sides.least,
+    focus: () => announceSize(size()),
     pointerdown: (event: PointerEvent) => {
+      if (event.button !== 0) return;
       const start = sides.horizontal ? event.clientX : event.clientY;
       const before = size();
       element.setPointerCapture(event.pointerId);
@@ -29,7 +35,7 @@ export function separator(root: HTMLElement, side: () => HTMLElement, sides: Sid
         const moved = (sides.horizontal ? motion.clientX : motion.clientY) - start;
         set(before + (sides.reversed ? -moved : moved));
       };
-      element.onpointerup = () => { element.onpointermove = null; };
+      element.onlostpointercapture = () => { element.onpointermove = null; }; // released, or taken away
     },
     keydown: (event: KeyboardEvent) => {
       const directions: Record<string, number> = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };

@@ -27,11 +27,12 @@ class Explorer {
   private readonly dotPlot = new DotPlotPanel();
   private readonly result: ResultPanel;
   private lighting: AbortController | null = null;
-  private answered: { sql: string; columns: readonly string[]; id: string } | null = null;
+  private answered: { sql: string; columns: readonly string[]; id: string } | null = null; // of the rows that are all there
 
   constructor() {
     this.map = new MapPanel({
       changed: () => this.writeLink(),
+      otherAxis: () => this.lighting?.abort(), // positions are those of the axis before
       selected: (selection) => this.onSelection(selection),
       extract: () => this.extract(null),
       save: () => this.save(),
@@ -39,7 +40,7 @@ class Explorer {
     this.result = new ResultPanel({
       ran: () => this.writeLink(),
       finished: (sql, columns, id) => { this.answered = { sql, columns, id }; void this.lightRows(sql, columns, id); },
-      picked: (table, row) => void this.lightRow(table.schema.fields.map(({ name }) => name), (column) => table.getChildAt(column)?.get(row)),
+      picked: (sql, table, row) => void this.lightRow(sql, table.schema.fields.map(({ name }) => name), (column) => table.getChildAt(column)?.get(row)),
     }, this.dotPlot, () => this.catalogue);
     this.list = new CataloguePanel({
       insert: (text) => this.result.editor.insert(text),
@@ -114,9 +115,8 @@ class Explorer {
     const link = readLink();
     const sql = link.sql ?? (first ? this.firstQuery(catalogue) : "");
     const wanted = this.mapOf(catalogue, link);
-    const before = this.result.sql;
+    const runs = sql && (first || sql.trim() !== this.result.ranSql);
     this.result.setSql(sql);
-    const runs = sql && (first || sql !== before);
     await Promise.all([runs ? this.result.run({ quiet: true }) : null, wanted && this.differs(wanted) ? this.map.show(wanted) : null]);
     if (first) this.writeLink({ replace: true });
     if (first && this.answered) await this.lightRows(this.answered.sql, this.answered.columns, this.answered.id); // the rows may be here before the map
@@ -148,6 +148,7 @@ class Explorer {
 
   private onSelection(selection: Selection | null): void {
     const catalogue = this.catalogue;
+    this.lighting?.abort(); // what is selected is lit
     if (!catalogue || !selection) return;
     const data = catalogue.data_sets.find(({ schema }) => schema === selection.schema);
     const table = tableName(catalogue, selection.schema, selection.axis);
@@ -166,6 +167,7 @@ class Explorer {
   }
 
   private async lightThose(rows: (signal: AbortSignal) => Promise<Uint32Array>, what: string): Promise<void> {
+    this.lighting?.abort();
     const lighting = new AbortController();
     this.lighting = lighting;
     try {
@@ -178,10 +180,10 @@ class Explorer {
   }
 
   /** Light what one row of the result stands for: an entry, or all of a group. */
-  private async lightRow(columns: readonly string[], value: (column: number) => unknown): Promise<void> {
+  private async lightRow(sql: string, columns: readonly string[], value: (column: number) => unknown): Promise<void> {
     const state = this.map.state;
     const axis = this.catalogue?.data_sets.find(({ schema }) => schema === state?.schema)?.axes.find(({ name }) => name === state?.axis);
-    if (!state || !axis || this.map.selection || !mentions(this.result.sql, axis.name)) return;
+    if (!state || !axis || this.map.selection || !mentions(sql, axis.name)) return;
     const name = columns.indexOf("name");
     const groups = columns.flatMap((column, place) => {
       const vector = axis.vectors.find((one) => one.name === column);
@@ -228,7 +230,7 @@ class Explorer {
   private save(): void {
     const selection = this.map.selection;
     if (!selection || !this.catalogue) return;
-    openSave(selection.schema, selection.axis, selection.positions.length, this.catalogue.overlay, () => void this.loadCatalogue());
+    openSave(selection.schema, selection.axis, selection.positions.length, this.catalogue.overlay, () => this.loadCatalogue().catch((error: unknown) => toast(error instanceof Error ? error.message : String(error), { problem: true })));
   }
 
   private async copyLink(): Promise<void> {

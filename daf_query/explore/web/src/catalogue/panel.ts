@@ -64,8 +64,9 @@ export class CataloguePanel {
       type: "button", class: "item-name", "aria-expanded": "false", title: `${vector.name}: ${vector.type}`, click: () => {
         summary.hidden = !summary.hidden;
         toggle.setAttribute("aria-expanded", String(!summary.hidden));
-        if (!asked) void this.summarise(summary, data.schema, axis.name, vector.name);
+        if (asked) return;
         asked = true;
+        void this.summarise(summary, data.schema, axis.name, vector.name).then((isThere) => { asked = isThere; });
       },
     }, vector.name);
     const tools = axis.embeddings.length
@@ -76,12 +77,14 @@ export class CataloguePanel {
       summary);
   }
 
-  private async summarise(place: HTMLElement, schema: string, axis: string, vector: string): Promise<void> {
+  private async summarise(place: HTMLElement, schema: string, axis: string, vector: string): Promise<boolean> {
     place.replaceChildren(h("p", { class: "hint" }, "reading…"));
     try {
       place.replaceChildren(...drawSummary(await getSummary(schema, axis, vector)));
+      return true;
     } catch (error) {
       place.replaceChildren(h("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
+      return false;
     }
   }
 

@@ -1,6 +1,6 @@
 // The chart of the result, with choices of its shape and columns.
 import type { Table } from "apache-arrow";
-import { h, option } from "../dom";
+import { h, option, redraw } from "../dom";
 import { type Choice, chooseChart, columnsOf, fits, SHAPE_NAMES, type Shape } from "./choose";
 import { drawChart } from "./draw";
 
@@ -15,6 +15,7 @@ export class ChartPanel {
   constructor() {
     this.element = h("div", { class: "chart-panel" }, this.controls, this.canvas);
     new ResizeObserver(() => this.redraw()).observe(this.canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.stale = true; this.redraw(); }); // a canvas keeps its colours
   }
 
   show(table: Table): void {
@@ -50,8 +51,8 @@ export class ChartPanel {
     const choices = (axis: "x" | "y", chosen: number | null): HTMLOptionElement[] =>
       columns.filter(({ sort }) => fits(choice.shape, axis, sort)).map(({ name, place }) => option(String(place), name, place === chosen));
     const select = (label: string, options: HTMLOptionElement[], change: (value: string) => void): HTMLElement =>
-      h("label", {}, h("span", {}, label), h("select", { change: (event: Event) => change((event.target as HTMLSelectElement).value) }, ...options));
-    this.controls.replaceChildren(
+      h("label", {}, h("span", { "aria-hidden": "true" }, label), h("select", { "aria-label": label, change: (event: Event) => change((event.target as HTMLSelectElement).value) }, ...options));
+    redraw(this.controls,
       select("Chart", shapes, (shape) => this.choose({ ...choice, shape: shape as Shape })),
       select(choice.shape === "bars" || choice.shape === "counts" ? "Names" : "X", choices("x", choice.x), (x) => this.choose({ ...choice, x: Number(x) })),
       ...(choice.shape === "histogram" || choice.shape === "counts" ? []

@@ -7,7 +7,7 @@ export function openDialog(title: string, ...content: Node[]): HTMLDialogElement
     h("header", {}, h("h2", { id }, title), iconButton("close", "Close", () => dialog.close())), ...content);
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   document.body.append(dialog);
-  dialog.showModal();
+  dialog.showModal(); // what has autofocus gets it
   return dialog;
 }
 

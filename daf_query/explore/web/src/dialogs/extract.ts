@@ -16,7 +16,7 @@ export interface ExtractStart {
 export function openExtract({ data, axis, matrix, selected }: ExtractStart): void {
   const matrices = matricesOf(data, axis);
   const first = Math.max(matrices.findIndex((one) => (matrix ? one.name === matrix.name && one.columns === matrix.columns : /gene|var/i.test(one.columns))), 0);
-  const choice = h("select", { change: () => void estimate() },
+  const choice = h("select", { autofocus: true, change: () => void estimate() },
     ...matrices.map(({ name, columns }, place) => option(String(place), `${name} (${axis} × ${columns})`, place === first)));
   const which = h("select", { change: () => { rows.disabled = which.value === "selection"; void estimate(); } },
     ...(selected ? [option("selection", `the selection: ${plural(selected, axis)}`, true)] : []), option("all", `all, or those of the condition`, !selected));
@@ -67,6 +67,7 @@ export function openExtract({ data, axis, matrix, selected }: ExtractStart): voi
     } catch (error) {
       cost.classList.add("problem");
       cost.textContent = error instanceof Error ? error.message : String(error);
+      start.disabled = false;
     }
   }
   const dialog = openDialog(`Extract ${axis}`, h("form", { class: "form", submit: (event: Event) => void submit(event) },

@@ -68,8 +68,8 @@ export function completionsOf(catalogue: () => Catalogue | null) {
     const known = catalogue();
     const sql = context.state.doc.toString();
     if (!known) return null;
-    const ofMatrix = await genes(known, context, sql);
-    if (ofMatrix) return ofMatrix;
+    const ofMatrix = await genes(known, context, sql).catch(() => null); // what is wrong, the query says when it runs
+    if (ofMatrix || context.aborted) return ofMatrix;
     const word = context.matchBefore(/[\w"]*/);
     if (!word || (word.from === word.to && !context.explicit)) return null;
     const columns = namedAxes(known, sql).flatMap(columnsOf);

@@ -1,6 +1,6 @@
 // Which values colour the points: a column, a gene or an SQL expression.
 import type { ColourBy, DataSet } from "../contract";
-import { h, option } from "../dom";
+import { h, option, redraw } from "../dom";
 import { entryField } from "../gene_input";
 import { matricesOf } from "../sql";
 
@@ -41,7 +41,7 @@ export class ColourControl {
       },
     }, ...ways.map((way) => option(way, WAYS[way], way === this.way)));
     const field = this.way === "vector" ? this.vectors(colour) : this.way === "gene" ? this.genes(colour) : this.expression(colour);
-    this.element.replaceChildren(h("span", { class: "control-label", "aria-hidden": "true" }, "Colour"), select, ...field);
+    redraw(this.element, h("span", { class: "control-label", "aria-hidden": "true" }, "Colour"), select, ...field);
   }
 
   private vectors(colour: ColourBy | null): Node[] {

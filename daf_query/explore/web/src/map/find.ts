@@ -46,10 +46,14 @@ export function nearest(points: Float32Array, x: number, y: number, radius: numb
 
 /** The union (or, with `remove`, the difference) of two ascending lists of positions. */
 export function combine(positions: Uint32Array, others: Uint32Array, { remove = false } = {}): Uint32Array {
-  const result = new Set(positions);
-  for (const position of others) {
-    if (remove) result.delete(position);
-    else result.add(position);
+  const result = new Uint32Array(remove ? positions.length : positions.length + others.length);
+  let [count, left, right] = [0, 0, 0];
+  while (left < positions.length || right < others.length) {
+    const [one, other] = [positions[left] ?? Infinity, others[right] ?? Infinity];
+    if (remove ? one < other : true) result[count++] = Math.min(one, other);
+    if (one <= other) left += 1;
+    if (other <= one) right += 1;
+    if (remove && left >= positions.length) break;
   }
-  return Uint32Array.from(result).sort();
+  return result.slice(0, count);
 }

@@ -24,6 +24,7 @@ export interface Selection {
 
 export interface MapListener {
   changed(): void;
+  otherAxis(): void;
   selected(selection: Selection | null): void;
   extract(): void;
   save(): void;
@@ -171,8 +172,11 @@ export class MapPanel {
       const message = error instanceof Error ? error.message : String(error);
       this.note.textContent = "";
       toast(message, { problem: true });
-      if (before) this.colour.show(place.data, place.axis.name, before.colour);
-      else await this.fallBack(state);
+      const shown = before && this.places(before);
+      if (shown) {
+        this.chooser.value = JSON.stringify([before.schema, before.axis, before.embedding]);
+        this.colour.show(shown.data, shown.axis.name, before.colour);
+      } else await this.fallBack(state);
       return false;
     }
   }
@@ -189,6 +193,7 @@ export class MapPanel {
 
   private use(state: MapState, place: { data: DataSet; axis: Axis }, points: Float32Array<ArrayBuffer> | null, colouring: Colouring): void {
     const otherAxis = this.state !== null && (this.state.schema !== state.schema || this.state.axis !== state.axis);
+    if (otherAxis) this.listener.otherAxis();
     this.state = state;
     this.colouring = colouring;
     if (points) this.scatter?.setPoints(points, colouring, () => performance.mark("daf-first-picture"));
@@ -248,6 +253,8 @@ export class MapPanel {
     this.light(null, "");
     this.drawBar();
     if (!had) return;
+    announce("nothing is selected");
+    if (!document.activeElement || document.activeElement === document.body) this.scatter?.canvas.focus();
     this.listener.selected(null);
     await deleteSelection().catch(() => undefined);
   }

@@ -42,6 +42,10 @@ export class Scatter {
   private wasMoving = false;
   private rest = 0;
   private firstPicture: (() => void) | null = null;
+  // What the renderer has, for a graphics context that is lost
+  private colouring: Colouring | null = null;
+  private lit: Uint32Array | null = null;
+  private shown: ReadonlySet<number> | null = null;
 
   constructor(private readonly listener: ScatterListener) {
     this.canvas = h("canvas", { class: "scatter-canvas", tabindex: 0, role: "application", "aria-label": "Embedding" });
@@ -69,12 +73,10 @@ export class Scatter {
     this.renderer.prepare();
     this.renderer.setPoints(this.points);
     if (this.colouring) this.renderer.setColours(this.colouring);
+    this.renderer.showCodes(this.shown);
     this.renderer.light(this.lit);
     this.request();
   }
-
-  private colouring: Colouring | null = null;
-  private lit: Uint32Array | null = null;
 
   /** Show other points, all of them in view. `drawn` is called when the picture is there. */
   setPoints(points: Float32Array<ArrayBuffer>, colouring: Colouring, drawn: () => void): void {
@@ -90,11 +92,13 @@ export class Scatter {
 
   setColours(colouring: Colouring): void {
     this.colouring = colouring;
+    this.shown = null;
     this.renderer.setColours(colouring);
     this.request();
   }
 
   showCodes(codes: ReadonlySet<number> | null): void {
+    this.shown = codes;
     this.renderer.showCodes(codes);
     this.request();
   }
@@ -203,7 +207,7 @@ export class Scatter {
   }
 
   private down(event: PointerEvent): void {
-    if (event.button !== 0) return;
+    if (event.button !== 0 || !event.isPrimary) return;
     const [x, y] = this.at(event);
     this.canvas.setPointerCapture(event.pointerId);
     this.drag = { x, y, moved: false, id: event.pointerId, lasso: this.lasso || event.shiftKey };
@@ -268,9 +272,9 @@ export class Scatter {
       "+": () => this.zoomBy(1.3), "=": () => this.zoomBy(1.3), "-": () => this.zoomBy(1 / 1.3), "0": () => this.fit(),
       l: () => this.setLasso(!this.lasso),
       s: () => this.selectView(),
-      Escape: () => this.listener.escaped(),
+      Escape: () => (this.drag?.lasso ? this.endDrag() : this.listener.escaped()),
     };
-    const action = actions[event.key];
+    const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!action) return;
     event.preventDefault();
     action();

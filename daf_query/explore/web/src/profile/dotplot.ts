@@ -1,28 +1,31 @@
 // Dot plot of a profile: a dot for each group and gene, its size the fraction, its colour the mean.
-import { getProfile } from "../api";
+import { extent, max } from "d3-array";
+import { getProfile, isAborted } from "../api";
 import type { Catalogue, DataSet, Profile } from "../contract";
 import { announce, h, option, svg } from "../dom";
-import { formatCount, formatNumber } from "../format";
+import { formatCount, formatNumber, plural } from "../format";
 import { entryField } from "../gene_input";
 import { viridisCss } from "../map/colours";
 import { matricesOf } from "../sql";
 
 const CELL = 26;
+const MOST_GROUPS = 300;
 
 function dot(x: number, y: number, fraction: number, tone: number, title: string): SVGElement {
   return svg("circle", { cx: x, cy: y, r: Math.max(0.6, (CELL / 2 - 2) * Math.sqrt(fraction)), fill: viridisCss(tone) }, svg("title", {}, title));
 }
 
-export function drawDotPlot(profile: Profile): SVGSVGElement {
-  const left = Math.max(...profile.groups.map((name) => Math.min(name.length, 30)), 4) * 7 + 70;
-  const head = Math.max(...profile.columns.map((name) => Math.min(name.length, 20)), 3) * 6 + 16;
+export function drawDotPlot(profile: Profile, axis: string): SVGSVGElement {
+  const groups = profile.groups.slice(0, MOST_GROUPS);
+  const left = Math.max(...groups.map((name) => Math.min(name.length, 30)), 4) * 7 + 70;
+  const head = (max(profile.columns, (name) => Math.min(name.length, 20)) ?? 3) * 6 + 16;
   const means = profile.mean.flat().filter((value): value is number => value !== null && Number.isFinite(value));
-  const [low, high] = [Math.min(...means), Math.max(...means)];
+  const [low = 0, high = 0] = extent(means);
   const tone = (value: number): number => (high > low ? (value - low) / (high - low) : 0.5);
   const width = left + profile.columns.length * CELL + 150;
-  const height = Math.max(head + profile.groups.length * CELL + 16, 210);
+  const height = Math.max(head + groups.length * CELL + 16, 210);
   const marks: SVGElement[] = [];
-  profile.groups.forEach((group, row) => {
+  groups.forEach((group, row) => {
     const y = head + (row + 0.5) * CELL;
     marks.push(svg("line", { x1: left, x2: left + profile.columns.length * CELL, y1: y, y2: y, class: "grid-line" }),
       svg("text", { x: left - 10, y, dy: "0.35em", "text-anchor": "end" }, group.length > 30 ? `${group.slice(0, 29)}…` : group || "(empty)",
@@ -41,12 +44,12 @@ export function drawDotPlot(profile: Profile): SVGSVGElement {
   const key = left + profile.columns.length * CELL + 30;
   const sizes = [0.25, 0.5, 1].flatMap((fraction, place) => [
     svg("circle", { cx: key + 12, cy: head + 8 + place * CELL, r: (CELL / 2 - 2) * Math.sqrt(fraction), class: "key-dot" }),
-    svg("text", { x: key + 34, y: head + 8 + place * CELL, dy: "0.35em" }, `${100 * fraction} % of cells`)]);
+    svg("text", { x: key + 34, y: head + 8 + place * CELL, dy: "0.35em" }, `${100 * fraction} % of ${axis}`)]);
   const ramp = Array.from({ length: 30 }, (_, place) =>
     svg("rect", { x: key + place * 3.2, y: head + 3 * CELL + 12, width: 3.4, height: 10, fill: viridisCss(place / 29) }));
   return svg("svg", {
     viewBox: `0 0 ${width} ${height}`, width, height, class: "chart dot-plot", role: "img",
-    "aria-label": `Dot plot of ${profile.columns.join(", ")} in ${profile.groups.length} groups; the table below has the numbers`,
+    "aria-label": `Dot plot of ${profile.columns.join(", ")} in ${plural(profile.groups.length, "group")}; the table below has the numbers`,
   }, ...marks, ...names, ...sizes, ...ramp,
   svg("text", { x: key, y: head + 3 * CELL + 36 }, formatNumber(low)),
   svg("text", { x: key + 96, y: head + 3 * CELL + 36, "text-anchor": "end" }, formatNumber(high)),
@@ -58,16 +61,15 @@ function numbers(profile: Profile): HTMLElement {
   return h("details", { class: "numbers" }, h("summary", {}, "Mean values as a table"),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Mean values" },
       h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "group"), ...profile.columns.map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", {}, ...profile.groups.map((group, row) => h("tr", {}, h("th", { scope: "row" }, group),
+        h("tbody", {}, ...profile.groups.slice(0, MOST_GROUPS).map((group, row) => h("tr", {}, h("th", { scope: "row" }, group),
           ...profile.columns.map((_, place) => h("td", {}, cell(profile.mean[row]?.[place])))))))));
 }
 
 export class DotPlotPanel {
   readonly element = h("div", { class: "dotplot-panel" });
-  private catalogue: Catalogue | null = null;
+  private loading: AbortController | null = null;
 
   show(catalogue: Catalogue): void {
-    this.catalogue = catalogue;
     const first = catalogue.data_sets.flatMap((data) => data.axes.map((axis) => ({ data, axis: axis.name })))
       .find(({ data, axis }) => matricesOf(data, axis).length && data.axes.some(({ name, embeddings }) => name === axis && embeddings.length));
     const other = catalogue.data_sets.find((data) => data.matrices.length);
@@ -75,7 +77,6 @@ export class DotPlotPanel {
     else if (other) this.offer(other, (other.matrices[0] as { rows: string }).rows, null);
     else this.element.replaceChildren(h("p", { class: "hint" }, "The data have no matrix."));
   }
-
   /** Offer the profiles of a matrix over an axis. */
   offer(data: DataSet, axis: string, matrix: { name: string; columns: string } | null): void {
     const matrices = matricesOf(data, axis);
@@ -93,13 +94,19 @@ export class DotPlotPanel {
       const columns = input.value.split(",").map((name) => name.trim()).filter(Boolean);
       if (!columns.length) return input.focus();
       place.replaceChildren(h("p", { class: "hint" }, "computing…"));
+      this.loading?.abort();
+      const loading = new AbortController();
+      this.loading = loading;
       try {
         const profile = await getProfile({
           schema: data.schema, rows_axis: axis, columns_axis: of().columns, matrix: of().name, by: by.value, columns, rows: null,
-        });
-        place.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Dot plot" }, drawDotPlot(profile)), numbers(profile));
+        }, loading.signal);
+        const hidden = profile.groups.length - MOST_GROUPS;
+        place.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Dot plot" }, drawDotPlot(profile, axis)),
+          ...(hidden > 0 ? [h("p", { class: "hint" }, `${plural(hidden, "group")} more are not shown.`)] : []), numbers(profile));
         announce("the dot plot is drawn");
       } catch (error) {
+        if (isAborted(error)) return; // a newer one takes its place
         place.replaceChildren(h("p", { class: "message problem", role: "alert" }, error instanceof Error ? error.message : String(error)));
       }
     };
@@ -107,9 +114,5 @@ export class DotPlotPanel {
       h("label", {}, h("span", {}, "Matrix"), which), h("label", {}, h("span", {}, "Groups"), by),
       h("label", { class: "grow" }, h("span", {}, "Genes"), input, list), h("button", { type: "submit", class: "primary small" }, "Draw")), place);
     if (!vectors.length) place.replaceChildren(h("p", { class: "hint" }, `${axis} has no vector to group by.`));
-  }
-
-  get known(): Catalogue | null {
-    return this.catalogue;
   }
 }

@@ -17,7 +17,7 @@ const REDRAW = 120; // milliseconds between pictures of a result that is still c
 export interface ResultListener {
   ran(sql: string): void;
   finished(sql: string, columns: readonly string[], id: string): void;
-  picked(table: Table, row: number): void;
+  picked(sql: string, table: Table, row: number): void;
 }
 
 export class ResultPanel {
@@ -36,12 +36,12 @@ export class ResultPanel {
   private batches: RecordBatch[] = [];
   private schema: Schema | null = null;
   private drawn = 0;
-  private ranSql = "";
-  private answeredId = ""; // of the rows that are shown, once all are there
+  ranSql = ""; // what was run last
+  private shown: { sql: string; id: string } | null = null; // whose rows are in the table; the id once all are there
 
   constructor(private readonly listener: ResultListener, dotPlot: DotPlotPanel, catalogue: () => Catalogue | null) {
     this.editor = makeEditor(catalogue, () => void this.run());
-    this.table = new VirtualTable((table, row) => listener.picked(table, row));
+    this.table = new VirtualTable((table, row) => listener.picked(this.shown?.sql ?? "", table, row));
     this.runner = new QueryRunner({
       started: () => this.started(), schema: (schema) => { this.schema = schema; }, batch: (batch) => this.batch(batch),
       finished: (state, id) => this.finished(state, id), failed: (problem) => this.failed(problem), cancelled: () => this.cancelled(),
@@ -65,7 +65,7 @@ export class ResultPanel {
 
   private historyMenu(): HTMLElement {
     const list = h("ul", { class: "history-list" });
-    const menu = h("div", { class: "history", popover: "auto", id: "history" }, h("div", { class: "history-head" }, h("h2", {}, "History"),
+    const menu = h("div", { class: "history", popover: "auto", id: "history", role: "dialog", "aria-label": "History" }, h("div", { class: "history-head" }, h("h2", {}, "History"),
       h("button", { type: "button", class: "link", click: () => { forgetHistory(); menu.hidePopover(); } }, "forget all")), list);
     const button = h("button", {
       type: "button", class: "small with-icon", "aria-haspopup": "dialog", click: () => {
@@ -105,7 +105,6 @@ export class ResultPanel {
     if (!quiet) this.listener.ran(sql);
     remember(sql);
     this.ranSql = sql;
-    this.answeredId = "";
     await this.runner.run(this.editor.text(), this.rowLimit);
   }
 
@@ -115,6 +114,7 @@ export class ResultPanel {
     this.drawn = 0;
     this.clearProblem();
     this.status.textContent = "running…";
+    this.status.classList.remove("truncated");
     this.drawRunButton();
   }
 
@@ -136,6 +136,7 @@ export class ResultPanel {
     if (!this.schema) return null;
     const table = new Table(this.schema, this.batches);
     this.table.show(table, { growing });
+    if (!growing) this.shown = { sql: this.ranSql, id: "" };
     this.status.textContent = `${plural(table.numRows, "row")}…`;
     return table;
   }
@@ -149,13 +150,13 @@ export class ResultPanel {
     const more = state.truncated ? `, the first of more: ${limit} is the limit of this page` : "";
     this.status.textContent = `${plural(table.numRows, "row")}${more} in ${formatSeconds(state.seconds)}`;
     this.status.classList.toggle("truncated", state.truncated);
-    this.answeredId = id;
+    this.shown = { sql: this.ranSql, id };
     this.listener.finished(this.ranSql, table.schema.fields.map(({ name }) => name), id);
   }
 
   private failed(problem: Problem): void {
     this.drawRunButton();
-    this.status.textContent = "";
+    this.status.textContent = !this.shown || this.schema ? "" : "the rows are those of the query before";
     const place = problem.line === null ? "" : `line ${problem.line}${problem.column === null ? "" : `, column ${problem.column}`}: `;
     this.problem.replaceChildren(h("strong", {}, errorWords(problem.error)), ` ${place}${problem.message}`,
       ...(problem.remedy ? [h("div", { class: "remedy" }, problem.remedy)] : []));
@@ -165,7 +166,7 @@ export class ResultPanel {
 
   private cancelled(): void {
     this.drawRunButton();
-    this.status.textContent = "stopped";
+    this.status.textContent = !this.shown || this.schema ? "stopped" : "stopped; the rows are those of the query before";
   }
 
   private async copy(): Promise<void> {
@@ -181,9 +182,10 @@ export class ResultPanel {
   }
 
   private async export(format: "csv" | "parquet"): Promise<void> {
-    if (!this.ranSql) return toast("run a query first");
+    const shown = this.shown;
+    if (!shown) return toast("run a query first");
     try {
-      download((await startExport(this.ranSql, this.answeredId, format)).ticket);
+      download((await startExport(shown.sql, shown.id, format)).ticket);
       announce("the download starts");
     } catch (error) {
       toast(error instanceof Error ? error.message : String(error), { problem: true });

@@ -1,6 +1,6 @@
 // A table of which only the rows in view exist as elements. Rows are sorted by permuting their numbers.
 import type { Table, Vector } from "apache-arrow";
-import { announce, h } from "../dom";
+import { announce, h, toast } from "../dom";
 import { asCell, asText, type Sort, sortKeys, sortOf, sortedRows, valuesOf } from "./values";
 
 const ROW_HEIGHT = 26;
@@ -227,8 +227,8 @@ export class VirtualTable {
       this.onPick(this.data, this.rows ? (this.rows[this.cursor.row] as number) : this.cursor.row);
     } else if (event.key === "c" && (event.ctrlKey || event.metaKey) && !getSelection()?.toString()) {
       const { row, column } = this.cursor;
-      void navigator.clipboard.writeText(asText(this.value(row, column), this.sorts[column] as Sort));
-      announce("copied the cell");
+      navigator.clipboard.writeText(asText(this.value(row, column), this.sorts[column] as Sort))
+        .then(() => announce("copied the cell"), () => toast("the browser does not allow copying", { problem: true }));
     }
   }
 
