@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import coverage
 import pytest
 
 from tests.mutants.again import Again, find_again, printed
@@ -167,6 +168,25 @@ def test_tests_of_a_line(tmp_path: Path) -> None:
     found = covering.of_line("daf_query/scan/_small.py", 3)
     assert found == [f"{file}::a[1]", f"{file}::b", f"{file}::a[2]"]
     assert not is_of_module("tests/storage/test_small.py::a", "daf_query/_small.py")
+
+
+def test_tests_that_are_new_are_tried_on_all_of_their_room(tmp_path: Path) -> None:
+    """Nobody knows yet which lines they execute; those that are known not to are left out."""
+    layer = tmp_path / "measured" / "000"
+    path = "daf_query/scan/_small.py"
+    for root in (tmp_path, layer):
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_text("1\n2\n")
+    data = coverage.CoverageData(str(layer / "coverage.sqlite"))
+    known = [f"tests/query/scan/test_known.py::t{number:02}" for number in range(21)]
+    for number, test in enumerate(known):
+        data.set_context(f"{test}|run")
+        data.add_lines({path: [1, 2] if number else [1]})
+    data.write()
+    new, elsewhere = "tests/query/scan/test_new.py::t", "tests/query/sql/test_new.py::t"
+    covering = CoveringTests(tmp_path, tmp_path, {*known, new, elsewhere})
+    assert covering.of_line(path, 1) == [*sorted(known), new]
+    assert set(covering.of_line(path, 2)) == {*known[1:], new}
 
 
 def test_cases_of_the_module_come_before_second_cases_of_other_tests(tmp_path: Path) -> None:

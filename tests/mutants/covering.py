@@ -77,6 +77,7 @@ class CoveringTests:
         self._lines = Counter(
             test for lines in self._tests.values() for tests in lines.values() for test in tests
         )
+        self._unmeasured = {test for test in existing if test not in self._lines}
 
     def _add(self, layer: Path, root: Path) -> None:
         if not (layer / "coverage.sqlite").exists():  # still being measured
@@ -97,11 +98,12 @@ class CoveringTests:
 
         Python's tracing does not see what the engine's own threads and other processes call.  So
         the other tests of the line's module come last, and, for a line with few tests, those that
-        execute most lines of the file, and all others of its room.
+        execute most lines of the file, and all others of its room.  Tests of the room that were
+        written since all were measured come last, too.
         """
         module = {test for test in self._existing if is_of_module(test, path)}
         found = self._tests[path][line]
-        others = module - found
+        others = module - found | {test for test in self._unmeasured if _is_beside(test, path)}
         if len(found) < _FEW:
             lines = Counter(test for tests in self._tests[path].values() for test in tests)
             others |= {test for test, _ in lines.most_common(40)}
