@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from daf_query.completion._keywords import CLAUSES, TABLE_FOLLOWS
 from daf_query.sql import Token, tokens_of, unquoted_name
 
 Place: TypeAlias = Literal["beginning", "table", "expression", "entry", "nothing"]
 """What may stand at the cursor; nothing within comments and strings."""
+
+_CLOSED_COMMENT: Final = re.compile(r"--[^\n]*\n|/\*.*?\*/", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,8 @@ def context_of(sql: str, cursor: int) -> Context:
             opened -= 1
         return _in_quotes(sql, cursor, before, opened, statement)
     last = before[-1] if before else None
-    rest = sql[last.stop if last else begin : cursor]
-    if "--" in rest and "\n" not in rest.partition("--")[2]:
-        return Context("nothing", "", cursor, statement=statement)
-    if "/*" in rest:
+    rest = _CLOSED_COMMENT.sub("", sql[last.stop if last else begin : cursor])
+    if "--" in rest or "/*" in rest:
         return Context("nothing", "", cursor, statement=statement)
     is_typed = last is not None and last.stop == cursor and last.kind in ("word", "number")
     if last is not None and last.stop == cursor and last.kind in ("number", "string", "parameter"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -146,6 +147,9 @@ def test_words(completer: SqlCompleter) -> None:
         "SELECT 'ag|",
         "SELECT 1 -- ag|",
         "SELECT /* ag|",
+        "SELECT /* x */ -- ag|",
+        "SELECT -- x */ ag|",
+        "SELECT -- x\n/* -- y\n ag|",
         "SELECT 12|",
         "SELECT 'age'|",
         "SELECT $a|",
@@ -178,3 +182,96 @@ def test_what_is_new_is_found_when_asked_for() -> None:
     daf.set_vector("cell", "donor", ["N1", "N2"])
     completer.forget()
     assert completed(completer, "SELECT dono| FROM cell") == {"donor": "column"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "replaced", "names"),
+    [
+        ("SELECT x, ag|e FROM cell", "ag", {"age"}),
+        ('SELECT "n c| FROM cell', '"n c', {"n counts"}),
+        ("SELECT UMIs['cd8a| FROM cell", "cd8a", {"CD8A"}),
+        ("SELECT UMIs['it''|'] FROM cell", "it''", {"it's"}),
+        ("SELECT one.ge|", "ge", {"gene"}),
+        ("SELECT cell . ag| FROM cell", "ag", {"age"}),
+        ('SELECT 1 FROM "raw ge|', '"raw ge', {"raw gene"}),
+        ("SELECT UM| FROM cell", "UM", {"UMIs['...']"}),
+    ],
+)
+def test_what_is_replaced(
+    completer: SqlCompleter, typed: str, replaced: str, names: set[str]
+) -> None:
+    """From where the word begins, with its quote, to the cursor; entries after theirs."""
+    cursor = typed.index("|")
+    found = completer.completions(typed.replace("|", ""), cursor)
+    assert {typed[each.start : cursor] for each in found} == {replaced}
+    assert {each.name for each in found} == names
+
+
+@pytest.mark.parametrize(
+    ("typed", "has", "lacks"),
+    [
+        ("|", {"SELECT", "FROM", "SHOW TABLES"}, {"cell", "AND"}),
+        ("EXPLAIN |", {"SELECT", "WITH"}, {"age"}),
+        ("EXPLAIN SELECT |", {"age", "DISTINCT"}, {"SHOW TABLES"}),
+        ("SELECT 1; |", {"SELECT"}, {"age"}),
+        ("SELECT age FROM cell, |", {"gene", "profile("}, {"age"}),
+        ("SELECT age, |", {"age", "avg("}, {"matrices"}),
+        ("SELECT age FROM cell ORDER BY age, |", {"age", "DESC"}, {"gene"}),
+        ("SELECT age FROM (SELECT 1, |", {"age"}, {"matrices"}),
+        ("SELECT age FROM (SELECT 1) x, |", {"gene"}, {"age"}),
+        ("SELECT age FROM cell WHERE age IN (1, |", {"age"}, {"gene"}),
+        ("DESCRIBE |", {"gene"}, {"age"}),
+        ("SELECT age FROM one.|", {"cell", "gene"}, {"age", "profile("}),
+        ("SELECT cell.| FROM cell", {"age"}, {"gene", "SELECT"}),
+        ("SELECT gene.| FROM cell", {"is_marker"}, {"age"}),
+        ("SELECT * FROM cell.|", set(), {"age", "gene"}),
+        ("SELECT 'a' |", {"FROM"}, set()),
+        ("SELECT 1 -- x\n|", {"FROM"}, set()),
+        ("SELECT 1 /* x -- \n y */ |", {"FROM"}, set()),
+        ("SELECT 1 -- x /* y\n|", {"FROM"}, set()),
+        ("/* x */ -- y\n|", {"SELECT"}, {"age"}),
+        ("SELECT nothing.|", set(), {"age", "cell"}),
+    ],
+)
+def test_what_may_stand_where(
+    completer: SqlCompleter, typed: str, has: set[str], lacks: set[str]
+) -> None:
+    """Beginnings, tables and expressions, each in its place."""
+    found = set(completed(completer, typed))
+    assert has <= found
+    assert not lacks & found
+
+
+def test_aliases(completer: SqlCompleter) -> None:
+    """With AS or without, in quotes, too; keywords are none, and names of no table neither."""
+    for typed in (
+        "SELECT | FROM cell AS c, gene g",
+        "SELECT | FROM cell c JOIN gene AS g ON c.age = 1",
+        'SELECT | FROM one.cell "c" CROSS JOIN "gene" g',
+        "SELECT | FROM nothing n, cell c, gene AS g WHERE n.a = 1",
+    ):
+        found = completed(completer, typed)
+        assert {name for name, kind in found.items() if kind == "table"} == {"c", "g"}
+        assert found["is_marker"] == found["age"] == "column"
+    plain = completed(completer, "SELECT | FROM cell WHERE age > 1")
+    assert [name for name, kind in plain.items() if kind == "table"] == ["cell"]
+
+
+def test_the_first_fifty_entries() -> None:
+    """Each once, in their order; those of a matrix between cells and cells, too."""
+    daf = MemoryDaf(name="many")
+    daf.add_axis("cell", [f"c{number:03}" for number in range(60)])
+    daf.set_matrix("cell", "cell", "near", np.zeros((60, 60)))
+    completer = SqlCompleter(daf_query.connect(daf))
+    found = completer.completions("SELECT near['C0")
+    assert [each.text for each in found] == [f"c{number:03}']" for number in range(50)]
+    assert {(each.kind, each.start) for each in found} == {("entry", 13)}
+
+
+def test_what_cannot_be_looked_up_has_no_completions() -> None:
+    """As of a session that is closed; what was looked up before stays known."""
+    session = daf_query.connect({"closed": data_set("closed")})
+    completer = SqlCompleter(session)
+    assert completed(completer, "SELECT ag| FROM cell") == {"age": "column"}
+    session.close()
+    assert completed(completer, "SELECT UMIs['CD| FROM cell") == {}
