@@ -90,6 +90,11 @@ class DecodedCache:
             self._room.put((self._owner, key), identity, decoded)
         return decoded
 
+    def keep(self, key: Hashable, identity: Hashable, decoded: Any) -> None:
+        """Remember an array that was not here."""
+        with self._room.lock:
+            self._room.put((self._owner, key), identity, decoded)
+
     def peek(self, key: Hashable, identity: Hashable) -> Any:
         """Return the array of ``key`` if it is here; None if not, and nothing is decoded."""
         with self._room.lock:

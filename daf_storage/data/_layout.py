@@ -30,7 +30,7 @@ from daf_storage.data._sparse_parts import (
 )
 from daf_storage.data._transpose import transpose_sparse
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
-from daf_storage.trees import CodedArray, Node, StoredArray, Tree
+from daf_storage.trees import CodedArray, Node, StoredArray, StringPieces, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -209,6 +209,9 @@ class StoredVector:
         array = self.string_array()
         if isinstance(array, CodedArray):
             yield from array.coded_batches()
+            return
+        if isinstance(array, StringPieces) and array.info.size:
+            yield from array.string_pieces()
             return
         data = array.plain_strings() if array.info.size else None
         if data is None:

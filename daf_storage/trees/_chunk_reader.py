@@ -22,7 +22,7 @@ from daf_storage.base import AnyArray, DecodedCache, Span, decode_vlen_chunks
 from daf_storage.errors import UnsupportedDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position, positions_within, split_rows
-from daf_storage.trees._decode_threads import run_all
+from daf_storage.trees._decode_threads import computed, run_all
 from daf_storage.trees._joined_ranges import Ranges, join_views
 from daf_storage.trees._protocol import ArrayInfo
 
@@ -31,6 +31,9 @@ _TASK_BYTES: Final = 1 << 18
 
 _TASK_STRINGS: Final = 1 << 14
 """About how many strings a thread is given at a time."""
+
+_CODED_STRINGS: Final = 1 << 16
+"""About how many strings a thread makes codes of at a time."""
 
 LARGE_BYTES: Final = 2**31
 """From this size on, the offsets of strings need 64 bits."""
@@ -123,7 +126,7 @@ class ChunkMemory:
     def keep(self, place: Hashable, version: Hashable | None, chunk: AnyArray) -> None:
         """Remember a chunk."""
         if version is not None:
-            self._cache.get((self._array, place), version, lambda: chunk)
+            self._cache.keep((self._array, place), version, chunk)
 
 
 _remembers: ContextVar[bool] = ContextVar("remembers", default=True)
@@ -234,14 +237,21 @@ def _tasks(
     run: Callable[[Iterable[tuple[Position, Any]]], None],
 ) -> Iterator[Callable[[], None]]:
     """Group chunks into tasks of so many."""
+    return (functools.partial(run, group) for group in _groups(stored, count))
+
+
+def _groups(
+    stored: Iterable[tuple[Position, Any]], count: int
+) -> Iterator[list[tuple[Position, Any]]]:
+    """Yield so many chunks at a time."""
     group: list[tuple[Position, Any]] = []
     for item in stored:
         group.append(item)
         if len(group) == count:
-            yield functools.partial(run, group)
+            yield group
             group = []
     if group:
-        yield functools.partial(run, group)
+        yield group
 
 
 def estimate_decoded(read: ChunkedRead, item_bytes: int, estimate: ReadEstimate) -> None:
@@ -296,9 +306,33 @@ def read_string_chunks(source: StringChunks, span: Span) -> pa.StringArray | pa.
     found = [parts[position] for position in positions if position in parts] or [
         pa.array([], pa.string())
     ]
+    return _joined(found)
+
+
+def _joined(parts: list[pa.Array]) -> pa.StringArray | pa.LargeStringArray:
+    """Return strings one after the other, with wide offsets where these are needed."""
     if (
-        any(pa.types.is_large_string(part.type) for part in found)
-        or sum(part.nbytes for part in found) >= LARGE_BYTES
+        any(pa.types.is_large_string(part.type) for part in parts)
+        or sum(part.nbytes for part in parts) >= LARGE_BYTES
     ):
-        found = [part.cast(pa.large_string()) for part in found]
-    return found[0] if len(found) == 1 else pa.concat_arrays(found)
+        parts = [part.cast(pa.large_string()) for part in parts]
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def coded_string_chunks(source: StringChunks) -> Iterator[pa.DictionaryArray]:
+    """Yield all strings of a vector in pieces, each of which has a string once.
+
+    Pieces are decoded side by side, and a few are in memory at a time.
+    """
+    height, length = source.info.chunks[0], source.info.shape[0]
+
+    def coded(stored: list[tuple[Position, Any]]) -> pa.DictionaryArray:
+        parts = [strings for _, strings in _decoded_strings(source, stored, height)]
+        left = length - stored[0][0][0] * height  # the last chunk is filled up
+        return _joined(parts).slice(0, left).dictionary_encode()
+
+    stored = source.fetch(list(positions_within(source.info, Span(0, length))))
+    return computed(
+        functools.partial(coded, list(group))
+        for group in _groups(stored, max(_CODED_STRINGS // height, 1))
+    )

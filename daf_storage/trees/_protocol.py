@@ -123,6 +123,15 @@ class CodedArray(Protocol):
 
 
 @runtime_checkable
+class StringPieces(Protocol):
+    """An array of strings that is decoded in pieces, several at a time."""
+
+    def string_pieces(self) -> Iterator[pa.Array]:
+        """Yield the elements of a vector in pieces, which may be dictionaries."""
+        ...
+
+
+@runtime_checkable
 class MappedStrings(Protocol):
     """An array of strings whose bytes may be looked at again and again."""
 

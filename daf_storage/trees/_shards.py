@@ -25,6 +25,7 @@ from daf_storage.stores import ReadEstimate, Snapshot, bytes_version, estimate_r
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import (
     ChunkMemory,
+    coded_string_chunks,
     estimate_decoded,
     read_chunks,
     read_ranges,
@@ -63,28 +64,31 @@ class _ShardFile:
         self.size = snapshot.size(key)
         self._index: AnyArray | None = None
 
-    def place(self, local: Position, position: Position) -> tuple[int, int] | None:
-        """Return where a chunk is in the file, as start and stop; None if it is not stored.
+    def places(self, numbers: AnyArray, positions: list[Position]) -> list[tuple[int, int] | None]:
+        """Return where chunks are in the file, as start and stop; None for those not stored.
 
         Parameters
         ----------
-        local, position
-            The number of the chunk along each dimension, within the file and within the array.
+        numbers, positions
+            The place of each chunk in the index, and within the array.
         """
         if self.size is None:
-            return None
+            return [None] * len(positions)
         if self._index is None:
             self._index = self._read_index(self.size)
-        number = int(np.ravel_multi_index(local, self._layout.grid))
-        offset, size_bytes = (int(n) for n in self._index[number])
-        if offset == size_bytes == _ABSENT:
-            return None
-        if offset + size_bytes > self.size:
+        offsets, sizes = self._index[numbers].T
+        is_absent = (offsets == _ABSENT) & (sizes == _ABSENT)
+        most = np.uint64(self.size)
+        is_outside = ~is_absent & ((sizes > most) | (offsets > most - np.minimum(sizes, most)))
+        if is_outside.any():
+            first = int(np.argmax(is_outside))
             raise CorruptDataError(
-                f"{self._what}: chunk {list(position)} is said to be at {offset:,} with "
-                f"{size_bytes:,} bytes, but the file has {self.size:,}; it is truncated"
+                f"{self._what}: chunk {list(positions[first])} is said to be at "
+                f"{int(offsets[first]):,} with {int(sizes[first]):,} bytes, but the file has "
+                f"{self.size:,}; it is truncated"
             )
-        return offset, offset + size_bytes
+        found = zip(is_absent.tolist(), offsets.tolist(), sizes.tolist(), strict=True)
+        return [None if absent else (offset, offset + size) for absent, offset, size in found]
 
     def _read_index(self, size: int) -> AnyArray:
         layout = self._layout
@@ -232,6 +236,12 @@ class ShardReader:
             item_bytes = STRING_BYTES if kind.is_string else kind.dtype.itemsize
             estimate_decoded(read, item_bytes, estimate)
 
+    def coded_strings(self) -> Iterator[pa.Array]:
+        """Yield all strings of a vector in pieces, each string of a piece once."""
+        if self._has_no_file:
+            return iter([self._filled(self.info.size)])
+        return coded_string_chunks(self)
+
     def read_strings(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
         """Return a range of the first dimension of strings, flattened; decodes only its chunks."""
         if self._has_no_file:
@@ -260,14 +270,27 @@ class ShardReader:
         self, positions: list[Position]
     ) -> dict[_ShardFile, dict[Position, tuple[int, int]]]:
         """Return where the chunks are that are stored, by their file."""
+        grid = self._layout.grid
+        outer, local = np.divmod(np.array(positions, np.int64).reshape(-1, len(grid)), grid)
+        numbers = np.ravel_multi_index(tuple(local.T), grid)
         found: dict[_ShardFile, dict[Position, tuple[int, int]]] = {}
-        for position in positions:
-            pairs = [divmod(n, g) for n, g in zip(position, self._layout.grid, strict=True)]
-            file = self._file(tuple(outer for outer, _ in pairs))
-            place = file.place(tuple(local for _, local in pairs), position)
-            if place is not None:
-                found.setdefault(file, {})[position] = place
+        for file, members in self._by_file(outer):
+            some = positions if members is None else [positions[n] for n in members]
+            within = numbers if members is None else numbers[members]
+            places = zip(some, file.places(within, some), strict=True)
+            found[file] = {position: place for position, place in places if place is not None}
         return found
+
+    def _by_file(self, outer: AnyArray) -> Iterator[tuple[_ShardFile, list[int] | None]]:
+        """Yield files, and which of some chunks are in each; None: all of them."""
+        if math.prod(self._grid) == 1:
+            yield self._first, None
+            return
+        members: dict[Position, list[int]] = {}
+        for number, position in enumerate(map(tuple, outer.tolist())):
+            members.setdefault(position, []).append(number)
+        for position, numbers in members.items():
+            yield self._file(position), numbers
 
     def decode(self, position: Position, stored: Any) -> AnyArray:
         """Return the elements of a chunk."""

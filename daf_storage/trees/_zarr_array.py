@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -86,7 +86,8 @@ class ZarrNode:
         metadata = self._format.array(self.snapshot, name, what=what)
         if metadata is None:
             return None
-        memory = ChunkMemory(self._chunk_cache, (what, metadata.info, *metadata.stored_as))
+        key = repr((what, metadata.info, *metadata.stored_as))  # a string knows its hash
+        memory = ChunkMemory(self._chunk_cache, key)
         if metadata.shard is not None:
             return PackedArray(self.snapshot, name, metadata, memory=memory, what=what)
         return ZarrArray(self.snapshot, name, metadata, memory=memory, what=what)
@@ -446,6 +447,10 @@ class PackedArray(NotFileBacked):
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
         return self.string_rows(Span(0, self.info.shape[0]))
+
+    def string_pieces(self) -> Iterator[pa.Array]:
+        """Yield all strings of a vector, each of a piece once."""
+        return self._reader.coded_strings()
 
     def string_rows(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
         """Return a range of the strings; decodes only its chunks."""
