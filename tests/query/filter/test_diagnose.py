@@ -273,3 +273,50 @@ def test_categoricals_as_dictionaries(pbmc_path: Path) -> None:
     assert hints(session, "phase = 'S' AND phase = 'G1'") == [
         "among the rows so far phase is 'S' (182 rows)"
     ]
+
+
+def _odd_cells() -> DafSession:
+    """Return seven cells, with columns that are missing and one of few values."""
+    daf = MemoryDaf(name="odd")
+    daf.add_axis("cell", [f"c{number}" for number in range(7)])
+    daf.set_vector("cell", "gone", np.full(7, np.nan))
+    daf.set_vector("cell", "blank", [""] * 7, empty_is_missing=True)
+    daf.set_vector("cell", "kind", ["a", "a", "b", "", "", "", ""], empty_is_missing=True)
+    daf.set_vector("cell", "x", [1.0, np.nan, 2.0, 2.0, 2.0, 2.0, 2.0])
+    return connect(daf)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        ("gone > 1", ["gone is missing in all 7 rows"]),
+        ("gone = 1", ["gone is missing in all 7 rows"]),
+        ("gone IS NOT NULL", ["each value of gone is missing"]),
+        ("blank = 'x'", ["'x' does not occur in blank; it has missing in all rows"]),
+        ("kind = 'zz'", ["'zz' does not occur in kind; it has 'a' (2 rows), 'b' (1 row)"]),
+        ("x = 1.25", ["x is from 1 to 2 in 6 rows, 1 missing", "the nearest values are 1 and 2"]),
+        ("x IN (5, 6)", ["x is from 1 to 2 in 6 rows, 1 missing"]),
+        ("x > 1.5 AND kind = 'a'", ["among the rows so far kind is 'b' (1 row)"]),
+        ("name = 'C9'", ["'C9' does not occur in name; it has 'c0' (1 row), 'c1' (1 row), 'c2' (1 row), 'c3' (1 row), 'c4' (1 row) and 2 more values"]),
+        ("name IN ('v', 'w', 'x', 'y', 'zz')", 5),
+        ("name IN ('u', 'v', 'w', 'x', 'y', 'zz')", ["nor do 1 more of these values"]),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_few_and_of_many(predicate: str, expected: list[str] | int) -> None:
+    """One row or several, none at all, and as many values as are explained."""
+    found = hints(_odd_cells(), predicate)
+    if isinstance(expected, int):
+        assert len(found) == expected
+    else:
+        assert found[-len(expected) :] == expected
+        assert len(found) in (len(expected), 6)
+
+
+@pytest.mark.parametrize(("most", "is_listed"), [(6, True), (5, False)])
+def test_as_many_different_strings_as_are_listed(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch, most: int, *, is_listed: bool
+) -> None:
+    """There are six donors."""
+    monkeypatch.setattr(_facts, "_MOST_VALUES", most)
+    (hint,) = hints(session, "donor = 'zzz'")
+    assert ("it has" in hint) == is_listed
