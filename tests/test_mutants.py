@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import coverage
 import pytest
 
+from tests.mutants import runner
 from tests.mutants.again import Again, find_again, printed
 from tests.mutants.covering import CoveringTests, is_of_module, measure, moved_lines
 from tests.mutants.mutations import Mutation, mutations
@@ -157,6 +159,15 @@ def test_small_project(
     assert not found[tried[3]].by  # tried on the tests of its package, as no test executes it
     assert " mutants again" in capsys.readouterr().out
     assert file.read_text() == before
+
+
+def test_a_run_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before it might have computed as much as it may."""
+    monkeypatch.setattr(runner, "_WAITING", 10_000)
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        assert runner._wait(process.pid, 1.0) is None
+    with subprocess.Popen(["false"], start_new_session=True) as process:
+        assert runner._wait(process.pid, 60.0) == 1
 
 
 def test_tests_of_a_line(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 A process in a copy of the project: it imports the modules that its further arguments name, then
 forks for each line on its standard input (JSON: pytest's arguments, and the processor seconds after
 which no further test is begun) and answers with a line: pytest's exit code, or null where the limit of processor seconds (the first argument) or
-of memory was reached.  A run has its own process group, which is killed with it; temporary files and the home
+of memory was reached, or where nothing was computed for half of that time.  A run has its own process group, which is killed with it; temporary files and the home
 folder are in the copy of the project.
 """
 
@@ -27,6 +27,8 @@ _MOST_MEMORY_BYTES = 8 << 30
 _POLL_SECONDS = 0.05
 _WAITING = 3
 """How many times as long as it may compute a run may take."""
+_IDLE = 0.5
+"""The part of the time that it may compute, for which it may wait without computing."""
 
 
 def main() -> None:
@@ -78,11 +80,14 @@ def _run(arguments: list[str], budget_seconds: float, scratch: Path) -> None:
 def _wait(child: int, limit_seconds: float) -> int | None:
     """Return the exit code of a run, or None where it took too long."""
     end = time.monotonic() + _WAITING * limit_seconds
+    busy, idle_end = 0.0, time.monotonic() + _IDLE * limit_seconds
     while (
-        time.monotonic() < end
+        time.monotonic() < min(end, idle_end)
         and _busy_seconds(child) < limit_seconds
         and _memory_bytes(child) < _MOST_MEMORY_BYTES
     ):
+        if _busy_seconds(child) > busy:
+            busy, idle_end = _busy_seconds(child), time.monotonic() + _IDLE * limit_seconds
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
             _kill_group(child)  # what its tests started and left
