@@ -71,7 +71,6 @@ def line_reader(completer: SqlCompleter) -> ReadLine:
     MissingDependencyError
         The extra ``prompt`` is not installed.
     """
-    require_prompt()
     shortcuts = optional_import("prompt_toolkit.shortcuts", extra=_EXTRA)
     history = _History()
     session = shortcuts.PromptSession(
