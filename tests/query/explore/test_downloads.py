@@ -284,6 +284,19 @@ def test_vectors_that_are_not_saved(
     assert save(writing, name, values).status_code == status
 
 
+def test_labels_of_a_selection_come_in_pairs(writing: TestClient) -> None:
+    """One alone says which is missing; without any, it is true or false."""
+    select(writing, [1])
+    for label, lacking in (("true", "false"), ("false", "true")):
+        refused = save(writing, "x", {"selection": True, label: "x"})
+        assert refused.status_code == 400
+        assert f"'{lacking}', a string" in refused.json()["message"]
+    refused = save(writing, "x", {"selection": False, "true": "a", "false": "b"})
+    assert "needs 'sql', or 'selection': true" in refused.json()["message"]
+    for replaces, status in ((True, 200), (False, 409), (True, 200)):
+        assert save(writing, "x", {"selection": True}, overwrite=replaces).status_code == status
+
+
 def test_only_an_explorer_that_was_started_to_write_saves(client: TestClient) -> None:
     """Also over a data set that is open for writing."""
     reply = save(client, "x", {"sql": "age"})
