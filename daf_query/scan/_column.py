@@ -136,11 +136,32 @@ class VectorColumn:
         FormatError
             The vector was replaced since by one of another type, length or convention: ask again.
         """
-        daf, info = self.daf, self.info
+        info = self.info
         if info.name == INDEX:
             return PositionColumn(info.length, options.zone_rows)
         if info.name == NAME:
             return self._open_names(cache, options)
+        stored = self._pinned()
+        if info.storage_type.is_string:
+            return self._open_strings(stored, cache, options)
+        return self._open_numbers(stored, cache, options)
+
+    def read_all(self) -> npt.NDArray[Any] | pa.Array:
+        """Return all values, strings as Arrow: nothing is remembered.
+
+        For vectors that are read once, of which there may be thousands; not for ``name`` and
+        ``index``.  Errors are those of `open`, and of reading.
+        """
+        stored = self._pinned()
+        if not self.is_string:
+            return stored.read(Span(0, stored.info.length))
+        strings = stored.read_strings()
+        strings = strings if strings.type == pa.string() else strings.cast(pa.string())
+        return nulls_for_empty(strings) if stored.info.empty_is_missing else strings
+
+    def _pinned(self) -> StoredVector:
+        """Return the vector as it is now, if it is still like the one that is known."""
+        daf, info = self.daf, self.info
         try:  # to look at the axis again takes as long as to open the vector
             stored = daf.open_vector(info.axis, info.name, length=info.length)
         except errors.CorruptDataError:  # of another length, by now
@@ -150,9 +171,7 @@ class VectorColumn:
                 f"{daf.location}: vector {info.name!r} of axis {info.axis!r} was replaced while "
                 "it was being queried; run the query again"
             )
-        if info.storage_type.is_string:
-            return self._open_strings(stored, cache, options)
-        return self._open_numbers(stored, cache, options)
+        return stored
 
     def _open_names(self, cache: DecodedCache, options: ScanOptions) -> StringColumn:
         """Open the entries.  That they are unique is not checked: for millions, it is slow."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
+from daf_query._cancellation import check_cancelled
 from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
 from daf_query.sql._axis_schema import AxisSchema, shared_table
 from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._descriptions import Described
+from daf_query.sql._planning import current_context
 from daf_query.table import (
     MatrixUnionDataset,
     TableColumns,
@@ -17,7 +21,23 @@ from daf_query.table import (
     warn_of_problems,
 )
 from daf_storage import DafReader, errors
-from daf_storage.spi import DecodedCache
+from daf_storage.spi import DecodedCache, ForkLock
+
+MIN_NARROW_MEMBERS: Final = 64
+"""Of fewer data sets all columns are looked at, which also says what is wrong with some."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NarrowTable:
+    """The table of an axis, of some columns."""
+
+    names: frozenset[str]
+    """What they are called; others may be among them."""
+    identities: dict[str, Hashable]
+    """What shows that a data set changed, by its name."""
+    columns: dict[str, TableColumns]
+    """Those of each data set."""
+    table: UnionDataset
 
 
 class CollectionSchema(AxisSchema):
@@ -43,6 +63,9 @@ class CollectionSchema(AxisSchema):
         self._location = location
         self._cache = cache
         self._known: dict[str, tuple[dict[str, TableColumns], UnionDataset]] = {}
+        self._narrow: dict[str, _NarrowTable] = {}
+        self._joined: dict[str, DecodedCache] = {}
+        self._lock = ForkLock()
 
     @property
     def location(self) -> str:
@@ -80,7 +103,11 @@ class CollectionSchema(AxisSchema):
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
         if name in self._added:
             return None
-        return self.dataset(name) if self._has_axis(name) else shared_table(self._shared, name)
+        if not self._has_axis(name):
+            return shared_table(self._shared, name)
+        used = current_context().named_columns.get((self.name, name))
+        narrow = None if used is None else self._narrowed(name, used)
+        return self.dataset(name) if narrow is None else narrow
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""
@@ -104,20 +131,60 @@ class CollectionSchema(AxisSchema):
 
         It is the one of the last query as long as the metadata of all of them are the same.
         """
-        columns = {
-            name: member.columns(axis)
-            for name, member in self.members.items()
-            if member.daf.has_axis(axis)
-        }
+        columns = {}
+        for name, member in self.members.items():
+            check_cancelled()
+            if member.daf.has_axis(axis):
+                columns[name] = member.columns(axis)
         known = self._known.get(axis)
         if known is None or not _are_same(known[0], columns):
             parts = {
                 name: self.members[name].table_of(axis, each) for name, each in columns.items()
             }
-            union = UnionDataset(axis, parts, location=self._location, cache=self._cache.part())
+            union = UnionDataset(axis, parts, location=self._location, cache=self._cache_of(axis))
             known = self._known[axis] = (columns, union)
+            with self._lock:
+                self._narrow.pop(axis, None)
         warn_of_problems(known[1].table_columns, self._warned)
         return known[1]
+
+    def _narrowed(self, axis: str, names: frozenset[str]) -> UnionDataset | None:
+        """Return the table of an axis without the columns of other names.
+
+        The metadata of other vectors are not read, which is most of the work of a first query.
+        None once queries need other columns, too: then those of all are read, and kept.
+        """
+        with self._lock:
+            known = self._narrow.get(axis)
+        is_other = known is not None and not names <= known.names
+        is_small = len(self.members) < MIN_NARROW_MEMBERS
+        if is_small or is_other or axis in self._known or self.broken_count:
+            return None
+        having = {n: member for n, member in self.members.items() if member.daf.has_axis(axis)}
+        names = names if known is None else known.names
+        identities = {n: member.daf.axis_identity(axis, names) for n, member in having.items()}
+        if known is None or known.identities != identities:
+            before = {} if known is None else known.identities
+            columns: dict[str, TableColumns] = {}
+            for name, member in having.items():
+                check_cancelled()
+                is_same = known is not None and before.get(name) == identities[name]
+                same = known.columns[name] if known is not None and is_same else None
+                columns[name] = same or member.columns_among(axis, names)
+            parts = {
+                name: self.members[name].table_of(axis, each) for name, each in columns.items()
+            }
+            union = UnionDataset(axis, parts, location=self._location, cache=self._cache_of(axis))
+            known = _NarrowTable(names, identities, columns, union)
+            with self._lock:
+                self._narrow[axis] = known
+        warn_of_problems(known.table.table_columns, self._warned)
+        return known.table
+
+    def _cache_of(self, axis: str) -> DecodedCache:
+        """Return where values of small members are kept, by what is stored of each."""
+        with self._lock:
+            return self._joined.setdefault(axis, self._cache.part())
 
     def matrix_table(
         self,

@@ -119,14 +119,23 @@ class DafSchema(AxisSchema):
         with self._lock:
             known = self._known.get(axis)
         if known is None or known[0] != identity:
-            with self._lock:
-                broken = self._broken.setdefault(axis, broken_columns(self._daf, axis))
+            broken = self._broken_of(axis)
             known = (identity, axis_columns(self._daf, axis, broken, self._categoricals))
             with self._lock:
                 self._known[axis] = known
         columns = known[1].readable()
         warn_of_problems(columns, self._warned)
         return columns
+
+    def columns_among(self, axis: str, names: frozenset[str]) -> TableColumns:
+        """Return the columns of an axis that have some names; the others are not looked at."""
+        broken = self._broken_of(axis)
+        columns = axis_columns(self._daf, axis, broken, self._categoricals, among=names)
+        return columns.readable()
+
+    def _broken_of(self, axis: str) -> BrokenColumns:
+        with self._lock:
+            return self._broken.setdefault(axis, broken_columns(self._daf, axis))
 
     def dataset(self, axis: str) -> AxisDataset:
         """Return the table of an axis; its metadata is read only if it changed."""

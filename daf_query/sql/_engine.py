@@ -13,6 +13,7 @@ from daf_query.sql._axis_schema import CATALOG, PUBLIC, AxisSchema, table_of_len
 from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._category_order import register_category_order
 from daf_query.sql._category_sorting import sorted_by_categories
+from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._connections import Connections
 from daf_query.sql._counted_table import counted_table
 from daf_query.sql._direct_scan import DirectScans
@@ -23,6 +24,7 @@ from daf_query.sql._filter_inference import inferred_predicate
 from daf_query.sql._from_items import selects_of
 from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
 from daf_query.sql._in_lists import may_merge
+from daf_query.sql._named_columns import named_columns
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._nesting import check_nesting
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
@@ -204,7 +206,8 @@ class Engine:
         with planning(replace(current_context(), rewritings={})):
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))
-            planned = self._plan_to_read(query, restricts=restricts)
+            planned = self._plan_narrowed(query, restricts=restricts)
+            planned = planned or self._plan_to_read(query, restricts=restricts)
         if "null" in query.lower():
             self._hint_at_missing_strings(query, planned.executed)
         executed, extendable = with_unique_columns(planned.executed, once=once), planned.extendable
@@ -222,6 +225,22 @@ class Engine:
         self._remember_view(query)
         check_copied(frame)
         return with_unique_columns(frame, once=once)
+
+    def _plan_narrowed(self, query: str, *, restricts: bool) -> Planned | None:
+        """Plan a query of several data sets as one without the columns that it does not name.
+
+        None if there may be others, or if it cannot be planned so: then all columns say why.
+        """
+        named = None if self._views else named_columns(query, self._default)
+        if named is None or not isinstance(
+            self.connections.schemas.get(named.table[0]), CollectionSchema
+        ):
+            return None
+        with planning(replace(current_context(), named_columns={named.table: named.names})):
+            try:
+                return self._plan_to_read(query, restricts=restricts)
+            except Exception:  # noqa: BLE001 - planned with all columns, it says what is wrong
+                return None
 
     def _plan_to_read(self, query: str, *, restricts: bool = True) -> Planned:
         """Plan a query: once, unless the plan shows that its tables have to be other ones."""

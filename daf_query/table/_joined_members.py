@@ -152,21 +152,19 @@ class JoinedColumn:
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading; values that were joined count while what is stored is the same."""
         identity = tuple(map(_identity, self.parts))
-        key = (self.key, self.field.name, options.zone_rows, options.max_distinct_strings)
+        shown = (self.field.name, str(self.field.type), self.field.nullable)
+        key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
         join = partial(self._strings if self.is_string else self._numbers, options)
         return _OpenJoined(lambda: cache.get(key, identity, join), cache.peek(key, identity))
 
     def _numbers(self, options: ScanOptions) -> _JoinedNumbers:
-        values = [
-            np.asarray(column.values(rows)) for column, rows in self._opened(options) if rows.count
-        ]
+        values = [np.asarray(part) for part in self._values(options)]
         dtype = np.dtype(self.field.type.to_pandas_dtype())
         joined = np.concatenate([np.empty(0, dtype), *values], dtype=dtype)
         return _JoinedNumbers(joined, ZoneMap.unknown(len(joined), dtype, options.zone_rows))
 
     def _strings(self, options: ScanOptions) -> _JoinedStrings | DictionaryCodes:
-        arrays = [column.to_arrow(rows) for column, rows in self._opened(options)]
-        strings = pa.concat_arrays(arrays)
+        strings = pa.concat_arrays(list(self._values(options)))
         if self.field.name == NAME or not len(strings):
             return _JoinedStrings(strings)
         codes = DictionaryCodes.of(
@@ -174,11 +172,32 @@ class JoinedColumn:
         )
         return codes if codes.is_useful else _JoinedStrings(strings)
 
-    def _opened(self, options: ScanOptions) -> Iterator[tuple[OpenColumn, Rows]]:
+    def _values(self, options: ScanOptions) -> Iterator[Any]:
+        """Yield the values of each data set: strings as Arrow, others as numpy."""
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
         for column, length in zip(self.parts, self.lengths, strict=True):
             check_cancelled()
-            yield column.open(scratch, options), Rows(Span(0, length))
+            read_all = _reader_of(column)
+            if read_all is not None:
+                yield read_all()
+                continue
+            opened, rows = column.open(scratch, options), Rows(Span(0, length))
+            if self.is_string:
+                yield opened.to_arrow(rows)
+            elif length:
+                yield opened.values(rows)
+
+
+def _reader_of(column: Column) -> Callable[[], Any] | None:
+    """Return what reads the vector of a column at once; None if its values are converted."""
+    if isinstance(column, UnionColumn):
+        is_converted = column.field.type != column.column.field.type
+        return None if is_converted else _reader_of(column.column)
+    if isinstance(column, GuardedColumn):
+        read = _reader_of(column.column)
+        return None if read is None else partial(column.broken.reading, column.name, read)
+    is_vector = isinstance(column, VectorColumn) and column.info.name not in (NAME, INDEX)
+    return column.read_all if isinstance(column, VectorColumn) and is_vector else None
 
 
 def _identity(column: Column) -> Hashable:

@@ -82,8 +82,16 @@ def axis_columns(
     axis: str,
     broken: BrokenColumns | None = None,
     categoricals: Categoricals = "string",
+    *,
+    among: frozenset[str] | None = None,
 ) -> TableColumns:
-    """Return the columns of an axis; reads metadata and sizes of files only."""
+    """Return the columns of an axis; reads metadata and sizes of files only.
+
+    Parameters
+    ----------
+    among
+        The only names of vectors whose metadata are read; by default those of all.
+    """
     length = daf.axis_length(axis)
     columns: dict[str, Column] = {}
     problems = {}
@@ -93,7 +101,7 @@ def axis_columns(
             axis, name, kind, length, is_sparse=False, chunk_rows=max(length, 1)
         )  # as `vector_info` says, which looks at the axis for each
         columns[name] = VectorColumn(daf, reserved, indexes)
-    for name, info in daf.vector_infos(axis, length=length):
+    for name, info in daf.vector_infos(axis, length=length, among=among):
         if isinstance(info, DafError):
             problems[name] = str(info)
         else:

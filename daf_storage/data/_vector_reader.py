@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class VectorReader(AxisReader):
         return stored.info
 
     def vector_infos(
-        self, axis: str, *, length: int | None = None
+        self, axis: str, *, length: int | None = None, among: Collection[str] | None = None
     ) -> Iterator[tuple[str, VectorInfo | errors.DafError]]:
         """Yield what `vector_info` says of each vector of an axis, in alphabetical order.
 
@@ -94,11 +94,18 @@ class VectorReader(AxisReader):
         ----------
         length
             How many entries the axis has, if that has just been looked at.
+        among
+            The only names that are looked for; by default all vectors are listed.
         """
         length = self.axis_length(axis) if length is None else length
-        for name in sorted(self.vectors_set(axis)):
+        names = self.vectors_set(axis) if among is None else set(among).difference(RESERVED_VECTORS)
+        for name in sorted(names):
             try:
-                stored = self._open_vector(axis, name, length)
+                stored = self._find_vector(axis, name, length)
+                if stored is None and among is not None:
+                    continue
+                if stored is None:
+                    raise self._vector_not_found(axis, name)
                 stored.check_stored()
             except errors.DafError as error:
                 yield name, error
@@ -123,12 +130,18 @@ class VectorReader(AxisReader):
         return self._open_vector(axis, name, self.axis_length(axis) if length is None else length)
 
     def _open_vector(self, axis: str, name: str, length: int) -> StoredVector:
-        found = None
-        if name_problem(name) is None:
-            found = layout.open_vector(self._tree, axis, name, length)
+        found = self._find_vector(axis, name, length)
         if found is None:
-            raise errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
+            raise self._vector_not_found(axis, name)
         return found
+
+    def _find_vector(self, axis: str, name: str, length: int) -> StoredVector | None:
+        if name_problem(name) is not None:
+            return None
+        return layout.open_vector(self._tree, axis, name, length)
+
+    def _vector_not_found(self, axis: str, name: str) -> errors.VectorNotFoundError:
+        return errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
 
     def get_np_vector(self, axis: str, name: str, *, default: Any = REQUIRED) -> AnyArray:
         """Return a vector as numpy.

@@ -197,7 +197,9 @@ class ArchiveReader:
         present = self.present_bytes()
         least = entry.offset + records.LOCAL_BYTES + len(entry.raw_name) + entry.stored_bytes
         check_length(present, least, what=self._what(entry))
-        start = self.data_start(entry)
+        start = self._data_starts.get(entry.offset)
+        if start is None:
+            start = self._data_starts[entry.offset] = self._read_data_start(entry, present)
         check_length(present, start + entry.stored_bytes, what=self._what(entry))
         return self._view[start : start + entry.stored_bytes].toreadonly()
 
@@ -209,15 +211,15 @@ class ArchiveReader:
         """Return where the data of an entry begins, by its local header."""
         start = self._data_starts.get(entry.offset)
         if start is None:
-            start = self._data_starts[entry.offset] = self._read_data_start(entry)
+            present = self.present_bytes()
+            start = self._data_starts[entry.offset] = self._read_data_start(entry, present)
         return start
 
     def is_headed(self, entry: Entry) -> bool:
         """Return whether the local header of an entry of ours says what the directory says."""
         return _recovery.agrees(entry, self._view[: self.present_bytes()])
 
-    def _read_data_start(self, entry: Entry) -> int:
-        present = self.present_bytes()
+    def _read_data_start(self, entry: Entry, present: int) -> int:
         try:
             header = records.parse_local(self._view[entry.offset : present])
         except MalformedError as error:

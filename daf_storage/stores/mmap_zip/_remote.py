@@ -113,7 +113,7 @@ class RemoteArchive(ArchiveReader):
             spans = _document_spans(self._index.entries, self._limit_bytes)
             self._files.read_ranges(self._path, joined_spans(spans))
 
-    def _read_data_start(self, entry: Entry) -> int:
+    def _read_data_start(self, entry: Entry, present: int) -> int:  # noqa: ARG002 - as for all
         head = self._head(entry, records.LOCAL_BYTES)
         try:
             header = records.parse_local(self._head(entry, records.local_head_bytes(head)))

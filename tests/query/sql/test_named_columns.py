@@ -1,0 +1,208 @@
+"""Tests of queries of many data sets as one that read the metadata of the columns they name."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daf_query import connect
+from daf_query.session import DafSession
+from daf_query.sql import _collection_schema, _engine
+from daf_query.sql._data_set_schema import DafSchema
+from daf_query.sql._named_columns import named_columns
+from daf_storage import DafWriter, MemoryDaf, errors, open_daf
+from daf_storage.data._vector_reader import VectorReader
+
+QUERIES = [
+    "SELECT count(*) AS n FROM cell WHERE donor = 'd1' AND age > 40",
+    "SELECT count(*) AS n FROM cell WHERE age > 40.5 OR score IS NULL",
+    "SELECT count(*) AS n FROM runs.cell WHERE dataset NOT LIKE 'run0%'",
+    "SELECT name, age FROM cell WHERE donor IN ('d1', 'd2') ORDER BY name LIMIT 5",
+    "SELECT donor, count(*) AS n, avg(age) AS a FROM cell GROUP BY donor ORDER BY donor",
+    "SELECT max(age * 2) AS m, min(score) AS s FROM cell",
+    'SELECT count(*) AS n FROM cell WHERE "two words" = 1',
+    "SELECT dataset, upper(donor) AS d FROM cell WHERE donor LIKE 'd%' ORDER BY dataset, name",
+    "SELECT count(DISTINCT donor) AS n FROM cell WHERE age BETWEEN 3 AND 70",
+    "SELECT name FROM cell WHERE only_here > 0 ORDER BY name",
+    "SELECT index FROM cell WHERE name = 'c3'",
+    "SELECT * FROM cell WHERE age > 80 ORDER BY name",
+    "SELECT name FROM (SELECT * FROM cell) WHERE age > 80 ORDER BY name",
+    "SELECT a.name FROM cell a JOIN cell b ON a.name = b.name WHERE b.age > 80 ORDER BY a.name",
+    "SELECT count(*) AS n FROM cell WHERE age > (SELECT avg(age) FROM cell)",
+]
+
+
+@pytest.fixture(autouse=True)
+def _two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_collection_schema, "MIN_NARROW_MEMBERS", 2)
+
+
+def members(count: int = 3) -> list[DafWriter]:
+    """Return data sets whose columns differ in types, and in what there is."""
+    made = []
+    for number in range(count):
+        daf = MemoryDaf(name=f"run{number}")
+        rows = 30 + number
+        daf.add_axis("cell", [f"c{i}" for i in range(rows)])
+        ages = np.arange(rows) * 3 % 90
+        daf.set_vector("cell", "age", ages.astype("f4" if number == 1 else "i2"))
+        daf.set_vector("cell", "donor", [f"d{i % 4}" for i in range(rows)])
+        daf.set_vector("cell", "score", np.linspace(0, 1, rows))
+        daf.set_vector("cell", "two words", np.arange(rows) % 2)
+        if number == 2:
+            daf.set_vector("cell", "only_here", np.arange(rows))
+        made.append(daf)
+    return made
+
+
+def narrow_names(session: DafSession) -> list[frozenset[str]]:
+    """Return the columns of the tables that have not all."""
+    schema: Any = next(iter(session._connections.schemas.values()))
+    return [table.names for table in schema._narrow.values()]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_answers_are_those_of_a_table_with_all_columns(
+    query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Types too, where columns of the data sets differ."""
+    source = members()
+    answer = connect({"runs": source}).sql(query).to_arrow_table()
+    monkeypatch.setattr(_engine, "named_columns", lambda *_: None)
+    assert answer.equals(connect({"runs": source}).sql(query).to_arrow_table())
+
+
+def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the first query; once another names others, all are, and are known from then on."""
+    runs = members()
+    session = connect({"runs": runs})
+    opened: list[str] = []
+    find = VectorReader._find_vector
+
+    def recorded(daf: Any, axis: str, name: str, length: int) -> Any:
+        opened.append(name)
+        return find(daf, axis, name, length)
+
+    monkeypatch.setattr(VectorReader, "_find_vector", recorded)
+    assert session.sql(QUERIES[0]).to_pylist() == [{"n": 12}]
+    assert set(opened) == {"donor", "age", "count", "n"}
+    assert narrow_names(session) == [frozenset({"donor", "age", "count", "n"})]
+    opened.clear()
+    session.sql("SELECT count(*) AS n FROM cell WHERE age > 3").to_pylist()
+    assert "score" not in opened
+    opened.clear()
+    runs[1].set_vector("cell", "donor", ["d1"] * 31, if_exists="replace")
+    described: list[str] = []
+    among = DafSchema.columns_among
+
+    def noted(schema: DafSchema, axis: str, names: frozenset[str]) -> Any:
+        described.append(schema.name)
+        return among(schema, axis, names)
+
+    monkeypatch.setattr(DafSchema, "columns_among", noted)
+    assert session.sql(QUERIES[0]).to_pylist() == [{"n": 24}]
+    assert described == [runs[1].name]
+    session.sql("SELECT count(*) AS n FROM cell WHERE score > 0").to_pylist()
+    assert narrow_names(session) == []
+    assert "only_here" in opened
+    opened.clear()
+    session.sql("SELECT sum(only_here) AS n FROM cell").to_pylist()
+    assert set(opened) <= {"only_here"}
+
+
+def test_what_changed_since_is_seen(tmp_path: Path) -> None:
+    """A vector of another type, entries, and a vector that a data set lacked."""
+    for number in range(3):
+        with open_daf(tmp_path / f"run{number}.daf.zarr", "w") as daf:
+            daf.add_axis("cell", ["A", "B", "C"])
+            daf.set_vector("cell", "age", np.array([1, 2, 3], "i4"))
+            if number:
+                daf.set_vector("cell", "late", [1, 1, 1])
+    query = "SELECT count(*) AS n, sum(age) AS s, sum(late) AS l FROM cell WHERE age > 1"
+    with connect(str(tmp_path / "*.daf.zarr")) as session:
+        time.sleep(0.15)
+        assert session.sql(query).to_pylist() == [{"n": 6, "s": 15, "l": 4}]
+        with open_daf(tmp_path / "run0.daf.zarr", "r+") as daf:
+            daf.set_vector("cell", "age", np.array([1.5, 2.5, 3.5]), if_exists="replace")
+            daf.set_vector("cell", "late", [5, 5, 5])
+        assert len(narrow_names(session)) == 1
+        assert session.sql(query).to_pylist() == [{"n": 7, "s": 17.5, "l": 19}]
+        with open_daf(tmp_path / "run1.daf.zarr", "w") as daf:
+            daf.add_axis("cell", ["A", "B", "C", "D"])
+            daf.set_vector("cell", "age", np.array([0, 9, 9, 9], "i4"))
+        assert session.sql(query).to_pylist() == [{"n": 8, "s": 7.5 + 27 + 5, "l": 17}]
+
+
+def test_what_is_wrong_is_said_with_all_columns() -> None:
+    """Unknown columns and tables come with those that there are."""
+    session = connect({"runs": members()})
+    with pytest.raises(errors.VectorNotFoundError, match=r"agee.*age, dataset.*two words"):
+        session.sql("SELECT count(*) FROM cell WHERE agee > 4")
+    with pytest.raises(errors.AxisNotFoundError, match="cells"):
+        session.sql("SELECT count(*) FROM cells WHERE age > 4")
+    with pytest.raises(errors.DafError):
+        session.sql("SELECT count(*) FROM cell WHERE age > ")
+    assert session.sql("SELECT count(*) AS n FROM cell WHERE age > 4").to_pylist()
+
+
+def test_views_have_their_columns() -> None:
+    """Those that a query of a view does not name."""
+    session = connect({"runs": members()})
+    session.sql("CREATE VIEW old AS SELECT name, score FROM cell WHERE age > 80", allow="write")
+    named = session.sql("SELECT name FROM old WHERE score >= 0").to_pydict()
+    assert named == session.sql("SELECT name FROM cell WHERE age > 80").to_pydict()
+
+
+def test_a_column_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """As it is where all columns are looked at; others are answered, without a warning."""
+    for number in range(2):
+        with open_daf(tmp_path / f"run{number}.daf.zarr", "w") as daf:
+            daf.add_axis("cell", ["A", "B"])
+            daf.set_vector("cell", "age", [1, 2])
+            daf.set_vector("cell", "broken", [1, 2])
+    (tmp_path / "run1.daf.zarr" / "vectors" / "cell" / "broken" / ".zarray").write_text("{")
+    with connect(str(tmp_path / "*.daf.zarr")) as session:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert session.sql("SELECT sum(age) AS s FROM cell").to_pydict() == {"s": [6]}
+        with pytest.warns(errors.DafWarning, match="broken"), pytest.raises(errors.DafError):
+            session.sql("SELECT sum(broken) AS s FROM cell").to_pydict()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM cell",
+        "SELECT cell.* FROM cell",
+        "SELECT name, * FROM cell",
+        "SELECT DISTINCT * FROM cell",
+        "SELECT * EXCEPT (age) FROM cell",
+        "SELECT struct(*) FROM cell",
+        "SELECT \"gene.X\"['CD8A'] FROM cell",
+        "SELECT name FROM cell UNION ALL SELECT name FROM cell",
+        "SELECT name FROM matrix('cell', 'gene', 'X')",
+        "SELECT name FROM cell, donor",
+        "SELECT name FROM cell NATURAL JOIN donor",
+        "WITH a AS (SELECT * FROM cell) SELECT age FROM a",
+        "SELECT name FROM cell WHERE EXISTS (TABLE donor)",
+        "INSERT INTO a SELECT name FROM cell",
+        "",
+        "SELECT",
+    ],
+)
+def test_queries_that_may_need_other_columns(query: str) -> None:
+    """All columns that such a query may need are not in it."""
+    assert named_columns(query, "runs") is None
+
+
+def test_products_are_no_wildcards() -> None:
+    """An asterisk between columns multiplies."""
+    named = named_columns("SELECT age * score, (age) * 2 FROM b.cell WHERE count(*) > 1;", "runs")
+    assert named is not None
+    assert named.table == ("b", "cell")
+    assert named.names == {"age", "score", "count"}
