@@ -65,6 +65,27 @@ def test_what_no_test_should_pin_stays(body: str) -> None:
     assert list(mutations("x.py", "SIZE = 5\ndef nbytes(a=3):\n    return a + 1\n")) == []
 
 
+def test_functions_that_wait_are_changed_as_others_are() -> None:
+    """Each once, also where one is within another."""
+    source = """\
+async def f(a):
+    async def g(b):
+        return b + 1
+    await g(a)
+    return await g(a < 3)
+"""
+    found = [(one.function, one.line, one.after.strip()) for one in mutations("x.py", source)]
+    assert sorted(found) == [
+        ("f", 4, "pass"),
+        ("f", 5, "return None"),
+        ("f", 5, "return await g(a < 4)"),
+        ("f", 5, "return await g(a <= 3)"),
+        ("f.g", 3, "return (b - 1)"),
+        ("f.g", 3, "return None"),
+        ("f.g", 3, "return b + 2"),
+    ]
+
+
 def test_a_mutation_changes_its_line_alone() -> None:
     """Every other line stays, also where the line has letters of several bytes."""
     source = "def f(a):\n    b = 'é' if a > 1 else 'x'\n    return b\n"

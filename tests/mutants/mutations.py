@@ -41,6 +41,10 @@ _SAYING = {"warn", "add_argument", "print"}
 """Calls that speak to people."""
 _PROGRESS = {"progress", "progress.add", "self._progress.add", "bar.add", "add"}
 """Calls that move a progress bar."""
+_OTHERS = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),  # which are looked at for themselves
+    *(ast.JoinedStr, ast.arguments),
+)
 _LEFT_OUT = {"__repr__", "__str__", "nbytes"}
 """Functions for people, or for a limit that nobody counts on to the byte."""
 
@@ -118,9 +122,9 @@ def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]
     todo: list[tuple[str, ast.AST]] = [("", tree)]
     while todo:
         name, node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = f"{name}.{node.name}".lstrip(".")
-        if isinstance(node, ast.FunctionDef) and node.name not in _LEFT_OUT:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name not in _LEFT_OUT:
             for statement in node.body:
                 yield from ((name, changed, new) for changed, new in _within(statement))
         todo += [(name, child) for child in ast.iter_child_nodes(node)]
@@ -131,7 +135,7 @@ def _within(root: ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
     todo: list[ast.AST] = [root]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.JoinedStr | ast.arguments):
+        if isinstance(node, _OTHERS):
             continue
         if isinstance(node, ast.AnnAssign):
             todo += [node.value] if node.value is not None else []
@@ -183,7 +187,7 @@ def _of_node(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
             )
             if not is_nothing:
                 yield node, "return None"
-        case ast.Expr(value=ast.Call()) | ast.AugAssign():
+        case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign():
             yield node, "pass"
         case ast.expr():
             yield from _of_expression(node)
