@@ -10,8 +10,11 @@ steps, whether it is to end (`_cancellation`).
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import ctypes
 import queue
+import sys
 import threading
 import time
 from collections import deque
@@ -20,7 +23,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from daf_query._cancellation import CancelledWork, checking
+from daf_query._cancellation import CancelledWork, checking, current_check
+from daf_storage import errors
 
 _T = TypeVar("_T")
 
@@ -37,13 +41,6 @@ _LOOK_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 0.5
 """How long a query waits for one of those that run to end."""
 _MAX_CANCELLED: Final = 1000
-
-
-def call_engine(function: Callable[[], _T]) -> _T:
-    """Call a function of the engine; within a run it may be interrupted."""
-    call = _CALL.get()
-    result: _T = function() if call is None else call(function)
-    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,10 @@ class Work(Generic[_T]):
         with self._lock:
             if self.error is not None:
                 raise self.error
+            is_within = self._is_computing
             self._is_computing = True
+        if is_within:  # the call around it may be interrupted
+            return function()
         try:
             return function()
         finally:
@@ -270,3 +270,53 @@ class Runs:
             works = list(self._running)
         for work in works:
             work.stop(self._endings.closing("the server is closing"))
+
+
+def _interrupted(reason: str) -> Exception:
+    return errors.QueryError(reason)
+
+
+_NOTEBOOK: Final = Endings(
+    lambda _: _interrupted("overdue"),
+    lambda _: _interrupted("busy"),
+    _interrupted,
+    _interrupted,
+)
+
+
+def call_engine(function: Callable[[], _T]) -> _T:
+    """Call a function of the engine; within a run, and in a notebook, it may be interrupted."""
+    call = _CALL.get()
+    if call is not None:
+        result: _T = call(function)
+        return result
+    return _called_beside(function) if _is_in_shell() else function()
+
+
+def _is_in_shell() -> bool:
+    """Return whether this is the thread of a shell of IPython, where Ctrl-C arrives."""
+    shell_of = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    is_there = shell_of is not None and shell_of() is not None
+    return is_there and threading.current_thread() is threading.main_thread()
+
+
+def _called_beside(function: Callable[[], _T]) -> _T:
+    """Call a function in a thread of its own, for which this one waits until Ctrl-C.
+
+    The engine does not look for signals while it computes: without a thread, a notebook could not
+    interrupt a query.
+    """
+    context = contextvars.copy_context()
+
+    def produce(interruptible: Interruptible) -> Iterator[_T]:
+        check = current_check()
+
+        def checked() -> _T:
+            with contextlib.nullcontext() if check is None else checking(check):
+                return function()
+
+        yield interruptible(lambda: context.run(checked))
+
+    runs = Runs(_NOTEBOOK, max_seconds=None, max_queries=1)
+    with contextlib.closing(runs.start(produce, is_abandoned=lambda: False)) as run:
+        return next(run)

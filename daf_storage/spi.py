@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         preview_text,
         readable_bytes,
         shortened,
+        shown_values,
     )
     from daf_storage.h5ad import (
         ANNDATA_PARTS,
@@ -193,6 +194,7 @@ __all__ = [
     "relation_of",
     "shortened",
     "shown_url",
+    "shown_values",
     "sidecar_indexes",
     "stored_numbers",
     "text_width",
@@ -257,6 +259,7 @@ __getattr__, __dir__ = lazy_names(
             "preview_text",
             "readable_bytes",
             "shortened",
+            "shown_values",
         ),
         "daf_storage._terminal_text": ("text_width", "visible", "visible_name"),
         "daf_storage.h5ad": (

@@ -9,11 +9,14 @@ from daf_query.completion import SqlCompleter
 from daf_query.notebook._line import FORMS, OPTIONS, cell_line
 from daf_query.notebook._sessions import session_of, sessions_of
 from daf_query.session import DafSession
+from daf_query.sql import tokens_of
 from daf_storage import errors
 from daf_storage.spi import optional_import
 
 _FIRST_LINE: Final = re.compile(r"\s*%%daf\b([^\n]*)(\n|$)")
+_CONNECT: Final = "connect"
 _IDENTIFIER: Final = "daf_query.cells"
+_DIRECTIVE: Final = re.compile(r"\s*%daf\s+(\w*)$")
 _WORD: Final = re.compile(r"[^\s=]*$")
 
 
@@ -45,13 +48,15 @@ class CellCompleter:
     def _matches(self, context: Any) -> dict[str, Any]:
         """Return what IPython asks of a matcher; of other cells nothing."""
         cell = context.full_text
-        found = _FIRST_LINE.match(cell)
-        if found is None:
-            return {"completions": []}
         lines = cell.split("\n")
-        place = sum(len(line) + 1 for line in lines[: context.cursor_line])
-        cursor = place + context.cursor_position
-        fragment, words = self.completions(cell, cursor)
+        directive = _DIRECTIVE.match(lines[context.cursor_line][: context.cursor_position])
+        if _FIRST_LINE.match(cell) is not None:
+            place = sum(len(line) + 1 for line in lines[: context.cursor_line])
+            fragment, words = self.completions(cell, place + context.cursor_position)
+        elif directive is not None and _CONNECT.startswith(directive.group(1)):
+            fragment, words = directive.group(1), [(_CONNECT, "directive")]
+        else:
+            return {"completions": []}
         simple = optional_import("IPython.core.completer", extra="notebook").SimpleCompletion
         return {
             "completions": [simple(word, type=kind) for word, kind in words],
@@ -71,6 +76,10 @@ class CellCompleter:
         if session is None:
             return "", []
         sql, place = cell[found.end() :], cursor - found.end()
+        last = next(reversed(list(tokens_of(sql[:place]))), None)
+        if last is not None and last.kind == "parameter" and last.stop == place:
+            begun = sql[last.start + 1 : place]
+            return begun, self._variables(begun)
         known = SqlCompleter(session).completions(sql, place)
         start = known[0].start if known else place
         words = [(each.text, str(each.kind)) for each in known if each.start == start]
@@ -91,8 +100,17 @@ class CellCompleter:
         if last == "--to":
             known = [(form, "form") for form in FORMS]
         elif last in OPTIONS:
-            known = [(name, "variable") for name in self._shell.user_ns if not name.startswith("_")]
+            return fragment, self._variables(fragment)
         else:
             known = [(name, "session") for name in sessions_of(self._shell)]
             known += [(option, "option") for option in OPTIONS]
         return fragment, [(name, kind) for name, kind in known if name.startswith(fragment)]
+
+    def _variables(self, begun: str) -> list[tuple[str, str]]:
+        """Return the variables of the notebook that begin with something; not those of IPython."""
+        hidden = self._shell.user_ns_hidden
+        return [
+            (name, "variable")
+            for name in self._shell.user_ns
+            if name.startswith(begun) and not name.startswith("_") and name not in hidden
+        ]

@@ -60,7 +60,7 @@ class DafMagic:
         """
         try:
             return self._directive(line) if cell is None else self._cell(line, cell)
-        except errors.DafError as error:
+        except (errors.DafError, KeyboardInterrupt) as error:
             raise in_one_sentence(error) from None
 
     def _directive(self, line: str) -> None:
@@ -88,7 +88,7 @@ class DafMagic:
         if asked.form is not None:
             return rows
         # Shown here rather than returned: an error of the rows is one sentence, too.
-        self._shell.display_pub.publish(result._repr_mimebundle_())
+        self._shell.display_pub.publish(result._shown())  # noqa: SLF001 - our own
         return None
 
     def _params(self, query: str, name: str | None) -> dict[str, Any]:
@@ -119,11 +119,11 @@ def _rows(result: QueryResult, form: lines.Form) -> Any:
     return result.to_polars() if form == "polars" else result.to_arrow_table()
 
 
-def in_one_sentence(error: errors.DafError) -> errors.DafError:
+def in_one_sentence(error: BaseException) -> BaseException:
     """Return an error that IPython shows without the lines of the program that raised it."""
 
     def sentence() -> list[str]:
-        return [f"{type(error).__name__}: {error}"]
+        return [f"{type(error).__name__}: {str(error) or 'the query was interrupted'}"]
 
     error._render_traceback_ = sentence  # type: ignore[attr-defined]
     return error

@@ -13,6 +13,7 @@ from datafusion.expr import SortExpr
 
 from daf_query._provenance import described, record_of
 from daf_query._row_files import Rows
+from daf_query._runs import call_engine
 from daf_query.sql._direct_scan import DirectRows
 from daf_query.sql._engine import Allow, Engine, Planned
 from daf_query.sql._engine_fork import ENGINE
@@ -20,10 +21,10 @@ from daf_query.sql._error_translation import translate_execution_error, unknown_
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
 from daf_query.sql._result_conversions import ResultConversions
-from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, rows_page
+from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, error_page, rows_page
 from daf_query.sql._result_steps import expressions, filtered, sort_keys, written_call
 from daf_query.sql._simple_condition import UncertainError
-from daf_query.sql._user_tables import table_frame
+from daf_query.sql._user_tables import table_frame, table_text
 from daf_query.table import with_categories
 from daf_storage import DafError, errors
 
@@ -123,15 +124,26 @@ class QueryResult(ResultConversions):
             yield from batch.to_pylist()
 
     def __repr__(self) -> str:
-        return self._run(lambda: repr(self._executed()))
+        return self._run(lambda: call_engine(lambda: repr(self._executed())))
 
     def _repr_html_(self) -> str:
-        return self._page(self._first_rows(LOOKED_AT_ROWS + 1))
+        return self._repr_mimebundle_()["text/html"]
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return all that a notebook shows: the rows are computed once for both forms."""
+        """Return all that a notebook shows: the rows are computed once for both forms.
+
+        An error is shown in their place: one that is raised here a notebook shows for each form.
+        """
+        try:
+            return self._shown()
+        except DafError as error:
+            sentence = f"{type(error).__name__}: {error}"
+            return {"text/plain": sentence, "text/html": error_page(sentence)}
+
+    def _shown(self) -> dict[str, str]:
+        """Return what `_repr_mimebundle_` does; an error of the rows is raised."""
         rows = self._first_rows(LOOKED_AT_ROWS + 1)
-        text = repr(table_frame(rows.slice(0, SHOWN_ROWS)))
+        text = table_text(rows.slice(0, SHOWN_ROWS))
         return {"text/plain": text, "text/html": self._page(rows)}
 
     def _page(self, rows: pa.Table) -> str:
@@ -139,7 +151,7 @@ class QueryResult(ResultConversions):
 
     def _first_rows(self, count: int) -> pa.Table:
         """Return the first rows, computed now."""
-        rows = self._run(lambda: self._executed().limit(count).to_arrow_table())
+        rows = self._run(lambda: call_engine(self._executed().limit(count).to_arrow_table))
         return with_categories(rows)
 
     def explain(self) -> QueryPlan:
@@ -331,7 +343,9 @@ class QueryResult(ResultConversions):
 
         def collect() -> list[pa.RecordBatch]:
             direct = self._direct
-            return self._executed().collect() if direct is None else list(direct.batches())
+            if direct is None:
+                return call_engine(self._executed().collect)
+            return list(direct.batches())
 
         return self._run(collect)
 
@@ -340,13 +354,17 @@ class QueryResult(ResultConversions):
 
         def count() -> int:
             direct = self._direct
-            return self._executed().count() if direct is None else direct.to_table().num_rows
+            if direct is None:
+                return int(call_engine(self._executed().count))
+            return int(direct.to_table().num_rows)
 
         return self._run(count)
 
     def _computed(self) -> pa.Table:
         direct = self._direct
-        return self._executed().to_arrow_table() if direct is None else direct.to_table()
+        if direct is None:
+            return call_engine(self._executed().to_arrow_table)
+        return direct.to_table()
 
     def provenance(self) -> dict[str, Any]:
         """Return what files of these rows say of where they come from; see `daf_query.provenance`.
@@ -379,12 +397,8 @@ class QueryResult(ResultConversions):
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """Return a list of Python values per column."""
-
-        def to_pydict() -> Any:
-            direct = self._direct
-            return (self._executed() if direct is None else direct.to_table()).to_pydict()
-
-        return self._run(to_pydict)
+        rows: dict[str, list[Any]] = self._as_python("to_pydict")
+        return rows
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return a dictionary of Python values per row.
@@ -398,12 +412,17 @@ class QueryResult(ResultConversions):
         >>> db.sql("SELECT name, age FROM cell WHERE age > 60").to_pylist()
         [{'name': 'CATA', 'age': 90}]
         """
+        rows: list[dict[str, Any]] = self._as_python("to_pylist")
+        return rows
 
-        def to_pylist() -> Any:
+    def _as_python(self, form: str) -> Any:
+        def convert() -> Any:
             direct = self._direct
-            return (self._executed() if direct is None else direct.to_table()).to_pylist()
+            if direct is None:
+                return call_engine(getattr(self._executed(), form))
+            return getattr(direct.to_table(), form)()
 
-        return self._run(to_pylist)
+        return self._run(convert)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows batch by batch as they are computed: together they may exceed memory.
@@ -422,24 +441,31 @@ class QueryResult(ResultConversions):
             was connected.
         """
         stream: Iterator[Any] = iter(())
+        call: Callable[[Callable[[], Any]], Any] = call_engine
 
         def begin() -> Any:
-            nonlocal stream
-            direct = self._direct
-            stream = iter(self._executed().execute_stream() if direct is None else direct.batches())
-            return next(stream, None)
+            nonlocal stream, call
+            if self._direct is None:
+                stream = iter(call_engine(self._executed().execute_stream))
+            else:  # a scan in Python, which Ctrl-C ends by itself
+                stream, call = self._direct.batches(), _called
+            return call(lambda: next(stream, None))
 
         def batches(batch: Any) -> Iterator[pa.RecordBatch]:
             while batch is not None:
                 yield batch if isinstance(batch, pa.RecordBatch) else batch.to_pyarrow()
                 try:
-                    batch = next(stream, None)
+                    batch = call(lambda: next(stream, None))
                 except Exception as error:  # noqa: BLE001 - as above
                     raise translate_execution_error(error) from None
 
         first = self._run(begin)
         found = Rows(self.schema, batches(first))
         return found.with_record(self.provenance()) if self.is_described(provenance) else found
+
+
+def _called(function: Callable[[], _T]) -> _T:
+    return function()
 
 
 class TableResult(QueryResult):

@@ -17,6 +17,7 @@ from daf_storage.spi import (
     preview_chart,
     preview_of,
     shortened,
+    shown_values,
 )
 
 LOOKED_AT_ROWS: Final = 1000
@@ -26,6 +27,11 @@ SHOWN_ROWS: Final = 10
 """How many rows are shown."""
 
 _SHOWN_COLUMNS: Final = 30
+
+
+def error_page(sentence: str) -> Markup:
+    """Return what is shown where there should be rows."""
+    return html_page(html_element("pre", sentence))
 
 
 def rows_page(rows: pa.Table, total: int | None = None, *, title: str = "") -> Markup:
@@ -47,7 +53,7 @@ def rows_page(rows: pa.Table, total: int | None = None, *, title: str = "") -> M
     previews = [preview_of(column, total=len(column)) for column in columns]
     charts = [_header(each, preview) for each, preview in zip(fields, previews, strict=True)]
     shown = looked_at.slice(0, SHOWN_ROWS)
-    cells = [shown.column(place).to_pylist() for place in range(len(columns))]
+    cells = [shown_values(shown.column(place)) for place in range(len(columns))]
     body = [[_cell(value) for value in row] for row in zip(*cells, strict=True)]
     notes = _notes(rows, total, is_all=is_all)
     heading = [html_element("div", html_element("strong", title))] if title else []

@@ -29,3 +29,11 @@ def table_frame(table: pa.Table) -> datafusion.DataFrame:
         "datafusion.sql_parser.enable_ident_normalization", "false"
     )
     return datafusion.SessionContext(config).from_arrow(table)
+
+
+def table_text(table: pa.Table) -> str:
+    """Return the rows of a table as the engine writes them; else as Arrow does."""
+    try:
+        return repr(table_frame(table))
+    except Exception:  # noqa: BLE001 - such as a time zone that it does not know
+        return str(table.to_string())

@@ -74,11 +74,7 @@ def data_set_section(summary: DafSummary, daf: Opened, budget: PreviewBudget) ->
     if summary.matrices:
         rows = [_matrix_row(each, daf, budget) for each in summary.matrices]
         title = f"{len(summary.matrices):,} matrices"
-        parts.append(
-            html_details(
-                title, html_table(("axes", "matrix", "type", "stored", "", "values", ""), rows)
-            )
-        )
+        parts.append(html_details(title, html_table(_MATRIX_HEAD, rows)))
     parts += _lists(summary)
     looked_at = f"{readable_bytes(budget.spent_bytes)} of values were looked at"
     parts.append(html_element("div", looked_at, class_="note"))

@@ -27,6 +27,7 @@ from daf_storage.display._preview_cells import (
     preview_chart,
     preview_text,
 )
+from daf_storage.display._values import shown_values
 
 __all__ = [
     "PREVIEW_ROWS",
@@ -49,4 +50,5 @@ __all__ = [
     "proportions",
     "readable_bytes",
     "shortened",
+    "shown_values",
 ]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
+from daf_storage.display._values import shown_values
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -85,6 +86,8 @@ def preview_of(
     """
     rows = len(values)
     kind = values.type
+    if not _has_order(kind.value_type if pa.types.is_dictionary(kind) else kind):
+        return Preview(rows, total, extent, values.null_count)
     if pa.types.is_dictionary(kind):
         values = values.cast(kind.value_type)
         kind = kind.value_type
@@ -107,7 +110,17 @@ def preview_of(
     if not numbers.size:
         return Preview(rows, total, extent, missing)
     least, greatest = written(numbers.min()), written(numbers.max())
+    if least == greatest and numbers.min() != numbers.max():  # too few digits tell them apart
+        least, greatest = str(numbers.min()), str(numbers.max())
     return Preview(rows, total, extent, missing, least, greatest, bins_of(numbers))
+
+
+def _has_order(kind: pa.DataType) -> bool:
+    """Return whether values have a least, or can be counted one by one."""
+    types = pa.types
+    is_text = _is_text(kind) or types.is_string_view(kind) or types.is_boolean(kind)
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    return bool(is_text or is_number or types.is_temporal(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -143,7 +156,7 @@ def _numbers(values: Any) -> tuple[npt.NDArray[Any], Any] | None:
     width = pa.int32() if kind.bit_width == 32 else pa.int64()
 
     def moment(number: Any) -> str:
-        return str(pa.array([int(number)], width).cast(kind)[0])
+        return str(shown_values(pa.array([int(number)], width).cast(kind))[0])
 
     return values.cast(width).to_numpy(zero_copy_only=False), moment
 

@@ -17,7 +17,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-from daf_query import connect
+from daf_query import DafSession, connect
 from daf_query.notebook import load_ipython_extension
 from daf_query.notebook._completion import CellCompleter
 from daf_query.notebook._line import CellLine, ConnectLine, cell_line, connect_line
@@ -280,3 +280,29 @@ def test_the_sql_is_completed(shell: Any) -> None:
     assert _completed(shell, "%%daf nope\nSEL|") == []
     assert _completed(shell, "%%daf --to\nSEL|") == []
     assert all("donor" not in each for each in _completed(shell, "don|"))
+
+
+def test_variables_and_directives_are_completed(shell: Any) -> None:
+    """Parameters of the SQL by the variables of the notebook, but for those of IPython."""
+    shell.push({"least": 1, "lest": 2})
+    start = "%%daf db\nSELECT age FROM cell WHERE age > $"
+    assert _completed(shell, f"{start}le|") == [f"{start}least", f"{start}lest"]
+    assert "%%daf -o In" not in _completed(shell, "%%daf -o |")
+    assert _completed(shell, "%daf con|") == ["%daf connect"]
+    assert "%daf connect" in _completed(shell, "x = 1\n%daf |")[0].partition("\n")[2]
+
+
+def test_an_interrupted_cell_is_one_sentence(
+    shell: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cell fails, and shows none of the lines of the program."""
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DafSession, "sql", interrupted)
+    result = shell.run_cell("%%daf db\nSELECT 1")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    shown = capsys.readouterr()
+    printed = (shown.out + shown.err).strip()
+    assert printed == "KeyboardInterrupt: the query was interrupted"

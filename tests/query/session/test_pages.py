@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import scipy.sparse as sp
@@ -14,7 +15,7 @@ import scipy.sparse as sp
 from daf_query import DafSession, MatrixSlice, connect
 from daf_query.collection import CollectionSlice
 from daf_query.slice import _page as slice_pages
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 from daf_storage.spi import PreviewBudget
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -182,6 +183,66 @@ def test_a_collection_slice_counts_its_data_sets(runs: DafSession) -> None:
     assert "2 data sets" in page
     assert "page monday 4, page tuesday 3" in page
     assert "non-zero values" in page
+
+
+def _odd_columns() -> dict[str, pa.Array]:
+    """Return columns with values that Python has no object for, or that cannot be compared."""
+    return {
+        "far": pa.array([10_000_000, 1, None], pa.int32()).cast(pa.date32()),
+        "farther": pa.array([10**12, 1, None], pa.int64()).cast(pa.timestamp("s")),
+        "mars": pa.array([0, 1, None], pa.int64()).cast(pa.timestamp("ns", "Mars/Base")),
+        "long": pa.array([10**18, 1, None], pa.int64()).cast(pa.duration("s")),
+        "bytes": pa.array([b"a", b"b", None], pa.binary_view()),
+        "lists": pa.DictionaryArray.from_arrays(pa.array([0, 0, None]), pa.array([[1]])),
+        "close": pa.array([1234.1, 1234.2, None]),
+    }
+
+
+@pytest.mark.parametrize("name", _odd_columns())
+def test_odd_values_are_shown(name: str) -> None:
+    """As a string where Python has no object for one; the other columns are shown beside them."""
+    session = connect(_daf("odd", 3))
+    session.register(pa.table({"odd": _odd_columns()[name], "after": ["x", "y", "z"]}), "mine")
+    shown = session.sql("SELECT * FROM mine")._repr_mimebundle_()
+    assert "<td>z</td>" in shown["text/html"]
+    assert "odd" in shown["text/plain"]
+    wanted = {
+        "far": "1970-01-02 to 29349-01-26",
+        "farther": "out of range: 1000000000000",
+        "long": "1000000000000000000",
+        "close": "1234.1 to 1234.2",
+    }
+    assert wanted.get(name, "NULL") in shown["text/html"]
+
+
+def test_an_error_of_the_rows_is_shown_once(db: DafSession) -> None:
+    """In their place, as text and as a page: a notebook would show an error for each form."""
+    result = db.sql(f"SELECT 1 / (age - age) AS x, '{HOSTILE}' AS y FROM cell")
+    shown = result._repr_mimebundle_()
+    assert shown["text/plain"] == "QueryError: Divide by zero error"
+    assert "QueryError: Divide by zero error" in shown["text/html"]
+    assert "<img" not in result._repr_html_()
+    with pytest.raises(errors.QueryError):
+        result.to_pandas()
+
+
+def test_a_closed_session_is_said(tmp_path: Path) -> None:
+    """By its tables, results and slices, which are shown all the same."""
+    with ZarrDaf(tmp_path / "a.daf.zarr", "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.add_axis("gene", ["g"])
+        daf.set_vector("cell", "age", [1, 2])
+        daf.set_matrix("cell", "gene", "X", [[1], [2]])
+    session = connect(tmp_path / "a.daf.zarr")
+    shown: list[Any] = [
+        session,
+        session.table("cell"),
+        session.sql("SELECT * FROM cell"),
+        session.matrix("cell", "gene", "X"),
+    ]
+    session.close()
+    for each in shown:
+        assert "was closed" in each._repr_html_(), repr(type(each))
 
 
 def test_plain_text_stays_short(db: DafSession, runs: DafSession) -> None:

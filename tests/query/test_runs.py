@@ -1,0 +1,84 @@
+"""Tests of calls of the engine in a notebook: another thread computes, so that Ctrl-C arrives."""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import threading
+import time
+from contextvars import ContextVar
+from types import SimpleNamespace
+
+import pytest
+
+from daf_query._cancellation import CancelledWork
+from daf_query._runs import call_engine
+from daf_storage import errors
+
+_ASKED: ContextVar[int] = ContextVar("asked", default=0)
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this thread be that of a shell of IPython."""
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))
+
+
+@pytest.mark.usefixtures("notebook")
+def test_a_notebook_computes_in_another_thread() -> None:
+    """With the variables of the context; values and errors come back; also one call in another."""
+    token = _ASKED.set(5)
+    try:
+        found = call_engine(lambda: (threading.current_thread(), _ASKED.get()))
+    finally:
+        _ASKED.reset(token)
+    assert found[0] is not threading.current_thread()
+    assert found[1] == 5
+    assert call_engine(lambda: call_engine(lambda: 3)) == 3
+
+    def fail() -> None:
+        raise errors.QueryError("as it was")
+
+    with pytest.raises(errors.QueryError, match="as it was"):
+        call_engine(fail)
+
+
+def test_a_program_computes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without IPython, without a shell, and in other threads of a notebook."""
+    for module in (None, SimpleNamespace(get_ipython=lambda: None), SimpleNamespace()):
+        monkeypatch.setitem(sys.modules, "IPython", module)
+        assert call_engine(threading.current_thread) is threading.current_thread()
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))
+    others = []
+    thread = threading.Thread(target=lambda: others.append(call_engine(threading.current_thread)))
+    thread.start()
+    thread.join()
+    assert others == [thread]
+
+
+@pytest.mark.usefixtures("notebook")
+def test_an_interrupt_ends_the_wait_and_the_work() -> None:
+    """It is raised while the other thread computes, which ends as well."""
+    began, ended = threading.Event(), threading.Event()
+    raised: list[BaseException] = []
+
+    def compute() -> None:
+        began.set()
+        try:
+            while True:
+                time.sleep(0.01)
+        except BaseException as error:
+            raised.append(error)
+            raise
+        finally:
+            ended.set()
+
+    def interrupt() -> None:
+        began.wait()
+        _thread.interrupt_main()
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        call_engine(compute)
+    assert ended.wait(60)
+    assert isinstance(raised[0], CancelledWork)
