@@ -14,6 +14,7 @@ from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._descriptions import Described
 from daf_query.sql._planning import current_context
 from daf_query.table import (
+    DATASET,
     MatrixUnionDataset,
     TableColumns,
     TableDataset,
@@ -161,7 +162,8 @@ class CollectionSchema(AxisSchema):
         if is_small or is_other or axis in self._known or self.broken_count:
             return None
         having = {n: member for n, member in self.members.items() if member.daf.has_axis(axis)}
-        names = names if known is None else known.names
+        # One data set of all is often asked for next.
+        names = names | {DATASET} if known is None else known.names
         identities = {n: member.daf.axis_identity(axis, names) for n, member in having.items()}
         if known is None or known.identities != identities:
             before = {} if known is None else known.identities

@@ -90,10 +90,10 @@ def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(VectorReader, "_find_vector", recorded)
     assert session.sql(QUERIES[0]).to_pylist() == [{"n": 12}]
-    assert set(opened) == {"donor", "age", "count", "n"}
-    assert narrow_names(session) == [frozenset({"donor", "age", "count", "n"})]
+    assert set(opened) == {"donor", "age", "count", "n", "dataset"}
+    assert narrow_names(session) == [frozenset(opened)]
     opened.clear()
-    session.sql("SELECT count(*) AS n FROM cell WHERE age > 3").to_pylist()
+    session.sql("SELECT count(*) AS n FROM cell WHERE age > 3 AND dataset <> 'x'").to_pylist()
     assert "score" not in opened
     opened.clear()
     runs[1].set_vector("cell", "donor", ["d1"] * 31, if_exists="replace")
