@@ -9,6 +9,7 @@ from typing import Final
 from daf_query.sql._names import unquoted_name
 from daf_query.sql._tokens import tokens_of
 from daf_storage import DafError, errors
+from daf_storage.spi import text_width
 
 _NAMED: Final = (
     re.compile(r"has no (?:vector|column|entry) '(?P<name>(?:[^'\\]|\\.)*)'"),
@@ -35,11 +36,16 @@ class ErrorPlace:
         >>> print(ErrorPlace(2, 3, 4).mark("SELECT name,\n  agee FROM cell"))
           agee FROM cell
           ^^^^
+        >>> print(ErrorPlace(1, 13, 2).mark("SELECT '细', 细胞 FROM cell"))
+        SELECT '细', 细胞 FROM cell
+                     ^^^^
         """
         lines = sql.split("\n")
         line = lines[self.line - 1] if self.line <= len(lines) else ""
-        before = re.sub(r"[^\t]", " ", line[: self.column - 1].ljust(self.column - 1))
-        return f"{line}\n{before}{'^' * self.length}"
+        start = self.column - 1
+        tabs = re.sub(r"[^\t]+", lambda part: " " * text_width(part[0]), line[:start].ljust(start))
+        marked = line[start : start + self.length].ljust(self.length)
+        return f"{line}\n{tabs}{'^' * text_width(marked)}"
 
 
 def error_place(error: BaseException, sql: str) -> ErrorPlace | None:

@@ -27,6 +27,7 @@ class Explorer {
   private readonly dotPlot = new DotPlotPanel();
   private readonly result: ResultPanel;
   private lighting: AbortController | null = null;
+  private narrowed: { before: string; sql: string } | null = null; // the query before a lasso, and the one that it became
   private answered: { sql: string; columns: readonly string[]; id: string } | null = null; // of the rows that are all there
 
   constructor() {
@@ -149,10 +150,19 @@ class Explorer {
   private onSelection(selection: Selection | null): void {
     const catalogue = this.catalogue;
     this.lighting?.abort(); // what is selected is lit
+    const narrowed = this.narrowed?.sql === this.result.sql ? this.narrowed : null;
+    if (!selection && narrowed) {
+      this.result.setSql(narrowed.before); // its table is gone
+      void this.result.run();
+    }
+    if (!selection) this.narrowed = null;
     if (!catalogue || !selection) return;
     const data = catalogue.data_sets.find(({ schema }) => schema === selection.schema);
     const table = tableName(catalogue, selection.schema, selection.axis);
-    this.result.setSql(withSelection(this.result.sql, table, getSelectionTable(), data?.is_collection ?? false));
+    const before = this.result.sql;
+    const sql = withSelection(before, table, getSelectionTable(), data?.is_collection ?? false);
+    if (sql !== before) this.narrowed = { before: narrowed?.before ?? before, sql };
+    this.result.setSql(sql);
     this.result.tabs.open(this.result.tabs.current === "dotplot" ? "table" : this.result.tabs.current);
     void this.result.run();
   }

@@ -38,6 +38,7 @@ export class CataloguePanel {
     return h("section", { class: "data-set" },
       h("h2", { title: data.path }, only ? shortPath(data.path) : data.schema),
       h("p", { class: "form" }, data.form),
+      ...(data.axes.length ? [] : [h("p", { class: "hint" }, "It has no axes yet.")]),
       ...order.map((axis, place) => this.axis(data, axis, place < 2 && axis.vectors.length > 0)),
       ...(data.matrices.length ? [h("details", { class: "group", open: true }, h("summary", {}, h("span", { class: "group-name" }, "matrices"),
         h("span", { class: "amount" }, formatCount(data.matrices.length))),

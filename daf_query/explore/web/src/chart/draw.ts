@@ -98,21 +98,25 @@ function counted(table: Table, place: number): Bar[] {
   return [...counts].map(([name, value]) => ({ name, value })).sort((one, other) => other.value - one.value);
 }
 
-function drawHistogram(table: Table, place: number, size: Size): SVGElement {
+function drawHistogram(table: Table, place: number, size: Size): Element {
   const name = table.schema.fields[place]?.name ?? "";
   const values = numeric(table, place).filter((value) => Number.isFinite(value));
   const isDate = table.schema.fields[place] && sortOf(table.schema.fields[place]) === "date";
-  const [low = 0, high = 1] = extent(values);
-  const [domain, range] = [[low, high === low ? low + 1 : high], [56, size.width - 24]];
+  const [least, most] = extent(values);
+  if (least === undefined || most === undefined) return h("p", { class: "hint" }, `No value of ${name} can be drawn: all are missing.`);
+  const spare = least === most ? Math.max(Math.abs(least) * 0.05, 0.5) : 0; // a single value is a bar in the middle
+  const [low, high] = [least - spare, most + spare];
+  const [domain, range] = [[low, high], [56, size.width - 24]];
   const x = (isDate ? scaleUtc(domain, range) : scaleLinear(domain, range)) as unknown as Scale;
-  const bins = bin().domain([low, high]).thresholds(Math.min(60, Math.ceil(Math.sqrt(values.length)) + 1))(Array.from(values));
+  const bins = bin().domain([low, high]).thresholds(spare ? 9 : Math.min(60, Math.ceil(Math.sqrt(values.length)) + 1))(Array.from(values));
+  const shown = (value: number): string => (isDate ? asText(new Date(value), "date") : formatNumber(value));
   const y = scaleLinear([0, max(bins, (group) => group.length) ?? 1], [size.height - 50, 28]).nice();
   const marks = bins.map((group) => {
     const [start, end] = [x(group.x0 ?? low), x(group.x1 ?? high)];
-    return svg("g", {}, svg("title", {}, `${formatNumber(group.x0 ?? 0)} to ${formatNumber(group.x1 ?? 0)}: ${formatCount(group.length)}`),
+    return svg("g", {}, svg("title", {}, `${shown(group.x0 ?? 0)} to ${shown(group.x1 ?? 0)}: ${formatCount(group.length)}`),
       svg("rect", { x: start + 0.5, width: Math.max(end - start - 1, 0.8), y: y(group.length), height: Math.max(y(0) - y(group.length), 0), class: "mark" }));
   });
-  return frame(size, `Histogram of ${name}: ${formatCount(values.length)} values from ${formatNumber(low)} to ${formatNumber(high)}`,
+  return frame(size, `Histogram of ${name}: ${formatCount(values.length)} values from ${shown(least)} to ${shown(most)}`,
     leftAxis(y, size, 56, 28, size.height - 50, "rows"), ...marks, bottomAxis(x, size, size.height - 50, name));
 }
 

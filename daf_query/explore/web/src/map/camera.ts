@@ -18,8 +18,8 @@ export interface View {
   readonly height: number;
 }
 
-/** The bounds of points; those with a NaN do not count. */
-export function boundsOf(points: Float32Array): Bounds {
+/** The bounds of points; those with a NaN do not count. Null where all have. */
+export function boundsOf(points: Float32Array): Bounds | null {
   let [left, right, bottom, top] = [Infinity, -Infinity, Infinity, -Infinity];
   for (let place = 0; place < points.length; place += 2) {
     const x = points[place] as number;
@@ -30,7 +30,7 @@ export function boundsOf(points: Float32Array): Bounds {
     if (y < bottom) bottom = y;
     if (y > top) top = y;
   }
-  return left <= right ? { left, right, bottom, top } : { left: -1, right: 1, bottom: -1, top: 1 };
+  return left <= right ? { left, right, bottom, top } : null;
 }
 
 export function fit(bounds: Bounds, view: View): Camera {

@@ -53,9 +53,13 @@ function hsl(hue: number, saturation: number, lightness: number): string {
   return `#${[channel(0), channel(8), channel(4)].map((part) => part.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Viridis at a place from 0 to 1. */
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+const DARKEST_ON_DARK = 0.22; // what is darker can hardly be seen on a dark ground
+
+/** Viridis at a place from 0 to 1; on a dark ground, without its darkest part. */
 export function viridis(place: number): Rgb {
-  const at = Math.min(Math.max(place, 0), 1) * (VIRIDIS.length - 1);
+  const start = darkness.matches ? DARKEST_ON_DARK : 0;
+  const at = (start + (1 - start) * Math.min(Math.max(place, 0), 1)) * (VIRIDIS.length - 1);
   const low = Math.min(Math.floor(at), VIRIDIS.length - 2);
   const [one, other] = [parse(VIRIDIS[low] as string), parse(VIRIDIS[low + 1] as string)];
   const mix = (channel: 0 | 1 | 2): number => Math.round(one[channel] + (other[channel] - one[channel]) * (at - low));
@@ -124,6 +128,16 @@ function ofCategories(column: Vector, label: string): Colouring {
 
 const LEVELS = 255;
 
+const levels = (): Uint8Array => paletteOf(Array.from({ length: LEVELS }, (_, level) => viridis(level / (LEVELS - 1))));
+
+/** The same colouring for another ground; categories are the same on both. */
+export function recoloured(colouring: Colouring): Colouring {
+  return colouring.range ? { ...colouring, palette: levels() } : colouring;
+}
+
+/** Call a function whenever the ground becomes dark or light. */
+export const onGround = (changed: () => void): void => darkness.addEventListener("change", changed);
+
 type Range = (low: number, high: number) => { readonly low: number; readonly high: number };
 
 /** Colours of numbers; they came in single precision, and `exact` knows the ends of their range. */
@@ -151,8 +165,7 @@ function ofNumbers(column: Vector, label: string, exact: Range): Colouring {
     codes[row] = 1 + Math.round(place * (LEVELS - 1));
     bins[Math.min(31, Math.floor(place * 32))]! += 1;
   }
-  const palette = paletteOf(Array.from({ length: LEVELS }, (_, level) => viridis(level / (LEVELS - 1))));
-  return { label, codes, palette, categories: null, range: low <= high ? { ...exact(low, high), bins } : null, missing };
+  return { label, codes, palette: levels(), categories: null, range: low <= high ? { ...exact(low, high), bins } : null, missing };
 }
 
 /** Colours of the column that the server sent. */

@@ -4,7 +4,7 @@ import type { Axis, Catalogue, ColourBy, DataSet } from "../contract";
 import { announce, h, iconButton, option, toast } from "../dom";
 import { formatCount, plural } from "../format";
 import { ColourControl } from "./colour_control";
-import { type Colouring, colouringOf, plainColouring } from "./colours";
+import { type Colouring, colouringOf, onGround, plainColouring, recoloured } from "./colours";
 import { combine } from "./find";
 import { Legend } from "./legend";
 import { type Combining, Scatter } from "./scatter";
@@ -78,6 +78,7 @@ export class MapPanel {
     });
     this.lassoButton = iconButton("lasso", "Lasso (L): draw around points; Shift adds, Alt removes", () => this.scatter?.setLasso(!this.scatter.lasso),
       { "aria-pressed": "false" });
+    onGround(() => this.recolour());
     let view: Node;
     try {
       this.scatter = new Scatter({
@@ -120,6 +121,7 @@ export class MapPanel {
       return group;
     }));
     this.chooser.replaceChildren(...groups);
+    this.element.classList.toggle("without-map", !groups.length);
     if (!groups.length) this.note.textContent = "No axis has an embedding (a matrix such as X_umap, or two vectors such as umap_1 and umap_2).";
   }
 
@@ -186,6 +188,13 @@ export class MapPanel {
     if (state.colour) await this.show({ ...state, colour: null });
   }
 
+  private recolour(): void {
+    if (!this.colouring?.range) return;
+    this.colouring = recoloured(this.colouring);
+    this.scatter?.setColours(this.colouring);
+    this.legend.show(this.colouring);
+  }
+
   private async load(state: MapState, count: number, signal: AbortSignal): Promise<Colouring> {
     if (!state.colour) return plainColouring(count);
     return colouringOf(await getColour(state.schema, state.axis, state.colour, signal), colourLabel(state.colour));
@@ -200,7 +209,7 @@ export class MapPanel {
     else this.scatter?.setColours(colouring);
     this.legend.show(colouring);
     this.colour.show(place.data, place.axis.name, state.colour);
-    this.note.textContent = "";
+    this.note.textContent = this.scatter && !this.scatter.hasPlaces ? `No ${place.axis.name} has a place in ${state.embedding}.` : "";
     const label = `${state.embedding}: ${plural(place.axis.length ?? 0, "point")} of ${place.axis.name}`
       + (state.colour ? `, coloured by ${colourLabel(state.colour)}` : "");
     this.scatter?.canvas.setAttribute("aria-label", `${label}. Arrow keys move, plus and minus zoom, S selects what is in view, Escape clears.`);

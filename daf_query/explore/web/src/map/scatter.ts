@@ -18,6 +18,7 @@ const SLOW_FRAME = 34; // milliseconds; beyond it, fewer points are drawn while 
 const REST = 140; // milliseconds without motion, after which all points are drawn
 const MOST_SKIPPED = 16;
 const CLICK_PIXELS = 10;
+const NOWHERE: Bounds = { left: -1, right: 1, bottom: -1, top: 1 };
 
 function combiningOf(event: MouseEvent): Combining {
   return event.shiftKey ? "add" : event.altKey ? "remove" : "replace";
@@ -31,7 +32,7 @@ export class Scatter {
   private readonly overlay = svg("svg", { class: "overlay", "aria-hidden": "true" }, this.outline);
   private readonly renderer: Renderer;
   private points = new Float32Array(0);
-  private bounds: Bounds = { left: -1, right: 1, bottom: -1, top: 1 };
+  private bounds: Bounds = NOWHERE;
   private camera: Camera = { x: 0, y: 0, unitsPerPixel: 1 };
   private path: number[] = [];
   private drag: { x: number; y: number; moved: boolean; id: number; lasso: boolean } | null = null;
@@ -83,11 +84,16 @@ export class Scatter {
     this.points = points;
     this.lit = null;
     this.everyNth = 1;
-    this.bounds = boundsOf(points);
+    this.bounds = boundsOf(points) ?? NOWHERE;
     this.renderer.setPoints(points);
     this.firstPicture = drawn;
     this.setColours(colouring);
     this.fit();
+  }
+
+  /** Whether any point can be seen. */
+  get hasPlaces(): boolean {
+    return this.bounds !== NOWHERE;
   }
 
   setColours(colouring: Colouring): void {

@@ -1,0 +1,182 @@
+"""Tests of answers that come late, of focus that stays, and of data of which there is little to see."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Error, Page, Route
+
+import daf_query
+from daf_query.explore import ExploreServer
+from daf_storage import DafWriter, MemoryDaf
+from tests.browser.conftest import Open
+from tests.browser.explorer import Explorer
+
+EVERYTHING = ((0.3, 0.01), (0.99, 0.01), (0.99, 0.99), (0.3, 0.99))
+FOCUSED = "document.activeElement.getAttribute('aria-label')"
+
+
+def little(name: str) -> DafWriter:
+    """Return cells with values that are all missing, or all the same."""
+    daf = MemoryDaf(name=name)
+    numbers = np.arange(30)
+    daf.add_axis("cell", [f"C{number}" for number in numbers])
+    daf.add_axis("X_umap", ["0", "1"])
+    daf.add_axis("X_nowhere", ["0", "1"])
+    daf.set_vector("cell", "missing", np.full(30, np.nan))
+    daf.set_vector("cell", "same", np.full(30, 7))
+    daf.set_vector("cell", "type", [f"t{number % 3}" for number in numbers])
+    daf.set_matrix("cell", "X_umap", "X_umap", np.stack([numbers % 6, numbers // 6], 1) * 1.0)
+    daf.set_matrix("cell", "X_nowhere", "X_nowhere", np.full((30, 2), np.nan))
+    return daf
+
+
+@pytest.fixture(scope="module")
+def server_of_little() -> Iterator[ExploreServer]:
+    """Return a server of few data."""
+    with daf_query.connect({"little": little("little")}) as session, ExploreServer(session) as it:
+        yield it
+
+
+@pytest.fixture
+def explorer_of_little(opened: Open, server_of_little: ExploreServer) -> Explorer:
+    """Return a page of few data."""
+    return opened(server_of_little.url).wait_until_drawn()
+
+
+class Held:
+    """Requests whose answers are held back, until they are let go."""
+
+    def __init__(self, page: Page, path: str) -> None:
+        self.routes: list[Route] = []
+        page.route(f"**{path}", lambda route: self.routes.append(route))  # noqa: PLW0108 - Playwright wraps functions alone
+        self._page = page
+
+    def wait(self, count: int) -> None:
+        """Wait until there are so many."""
+        for _ in range(300):
+            if len(self.routes) >= count:
+                return
+            self._page.wait_for_timeout(30)
+        raise AssertionError(f"{len(self.routes)} requests")
+
+    def let_go(self, *places: int) -> None:
+        """Let the server answer, in this order."""
+        for place in places:
+            with contextlib.suppress(Error):  # the page has given it up
+                self.routes[place].continue_()
+            self._page.wait_for_timeout(400)
+
+
+def test_an_older_answer_does_not_overtake_a_newer_one(explorer_of_little: Explorer) -> None:
+    """Two rows are clicked, and the answer of the first comes last."""
+    page = explorer_of_little.page
+    held = Held(page, "/api/rows")
+    rows = page.locator(".table-body [role=row]")
+    rows.nth(2).click()
+    held.wait(1)
+    rows.nth(5).click()
+    held.wait(2)
+    held.let_go(1, 0)
+    assert page.locator(".lit-note").inner_text().endswith("where name = 'C5'")
+
+
+def test_what_is_selected_stays_lit(explorer_of_little: Explorer) -> None:
+    """The answer for a row that was clicked before a lasso changes nothing."""
+    page = explorer_of_little.page
+    held = Held(page, "/api/rows")
+    page.locator(".table-body [role=row]").nth(2).click()
+    held.wait(1)
+    explorer_of_little.lasso(*EVERYTHING)
+    page.locator(".selection-bar strong").wait_for()
+    held.let_go(0)
+    assert page.locator(".lit-note").inner_text() == ""
+
+
+def test_clearing_a_selection_brings_the_query_back(explorer_of_little: Explorer) -> None:
+    """The query without the condition of the lasso, also after a second one, and its rows."""
+    before = explorer_of_little.sql
+    for _ in range(2):
+        explorer_of_little.lasso(*EVERYTHING)
+        explorer_of_little.page.locator(".selection-bar strong").wait_for()
+        explorer_of_little.wait_until_answered()
+    assert "selection" in explorer_of_little.sql
+    explorer_of_little.page.get_by_role("button", name="Clear").click()
+    explorer_of_little.wait_until(
+        "document.querySelector('.query-status').textContent.startsWith('30 rows in')"
+    )
+    assert explorer_of_little.sql == before
+
+
+def test_controls_keep_the_focus(explorer_of_little: Explorer) -> None:
+    """Who chooses a colour or a chart with the keyboard can go on with it."""
+    page = explorer_of_little.page
+    page.get_by_role("combobox", name="Column").focus()
+    page.keyboard.press("ArrowUp")
+    explorer_of_little.wait_until("document.querySelector('.map').dataset.shown === 'same'")
+    assert page.evaluate(FOCUSED) == "Column"
+    page.get_by_role("tab", name="Chart").click()
+    page.get_by_role("combobox", name="Chart").focus()
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(FOCUSED) == "Chart"
+
+
+def test_what_cannot_be_shown_leaves_the_controls_as_they_are(
+    explorer_of_little: Explorer,
+) -> None:
+    """The chosen embedding is the one that is seen."""
+    page = explorer_of_little.page
+    page.route("**/api/points", lambda route: route.abort())
+    chooser = page.get_by_role("combobox", name="Embedding")
+    shown = chooser.input_value()
+    chooser.select_option(label="X_nowhere")
+    page.locator(".toast.problem").wait_for()
+    assert chooser.input_value() == shown
+    explorer_of_little.complaints.clear()
+
+
+def test_nothing_to_see_is_said(explorer_of_little: Explorer) -> None:
+    """Points without a place, values that are all missing, and a bar for those all alike."""
+    page = explorer_of_little.page
+    page.get_by_role("combobox", name="Embedding").select_option(label="X_nowhere")
+    page.get_by_text("No cell has a place in X_nowhere.").wait_for()
+    page.get_by_role("tab", name="Chart").click()
+    explorer_of_little.run("SELECT missing FROM cell")
+    page.get_by_text("No value of missing can be drawn: all are missing.").wait_for()
+    explorer_of_little.run("SELECT same FROM cell")
+    bar = page.locator(".chart rect.mark[width]").evaluate_all(
+        "bars => Math.max(...bars.filter((bar) => bar.height.baseVal.value > 0).map((bar) => bar.width.baseVal.value))"
+    )
+    assert bar > 10
+
+
+def test_low_values_can_be_seen_on_a_dark_ground(
+    opened: Open, server_of_little: ExploreServer
+) -> None:
+    """The ramp begins with a lighter colour there, also when the ground changes."""
+    explorer = opened(server_of_little.url, color_scheme="light").wait_until_drawn()
+    explorer.colour_by("Column", "same")
+    first = ".ramp rect >> nth=0"
+    light = explorer.page.locator(first).get_attribute("fill")
+    explorer.page.emulate_media(color_scheme="dark")
+    explorer.page.wait_for_timeout(200)
+    assert explorer.page.locator(first).get_attribute("fill") != light
+
+
+def test_downloads_are_of_the_rows_that_are_shown(
+    explorer_of_little: Explorer, tmp_path: Path
+) -> None:
+    """After a query that failed, the table is that of the one before, and so is the file."""
+    page = explorer_of_little.page
+    explorer_of_little.run("SELECT name FROM cell LIMIT 1")
+    explorer_of_little.run("SELECT nothing FROM cell")
+    assert "of the query before" in explorer_of_little.status
+    with page.expect_download() as started:
+        page.get_by_role("button", name="CSV", exact=True).click()
+    started.value.save_as(tmp_path / "rows.csv")
+    assert (tmp_path / "rows.csv").read_text().split() == ['"name"', '"C0"']
+    explorer_of_little.complaints.clear()
