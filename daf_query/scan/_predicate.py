@@ -175,8 +175,10 @@ def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[A
     >>> values_of_type((1, 2.5, 300, -1), np.dtype(np.uint8)).tolist()
     [1]
     """
-    if dtype.kind not in "iu" or dtype.itemsize == np.dtype(np.int64).itemsize:
+    if dtype.kind not in "iu" or dtype == np.int64:
         return np.array(values, dtype)
+    if dtype == np.uint64:  # its lists have integers alone
+        return np.array([value for value in values if 0 <= value <= np.iinfo(dtype).max], dtype)
     given = np.asarray(values)
     limits = np.iinfo(dtype)
     given = given[(given >= limits.min) & (given <= limits.max)]

@@ -227,6 +227,8 @@ def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     columns = context.matrix_columns.get((schema, name))
     if columns:
         table = table.with_matrix_columns(columns)
+    if context.wide_columns:
+        table = table.with_wide_integers(context.wide_columns)
     positions = context.position_columns.get((schema, name))
     if positions and isinstance(table, AxisDataset):
         table = table.with_entry_positions(positions)

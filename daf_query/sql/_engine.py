@@ -20,6 +20,14 @@ from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import new_context
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
+from daf_query.sql._few_bits import (
+    columns_of_few_bits,
+    computed_in_few_bits,
+    is_negation_of_unsigned,
+    may_compute,
+    source_of,
+    with_signed_ranks,
+)
 from daf_query.sql._filter_inference import inferred_predicate
 from daf_query.sql._from_items import selects_of
 from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
@@ -29,9 +37,20 @@ from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._nesting import check_nesting
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.sql._pitfalls import check_plan, safe_sql
-from daf_query.sql._planning import EntryRewriting, Restriction, current_context, planning
+from daf_query.sql._planning import (
+    EntryRewriting,
+    PlanningContext,
+    Restriction,
+    current_context,
+    planning,
+)
 from daf_query.sql._position_joins import joined_by_position
-from daf_query.sql._residual_filters import TableName, has_unconverted, residual_filters
+from daf_query.sql._residual_filters import (
+    TableName,
+    has_unconverted,
+    residual_filters,
+    tables_scanned,
+)
 from daf_query.sql._spatial_filters import indexed_rows, settled_rows
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.sql._tokens import tokens_of
@@ -206,8 +225,7 @@ class Engine:
         with planning(replace(current_context(), rewritings={})):
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))
-            planned = self._plan_narrowed(query, restricts=restricts)
-            planned = planned or self._plan_to_read(query, restricts=restricts)
+            planned = self._plan_exactly(query, restricts=restricts)
         if "null" in query.lower():
             self._hint_at_missing_strings(query, planned.executed)
         executed, extendable = with_unique_columns(planned.executed, once=once), planned.extendable
@@ -220,27 +238,81 @@ class Engine:
     def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
         """Plan a query that may change something: once, since planning may do so already."""
         pushes_filters = not self._may_be_unconverted(query.lower())
-        with planning(replace(current_context(), pushes_filters=pushes_filters)):
-            frame = self._plan_sql(self._with_view_columns(query), _WRITING)
+        wide = frozenset[str]()
+        source = None if _CREATE_VIEW.match(query) else source_of(query)
+        if source is not None and (self._views or may_compute(source)):
+            wide = self._wide_columns_of(source)
+        context = replace(current_context(), pushes_filters=pushes_filters, wide_columns=wide)
+        with planning(context):
+            written = with_signed_ranks(query) if wide else query
+            frame = self._plan_sql(self._with_view_columns(written), _WRITING)
         self._remember_view(query)
         check_copied(frame)
         return with_unique_columns(frame, once=once)
 
-    def _plan_narrowed(self, query: str, *, restricts: bool) -> Planned | None:
-        """Plan a query of several data sets as one without the columns that it does not name.
+    def _naming(self, query: str) -> PlanningContext | None:
+        """Return a context in which several data sets as one have just the columns of a query.
 
-        None if there may be others, or if it cannot be planned so: then all columns say why.
+        None if there may be others.
         """
         named = None if self._views else named_columns(query, self._default)
         if named is None or not isinstance(
             self.connections.schemas.get(named.table[0]), CollectionSchema
         ):
             return None
-        with planning(replace(current_context(), named_columns={named.table: named.names})):
-            try:
-                return self._plan_to_read(query, restricts=restricts)
-            except Exception:  # noqa: BLE001 - planned with all columns, it says what is wrong
-                return None
+        return replace(current_context(), named_columns={named.table: named.names})
+
+    def _plan_as_written(self, query: str, *, restricts: bool) -> Planned:
+        """Plan a query, of several data sets as one without the columns that it does not name.
+
+        If it cannot be planned so, all columns say why.
+        """
+        naming = self._naming(query)
+        if naming is not None:
+            with planning(naming):
+                try:
+                    return self._plan_to_read(query, restricts=restricts)
+                except Exception:  # noqa: BLE001, S110 - with all columns, it says what is wrong
+                    pass
+        return self._plan_to_read(query, restricts=restricts)
+
+    def _plan_exactly(self, query: str, *, restricts: bool) -> Planned:
+        """Plan a query; again, with wider columns, if it would compute in integers of few bits."""
+        if not self._views and not may_compute(query):
+            return self._plan_as_written(query, restricts=restricts)
+        planned, names = None, frozenset[str]()
+        try:
+            planned = self._plan_as_written(query, restricts=restricts)
+        except Exception as error:
+            if not is_negation_of_unsigned(error):
+                raise
+        names = self._computed_in_few_bits(query, planned)
+        if planned is not None and not names:
+            return planned
+        with planning(replace(current_context(), wide_columns=names)):
+            return self._plan_as_written(with_signed_ranks(query), restricts=restricts)
+
+    def _computed_in_few_bits(self, query: str, planned: Planned | None) -> frozenset[str]:
+        """Return the columns that a plan computes with in few bits; all if it could not be made."""
+        if planned is None:
+            rewritings = (current_context().rewritings or {}).values()
+            entries = {name for each in rewritings for of in each.columns.values() for name in of}
+            axes = [schema.dataset(axis) for schema, axis in self._axes_read_by(query)]
+            return columns_of_few_bits(axes) | entries
+        plan = planned.executed.optimized_logical_plan()
+        with planning(self._naming(query) or current_context()):
+            scanned = [self.connections.find(name) for name in tables_scanned(plan, self._default)]
+        return computed_in_few_bits(plan, columns_of_few_bits(scanned))
+
+    def _wide_columns_of(self, query: str) -> frozenset[str]:
+        """Return the columns that have to be wider in a query that is part of a statement."""
+        try:
+            planned = self._plan_as_written(query, restricts=False)
+        except Exception as error:  # noqa: BLE001 - the statement itself says what is wrong
+            planned = None
+            if not is_negation_of_unsigned(error):
+                return frozenset()
+        return self._computed_in_few_bits(query, planned)
 
     def _plan_to_read(self, query: str, *, restricts: bool = True) -> Planned:
         """Plan a query: once, unless the plan shows that its tables have to be other ones."""
@@ -494,6 +566,8 @@ class Engine:
                 continue
             entries = _matrix_entries(name)
             table = table.with_matrix_columns(entries) if entries else table
+            wide = current_context().wide_columns
+            table = table.with_wide_integers(wide) if wide else table
             rows = indexed_rows(filters, table) if isinstance(table, ZarrTable) else None
             predicate = inferred_predicate(filters, table.schema)
             if rows is not None or predicate is not None:

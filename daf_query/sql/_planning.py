@@ -73,6 +73,8 @@ class PlanningContext:
     """Columns that tables have besides their vectors: positions by which they are joined."""
     named_columns: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
     """Tables of which no other columns are needed than those of some names, if it has them."""
+    wide_columns: frozenset[str] = frozenset()
+    """The names of columns of integers that tables have as Int64: the query computes with them."""
     rewritings: dict[str, EntryRewriting] | None = None
     """How the query and its views were written, by their text; None if that is not kept."""
 

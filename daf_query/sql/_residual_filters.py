@@ -109,6 +109,12 @@ def residual_filters(
     return filters
 
 
+def tables_scanned(plan: Any, default: str) -> set[TableName]:
+    """Return the tables that a plan scans, but for subqueries within expressions."""
+    scans = [node for node in nodes_of(plan) if node_type(node) == "TableScan"]
+    return {_table_of(scan, default) for scan in scans}
+
+
 def _pairs(plan: Any, above: Any = None) -> Iterator[tuple[Any, Any]]:
     """Yield each node with the one above it."""
     yield above, plan

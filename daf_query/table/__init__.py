@@ -46,6 +46,7 @@ from daf_query.table._user_table import (
     table_name,
     user_table,
 )
+from daf_query.table._value_types import is_of_few_bits
 from daf_query.table._zarr import INDEXES, META, PENDING, ZarrTable, zarr_table
 from daf_query.table._zarr_columns import GEOMETRY
 from daf_query.table._zarr_rtrees import ATTRIBUTE, attributes_of, source_of
@@ -92,6 +93,7 @@ __all__ = [
     "category_columns",
     "entry_not_found",
     "find_entry",
+    "is_of_few_bits",
     "is_of_strings",
     "is_user_table",
     "member_table",

@@ -9,6 +9,7 @@ evaluated by the scan; Arrow evaluates the others, on all rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -48,6 +49,7 @@ from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner, cast_batches, plain_schema
 from daf_query.table._table_view import TableView
 from daf_query.table._unscannable import unscannable
+from daf_query.table._value_types import is_of_few_bits, wide_columns
 from daf_storage import DafError, errors
 from daf_storage.spi import DecodedCache, Span
 
@@ -354,6 +356,17 @@ class TableDataset(ds.UnionDataset, DaskFrames):
         raise errors.InvalidInputError(
             f"{self!r} is not the table of an axis, so no matrix is over it ({', '.join(entries)})"
         )
+
+    def with_wide_integers(self, names: AbstractSet[str]) -> Self:
+        """Return the same table, in which integers of few bits are Int64 in columns of some names.
+
+        Arithmetic with them is exact then; the columns of other names stay as they are.
+        """
+        columns = self._columns
+        if not any(is_of_few_bits(column.field.type) for column in columns.columns.values()):
+            return self
+        wide = wide_columns(columns.columns, names)
+        return self._with(replace(columns, columns=wide, point_indexes=lambda *_: ()), self._view)
 
     def _check_free(self, names: Iterable[str]) -> None:
         """Raise if the table has a column of one of some names."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, Self
 
@@ -252,6 +253,14 @@ class UnionDataset(TableDataset):
         columns = _columns_of_all(self._columns.table, sources)
         for name in columns.problems.keys() & entries.keys():
             raise errors.UnsupportedDataError(columns.problems[name])
+        return self._of_sources(sources, columns)
+
+    def with_wide_integers(self, names: AbstractSet[str]) -> Self:
+        """Return the same table with integers of few bits as Int64, in columns of some names."""
+        sources = {part.name: part.source.with_wide_integers(names) for part in self._parts}
+        return self._of_sources(sources, _columns_of_all(self._columns.table, sources))
+
+    def _of_sources(self, sources: Mapping[str, TableDataset], columns: TableColumns) -> Self:
         parts = {
             part.name: part.with_source(sources[part.name], list(columns.schema))
             for part in self._parts

@@ -1,0 +1,199 @@
+"""Arithmetic that the engine would do in integers of few bits, or without a sign, as plans show it.
+
+The engine adds, subtracts and multiplies two columns in their own type: 2 - 3 is 255 in UInt8.
+Which of the columns these are is seen in the text of the optimised plan, where all conversions are
+written down.  The query is planned again with tables that have these columns in 64 bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from daf_query.sql._tokens import Token, bracketed, tokens_of
+from daf_query.table import TableDataset, is_of_few_bits
+
+FEW_BITS: Final = frozenset({"Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32", "UInt64"})
+"""The engine's names of the types in which sums or differences of counts may wrap around."""
+
+_OPERATOR: Final = re.compile(r"[-+/%]|<<|\babs\b|\*(?!\s*(?:[),;]|from\b|$))", re.IGNORECASE)
+"""What a query has that computes; also more."""
+_COMPUTES: Final = re.compile(r" [-+*/%] | << |\(- |\babs\(")
+"""The same in an expression of a plan."""
+_STRING: Final = re.compile(r'(?:Utf8|Utf8View|LargeUtf8)\("[^"]*"\)')
+_WIDE_CAST: Final = re.compile(r" AS (?:Int64|Float32|Float64|Decimal\d+\([^()]*\)|Utf8\w*)$")
+_CAST: Final = re.compile(r" AS \w+(?:\([^()]*\))?$")
+_FIELD: Final = re.compile(r"(?:^|, )(.+?):(\w+)[^:]*?(?=, |$)")
+_ALIAS: Final = re.compile(r" AS (\S+)$")
+_RANKS: Final = ("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE")
+
+
+def may_compute(query: str) -> bool:
+    """Return whether a query may have arithmetic.
+
+    >>> may_compute("SELECT a - b FROM t"), may_compute("SELECT *, count(*) FROM t")
+    (True, False)
+    """
+    return _OPERATOR.search(query) is not None
+
+
+def is_negation_of_unsigned(error: Exception) -> bool:
+    """Return whether the engine refused to change the sign of a number that has none."""
+    return "operator '-' only supports signed" in str(error)
+
+
+def columns_of_few_bits(tables: Iterable[TableDataset | None]) -> frozenset[str]:
+    """Return the columns of some tables in which sums or differences may wrap around."""
+    return frozenset(
+        field.name
+        for table in tables
+        if table is not None
+        for field in table.schema
+        if is_of_few_bits(field.type)
+    )
+
+
+def computed_in_few_bits(plan: Any, columns: AbstractSet[str]) -> frozenset[str]:
+    """Return the columns with whose values an optimised plan computes in few bits.
+
+    They go by names: of several with one name, all; and of those that a plan computes of others,
+    these too.
+
+    Parameters
+    ----------
+    columns
+        Those of the tables that are of such types.
+    """
+    lines = str(plan.display_indent()).splitlines()
+    with_types = str(plan.display_indent_schema()).splitlines()
+    names = set(columns)
+    if len(lines) != len(with_types):
+        return frozenset(names)
+    for line, with_type in zip(lines, with_types, strict=True):
+        fields = _FIELD.findall(with_type[len(line) :].strip()[1:-1])
+        names |= {name for name, kind in fields if kind in FEW_BITS}
+    return _operands([_STRING.sub("''", line) for line in lines], names)
+
+
+def _operands(lines: list[str], names: AbstractSet[str]) -> frozenset[str]:
+    """Return which of some columns are computed with, or go into what is computed with."""
+    if not names:
+        return frozenset()
+    ordered = sorted(names, key=len, reverse=True)
+    named = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in ordered))
+    each = [re.compile(rf"(?<!\w){re.escape(name)}(?!\w)") for name in ordered]
+
+    def within(text: str) -> set[str]:
+        return {name for name, one in zip(ordered, each, strict=True) if one.search(text)}
+
+    expressions = [part for line in lines for part in _split(line.partition(": ")[2])]
+    operands: set[str] = set()
+    for expression in expressions:
+        for computed in _without_casts(expression):
+            if _COMPUTES.search(computed) and named.search(computed):
+                operands |= within(computed)
+    while operands:
+        sources = {
+            name
+            for expression in expressions
+            if (alias := _ALIAS.search(expression)) and alias[1] in operands
+            for name in within(expression)
+        }
+        if sources <= operands:
+            break
+        operands |= sources
+    return frozenset(operands)
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yield the expressions of a list.
+
+    >>> list(_split("a, f(b, c), d"))
+    ['a', 'f(b, c)', 'd']
+    """
+    depth = start = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth <= 0 and text[place + 1 : place + 2] == " ":
+            yield text[start:place]
+            start = place + 2
+    yield text[start:]
+
+
+def _without_casts(text: str) -> Iterator[str]:
+    """Yield an expression without what it converts to wide types; and what is converted.
+
+    >>> list(_without_casts("CAST(a - b AS Int64) * Int64(2)"))
+    ['a - b', '0 * Int64(2)']
+    """
+    while (place := text.find("CAST(")) >= 0:
+        depth, stop = 1, place + 5
+        while stop < len(text) and depth:
+            depth += (text[stop] == "(") - (text[stop] == ")")
+            stop += 1
+        inside = text[place + 5 : stop - 1]
+        cast = _CAST.search(inside)
+        if cast is None:  # it is something else that ends so
+            text = f"{text[:place]}CAST {text[place + 5 :]}"
+            continue
+        operand = inside[: cast.start()]
+        if _WIDE_CAST.search(inside):
+            yield from _without_casts(operand)
+            operand = "0"
+        text = (
+            f"{text[:place]}({operand}){text[stop:]}"
+            if operand != "0"
+            else (f"{text[:place]}0{text[stop:]}")
+        )
+    yield text
+
+
+def source_of(statement: str) -> str | None:
+    """Return the query whose rows a statement stores; None if it has none.
+
+    >>> source_of("COPY (SELECT a - b FROM t) TO 'x.parquet'")
+    'SELECT a - b FROM t'
+    >>> source_of("CREATE TABLE u AS SELECT a - b FROM t;")
+    'SELECT a - b FROM t'
+    """
+    tokens = tuple(tokens_of(statement))
+    for place, token in enumerate(tokens):
+        if token.is_word("SELECT", "WITH"):
+            is_inside = place > 0 and tokens[place - 1].is_operator("(")
+            inside = bracketed(tokens[place - 1 :]) if is_inside else tokens[place:]
+            while inside and inside[-1].is_operator(";"):
+                inside = inside[:-1]
+            return statement[token.start : inside[-1].stop] if inside else None
+    return None
+
+
+def with_signed_ranks(query: str) -> str:
+    """Return a query whose ranks are signed integers: a difference of two may be negative.
+
+    >>> with_signed_ranks("SELECT rank() OVER (ORDER BY a) - rank() OVER w FROM t")
+    'SELECT CAST(rank() OVER (ORDER BY a) AS BIGINT) - CAST(rank() OVER w AS BIGINT) FROM t'
+    """
+    tokens = tuple(tokens_of(query))
+    edits: list[tuple[int, str]] = []
+    for place, token in enumerate(tokens):
+        if token.is_word(*_RANKS) and (last := _end_of_call(tokens[place:])) is not None:
+            edits += [(token.start, "CAST("), (last.stop, " AS BIGINT)")]
+    for position, text in sorted(edits, reverse=True):
+        query = query[:position] + text + query[position:]
+    return query
+
+
+def _end_of_call(tokens: tuple[Token, ...]) -> Token | None:
+    """Return the last token of a call of a window function; None if it is none."""
+    if len(tokens) < 2 or not tokens[1].is_operator("("):
+        return None
+    after = 3 + len(bracketed(tokens[1:]))
+    if len(tokens) <= after + 1 or not tokens[after].is_word("OVER"):
+        return None
+    window = after + 1
+    if not tokens[window].is_operator("("):
+        return tokens[window]
+    closing = window + 1 + len(bracketed(tokens[window:]))
+    return tokens[closing] if closing < len(tokens) else None
