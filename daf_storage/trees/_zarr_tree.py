@@ -32,11 +32,12 @@ from daf_storage.stores import (
     WritableStore,
     snapshot_version,
 )
+from daf_storage.trees._array_v3 import NODE_FILE
 from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion, key_below
 from daf_storage.trees._metadata_v2 import ZarrV2
-from daf_storage.trees._metadata_v3 import NODE_FILE, ZarrV3
+from daf_storage.trees._metadata_v3 import ZarrV3
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._zarr_array import ZarrNode
 from daf_storage.trees._zarr_write import ZarrTransaction

@@ -43,7 +43,7 @@ from daf_storage.testing import (
     ChangingTreeSuite,
     ReadOnlyDafSuite,
 )
-from daf_storage.trees import WritableTree, WritableZarrTree, _chunk_reader, _metadata_v3
+from daf_storage.trees import WritableTree, WritableZarrTree, _array_v3, _chunk_reader
 from daf_storage.trees._shards import ShardReader
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
@@ -1008,7 +1008,7 @@ def test_shards_that_zarr_python_would_refuse(
     """It is shown whole chunks; metadata that will do are shown as they are."""
     document = {"shape": list(outer), "attributes": {"a": 1}, "codecs": [{"name": "x"}] * 2}
     codecs: list[Any] = [("sharding_indexed", {"chunk_shape": inner})]
-    shown = _metadata_v3._shown_instead(document, outer, codecs, codecs)
+    shown = _array_v3._shown_instead(document, outer, codecs, codecs)
     if rounded is None:
         assert shown is None
         return
@@ -1017,7 +1017,7 @@ def test_shards_that_zarr_python_would_refuse(
     assert found["chunk_grid"] == {"name": "regular", "configuration": {"chunk_shape": rounded}}
     assert (found["attributes"], found["shape"]) == ({}, list(outer))
     other: list[Any] = [("bytes", {"chunk_shape": inner})]
-    assert _metadata_v3._shown_instead(document, outer, other, other) is None
-    left = _metadata_v3._shown_instead(document, outer, [*other, *other], other)
+    assert _array_v3._shown_instead(document, outer, other, other) is None
+    left = _array_v3._shown_instead(document, outer, [*other, *other], other)
     assert left is not None
     assert json.loads(left)["codecs"] == [{"name": "x"}]
