@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,16 @@ def test_what_is_closed_refuses(session: DafSession) -> None:
         other = connection.execute("SELECT 1")
         with pytest.raises(dbapi.ProgrammingError, match="execute a query first"):
             connection.cursor().fetchall()
-    for call in (connection.cursor, connection.commit, connection.rollback, other.fetchone):
+        with pytest.raises(dbapi.ProgrammingError, match="execute a query first"):
+            iter(connection.cursor())
+    calls: list[Callable[[], object]] = [
+        *(connection.cursor, connection.commit, connection.rollback),
+        *(other.fetchone, other.fetchmany, other.fetchall, other.__iter__),
+        *(other.fetch_record_batch, other.fetch_df, other.fetch_polars),
+        *(connection.adbc_get_table_types, lambda: connection.adbc_get_table_schema("cell")),
+        lambda: other.execute("SELECT 1"),
+    ]
+    for call in calls:
         with pytest.raises(dbapi.InterfaceError, match="the connection is closed"):
             call()
     assert session.sql("SELECT 1").count() == 1

@@ -249,3 +249,13 @@ def test_plain_text_stays_short(db: DafSession, runs: DafSession) -> None:
     """In a terminal."""
     assert repr(db) == "DafSession(memory)"
     assert len(repr(runs.matrix("cell", "gene", "X"))) < 200
+
+
+@pytest.mark.parametrize(("count", "more"), [(10, ""), (11, " and 1 more")])
+def test_a_slice_of_many_data_sets_counts_those_of_ten(count: int, more: str) -> None:
+    """And says how many more there are."""
+    session = connect([_daf(f"{count}of{number:02}", 2) for number in range(count)])
+    page = session.matrix("cell", "gene", "X")._repr_html_()
+    shown = ", ".join(f"{count}of{number:02} 2" for number in range(10))
+    assert f"{count} data sets" in page
+    assert f"{shown}{more}</td>" in page

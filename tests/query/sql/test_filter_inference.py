@@ -324,3 +324,28 @@ def test_no_cells_are_within_an_empty_shape() -> None:
     geodatafusion.register_all(session.context)
     query = "SELECT name FROM cell WHERE ST_Intersects(ST_Point(x, y), ST_GeomFromText('POLYGON EMPTY'))"
     assert session.sql(query).to_pydict() == {"name": []}
+
+
+@pytest.mark.parametrize(
+    ("condition", "names"),
+    [
+        ("ST_Intersects(ST_Point(x, y), {})", ["a"]),
+        ("ST_Intersects({}, ST_Point(x, y))", ["a"]),
+        ("ST_Disjoint(ST_Point(x, y), {})", ["b"]),
+        ("NOT ST_Intersects(ST_Point(x, y), {})", ["b"]),
+        ("ST_Distance(ST_Point(x, y), {}) > 1", ["b"]),
+        ("ST_Intersects(ST_Point(x, 3.0), {})", ["a"]),
+    ],
+)
+def test_cells_outside_of_a_shape(condition: str, names: list[str]) -> None:
+    """Those that a box leaves out are found where they are asked for."""
+    geodatafusion = pytest.importorskip("geodatafusion")
+    daf = MemoryDaf(name="shapes")
+    daf.add_axis("cell", ["a", "b"])
+    daf.set_vector("cell", "x", [1.0, 50.0])
+    daf.set_vector("cell", "y", [3.0, 40.0])
+    session = connect(daf)
+    geodatafusion.register_all(session.context)
+    where = condition.format("ST_GeomFromText('POLYGON((0 0, 5 0, 5 5, 0 5, 0 0))')")
+    query = f"SELECT name FROM cell WHERE {where}"
+    assert session.sql(query).to_pydict() == {"name": names}

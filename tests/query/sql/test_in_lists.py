@@ -140,6 +140,8 @@ QUERIES = [
     "SELECT x FROM cell WHERE x IN (1, 2, 3, 4) AND x IN (SELECT y FROM t WHERE y NOT IN (2, 7, 8, 9, NULL))",
     "SELECT x FROM cell WHERE x IN (1, 2, 3, 4) INTERSECT SELECT y FROM t WHERE y NOT IN (2, 7, 8, 9, NULL)",
     "SELECT x FROM cell WHERE x NOT IN (1, NULL) UNION ALL SELECT x FROM cell WHERE x NOT IN (2, 3)",
+    "SELECT x FROM cell WHERE x IN (1, 2) AND name IN (SELECT name FROM t UNION SELECT 'z') AND x NOT IN (2, NULL)",
+    "SELECT x FROM (SELECT x FROM cell WHERE x IN (1, 2) UNION SELECT 9) WHERE x NOT IN (2, NULL)",
     "SELECT x FROM cell WHERE position('1' IN (s)) = 1 OR x IN (2, 3) AND x NOT IN (3, 5)",
     "SELECT z FROM v WHERE z NOT IN (2, 7, 8, 9, NULL)",
     "SELECT z FROM v WHERE z NOT IN (1) OR p",
@@ -253,3 +255,14 @@ def test_long_lists_are_kept_apart_too() -> None:
 def test_what_lacks_an_operand_is_left_to_the_engine(query: str) -> None:
     """The engine says where it is wrong."""
     assert safe_sql(query).replace("::BOOLEAN", "") == query
+
+
+def test_conditions_of_queries_that_are_joined_by_union_are_apart() -> None:
+    """Those of a query within brackets are not: what is before meets what comes after."""
+    lists = ("x IN (1, 2)", "x NOT IN (2, NULL)")
+    both = "SELECT x FROM cell WHERE {} UNION SELECT x FROM cell WHERE {}"
+    assert safe_sql(both.format(*lists)) == both.format(*lists)
+    within = "SELECT x FROM cell WHERE {} AND y IN (SELECT y FROM t UNION SELECT 1) AND {}"
+    assert safe_sql(within.format(*lists)) == within.format(*lists) + "::BOOLEAN"
+    inner = "SELECT x FROM (SELECT x FROM cell WHERE {} UNION SELECT 9) WHERE {}"
+    assert safe_sql(inner.format(*lists)) == inner.format(*lists) + "::BOOLEAN"
