@@ -252,7 +252,7 @@ class CollectionSlice(MatrixSlice):
             part._gathered = self._gathered[offsets]
         return part
 
-    def some_columns(self, offsets: Sequence[int]) -> npt.NDArray[Any]:
+    def _some_columns(self, offsets: Sequence[int]) -> npt.NDArray[Any]:
         """Return some of the columns, by their offsets, as a dense array; all are read."""
         return as_dense(self.values()[:, offsets])
 

@@ -432,7 +432,7 @@ class MatrixSlice(Conversions):
             part._gathered = self._gathered[offsets]  # noqa: SLF001 - of this class
         return part
 
-    def some_columns(self, offsets: Sequence[int]) -> npt.NDArray[Any]:
+    def _some_columns(self, offsets: Sequence[int]) -> npt.NDArray[Any]:
         """Return some of the columns, by their offsets, as a dense array; others are not read."""
         if self._gathered is not None:
             return export.as_dense(self._gathered[:, offsets])

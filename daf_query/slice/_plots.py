@@ -43,7 +43,7 @@ class Drawn(Protocol):
         """The numpy dtype of the values."""
         ...
 
-    def some_columns(self, places: Sequence[int]) -> npt.NDArray[Any]:
+    def _some_columns(self, places: Sequence[int]) -> npt.NDArray[Any]:
         """Return some of the columns as a dense array; others are not read."""
         ...
 
@@ -148,7 +148,7 @@ class SlicePlots:
         ax = axes_for(ax, inches=(1.5 + 0.5 * max(len(places), 4), 4 + below))
         draw_violins(
             ax,
-            list(self.part.some_columns(places).T),
+            list(self.part._some_columns(places).T),  # noqa: SLF001 - for this module
             labels,
             colours=["tab:blue"] * len(places),
             seed=seed,
@@ -178,7 +178,7 @@ class SlicePlots:
         places = self._places([x, y])
         names = self.part.labels()[1].names
         ax = axes_for(ax, inches=(5.5, 5))
-        points = self.part.some_columns(places)
+        points = self.part._some_columns(places)  # noqa: SLF001 - for this module
         style: dict[str, Any] = {"title": "", "size": size, "cmap": "viridis", "seed": seed}
         draw_points(ax, points, None, legend=False, **style)
         write_labels(ax, x=str(names[places[0]]), y=str(names[places[1]]), title=self.part.name)

@@ -274,7 +274,7 @@ def test_a_plot_of_some_columns_reads_those(
     part.plot.violin(["CST3", "CD3D"])
     points = _offsets(part.plot.scatter(5, 3).collections[0])
     assert gathered == [(part.shape[0], 2)] * 2
-    assert part.some_columns([7, 2, 7]).tolist() == part.to_numpy()[:, [7, 2, 7]].tolist()
+    assert part._some_columns([7, 2, 7]).tolist() == part.to_numpy()[:, [7, 2, 7]].tolist()
     assert sorted(points) == sorted(part.to_numpy()[:, [5, 3]].astype(float).tolist())
     for columns, message in (([], "names no gene"), ([0.5], "not 0.5"), ([True], "not True")):
         with pytest.raises(errors.InvalidInputError, match=message):
