@@ -90,7 +90,7 @@ def test_extras() -> None:
     extras = PROJECT["optional-dependencies"]
     [everything] = extras["all"]
     named = set(everything.partition("[")[2].rstrip("]").split(","))
-    apart = {"all", "annbatch", "demo", "scdataset", "spark", "testing", "training"}
+    apart = {"all", "annbatch", "demo", "lzf", "scdataset", "spark", "testing", "training"}
     assert named == set(extras) - apart
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from daf_storage.base import AnyArray, Progress, Span
 from daf_storage.data import EmptySparse, changed_by
 from daf_storage.errors import CorruptDataError
-from daf_storage.trees import THREADS, StoredArray, dataset_array, run_all
+from daf_storage.trees import THREADS, StoredArray, dataset_array, passing_over, run_all
 
 _BLOCK_ELEMENTS: Final = 1 << 20
 
@@ -125,7 +125,8 @@ class ElementCopy:
     ) -> None:
         reader = ElementReader(elements)
         spans = reader.spans(self._out.rowval.size, memory_bytes=memory_bytes)
-        run_all(functools.partial(copy, span, reader.read(span)) for span in spans)
+        with passing_over():
+            run_all(functools.partial(copy, span, reader.read(span)) for span in spans)
 
     @property
     def ascends(self) -> bool:

@@ -46,7 +46,7 @@ Codec = Mapping[str, Any]
 
 def is_bounded(codec: Codec) -> bool:
     """Return whether `decompress` knows a codec."""
-    return codec.get("id") in _DECODERS
+    return codec.get("id") in _DECODERS and (codec["id"] != "lzf" or can_undo_lzf())
 
 
 def decompress(codec: Codec, data: memoryview, limit: int) -> bytes | memoryview:
@@ -149,6 +149,24 @@ def _inflate_module() -> Any:
         return zlib
 
 
+@functools.cache
+def _lzf_module() -> Any:
+    """Return imagecodecs, which has lzf; None without it, where HDF5 has to undo it."""
+    try:
+        return optional_import("imagecodecs", extra="lzf")
+    except ImportError:  # not installed, or built for another machine
+        return None
+
+
+def can_undo_lzf() -> bool:
+    """Return whether `decompress` knows the codec ``lzf``, that of h5py."""
+    return _lzf_module() is not None
+
+
+def _lzf(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - no options matter
+    return bytes(_lzf_module().lzf_decode(data, out=limit))
+
+
 def _bz2(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - no options matter
     decoder = bz2.BZ2Decompressor()
     found = decoder.decompress(data, limit + 1)
@@ -245,5 +263,6 @@ _DECODERS: Final[Mapping[str, Callable[[Codec, memoryview, int], bytes | memoryv
     "zstd": _zstd,
     "blosc": _blosc,
     "lz4": _lz4,
+    "lzf": _lzf,
     "crc32c": _crc32c,
 }

@@ -25,7 +25,7 @@ from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import ChunkMemory, estimate_decoded, read_chunks, read_ranges
-from daf_storage.trees._decompress import decompress
+from daf_storage.trees._decompress import decompress, is_bounded
 from daf_storage.trees._hdf5_types import h5py, is_native
 from daf_storage.trees._joined_ranges import Ranges, join_views
 from daf_storage.trees._protocol import ArrayInfo
@@ -36,6 +36,7 @@ MAX_LISTED_CHUNKS: Final = 1 << 19
 _SHUFFLE: Final = 2
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
     1: {"id": "zlib"},
+    32000: {"id": "lzf"},
     32001: {"id": "blosc"},
     32015: {"id": "zstd"},
 }
@@ -129,7 +130,10 @@ class Pipeline:
         """Return that of a dataset of numbers."""
         properties = dataset.id.get_create_plist()
         filters = tuple(properties.get_filter(n)[0] for n in range(properties.get_nfilters()))
-        is_known = all(number == _SHUFFLE or number in _CODECS for number in filters)
+        is_known = all(
+            number == _SHUFFLE or (number in _CODECS and is_bounded(_CODECS[number]))
+            for number in filters
+        )
         is_bits = dataset.id.get_type().get_class() == h5py().h5t.BITFIELD
         dtype = np.dtype(bool) if is_bits else dataset.dtype
         return cls(filters, dtype, is_known and is_native(dataset))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,11 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import MemoryDaf, errors, import_h5ad
-from daf_storage.base import Span
+from daf_storage.base import DecodedCache, Span
 from daf_storage.data import EmptySparse
 from daf_storage.h5ad import _element_copy as element_copy
 from daf_storage.h5ad._element_copy import ElementCopy, ElementReader
-from daf_storage.trees import _decode_threads, _hdf5_chunks
+from daf_storage.trees import _chunk_reader, _decode_threads, _hdf5_chunks, dataset_array
 
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},
@@ -111,6 +113,26 @@ def test_both_layouts_are_those_of_scipy(
     assert_is(daf, ("obs", "var"), "c", by_columns, index)
     found = daf.get_np_matrix("obs", "obs", "s")
     assert found.toarray().tolist() == square.toarray().tolist()
+
+
+def test_what_is_decoded_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each chunk of indices and values is needed once: what queries need is left in memory."""
+    cache = DecodedCache(max_bytes=1 << 20)
+    monkeypatch.setattr(_chunk_reader, "_process_cache", lambda: cache)
+    matrix = matrix_of(3, "f4", "i4")
+    path = tmp_path / "x.h5ad"
+    write(path, {"X": matrix}, **STORED["gzip and shuffle"])
+    settled = time.time_ns() - 10**9
+    os.utime(path, ns=(settled, settled))
+    time.sleep(0.15)
+    daf = MemoryDaf(name="nothing of the source is remembered!")
+    import_h5ad(path, daf)
+    assert cache.nbytes == 0
+    with h5py.File(path) as file:
+        array = dataset_array(file["X/data"])
+        assert array is not None
+        array.read_rows(Span(0, matrix.nnz))
+    assert cache.nbytes >= matrix.nnz * 4
 
 
 @pytest.mark.parametrize("stored", ["contiguous", "gzip and shuffle", "lzf"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import time
 import zlib
@@ -21,7 +22,7 @@ from scipy import sparse
 from daf_storage import errors
 from daf_storage.spi import Span
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import Hdf5File, Hdf5Tree
+from daf_storage.trees import Hdf5File, Hdf5Tree, _decompress
 from daf_storage.trees._hdf5_array import Hdf5Array
 from daf_storage.trees._hdf5_chunks import ChunkListing, Hdf5Chunks, list_chunks
 
@@ -171,6 +172,84 @@ def test_each_chunk_is_decoded_once(path: Path, monkeypatch: pytest.MonkeyPatch)
         decoded.clear()
         array_of(tree, f"{name}/f4/2").read_spans([Span(7, 9)], Span(6, 8))
         assert sorted(decoded) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def lzf_decoded(data: Any, *, out: int) -> bytes:
+    """Undo lzf as liblzf does, into so many bytes: an oracle, byte by byte."""
+    found, at, stored = bytearray(), 0, bytes(data)
+    while at < len(stored):
+        control = stored[at]
+        at += 1
+        if control < 32:
+            found += stored[at : at + control + 1]
+            at += control + 1
+            continue
+        length = control >> 5
+        if length == 7:
+            length += stored[at]
+            at += 1
+        start = len(found) - ((control & 31) << 8) - stored[at] - 1
+        at += 1
+        for number in range(length + 2):
+            found.append(found[start + number])
+    if len(found) > out:
+        raise ValueError("there are more bytes")
+    return bytes(found)
+
+
+@pytest.mark.parametrize("library", ["none", "stand-in", "imagecodecs"])
+def test_lzf_with_and_without_a_library(
+    path: Path, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    """It decodes all chunks, in several threads; HDF5 decodes none of them, or all without it."""
+    if library == "imagecodecs":
+        module: Any = pytest.importorskip("imagecodecs")
+    else:
+        module = None if library == "none" else SimpleNamespace(lzf_decode=lzf_decoded)
+    monkeypatch.setattr(_decompress, "_lzf_module", lambda: module)
+    by_hdf5: list[object] = []
+    real = Hdf5Chunks._decoded_by_hdf5
+
+    def counting(self: Hdf5Chunks, position: tuple[int, ...]) -> Any:
+        by_hdf5.append(position)
+        return real(self, position)
+
+    monkeypatch.setattr(Hdf5Chunks, "_decoded_by_hdf5", counting)
+    tree = tree_of(path)
+    with h5py.File(path) as file:
+        for dtype in DTYPES.keys() - {"big"}:  # which is read by HDF5, as a whole
+            for kind in "12":
+                by_hdf5.clear()
+                name = f"lzf/{dtype}/{kind}"
+                array = array_of(tree, name)
+                dataset: Any = file[name]
+                assert np.array_equal(array.read_rows(Span(0, len(dataset))), dataset[:])
+                if (
+                    library == "none" or DTYPES[dtype][-1] not in "1?"
+                ):  # lzf leaves some bytes alone
+                    assert bool(by_hdf5) == (library == "none"), name
+
+
+def test_damaged_lzf_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the chunk that has it; what expands to more than a chunk is not expanded."""
+    if importlib.util.find_spec("imagecodecs") is None:
+        stand_in = SimpleNamespace(lzf_decode=lzf_decoded)
+        monkeypatch.setattr(_decompress, "_lzf_module", lambda: stand_in)
+    file_path = tmp_path / "x.h5"
+    with h5py.File(file_path, "w") as file:
+        numbers = file.create_dataset(
+            "x", data=np.arange(200) // 9, chunks=(100,), compression="lzf"
+        )
+        place = numbers.id.get_chunk_info(1)
+    data = bytearray(file_path.read_bytes())
+    for damage in (b"\xff\xff\xff", b"\x00a" * (place.size // 2), b"\x00a\xe0\xff\x00" * 9):
+        data[place.byte_offset : place.byte_offset + len(damage)] = damage
+        file_path.write_bytes(data)
+        settle(file_path)
+        array = array_of(tree_of(file_path), "x")
+        assert array.read_rows(Span(0, 100)).tolist() == [n // 9 for n in range(100)]
+        with pytest.raises(errors.CorruptDataError, match=r"chunk \[1\]"):
+            array.read_rows(Span(100, 200))
 
 
 def test_estimates_say_what_is_decoded_and_what_is_used(path: Path) -> None:
