@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Error, Page, Route
+from playwright.sync_api import Error, Locator, Page, Route
 
 import daf_query
 from daf_query.explore import ExploreServer
@@ -180,3 +180,33 @@ def test_downloads_are_of_the_rows_that_are_shown(
     started.value.save_as(tmp_path / "rows.csv")
     assert (tmp_path / "rows.csv").read_text().split() == ['"name"', '"C0"']
     explorer_of_little.complaints.clear()
+
+
+def test_a_wide_table_has_the_cells_in_view(explorer_of_little: Explorer) -> None:
+    """Of 600 columns few are elements; each is where it belongs, also by keys, sorted, and copied."""
+    page = explorer_of_little.page
+    listed = ", ".join(f'"index" + {number} AS c{number:03}' for number in range(600))
+    explorer_of_little.run(f"SELECT {listed} FROM cell")
+    assert page.locator(".table .cell").count() < 3000
+    assert page.locator(".table").get_attribute("aria-colcount") == "601"
+    page.locator(".table").focus()
+    page.keyboard.press("End")
+    last = page.locator(".table-body [data-active]")
+    explorer_of_little.wait_until("document.querySelector('[data-column=\"599\"]')")
+    assert (last.inner_text(), last.get_attribute("aria-colindex")) == ("599", "601")
+    head = page.locator("[data-column='599']")
+    assert abs(_left(head) - _left(last)) < 2
+    head.click()
+    head.click()
+    assert page.evaluate("document.activeElement.dataset.column") == "599"
+    assert last.inner_text() == "628"
+    page.locator(".table").focus()
+    page.keyboard.press("Home")
+    explorer_of_little.wait_until("document.querySelector('[data-column=\"0\"]')")
+    assert explorer_of_little.column("c000")[0] == "29"
+
+
+def _left(element: Locator) -> float:
+    box = element.bounding_box()
+    assert box is not None
+    return box["x"]

@@ -6,6 +6,8 @@ import { asCell, asText, type Sort, sortKeys, sortOf, sortedRows, valuesOf } fro
 const ROW_HEIGHT = 26;
 const MOST_PIXELS = 8_000_000; // browsers stop at about 16 million
 const SPARE_ROWS = 8;
+const SPARE_COLUMNS = 16;
+const NUMBER_WIDTH = 52; // of the column with the numbers of the rows
 const MOST_COPIED = 100_000;
 
 interface Order {
@@ -22,6 +24,8 @@ export class VirtualTable {
   private sorts: Sort[] = [];
   private values: ((row: number) => unknown)[] = [];
   private widths: number[] = [];
+  private starts: number[] = [0]; // where each column begins, and the width of all
+  private shown = { first: 0, last: 0 }; // the columns that exist as elements
   private order: Order | null = null;
   private rows: Uint32Array | null = null;
   private cursor = { row: 0, column: 0 };
@@ -55,6 +59,7 @@ export class VirtualTable {
       this.sort(this.order);
     }
     if (!hadRows) this.measure();
+    this.shown = this.columnsInView();
     this.drawHead();
     this.draw();
   }
@@ -99,27 +104,48 @@ export class VirtualTable {
       }
       return Math.min(Math.max(Math.ceil(widest) + 26, 64), 340);
     });
+    this.starts = [0];
+    for (const width of this.widths) this.starts.push((this.starts.at(-1) as number) + width);
   }
 
-  private get template(): string {
-    return `52px ${this.widths.map((width) => `${width}px`).join(" ")}`;
+  /** The columns in view, with some more on either side. */
+  private columnsInView(): { first: number; last: number } {
+    const [left, right] = [this.element.scrollLeft, this.element.scrollLeft + this.element.clientWidth];
+    const first = this.starts.findIndex((start) => start > left) - 1;
+    const beyond = this.starts.findIndex((start) => start > right);
+    return {
+      first: Math.max(first < 0 ? 0 : first - SPARE_COLUMNS, 0),
+      last: Math.min(beyond < 0 ? this.widths.length : beyond + SPARE_COLUMNS, this.widths.length),
+    };
+  }
+
+  /** Lay out a row of which only some columns exist. */
+  private layOut(row: HTMLElement): HTMLElement {
+    const { first, last } = this.shown;
+    const tracks = [NUMBER_WIDTH + (this.starts[first] as number), ...this.widths.slice(first, last)];
+    row.style.gridTemplateColumns = tracks.map((width) => `${width}px`).join(" ");
+    row.style.width = `${NUMBER_WIDTH + (this.starts.at(-1) as number)}px`;
+    return row;
   }
 
   private drawHead(): void {
     const data = this.data;
     if (!data) return;
-    const titles = data.schema.fields.map((field, column) => {
+    const { first, last } = this.shown;
+    const titles = data.schema.fields.slice(first, last).map((field, place) => {
+      const column = first + place;
       const mark = this.order?.column === column ? (this.order.descending ? " ↓" : " ↑") : "";
       const sorted = mark === "" ? "none" : mark === " ↓" ? "descending" : "ascending";
       return h("div", { role: "columnheader", "aria-colindex": column + 2, "aria-sort": sorted, class: `cell ${this.sorts[column]}` },
-        h("button", { type: "button", title: `${field.name}: ${field.type}. Sort the rows that are here.`, click: () => this.toggle(column) },
+        h("button", { type: "button", "data-column": column, title: `${field.name}: ${field.type}. Sort the rows that are here.`, click: () => this.toggle(column) },
           h("span", { class: "column-name" }, field.name), h("span", { class: "sort-mark", "aria-hidden": "true" }, mark)));
     });
     const row = h("div", { role: "row", "aria-rowindex": 1, class: "row" },
       h("div", { role: "columnheader", "aria-colindex": 1, class: "cell number-column" }, h("span", { class: "visually-hidden" }, "row")), ...titles);
-    row.style.gridTemplateColumns = this.template;
-    this.head.replaceChildren(row);
-    this.element.setAttribute("aria-colcount", String(titles.length + 1));
+    const focused = this.head.contains(document.activeElement) ? document.activeElement?.getAttribute("data-column") : null;
+    this.head.replaceChildren(this.layOut(row));
+    if (focused) this.focusHead(Number(focused));
+    this.element.setAttribute("aria-colcount", String(data.schema.fields.length + 1));
   }
 
   private toggle(column: number): void {
@@ -132,9 +158,12 @@ export class VirtualTable {
     }
     this.drawHead();
     this.draw();
-    const buttons = this.head.querySelectorAll("button");
-    buttons[column]?.focus();
+    this.focusHead(column);
     announce(this.order ? `sorted ${this.order.descending ? "descending" : "ascending"}` : "in the order of the query");
+  }
+
+  private focusHead(column: number): void {
+    this.head.querySelector<HTMLElement>(`[data-column="${column}"]`)?.focus({ preventScroll: true });
   }
 
   private sort(order: Order): void {
@@ -168,7 +197,12 @@ export class VirtualTable {
     const [count, pitch] = [data.numRows, this.pitch];
     const total = Math.min(count * ROW_HEIGHT, MOST_PIXELS);
     this.space.style.height = `${total}px`;
-    this.space.style.width = `${52 + this.widths.reduce((sum, width) => sum + width, 0)}px`;
+    this.space.style.width = `${NUMBER_WIDTH + (this.starts.at(-1) as number)}px`;
+    const columns = this.columnsInView();
+    if (columns.first !== this.shown.first || columns.last !== this.shown.last) {
+      this.shown = columns;
+      this.drawHead();
+    }
     this.element.setAttribute("aria-rowcount", String(count + 1));
     const top = this.element.scrollTop;
     const first = Math.max(0, Math.floor(top / pitch) - SPARE_ROWS);
@@ -184,7 +218,9 @@ export class VirtualTable {
   }
 
   private drawRow(row: number): HTMLElement {
-    const cells = this.sorts.map((sort, column) => {
+    const { first, last } = this.shown;
+    const cells = this.sorts.slice(first, last).map((sort, place) => {
+      const column = first + place;
       const value = this.value(row, column);
       const active = row === this.cursor.row && column === this.cursor.column;
       const missing = value === null || value === undefined;
@@ -200,8 +236,7 @@ export class VirtualTable {
       role: "row", "aria-rowindex": row + 2, class: row % 2 ? "row odd" : "row",
       click: (event: MouseEvent) => this.pick(row, event),
     }, number, ...cells);
-    element.style.gridTemplateColumns = this.template;
-    return element;
+    return this.layOut(element);
   }
 
   private pick(row: number, event: MouseEvent): void {
@@ -247,9 +282,9 @@ export class VirtualTable {
   }
 
   private reveal(column: number): void {
-    const left = 52 + this.widths.slice(0, column).reduce((sum, width) => sum + width, 0);
+    const left = NUMBER_WIDTH + (this.starts[column] as number);
     const right = left + (this.widths[column] ?? 0);
-    if (left - 52 < this.element.scrollLeft) this.element.scrollLeft = left - 52;
+    if (left - NUMBER_WIDTH < this.element.scrollLeft) this.element.scrollLeft = left - NUMBER_WIDTH;
     else if (right > this.element.scrollLeft + this.element.clientWidth) this.element.scrollLeft = right - this.element.clientWidth;
   }
 }
