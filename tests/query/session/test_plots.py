@@ -306,6 +306,30 @@ def test_a_matrixplot_of_a_profile(pbmc: DafSession, adata: Any) -> None:
         profile.plot.matrixplot(genes, statistic="avg")  # type: ignore[arg-type]  # wrong on purpose
 
 
+@pytest.mark.parametrize(("scale", "standard_scale"), [("none", None), ("column", "var")])
+def test_dots_and_squares_are_those_of_scanpy(
+    pbmc: DafSession, adata: Any, scale: Any, standard_scale: str | None
+) -> None:
+    """Its means, fractions and order of groups, as they are and scaled; no figure is left."""
+    genes = ["CD79A", "MS4A1", "CD8A", "NKG7", "CST3", "LYZ"]
+    options = {"groupby": "bulk_labels", "use_raw": True, "standard_scale": standard_scale}
+    before = plt.get_fignums()
+    with warnings.catch_warnings(action="ignore"):
+        wanted = scanpy.pl.dotplot(adata, genes, return_fig=True, show=False, **options)
+    plot = pbmc.profile("cell", "gene_raw", "X", by="bulk_labels").plot
+    ax = plot.dotplot(genes, scale=scale)
+    shape = wanted.dot_color_df.shape
+    assert [text.get_text() for text in ax.get_yticklabels()] == wanted.dot_color_df.index.tolist()
+    dots = ax.collections[0]
+    means = np.asarray(dots.get_array()).reshape(shape)
+    np.testing.assert_allclose(means, wanted.dot_color_df, atol=1e-6)
+    fractions = dots.get_sizes().reshape(shape) / 180
+    np.testing.assert_allclose(fractions, wanted.dot_size_df, atol=1e-6)
+    squares = plot.matrixplot(genes, scale=scale).images[0].get_array()
+    np.testing.assert_allclose(squares, means, atol=1e-12)
+    assert plt.get_fignums() == before
+
+
 def test_without_matplotlib(pbmc: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to install."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
