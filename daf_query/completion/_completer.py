@@ -21,6 +21,7 @@ CompletionKind: TypeAlias = Literal[
 """What a completion is."""
 
 _TABLE_FUNCTIONS: Final = ("matrix", "profile")
+_NEVER_QUOTED: Final = ("function", "keyword")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class SqlCompleter:
         completions: list[Completion] = []
         with suppress(errors.DafError, OSError):
             completions.extend(self._of(context, sql))
+        if sql[context.start : context.start + 1] == '"':  # only names are quoted
+            completions = [each for each in completions if each.kind not in _NEVER_QUOTED]
         return list({each.text: each for each in completions}.values())
 
     def _of(self, context: Context, sql: str) -> Iterator[Completion]:

@@ -130,6 +130,14 @@ def test_matrices(completer: SqlCompleter) -> None:
     assert completed(completer, "SELECT raw| FROM cell") == {'"raw gene.X"[\'': "matrix"}
 
 
+def test_only_names_are_quoted(completer: SqlCompleter) -> None:
+    """After a quote neither functions nor keywords are offered, which would be put in its place."""
+    unquoted = set(completed(completer, "SELECT n| FROM cell").values())
+    assert {"function", "keyword"} < unquoted
+    quoted = completed(completer, 'SELECT "n| FROM cell')
+    assert quoted == {"name": "column", '"n counts"': "column"}
+
+
 def test_words(completer: SqlCompleter) -> None:
     """Functions and keywords, in the case that is typed."""
     assert (
