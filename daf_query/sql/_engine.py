@@ -280,25 +280,31 @@ class Engine:
         """Plan a query; again, with wider columns, if it would compute in integers of few bits."""
         if not self._views and not may_compute(query):
             return self._plan_as_written(query, restricts=restricts)
-        planned, names = None, frozenset[str]()
+        planned = None
         try:
             planned = self._plan_as_written(query, restricts=restricts)
         except Exception as error:
             if not is_negation_of_unsigned(error):
                 raise
-        names = self._computed_in_few_bits(query, planned)
-        if planned is not None and not names:
-            return planned
-        with planning(replace(current_context(), wide_columns=names)):
-            return self._plan_as_written(with_signed_ranks(query), restricts=restricts)
+        names, wide = self._computed_in_few_bits(query, planned), frozenset[str]()
+        while planned is None or not names <= wide:
+            wide = names if not wide else names | wide | self._few_bits(query)
+            with planning(replace(current_context(), wide_columns=wide)):
+                planned = self._plan_as_written(with_signed_ranks(query), restricts=restricts)
+            names = self._computed_in_few_bits(query, planned)
+        return planned
+
+    def _few_bits(self, query: str) -> frozenset[str]:
+        """Return the columns of few bits of the axes that a query may read from."""
+        rewritings = (current_context().rewritings or {}).values()
+        entries = {name for each in rewritings for of in each.columns.values() for name in of}
+        axes = [schema.dataset(axis) for schema, axis in self._axes_read_by(query)]
+        return columns_of_few_bits(axes) | entries
 
     def _computed_in_few_bits(self, query: str, planned: Planned | None) -> frozenset[str]:
         """Return the columns that a plan computes with in few bits; all if it could not be made."""
         if planned is None:
-            rewritings = (current_context().rewritings or {}).values()
-            entries = {name for each in rewritings for of in each.columns.values() for name in of}
-            axes = [schema.dataset(axis) for schema, axis in self._axes_read_by(query)]
-            return columns_of_few_bits(axes) | entries
+            return self._few_bits(query)
         plan = planned.executed.optimized_logical_plan()
         with planning(self._naming(query) or current_context()):
             scanned = [self.connections.find(name) for name in tables_scanned(plan, self._default)]

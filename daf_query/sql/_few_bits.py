@@ -25,8 +25,10 @@ _COMPUTES: Final = re.compile(r" [-+*/%] | << |\(- |\babs\(")
 _STRING: Final = re.compile(r'(?:Utf8|Utf8View|LargeUtf8)\("[^"]*"\)')
 _WIDE_CAST: Final = re.compile(r" AS (?:Int64|Float32|Float64|Decimal\d+\([^()]*\)|Utf8\w*)$")
 _CAST: Final = re.compile(r" AS \w+(?:\([^()]*\))?$")
-_FIELD: Final = re.compile(r"(?:^|, )(.+?):(\w+)[^:]*?(?=, |$)")
-_ALIAS: Final = re.compile(r" AS (\S+)$")
+_FIELD: Final = re.compile(
+    r"(?:^|, )(.+?):(\w+)(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?(?:;N)?(?=, |$)"
+)
+_FEW_BITS_FIELD: Final = re.compile(r":(?:Int8|Int16|Int32|UInt\d+)(?:;N)?(?=, |$)")
 _RANKS: Final = ("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE")
 
 
@@ -72,8 +74,11 @@ def computed_in_few_bits(plan: Any, columns: AbstractSet[str]) -> frozenset[str]
     if len(lines) != len(with_types):
         return frozenset(names)
     for line, with_type in zip(lines, with_types, strict=True):
-        fields = _FIELD.findall(with_type[len(line) :].strip()[1:-1])
-        names |= {name for name, kind in fields if kind in FEW_BITS}
+        text = with_type[len(line) :].strip()[1:-1]
+        fields = [name for name, kind in _FIELD.findall(text) if kind in FEW_BITS]
+        if len(fields) != len(_FEW_BITS_FIELD.findall(text)):
+            return frozenset(names)  # a name that looks like a type
+        names.update(fields)
     return _operands([_STRING.sub("''", line) for line in lines], names)
 
 
@@ -95,12 +100,9 @@ def _operands(lines: list[str], names: AbstractSet[str]) -> frozenset[str]:
             if _COMPUTES.search(computed) and named.search(computed):
                 operands |= within(computed)
     while operands:
-        sources = {
-            name
-            for expression in expressions
-            if (alias := _ALIAS.search(expression)) and alias[1] in operands
-            for name in within(expression)
-        }
+        ends = tuple(f" AS {name}" for name in operands)
+        made = (each for each in expressions if each.rstrip("]").endswith(ends))
+        sources = {name for expression in made for name in within(expression)}
         if sources <= operands:
             break
         operands |= sources

@@ -211,3 +211,24 @@ def test_reports_are_of_what_is_executed() -> None:
     db = connect(stored(extremes("u1")))
     explained = str(db.explain("SELECT a - b FROM cell WHERE a > 3"))
     assert explained.count("column a") <= 1
+
+
+def test_names_and_types_that_are_hard_to_read_in_a_plan() -> None:
+    """Decimals with commas, names with spaces, operators, quotes and colons."""
+    daf = stored(extremes("i1"))
+    daf.set_vector("cell", "u", extremes("u1")[:, 0].astype(np.uint64))
+    daf.set_vector("cell", "a b", extremes("i1")[:, 0])
+    daf.set_vector("cell", "c:Int64, d", extremes("i1")[:, 1])
+    db = connect(daf)
+    negated = [-int(a) for a in extremes("i1")[:, 0]]
+    differences = [int(a) - int(b) for a, b in extremes("i1")]
+    for sql, expected in {
+        "WITH t AS (SELECT index, u + x + 1 AS p, u - b AS d, a AS q FROM cell) "
+        "SELECT -q AS e, d FROM t ORDER BY index": negated,
+        'SELECT -"a b" FROM cell ORDER BY index': negated,
+        'SELECT -"p q" FROM (SELECT index, a AS "p q" FROM cell) ORDER BY index': negated,
+        'SELECT "a b" - "c:Int64, d" FROM cell ORDER BY index': differences,
+        'SELECT p - q FROM (SELECT index, a AS "p", b AS "q", \'x"y\' AS r FROM cell) '
+        "ORDER BY index": differences,
+    }.items():
+        assert db.sql(sql).to_arrow_table()[0].to_pylist() == expected, sql

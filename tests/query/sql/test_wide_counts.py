@@ -98,8 +98,7 @@ def test_arithmetic_of_the_long_form_is_exact(dtype: str) -> None:
     assert sorted(column(db, sql)) == sorted(int(a) - int(b) for a, b in values)
 
 
-@pytest.mark.parametrize("was_float", [False, True])
-@pytest.mark.parametrize("dtype", SMALL)
+@pytest.mark.parametrize(("dtype", "was_float"), [("i1", False), ("u2", True), ("u4", False)])
 def test_conditions_are_evaluated_as_stored(dtype: str, *, was_float: bool) -> None:
     """Constants beyond the type, negative ones, fractions, infinity: pushed down or not."""
     values = extremes(dtype)[:, 0]
