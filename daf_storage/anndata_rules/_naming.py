@@ -40,9 +40,9 @@ def scalar_value(value: Any) -> Any:
     """Return a value of ``uns`` that Daf can hold as a scalar; None for anything else."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return None
+    if isinstance(value, np.str_):  # which is a str, too
+        return str(value)
     if isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.str_):
-        return str(value)
     is_number = isinstance(value, np.generic) and value.dtype.kind in "biuf"
     return value if is_number and value.dtype != np.float16 else None
