@@ -55,7 +55,9 @@ class _LazyModule(ModuleType):
     """A module that is imported when an attribute of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(self.__name__), name)
+        if "imported" not in vars(self):
+            self.imported = importlib.import_module(self.__name__)
+        return getattr(self.imported, name)
 
     def __repr__(self) -> str:
         return f"<lazy module {self.__name__!r}>"

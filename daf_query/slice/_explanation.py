@@ -166,7 +166,6 @@ def layout_costs(
     daf: DafReader, axes: tuple[str, str], name: str, planned: PlannedLayouts
 ) -> tuple[LayoutCost, ...]:
     """Return both layouts of a matrix; of one of an axis with itself, the one that there is."""
-    remedy = other_layout_command(daf, name) or "relayout_matrix()"
     faults = list(planned.faults)
     costs = []
     for axis, rows_are_major in zip(axes, (True, False), strict=True):
@@ -179,6 +178,7 @@ def layout_costs(
         elif faults:
             costs.append(LayoutCost(axis, "damaged", None, str(faults.pop())))
         elif axes[0] != axes[1]:
+            remedy = other_layout_command(daf, name) or "relayout_matrix()"
             costs.append(LayoutCost(axis, "not stored", None, remedy=remedy))
     return tuple(costs)
 

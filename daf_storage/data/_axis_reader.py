@@ -29,7 +29,7 @@ from daf_storage.data._conversions import (
     positions_among,
     sample,
 )
-from daf_storage.trees import Node, StoredArray, Tree, names_identity, release_kept
+from daf_storage.trees import Node, StoredArray, Tree, names_identity, once, release_kept
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -231,17 +231,15 @@ class AxisReader:
             A string is not an entry of the axis.
         """
         own = self._entries(axis)
-        asked = arrow_strings(entries).cast(own.type)
-        found = positions_among(asked, own)
-        is_missing = pc.is_null(found)
-        if pc.any(is_missing).as_py():
-            missing = asked.filter(is_missing).to_pylist()
+        asked = arrow_strings(entries)
+        asked = asked if asked.type == own.type else asked.cast(own.type)
+        positions = positions_among(asked, own)
+        is_missing = positions < 0
+        if is_missing.any():
+            missing = asked.filter(pa.array(is_missing)).to_pylist()
             bad = [e for e in missing if not (allow_empty if e == "" else allow_missing)]
             if bad:
                 raise errors.entry_not_found(self.location, axis, str(bad[0]), sample(own))
-        positions: npt.NDArray[np.int64] = (
-            pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-        )
         return positions
 
     def axis_identity(self, axis: str, vectors: frozenset[str] | None = None) -> Hashable:
@@ -297,6 +295,9 @@ class AxisReader:
         return node
 
     def _axis_array(self, axis: str, node: Node) -> StoredArray:
+        return once(node, "entries", lambda: self._checked_entries(axis, node))
+
+    def _checked_entries(self, axis: str, node: Node) -> StoredArray:
         array = node.array()
         if array is None:
             raise errors.CorruptDataError(

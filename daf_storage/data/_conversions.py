@@ -141,20 +141,26 @@ def check_unique(location: str, axis: str, entries: Any) -> None:
         )
 
 
-def positions_among(asked: Any, own: Any) -> Any:
-    """Return where each string is among unique ones, as Arrow; null where it is not.
+def positions_among(asked: Any, own: Any) -> npt.NDArray[np.int64]:
+    """Return where each string is among unique ones; -1 where it is not.
 
-    A few among many are looked for the other way round: a hash table of the few is small.
+    A few among many are looked for the other way round: one is compared with all, and a hash table
+    of a few is small.
     """
     if len(asked) * _FEW_AMONG > len(own):
-        return pc.index_in(asked, value_set=own)
+        rows: npt.NDArray[np.int64]
+        rows = pc.index_in(asked, value_set=own).fill_null(-1).to_numpy().astype(np.int64)
+        return rows
+    if len(asked) == 1:
+        places = np.flatnonzero(pc.equal(own, asked[0]).to_numpy(zero_copy_only=False))
+        return places if places.size else np.full(1, -1)
     wanted = asked.unique()
     codes = pc.index_in(own, value_set=wanted)
     places = np.flatnonzero(pc.is_valid(codes).to_numpy(zero_copy_only=False))
     found = np.full(len(wanted), -1)
     found[codes.take(pa.array(places)).to_numpy(zero_copy_only=False)] = places
-    rows = found[pc.index_in(asked, value_set=wanted).to_numpy(zero_copy_only=False)]
-    return pa.array(rows, mask=rows < 0)
+    numbers = pc.index_in(asked, value_set=wanted).to_numpy(zero_copy_only=False)
+    return np.asarray(found[numbers], np.int64)
 
 
 def integer_positions(asked: Any, where: str) -> npt.NDArray[np.int64]:

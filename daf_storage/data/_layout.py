@@ -30,7 +30,7 @@ from daf_storage.data._sparse_parts import (
 )
 from daf_storage.data._transpose import transpose_sparse
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
-from daf_storage.trees import CodedArray, Node, StoredArray, StringPieces, Tree
+from daf_storage.trees import CodedArray, Node, StoredArray, StringPieces, Tree, once
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -61,6 +61,9 @@ MATRICES: Final = "matrices"
 
 INDEXES: Final = "indexes"
 """The group of the indexes, which other readers ignore."""
+
+
+_MAX_KEPT_COLUMNS: Final = 1 << 18
 
 
 SKELETON: Final = (SCALARS, AXES, VECTORS, MATRICES)
@@ -257,6 +260,7 @@ class StoredMatrix:
         """Its metadata."""
         self._node = node
         self._what = what
+        self._colptr: AnyArray | None = None
 
     @property
     def convention(self) -> Convention | None:
@@ -291,7 +295,12 @@ class StoredMatrix:
         return required_array(self._node, "", self._what)
 
     def colptr(self) -> AnyArray:
-        """Return where each stored column of a sparse matrix begins, from 0, as new int64."""
+        """Return where each stored column of a sparse matrix begins, from 0, as int64.
+
+        Short ones are kept, read-only.
+        """
+        if self._colptr is not None:
+            return self._colptr
         nnz = self.entries("rowval").info.size
         stored = check_indices(self._node, "colptr", self.info.shape[1] + 1, self._what).read()
         if not is_colptr(stored, self.info.shape[1], nnz):
@@ -301,6 +310,9 @@ class StoredMatrix:
             )
         colptr: AnyArray = stored.astype(np.int64)
         colptr -= 1
+        if colptr.size <= _MAX_KEPT_COLUMNS:
+            colptr.flags.writeable = False
+            self._colptr = colptr
         return colptr
 
     def entries(self, part: str) -> StoredArray:
@@ -414,10 +426,18 @@ def open_matrix(
 ) -> StoredMatrix | None:
     """Return a matrix stored in this orientation; None if there is none."""
     path = matrix_path(rows_axis, columns_axis, name)
-    what = f"{tree.location}: {path}"
     node = tree.node(path)
     if node is None:
         return None
+    what = f"{tree.location}: {path}"
+    axes = (rows_axis, columns_axis)
+    return once(node, (what, axes, shape), lambda: _opened_matrix(node, axes, name, shape, what))
+
+
+def _opened_matrix(
+    node: Node, axes: tuple[str, str], name: str, shape: tuple[int, int], what: str
+) -> StoredMatrix:
+    rows_axis, columns_axis = axes
     if node.kind == "group" and node.array("nztxt") is not None:
         node = SparseStringsNode(node, SparseStrings(node, shape[::-1], what=what))
     nnz = None

@@ -114,7 +114,7 @@ def _in_memory(stored: StoredMatrix) -> StoredMatrix:
     n_rows, n_columns = stored.info.shape
     indices = rows.astype(np.int64) - stored.index_base
     matrix: Any = sp.csr_array(
-        (np.array(values), indices, stored.colptr()), shape=(n_columns, n_rows)
+        (np.array(values), indices, np.array(stored.colptr())), shape=(n_columns, n_rows)
     )
     matrix.sum_duplicates()
     parts = {

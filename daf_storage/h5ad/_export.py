@@ -279,7 +279,7 @@ class _Exporter:
         if not stored.info.is_sparse:
             values = stored.dense().read()
             return restore_matrix(values if by_rows else values.T, note)
-        indptr, blocks = stored.colptr(), list(sparse_blocks(stored))
+        indptr, blocks = np.array(stored.colptr()), list(sparse_blocks(stored))
         indices = np.concatenate([np.empty(0, index_dtype(stored)), *(b[0] for b in blocks)])
         data = np.concatenate([np.empty(0, blocks[0][1].dtype), *(b[1] for b in blocks)])
         n_minor, n_major = stored.info.shape

@@ -24,6 +24,7 @@ from daf_storage.stores._identity import (
     is_settled,
 )
 from daf_storage.stores._key_value import MappingStore
+from daf_storage.stores._mapped_directory import MappedDirectory
 from daf_storage.stores._mapping import check_length, map_range
 from daf_storage.stores._memory import MemoryStore
 from daf_storage.stores._output_files import (
@@ -81,6 +82,7 @@ __all__ = [
     "FileTransaction",
     "Fingerprint",
     "FirstRanges",
+    "MappedDirectory",
     "MappingStore",
     "MemoryStore",
     "MmapZipStore",

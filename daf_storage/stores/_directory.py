@@ -49,6 +49,7 @@ from daf_storage.stores._locks import (
     new_locked_directory,
     remove_if_empty,
 )
+from daf_storage.stores._mapped_directory import KeptDirectories, MappedDirectory
 from daf_storage.stores._property_files import (
     PartNames,
     PropertyFiles,
@@ -81,6 +82,7 @@ class DirectoryStore:
         self.location = location or str(root)
         self.kept = KeptFiles()
         """Mappings and documents of its files, kept while the files are what they were."""
+        self._properties = KeptDirectories(self.kept)
 
     def __repr__(self) -> str:
         return f"DirectoryStore({self.location!r})"
@@ -96,6 +98,23 @@ class DirectoryStore:
         if found is None and prefix:
             found = self._snapshot_after_replacement(prefix)
         return found
+
+    def property_snapshot(self, prefix: str) -> DirectorySnapshot | MappedDirectory | None:
+        """Return the same view as `snapshot`; of a small directory one that is kept.
+
+        It is the same object from the second time on, as long as nothing in it changes.
+        """
+        found = self._properties.find(f"{self._root_path}/{prefix}") if prefix else None
+        if found is not None:
+            self.kept.release_replaced()
+            return found
+        snapshot = self.snapshot(prefix)
+        return self._properties.see(snapshot) if snapshot is not None and prefix else snapshot
+
+    def release_kept(self) -> None:
+        """Let go of what is kept of files; views that were handed out stay valid."""
+        self._properties.clear()
+        self.kept.clear()
 
     def _snapshot_after_replacement(self, prefix: str) -> DirectorySnapshot | None:
         """Look again: where two names cannot be exchanged, one is absent for a moment."""

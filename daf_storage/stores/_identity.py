@@ -129,6 +129,29 @@ def files_identity(found: list[tuple[str, os.stat_result]]) -> tuple[Hashable, .
     return device, *((name, *fingerprint(status)) for name, status in found)
 
 
+def few_statuses(descriptor: int, most: int) -> dict[str, os.stat_result] | None:
+    """Return what is known of a directory (``""``) and of all below; None if that is too much."""
+    found = {"": os.fstat(descriptor)}
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        opened = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
+        try:
+            with os.scandir(opened) as entries:
+                for entry in entries:
+                    below = f"{folder}/{entry.name}" if folder else entry.name
+                    found[below] = _status(entry)
+                    if stat.S_ISDIR(found[below].st_mode):
+                        folders.append(below)
+                    if len(found) > most:
+                        return None
+        except OSError:  # it cannot be looked at: whoever opens it says so
+            return None
+        finally:
+            os.close(opened)
+    return dict(sorted(found.items()))
+
+
 def _walk(descriptor: int, path: str, found: list[tuple[str, os.stat_result]], depth: int) -> None:
     """Add everything below a directory; what cannot be opened counts by its own state."""
     try:

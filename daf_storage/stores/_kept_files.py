@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -61,6 +62,8 @@ class KeptFiles:
     """
 
     def __init__(self, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> None:
+        self.dropped: Callable[[str], object] = lambda _: None
+        """Is called with the path of a file that is no longer kept."""
         self._max_files = max_files
         self._max_bytes = max_bytes
         self._entries: OrderedDict[_Inode, _Entry] = OrderedDict()
@@ -139,7 +142,9 @@ class KeptFiles:
 
     def _drop(self, key: _Inode) -> None:
         entry = self._entries.pop(key, None)
-        self.size_bytes -= 0 if entry is None else len(entry.data)
+        if entry is not None:
+            self.size_bytes -= len(entry.data)
+            self.dropped(entry.path)
 
 
 def _is_at(path: str, inode: _Inode) -> bool:

@@ -38,6 +38,7 @@ from daf_storage.trees._protocol import (
     WholeStrings,
     WritableTree,
     names_identity,
+    once,
     release_kept,
     version_of,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "memory_array",
     "names_identity",
     "new_chunk_cache",
+    "once",
     "passing_over",
     "read_joined",
     "release_kept",

@@ -71,6 +71,11 @@ class ZarrNode:
             self._identity = self.snapshot.identity()
         return self._identity
 
+    @property
+    def derived(self) -> dict[Hashable, Any] | None:
+        """What was made of it, where it is kept as long as nothing of it changes; else None."""
+        return getattr(self.snapshot, "derived", None)
+
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
         return isinstance(other, ZarrNode) and self.snapshot.is_same(other.snapshot)
