@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import os
 import random
-import sys
 import shutil
+import sys
 import time
 import warnings
 from collections import Counter
