@@ -317,7 +317,7 @@ class DirectScans:
         if not isinstance(tables, DafSchema) or current_context() != _PLANNED:
             return None
         try:
-            if tables.has_added(axis) or not tables.daf.has_axis(axis):
+            if tables.has_added(axis):
                 return None
             known = tables.columns(axis) if used is None else tables.columns_for(axis, used)
         except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it

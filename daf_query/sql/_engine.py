@@ -62,6 +62,7 @@ from daf_query.sql._unique_columns import (
 )
 from daf_query.table import MatrixEntry, TableDataset, ZarrTable, category_columns
 from daf_storage import errors
+from daf_storage.spi import ForkLock
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
@@ -145,12 +146,24 @@ class Engine:
         self._views: dict[TableName, str] = {}
         self._unrestricted: set[str] = set()
         self._hinted: set[tuple[str, str, str]] = set()
-        self.context = new_context(default, memory_bytes=memory_bytes)
-        """The DataFusion context."""
-        catalog = DafCatalog(connections.schemas, connections.public)
-        self.context.register_catalog_provider(CATALOG, catalog)
-        register_category_order(self.context, connections.schemas)
-        register_table_functions(self.context, connections.schemas, default, self.plan)
+        self._memory_bytes = memory_bytes
+        self._context: datafusion.SessionContext | None = None
+        self._lock = ForkLock()
+        ENGINE.note_start()
+
+    @property
+    def context(self) -> datafusion.SessionContext:
+        """The DataFusion context; made when it is first asked for, which most slices never do."""
+        with self._lock:
+            if self._context is None:
+                context = new_context(self._default, memory_bytes=self._memory_bytes)
+                schemas = self.connections.schemas
+                catalog = DafCatalog(schemas, self.connections.public)
+                context.register_catalog_provider(CATALOG, catalog)
+                register_category_order(context, schemas)
+                register_table_functions(context, schemas, self._default, self.plan)
+                self._context = context
+            return self._context
 
     def limited(self, memory_bytes: int) -> Engine:
         """Return an engine over the same tables and views, with memory of its own.

@@ -287,11 +287,29 @@ def _check_unicode(strings: Any, *, what: str) -> None:
         raise _truncated(len(strings), error, what=what) from error
 
 
+def _single(payload: memoryview) -> pa.StringArray | None:
+    """Return the string of a scalar, for which Arrow's reader takes long; None if it is damaged.
+
+    >>> _single(memoryview(bytes.fromhex("01000000 41"))).to_pylist()
+    ['A']
+    """
+    if len(payload) != _LENGTH_BYTES + int.from_bytes(payload[:_LENGTH_BYTES], "little"):
+        return None
+    try:
+        return pa.array([str(payload[_LENGTH_BYTES:], "utf-8")], pa.string())
+    except UnicodeDecodeError:
+        return None
+
+
 def _decode_page(payload: memoryview, count: int, *, what: str, is_string: bool = True) -> Any:
     if count == 0:
         if len(payload):
             raise CorruptDataError(f"{what}: {len(payload):,} bytes follow the last string")
         return pa.array([], pa.string() if is_string else pa.binary())
+    if count == 1 and is_string:
+        single = _single(payload)
+        if single is not None:
+            return single
     try:
         strings = _read_page(payload, count, is_string=is_string)
     except (pa.ArrowException, OSError) as error:

@@ -43,7 +43,6 @@ from daf_storage.data._encoding import EmptySparse, write_text
 from daf_storage.data._layout import (
     MAJOR_VERSION,
     MINOR_VERSION,
-    StoredMatrix,
     StoredVector,
 )
 from daf_storage.data._new_axis import copy_entries
@@ -59,6 +58,7 @@ from daf_storage.data._relations import (
 from daf_storage.data._relayout import column_blocks, transposed_colptr
 from daf_storage.data._sparse_checks import required_array
 from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
+from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.data._summary import axes_in_order
 from daf_storage.data._transpose import (
     DEFAULT_MEMORY_BYTES,

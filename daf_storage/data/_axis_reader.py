@@ -135,9 +135,11 @@ class AxisReader:
         ScalarNotFoundError
             There is none and no ``default`` was given.
         """
-        if default is not REQUIRED and not self.has_scalar(name):
+        array = self._find_scalar(name)
+        if array is None and default is not REQUIRED:
             return default
-        array = self._scalar_array(name)
+        if array is None:
+            raise errors.scalar_not_found(self.location, name, self.scalars_set())
         if array.info.size != 1:
             raise errors.CorruptDataError(
                 f"{self.location}: scalar {name!r} has {array.info.size} elements instead of one"
@@ -280,12 +282,16 @@ class AxisReader:
             raise errors.axis_not_found(self.location, axis, self.axes_set())
 
     def _scalar_array(self, name: str) -> StoredArray:
-        array = None
-        if self.has_scalar(name):
-            array = layout.open_array(self._tree, layout.scalar_path(name))
+        array = self._find_scalar(name)
         if array is None:
             raise errors.scalar_not_found(self.location, name, self.scalars_set())
         return array
+
+    def _find_scalar(self, name: str) -> StoredArray | None:
+        self._check_open()
+        return (
+            None if name_problem(name) else layout.open_array(self._tree, layout.scalar_path(name))
+        )
 
     def _axis_node(self, axis: str) -> Node:
         self._check_open()

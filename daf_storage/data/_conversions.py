@@ -14,9 +14,9 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, first_duplicate, one_array
 from daf_storage.data._coercion import StringMatrixInput, matrix_input, scalar_input, vector_input
 from daf_storage.data._containers import strings_array
-from daf_storage.data._layout import StoredMatrix
 from daf_storage.data._ordered import checked_indices
 from daf_storage.data._sparse_inputs import SparseVectorInput
+from daf_storage.data._stored_matrix import StoredMatrix
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

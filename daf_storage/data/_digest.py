@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from daf_storage.base import AnyArray, Span
-from daf_storage.data._layout import StoredMatrix
+from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.errors import CorruptDataError
 
 _BLOCK = 1 << 20

@@ -18,6 +18,7 @@ from daf_storage.data import _layout as layout
 from daf_storage.data import _relayout as relayout
 from daf_storage.data._coercion import StringMatrixInput
 from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
+from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.trees import TreeTransaction
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str
         )
 
 
-def relayout_dense(changes: TreeTransaction, path: str, stored: layout.StoredMatrix) -> None:
+def relayout_dense(changes: TreeTransaction, path: str, stored: StoredMatrix) -> None:
     """Prepare the transpose of a dense matrix."""
     array = stored.dense()
     if array.info.storage_type.is_string:

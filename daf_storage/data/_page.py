@@ -7,8 +7,9 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from daf_storage.base import NAME_VECTOR, MatrixInfo, VectorInfo
-from daf_storage.data._layout import StoredMatrix, StoredVector
+from daf_storage.data._layout import StoredVector
 from daf_storage.data._samples import preview_matrix, preview_vector, sample_strings
+from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.data._summary import AxisSummary, DafSummary, MatrixSummary, stored_share
 from daf_storage.display import (
     Markup,

@@ -29,13 +29,11 @@ from daf_storage.data._conversions import (
     scipy_of,
 )
 from daf_storage.data._diagram import as_mermaid
-from daf_storage.data._layout import (
-    StoredMatrix,
-)
 from daf_storage.data._ordered import ordered
 from daf_storage.data._page import data_set_page
 from daf_storage.data._relations import Relation, relations_of
 from daf_storage.data._sparse_parts import SparseMatrixParts
+from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.display import PreviewBudget
 from daf_storage.trees import Remarked
 

@@ -22,8 +22,9 @@ from daf_storage.data import _layout as layout
 from daf_storage.data import kept
 from daf_storage.data._containers import plain_values
 from daf_storage.data._encoding import index_type, write_text
-from daf_storage.data._layout import StoredMatrix, StoredVector
+from daf_storage.data._layout import StoredVector
 from daf_storage.data._reader import DafReader
+from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
 
 if TYPE_CHECKING:

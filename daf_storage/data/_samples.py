@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from daf_storage.base import Span, strings
 from daf_storage.data._conversions import arrow_of
-from daf_storage.data._layout import StoredMatrix, StoredVector
+from daf_storage.data._layout import StoredVector
+from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.display import PREVIEW_ROWS, Extent, Preview, PreviewBudget, preview_of
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import StoredArray, StringRows
