@@ -58,8 +58,13 @@ class Layout:
         majors, minors = (rows, columns) if self.rows_are_major else (columns, rows)
         return Layout(replan(self.plan, majors, minors), self.rows_are_major)
 
-    def gather(self, progress: Callable[[int], None]) -> Any:
+    def gather(self, progress: Callable[[int], None], *, is_turned: bool = True) -> Any:
         """Return the values: ``csr_array`` if sparse, else ``ndarray``.
+
+        Parameters
+        ----------
+        is_turned
+            If not, what is stored by columns is a ``csc_array``.
 
         Raises
         ------
@@ -70,7 +75,9 @@ class Layout:
             dense = gather_dense(self.plan)
             return dense if self.rows_are_major else dense.T
         sparse = gather_sparse(self.plan, progress=progress)
-        return sparse if self.rows_are_major else sparse.T.tocsr()
+        if self.rows_are_major:
+            return sparse
+        return sparse.T.tocsr() if is_turned else sparse.T
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +158,13 @@ def other_layout_command(daf: DafReader, name: str) -> str:
 
 
 def gather_first(
-    layouts: Sequence[Layout], progress: Callable[[int], None] = lambda _: None
+    layouts: Sequence[Layout],
+    progress: Callable[[int], None] = lambda _: None,
+    *,
+    is_turned: bool = True,
 ) -> tuple[Any, Layout]:
     """Return the values from the first layout that is whole, and that layout; see `read_first`."""
-    return read_first(layouts, lambda layout: layout.gather(progress))
+    return read_first(layouts, lambda layout: layout.gather(progress, is_turned=is_turned))
 
 
 def read_first(layouts: Sequence[Layout], read: Callable[[Layout], _T]) -> tuple[_T, Layout]:

@@ -35,6 +35,10 @@ class Convertible(LazySlice, export.Slice, Protocol):
     _gathered: Any
     """Its values, if they were read."""
 
+    def unkept_values(self) -> Any:
+        """Return the values as they are gathered, for a slice that nobody asks again."""
+        ...
+
     def _record(self, *, is_wanted: bool | None) -> Record | None:
         """Return the provenance if that is wanted; None: as the session was connected."""
         ...
@@ -69,9 +73,12 @@ class Conversions(DaskArrays):
         Of a dense matrix it is a view of the mapped file where rows and columns are plain ranges,
         else a copy of the slice.
         """
-        values = self.values()
+        is_last = self._gathered is None and sys.getrefcount(self) == IF_UNHELD
+        values = self.unkept_values() if is_last else self.values()
         if sp.issparse(values):
-            values = values.toarray()
+            # A single column lies in the same order either way, and is not turned before.
+            is_turned = values.format == "csr"
+            values = values.toarray() if is_turned else values.T.toarray().T
         elif values.flags.writeable:  # not a view of the file: the caller may change what it gets
             values = values.copy()
         dense: npt.NDArray[Any] = values

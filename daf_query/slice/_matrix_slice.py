@@ -248,6 +248,10 @@ class MatrixSlice(Conversions):
                 self._layouts = (layout,)
             return self._gathered
 
+    def unkept_values(self) -> Any:
+        """Return the values for a slice that nobody asks again: a sparse column as it is stored."""
+        return gather_first(self._layouts, is_turned=1 not in self.shape)[0]
+
     def provenance(self) -> dict[str, Any]:
         """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
 
