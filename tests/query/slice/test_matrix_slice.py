@@ -388,7 +388,7 @@ def test_a_slice_that_nobody_holds_hands_over_its_values(
     assert held.to_scipy().toarray().tolist() == UMIS[[2, 0]].tolist()
 
 
-@pytest.mark.parametrize("name", ["sparse", "dense"])
+@pytest.mark.parametrize("name", ["sparse", "UMIs"])
 def test_a_dense_array_of_a_slice_that_nobody_holds_is_the_same(
     tiny_session: DafSession, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
