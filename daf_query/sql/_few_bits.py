@@ -96,7 +96,8 @@ def _operands(lines: list[str], names: AbstractSet[str]) -> frozenset[str]:
     expressions = [part for line in lines for part in _split(line.partition(": ")[2])]
     operands: set[str] = set()
     for expression in expressions:
-        for computed in _without_casts(expression):
+        for part in _without_casts(expression):
+            computed = part.partition(" AS ")[0]  # the engine's names are the expressions
             if _COMPUTES.search(computed) and named.search(computed):
                 operands |= within(computed)
     while operands:

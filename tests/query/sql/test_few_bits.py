@@ -88,6 +88,7 @@ def test_types_stay_where_nothing_is_computed() -> None:
         "SELECT a FROM cell": pa.uint8(),
         "SELECT a, x * 2 FROM cell": pa.uint8(),
         "SELECT a, b + 1 FROM cell": pa.uint8(),
+        "SELECT a, a + 1, a * 2.5 AS y FROM cell": pa.uint8(),
         "SELECT a, CAST(b AS DOUBLE) / 2 FROM cell": pa.uint8(),
         "SELECT a, 'a - b' FROM cell WHERE half <> 'a - b'": pa.uint8(),
         "SELECT max(a), sum(x) / count(*) FROM cell": pa.uint8(),
@@ -120,6 +121,8 @@ def test_unsigned_numbers_beyond_int64() -> None:
     daf = stored(np.array([[2**64 - 1, 1], [3, 5]], "u8"))
     db = connect(daf)
     assert column(db, "SELECT a FROM cell WHERE x * 2 >= 0") == [2**64 - 1, 3]
+    for constant, expected in (("+ 1", [2**64, 4]), ("% 10", [5, 3])):  # the engine has decimals
+        assert [int(each) for each in column(db, f"SELECT a {constant} FROM cell")] == expected
     with pytest.raises(errors.DafError, match=r"CAST\(a AS DECIMAL\(20, 0\)\)"):
         db.sql("SELECT a - b FROM cell").to_arrow_table()
     sql = "SELECT CAST(a AS DECIMAL(20, 0)) - CAST(b AS DECIMAL(20, 0)) FROM cell"
