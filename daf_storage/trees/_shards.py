@@ -261,7 +261,7 @@ class ShardReader:
             some = positions[first : first + _FETCHED_CHUNKS]
             found: dict[Position, memoryview] = {}
             for file, places in self._places(some).items():
-                parts = file.read_ranges(list(places.values()))
+                parts = file.read_ranges(list(places.values())) if places else []  # or no file
                 found.update(zip(places, parts, strict=True))
             for position in some:
                 yield position, found.get(position)
