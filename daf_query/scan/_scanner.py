@@ -53,6 +53,21 @@ class Scan:
         if small:
             yield concatenated(small, schema)
 
+    def first(self, names: Sequence[str], count: int, offset: int = 0) -> Iterator[pa.RecordBatch]:
+        """Yield the first matching rows, after some others; no more is read than they need."""
+        schema = pa.schema([self._table.columns[name].field for name in names])
+        for span in self.plan.partitions:
+            if not count:
+                return
+            found, rows = self._matching(span, is_counted=False)
+            self._report.count_rows(span.size, found)
+            if found <= offset:
+                offset -= found
+                continue
+            rows = rows.part(offset, offset + count)
+            offset, count = 0, count - rows.count
+            yield batch_of(self._arrays(names, rows), schema, rows.count)
+
     def matching(self, partitions: Sequence[Span]) -> Iterator[Rows]:
         """Yield the matching rows of each of some partitions that has any."""
         for span in partitions:
@@ -84,12 +99,16 @@ class Scan:
         self._report.count_rows(span.size, count)
         if count == 0:
             return None
+        return batch_of(self._arrays(names, rows), schema, count)
+
+    def _arrays(self, names: Sequence[str], rows: Rows) -> list[pa.Array]:
+        """Return some rows of some columns."""
         arrays = []
         for name in names:
             array = self._table.column(name).to_arrow(rows)
             self._report.count(name, array)
             arrays.append(array)
-        return batch_of(arrays, schema, count)
+        return arrays
 
     def _matching(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
         """Return how many rows of a partition match, and which.

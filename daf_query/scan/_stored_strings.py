@@ -23,6 +23,8 @@ from daf_storage.spi import (
 
 _MAX_VALUES: Final = 16
 _FEW_ROWS: Final = 16
+_FIRST_ROWS: Final = 1 << 13
+"""The strings of so many rows are found without a look at those that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,12 @@ class StoredStrings:
         """Return whether to read some rows here, rather than to decode all once and for all."""
         most = rows.span.size // sparse_divisor if self.is_new else _FEW_ROWS
         return rows.offsets is not None and rows.count <= max(most, 1)
+
+    def are_first(self, rows: Rows) -> bool:
+        """Return whether these are among the first rows, which are always best read here."""
+        return rows.offsets is not None and (
+            not rows.count or rows.span.start + int(rows.offsets[-1]) < _FIRST_ROWS
+        )
 
     def strings(self, rows: Rows) -> pa.Array | None:
         """Return the strings of some rows; None if these are not stored plainly."""

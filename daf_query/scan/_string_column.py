@@ -120,7 +120,11 @@ class StringColumn:
     def _by_search(self, rows: Rows) -> pa.Array | None:
         """Return a few strings as they are stored; None if it pays to make codes, or decode all."""
         stored = self._stored
-        if stored is None or self._strings is not None or self._has_codes(stored):
+        if stored is None or self._strings is not None:
+            return None
+        if self._codes is None and stored.are_first(rows):
+            return stored.strings(rows)
+        if self._has_codes(stored):
             return None
         return stored.strings(rows) if stored.are_cheap(rows, self._sparse_divisor) else None
 

@@ -1,14 +1,16 @@
 """Queries that are a scan of one table and nothing else, which the engine need not plan.
 
 ``SELECT columns FROM axis WHERE condition`` and ``SELECT count(*)`` of the same, where the columns
-are written by their names and the condition is a simple one.  Rows, names and types are those that
-the engine would give, in the order of the axis.  It takes milliseconds to plan what takes less than
-one to answer.
+are written by their names and the condition is a simple one; the first rows, too (``LIMIT``).
+Rows, names and types are those that the engine would give, in the order of the axis.  It takes
+milliseconds to plan what takes less than one to answer; and for a few rows, the engine would read
+whole partitions.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
@@ -44,8 +46,20 @@ from daf_storage import DafError, errors
 
 MAX_ROWS: Final = 1 << 20
 """Of a longer axis the engine scans several partitions side by side, which saves more."""
+_MAX_FIRST_ROWS: Final = 1 << 16
 _MAX_REMEMBERED: Final = 1 << 8
+_WHOLE: Final = re.compile(r"\d{1,9}")
 _PLANNED: Final = PlanningContext()
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """Which of the matching rows are selected, in the order of the axis."""
+
+    limit: int
+    """How many of them."""
+    offset: int = 0
+    """How many are passed over before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,8 @@ class SimpleSelect:
     """Names that it has, of columns and maybe others."""
     count: str | None = None
     """What the number of rows is called, if they are counted."""
+    first: FirstRows | None = None
+    """Which rows are selected; None for all."""
 
 
 @functools.lru_cache(_MAX_REMEMBERED)
@@ -73,6 +89,8 @@ def simple_select(query: str) -> SimpleSelect | None:
 
     >>> simple_select("SELECT name, age FROM cell WHERE age > 60").columns
     ('name', 'age')
+    >>> simple_select("SELECT name FROM cell ORDER BY index LIMIT 3").first
+    FirstRows(limit=3, offset=0)
     >>> simple_select("SELECT name FROM cell ORDER BY name") is None
     True
     """
@@ -103,13 +121,33 @@ def _select_of(query: str, tokens: Sequence[Token]) -> SimpleSelect:
     rest = rest[1:]
     if rest and rest[0].is_operator("."):
         schema, table, rest = table, name_of(rest[1], query), rest[2:]
+    rest, first = _first_rows(query, rest)
+    _require(is_so=first is None or count is None)
     if rest:
         _require(is_so=rest[0].is_word("WHERE") and len(rest) > 1)
         _require(
             is_so=not any(token.is_word("GROUP", "ORDER", "LIMIT", "OFFSET") for token in rest)
         )
     used = names_in(rest, query).union(() if columns == "*" else columns)
-    return SimpleSelect(columns, schema, table, query, tuple(rest[1:]), used, count)
+    return SimpleSelect(columns, schema, table, query, tuple(rest[1:]), used, count, first)
+
+
+def _first_rows(query: str, tokens: Sequence[Token]) -> tuple[Sequence[Token], FirstRows | None]:
+    """Return the tokens before LIMIT, and before ORDER BY index; and what these ask for."""
+    place = next((n for n, token in enumerate(tokens) if token.is_word("LIMIT")), None)
+    if place is None:
+        return tokens, None
+    numbers, before = tokens[place + 1 :], tokens[:place]
+    if len(numbers) == 3:
+        _require(is_so=numbers[1].is_word("OFFSET"))
+        numbers = numbers[::2]
+    _require(is_so=len(numbers) in (1, 2) and all(_WHOLE.fullmatch(n.text) for n in numbers))
+    first = FirstRows(*(int(number.text) for number in numbers))
+    _require(is_so=first.limit <= _MAX_FIRST_ROWS)
+    if len(before) > 2 and before[-3].is_word("ORDER") and before[-2].is_word("BY"):
+        _require(is_so=name_of(before[-1], query) == INDEX)
+        before = before[:-3]
+    return before, first
 
 
 def _selected(
@@ -151,6 +189,8 @@ class DirectScan:
     predicate: Predicate | None
     count: str | None = None
     """What the number of rows is called, if they are counted."""
+    first: FirstRows | None = None
+    """Which rows are selected; None for all."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -163,7 +203,8 @@ class DirectScan:
     def description(self) -> str:
         """What is done, in words."""
         where = "" if self.predicate is None else f" where {describe(self.predicate)}"
-        what = "the rows" if self.count is None else "the number of rows"
+        what = "the rows" if self.first is None else f"the first {self.first.limit:,} rows"
+        what = what if self.count is None else "the number of rows"
         return f"{what} of {self.known.table}{where}"
 
     def check(self) -> None:
@@ -189,6 +230,9 @@ class DirectScan:
             options=self.tables.scan_options,
         )
         scan = Scan(table, plan_scan(table, self.predicate))
+        if self.first is not None:
+            yield from scan.first(self.names, self.first.limit, self.first.offset)
+            return
         if self.count is None:
             yield from scan.batches(self.names)
             return
@@ -240,7 +284,8 @@ class DirectScans:
         if found is None:
             return None
         tables, known = found
-        if known.length > MAX_ROWS and select.count is None:
+        is_bounded = select.count is not None or (select.first and not select.condition)
+        if known.length > MAX_ROWS and not is_bounded:
             return None
         names = tuple(known.schema.names) if select.columns == "*" else select.columns
         if not all(name in known.columns and _is_plain(known, name) for name in names):
@@ -250,7 +295,18 @@ class DirectScans:
             predicate = self._predicate(schema, known, select.sql, select.condition)
             if predicate is None:
                 return None
-        return DirectScan(tables, known, names, predicate, select.count)
+        return DirectScan(tables, known, names, predicate, select.count, select.first)
+
+    def first_of_query(self, query: str, count: int) -> pa.Table | None:
+        """Return the first rows of a query for all of them; None if the engine is to be asked.
+
+        Raises
+        ------
+        DafError
+            A column cannot be read.
+        """
+        direct = self.of_query(f"{query.rstrip().removesuffix(';')}\nLIMIT {count}")
+        return direct.to_table() if isinstance(direct, DirectScan) else None
 
     def description(self, query: str) -> str:
         """Return how a query is answered without the engine; empty if the engine is asked."""

@@ -124,7 +124,7 @@ class QueryResult(ResultConversions):
             yield from batch.to_pylist()
 
     def __repr__(self) -> str:
-        return self._run(lambda: call_engine(lambda: repr(self._executed())))
+        return self._run(lambda: call_engine(lambda: repr(self._begun(LOOKED_AT_ROWS + 1))))
 
     def _repr_html_(self) -> str:
         return self._repr_mimebundle_()["text/html"]
@@ -151,8 +151,20 @@ class QueryResult(ResultConversions):
 
     def _first_rows(self, count: int) -> pa.Table:
         """Return the first rows, computed now."""
-        rows = self._run(lambda: call_engine(self._executed().limit(count).to_arrow_table))
-        return with_categories(rows)
+
+        def compute() -> pa.Table:
+            return self._begun(count).limit(count).to_arrow_table()
+
+        return with_categories(self._run(lambda: call_engine(compute)))
+
+    def _begun(self, count: int) -> datafusion.DataFrame:
+        """Return a frame with the same first rows: those that can be read alone, or all."""
+        statement = self._statement
+        if statement.allow == "read" and not self._steps:
+            first = statement.engine.direct.first_of_query(statement.query, count)
+            if first is not None:
+                return table_frame(first)
+        return self._executed()
 
     def explain(self) -> QueryPlan:
         """Return the plan; nothing is executed."""
@@ -170,7 +182,7 @@ class QueryResult(ResultConversions):
 
     def show(self, count: int = 20) -> None:
         """Print the first rows."""
-        self._run(lambda: self._executed().show(count))
+        self._run(lambda: self._begun(count).show(count))
 
     def __arrow_c_schema__(self) -> object:
         """Return the schema for Arrow's C interface."""

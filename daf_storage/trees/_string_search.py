@@ -35,6 +35,7 @@ _BLOCK_BYTES: Final = 1 << 18
 _SECTION_BYTES: Final = 1 << 22
 _SECTIONS: Final = os.cpu_count() or 1
 _ENTRY_BYTES: Final = 256
+_FIRST_BLOCKS: Final = 4
 
 _Rows: TypeAlias = npt.NDArray[np.int64]
 _NONE: Final = np.empty(0, np.int64)
@@ -170,6 +171,9 @@ class StringSearch:
         """
         with self._lock:
             if self._places is None:
+                strings = self._first_strings(positions)
+                if strings is not None:
+                    return strings
                 self._walk([])
         places = self._known()
         bounds = np.searchsorted(positions, places.rows)
@@ -179,9 +183,22 @@ class StringSearch:
             for block in self._blocks(number):
                 first, last = np.searchsorted(rows, [block.first, block.first + len(block)])
                 parts.append(block.strings(rows[first:last] - block.first))
-        strings = pa.concat_arrays(parts)
-        is_large = strings.nbytes >= 1 << 31
-        return strings if is_large else strings.cast(pa.string())
+        return _joined(parts)
+
+    def _first_strings(self, positions: _Rows) -> pa.Array | None:
+        """Return strings of the first rows alone; None if they are not in the first blocks."""
+        stop = min(_FIRST_BLOCKS * self._block_bytes, self._payload.size)
+        last = int(positions[-1]) if positions.size else -1
+        parts: list[Any] = [pa.array([], pa.large_string())]
+        for block in blocks_between(
+            self._payload, 0, stop, self._count, block_bytes=self._block_bytes
+        ):
+            end = block.first + len(block)
+            begin, stop = np.searchsorted(positions, [block.first, end])
+            parts.append(block.strings(positions[begin:stop] - block.first))
+            if end > last:
+                return _joined(parts)
+        return None
 
     def _known(self) -> StringPlaces:
         if self._places is None:
@@ -258,6 +275,12 @@ class StringSearch:
         return all(section.end == section.stop for section in sections) and self._count == sum(
             sum(section.counts) for section in sections
         )
+
+
+def _joined(parts: list[Any]) -> pa.Array:
+    strings = pa.concat_arrays(parts)
+    is_large = strings.nbytes >= 1 << 31
+    return strings if is_large else strings.cast(pa.string())
 
 
 def _equal(block: StringBlock, values: Sequence[bytes]) -> _Rows:

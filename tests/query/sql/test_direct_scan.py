@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
+from daf_query.scan._string_column import StringColumn
 from daf_query.sql._direct_scan import MAX_ROWS, DirectRows, simple_select
 from daf_query.sql._engine import Engine
 from daf_storage import DafWriter, MemoryDaf, errors, from_anndata, open_daf
+from daf_storage.spi import StringSearch
 
 N = 30
 NUMBERS = ("small", "wide", "unsigned", "huge", "single", "double", "type", "nullable")
@@ -155,6 +158,13 @@ DIRECT = [
     "SELECT donor FROM cell WHERE gaps IS NOT NULL AND nullable <> 3 AND maybe = TRUE",
     "SELECT name FROM cell WHERE 5 <= small AND ((wide < 3)) AND unsigned < 7.5",
     "SELECT name FROM cell WHERE wide = 99999999999",
+    "SELECT * FROM cat LIMIT 1",
+    "SELECT name, donor, gaps FROM cell ORDER BY index LIMIT 3",
+    "SELECT name, donor FROM cell WHERE is_old ORDER BY index LIMIT 3 OFFSET 2;",
+    "SELECT name, double FROM cell WHERE donor = 'a' LIMIT 100",
+    "SELECT name FROM cell ORDER BY index LIMIT 7 OFFSET 28",
+    "SELECT name FROM cell ORDER BY index LIMIT 7 OFFSET 30",
+    "SELECT name FROM cell LIMIT 0",
     "SELECT name FROM cell WHERE NOT ((double = 1 OR double = 2) AND (double = 3 OR double = 4))",
 ]
 
@@ -176,7 +186,16 @@ def test_what_is_answered_without_the_engine(session: DafSession, query: str) ->
         "SELECT name AS n FROM cell",
         "SELECT name, name FROM cell",
         "SELECT name FROM cell ORDER BY name",
-        "SELECT name FROM cell LIMIT 3",
+        "SELECT name FROM cell LIMIT 65537",
+        "SELECT name FROM cell LIMIT -1",
+        "SELECT name FROM cell LIMIT 2 OFFSET",
+        "SELECT name FROM cell LIMIT 2 OFFSET small",
+        "SELECT name FROM cell LIMIT 2 + 1",
+        "SELECT name FROM cell LIMIT NULL",
+        "SELECT name FROM cell OFFSET 3",
+        "SELECT name FROM cell ORDER BY index",
+        "SELECT name FROM cell ORDER BY index DESC LIMIT 3",
+        "SELECT name FROM cell ORDER BY small LIMIT 3",
         "SELECT name FROM cell c",
         "SELECT name FROM cell, var",
         "SELECT name FROM cell WHERE X['g'] > 1",
@@ -343,3 +362,42 @@ def test_a_column_that_cannot_be_read(
             except errors.DafError as error:
                 answers.append((type(error), str(error)))
     assert found == expected
+
+
+@pytest.mark.parametrize("donors", [3, 3_000])
+def test_the_first_rows_of_a_long_axis_are_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, donors: int
+) -> None:
+    """However long it is, and however often they are asked for: no strings are decoded for them."""
+
+    def decode(_: object) -> None:
+        pytest.fail("all strings are decoded")
+
+    monkeypatch.setattr(StringColumn, "_coded", decode)
+    monkeypatch.setattr(StringColumn, "_decoded", decode)
+    monkeypatch.setattr(StringSearch, "_walk", decode)
+    count = 200_000
+    path = tmp_path / "x.daf.zarr"
+    with open_daf(path, "w") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", [f"c{n}" for n in range(count)])
+        daf.set_vector("cell", "age", np.arange(count))
+        daf.set_vector("cell", "donor", [f"donor {n % donors}" for n in range(count)])
+    time.sleep(0.15)
+    with connect(path) as session:
+        for _ in range(3):
+            for query in (
+                "SELECT * FROM cell LIMIT 5",
+                "SELECT * FROM cell ORDER BY index LIMIT 5 OFFSET 7000",
+                "SELECT * FROM cell WHERE age > 100 LIMIT 5",
+            ):
+                start = {"5": 0, "0": 7_000}[query[-1]] if "WHERE" not in query else 101
+                rows = session.sql(query).to_pylist()
+                assert rows == [
+                    {"name": f"c{n}", "index": n, "age": n, "donor": f"donor {n % donors}"}
+                    for n in range(start, start + 5)
+                ]
+            every = session.sql("SELECT * FROM cell")
+            assert f"donor {5 % donors}" in repr(every)
+            assert f"donor {5 % donors}" in every._repr_mimebundle_()["text/html"]
+            every.show(3)
