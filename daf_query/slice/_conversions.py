@@ -35,7 +35,7 @@ class Convertible(LazySlice, export.Slice, Protocol):
     _gathered: Any
     """Its values, if they were read."""
 
-    def unkept_values(self) -> Any:
+    def _unkept_values(self) -> Any:
         """Return the values as they are gathered, for a slice that nobody asks again."""
         ...
 
@@ -74,7 +74,7 @@ class Conversions(DaskArrays):
         else a copy of the slice.
         """
         is_last = self._gathered is None and sys.getrefcount(self) == IF_UNHELD
-        values = self.unkept_values() if is_last else self.values()
+        values = self._unkept_values() if is_last else self.values()
         if sp.issparse(values):
             # A single column lies in the same order either way, and is not turned before.
             is_turned = values.format == "csr"

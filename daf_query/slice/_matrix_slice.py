@@ -248,7 +248,7 @@ class MatrixSlice(Conversions):
                 self._layouts = (layout,)
             return self._gathered
 
-    def unkept_values(self) -> Any:
+    def _unkept_values(self) -> Any:
         """Return the values for a slice that nobody asks again: a sparse column as it is stored."""
         return gather_first(self._layouts, is_turned=1 not in self.shape)[0]
 

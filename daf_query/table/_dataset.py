@@ -361,6 +361,20 @@ class TableDataset(ds.UnionDataset, DaskFrames):
         """Return the same table, in which integers of few bits are Int64 in columns of some names.
 
         Arithmetic with them is exact then; the columns of other names stay as they are.
+
+        Raises
+        ------
+        UnsupportedDataError
+            When rows are read: one of the values is above 2^63 - 1.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage, numpy
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A"], vectors={"age": numpy.array([3], "u1")})
+        >>> table = daf_query.connect(daf).table("cell")
+        >>> table.with_wide_integers({"age"}).schema.field("age").type
+        DataType(int64)
         """
         columns = self._columns
         if not any(is_of_few_bits(column.field.type) for column in columns.columns.values()):
