@@ -131,7 +131,7 @@ lock:  ## Pin the newest versions again.
 
 test-lowest:  ## Run the tests with the lowest versions that are promised.
 	$(MAKE) test VENV=.venv-lowest LOCK=requirements/lowest.txt \
-		EXTRAS=anndata,cloud,hdf5,pandas,plot,polars,zip
+		EXTRAS=anndata,cloud,completion,explore,hdf5,notebook,pandas,plot,polars,prompt,spatial,zip
 
 clean:  ## Delete what was built.
 	rm -rf build dist .venv .venv-lowest

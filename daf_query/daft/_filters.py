@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query.scan import numpy_type
 from daf_storage.spi import optional_import
 
 visitor = optional_import("daft.expressions.visitor", extra="daft")
@@ -156,7 +157,7 @@ def _is_exact(value: Any, arrow_type: pa.DataType) -> bool:
 
 
 def _numpy(arrow_type: pa.DataType) -> Any:
-    return np.dtype(arrow_type.to_pandas_dtype()).type
+    return numpy_type(arrow_type).type
 
 
 class _Column:

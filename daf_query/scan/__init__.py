@@ -14,6 +14,7 @@ from daf_query.scan._arrow_arrays import (
     arrow_type,
     cast_to,
     number_array,
+    numpy_type,
     size_bytes,
 )
 from daf_query.scan._arrow_filter import parse
@@ -126,6 +127,7 @@ __all__ = [
     "flat",
     "note_of",
     "number_array",
+    "numpy_type",
     "offsets_of",
     "parse",
     "plan_scan",

@@ -17,6 +17,22 @@ PLAIN_TYPES: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary
 """The types of views, which Arrow stores and cannot compare, and the types without views."""
 
 
+_DTYPES: Final = {
+    pa.from_numpy_dtype(np.dtype(code)): np.dtype(code)
+    for code in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+}
+
+
+def numpy_type(kind: pa.DataType) -> np.dtype[Any]:
+    """Return the numpy type of an Arrow type; of numbers without pandas, which pyarrow asks for.
+
+    >>> numpy_type(pa.float32())
+    dtype('float32')
+    """
+    dtype: np.dtype[Any] | None = _DTYPES.get(kind)
+    return np.dtype(kind.to_pandas_dtype()) if dtype is None else dtype
+
+
 def arrow_type(storage_type: StorageType) -> pa.DataType:
     """Return the Arrow type of a storage type.
 
@@ -68,5 +84,5 @@ def size_bytes(values: Any) -> int:
     True
     """
     if isinstance(values, pa.Array) and values.type in PLAIN_TYPES:
-        return int(values.get_total_buffer_size())  # pyarrow 19 refuses the other one
+        return int(values.get_total_buffer_size())  # pyarrow refuses the other one
     return int(values.nbytes)

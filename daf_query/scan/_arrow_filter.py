@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query.scan._arrow_arrays import numpy_type
 from daf_query.scan._predicate import (
     ARROW_OPERATORS,
     EXACT_FLOAT,
@@ -201,10 +202,10 @@ class _Parser:
             self._check_type(field, constant_type)
             return tuple(values)
         if pa.types.is_integer(column_type) and pa.types.is_integer(constant_type):
-            limits = np.iinfo(column_type.to_pandas_dtype())
+            limits = np.iinfo(numpy_type(column_type))
             return tuple(value for value in values if limits.min <= value <= limits.max)
         if column_type in (pa.float16(), pa.float32()) and constant_type == pa.float64():
-            exact = column_type.to_pandas_dtype()
+            exact = numpy_type(column_type).type
             return tuple(value for value in values if float(exact(value)) == value)
         raise UnknownPartError
 
@@ -245,7 +246,7 @@ def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Pred
     if pa.types.is_integer(column_type) and pa.types.is_integer(constant_type):
         if pa.uint64() in (column_type, constant_type):
             raise UnknownPartError
-        limits = np.iinfo(column_type.to_pandas_dtype())
+        limits = np.iinfo(numpy_type(column_type))
         if limits.min <= value <= limits.max:
             return Compare(field.name, operator, value)
         always = ("!=", "<", "<=") if value > limits.max else ("!=", ">", ">=")
@@ -259,7 +260,7 @@ def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Pred
         return predicate
     if column_type not in (pa.float32(), pa.float64()) or abs(value) >= EXACT_FLOAT:
         raise UnknownPartError
-    converted = float(column_type.to_pandas_dtype()(value))
+    converted = float(numpy_type(column_type).type(value))
     if converted != value:
         raise UnknownPartError
     return Compare(field.name, operator, converted)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query.scan._arrow_arrays import numpy_type
 from daf_query.scan._evaluate import Codes, Values
 from daf_query.scan._open_table import OpenTable
 from daf_query.scan._rows import Rows
@@ -78,7 +79,7 @@ def group_key(table: OpenTable, name: str, rows: Iterable[Rows]) -> GroupKey | N
         return _with_null(pa.array([False, True]), lambda values: values.view(np.uint8))
     if not pa.types.is_integer(kind):
         return None
-    dtype = np.dtype(kind.to_pandas_dtype())
+    dtype = numpy_type(kind)
     if dtype.itemsize <= _NARROW_BYTES:
         limits = np.iinfo(dtype)
         return _key_of_integers(dtype, int(limits.min), int(limits.max))

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.scan._arrow_arrays import numpy_type
 from daf_query.scan._group_keys import (
     MAX_GROUPS,
     GroupKey,
@@ -223,4 +224,4 @@ def _combined(numbers: Sequence[npt.NDArray[Any]], keys: Sequence[GroupKey]) -> 
 def _number_type(kind: pa.DataType) -> np.dtype[Any]:
     """Return what values of a column are added up as; those that are only counted, as anything."""
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    return np.dtype(kind.to_pandas_dtype() if is_number else np.uint8)
+    return numpy_type(kind) if is_number else np.dtype(np.uint8)

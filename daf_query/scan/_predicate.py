@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.scan._arrow_arrays import numpy_type
+
 ARROW_OPERATORS: Final = {
     "equal": "==",
     "not_equal": "!=",
@@ -206,7 +208,7 @@ def compared(field: pa.Field, operator: str, value: float) -> Predicate | None:
     if not pa.types.is_integer(field.type) or abs(value) >= EXACT_FLOAT:
         return None
     below, above = math.floor(value), math.ceil(value)
-    limits = np.iinfo(field.type.to_pandas_dtype())
+    limits = np.iinfo(numpy_type(field.type))
     if not limits.min <= below <= above <= limits.max:
         return None
     return _against(field.name, operator, value, below, above)

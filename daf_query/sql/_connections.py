@@ -11,8 +11,11 @@ from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._axis_schema import PUBLIC, AxisSchema
 from daf_query.sql._catalog import SharedSchema
 from daf_query.sql._collection_schema import CollectionSchema
+from daf_query.sql._created_views import is_named
 from daf_query.sql._data_set_schema import DafSchema
+from daf_query.sql._from_items import selects_of
 from daf_query.sql._residual_filters import TableName
+from daf_query.sql._tokens import tokens_of
 from daf_query.sql._user_tables import engine_table
 from daf_query.table import Categoricals, TableDataset, UserTable
 from daf_storage import DafReader, errors
@@ -205,6 +208,25 @@ class Connections:
         if schema in self.schemas:
             return self.schemas[schema].find(table)
         return self.shared.get(table) if schema == PUBLIC else None
+
+    def axes_read_by(self, query: str, default: str) -> list[tuple[AxisSchema, str]]:
+        """Return the axes that a query, or several, may read from.
+
+        Parameters
+        ----------
+        default
+            The schema of tables that are named without one.
+        """
+        items = [
+            item for select in selects_of(tuple(tokens_of(query)), query) for item in select.items
+        ]
+        named = {item.parts[-1] for item in items if item.parts}
+        return [
+            (schema, axis)
+            for schema in self.schemas.values()
+            if schema.name == default or is_named(schema.name, query)
+            for axis in sorted(named & set(schema.axes_set()))
+        ]
 
     def has_created(self, name: TableName) -> bool:
         """Return whether a query created a table or a view of this name."""

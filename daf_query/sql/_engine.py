@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 
-from daf_query.sql._axis_schema import CATALOG, PUBLIC, AxisSchema, table_of_length
+from daf_query.sql._axis_schema import CATALOG, PUBLIC, table_of_length
 from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._category_order import register_category_order
 from daf_query.sql._category_sorting import sorted_by_categories
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._connections import Connections
 from daf_query.sql._counted_table import counted_table
+from daf_query.sql._created_views import CreatedView, is_named
 from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import new_context
 from daf_query.sql._engine_fork import ENGINE
@@ -28,15 +29,13 @@ from daf_query.sql._few_bits import (
     source_of,
     with_signed_ranks,
 )
-from daf_query.sql._filter_inference import inferred_predicate
-from daf_query.sql._from_items import selects_of
 from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
-from daf_query.sql._in_lists import may_merge
 from daf_query.sql._named_columns import named_columns
-from daf_query.sql._names import quoted_name, unquoted_name
+from daf_query.sql._names import quoted_name
 from daf_query.sql._nesting import check_nesting
 from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
 from daf_query.sql._pitfalls import check_plan, safe_sql
+from daf_query.sql._planned_again import may_be_residual, may_be_unconverted
 from daf_query.sql._planning import (
     EntryRewriting,
     PlanningContext,
@@ -45,22 +44,16 @@ from daf_query.sql._planning import (
     planning,
 )
 from daf_query.sql._position_joins import joined_by_position
-from daf_query.sql._residual_filters import (
-    TableName,
-    has_unconverted,
-    residual_filters,
-    tables_scanned,
-)
-from daf_query.sql._spatial_filters import indexed_rows, settled_rows
+from daf_query.sql._residual_filters import TableName, has_unconverted, tables_scanned
+from daf_query.sql._restrictions import restrictions_of
 from daf_query.sql._table_functions import register_table_functions
-from daf_query.sql._tokens import tokens_of
 from daf_query.sql._unique_columns import (
     check_copied,
     duplicates_in,
     unique_names,
     with_unique_columns,
 )
-from daf_query.table import MatrixEntry, TableDataset, ZarrTable, category_columns
+from daf_query.table import TableDataset, category_columns
 from daf_storage import errors
 from daf_storage.spi import ForkLock
 
@@ -81,23 +74,6 @@ _WRITING: Final = (
     .with_allow_dml(allow=True)
     .with_allow_statements(allow=True)
 )
-
-_NAME: Final = r'[^\s."]+|"(?:[^"]|"")*"'
-_CREATE_VIEW: Final = re.compile(
-    rf"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?"
-    rf"(?:(?:{_NAME})\.(?=(?:{_NAME})\.))?(?:(?P<schema>{_NAME})\.)?(?P<name>{_NAME})\s+"
-    rf"AS\s+(?P<query>.*?)\s*;?\s*$",
-    re.IGNORECASE | re.DOTALL,
-)
-
-_MAY_BE_RESIDUAL: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::|\bmatrix\s*\(")
-"""What is in a query that may have residual filters: to look for them takes time."""
-
-
-_MAY_BE_UNCONVERTED: Final = re.compile(r"null|case|cast|::|x'")
-"""What is in a query that may have a constant that is NULL, or bytes."""
-_MAY_CONTRADICT: Final = re.compile(r"(?:=|\bin\b).*\b(?:and|where|on)\b.*(?:=|\bin\b)", re.DOTALL)
-"""What is in a query that may have conditions that the optimiser sees to exclude each other."""
 
 _IS_SYNTAX: Final = re.compile(r"ParserError|TokenizerError")
 
@@ -250,9 +226,9 @@ class Engine:
 
     def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
         """Plan a query that may change something: once, since planning may do so already."""
-        pushes_filters = not self._may_be_unconverted(query.lower())
+        pushes_filters = not (self._views or may_be_unconverted(query.lower()))
         wide = frozenset[str]()
-        source = None if _CREATE_VIEW.match(query) else source_of(query)
+        source = None if CreatedView.of(query) is not None else source_of(query)
         if source is not None and (self._views or may_compute(source)):
             wide = self._wide_columns_of(source)
         context = replace(current_context(), pushes_filters=pushes_filters, wide_columns=wide)
@@ -311,7 +287,8 @@ class Engine:
         """Return the columns of few bits of the axes that a query may read from."""
         rewritings = (current_context().rewritings or {}).values()
         entries = {name for each in rewritings for of in each.columns.values() for name in of}
-        axes = [schema.dataset(axis) for schema, axis in self._axes_read_by(query)]
+        read = self.connections.axes_read_by(query, self._default)
+        axes = [schema.dataset(axis) for schema, axis in read]
         return columns_of_few_bits(axes) | entries
 
     def _computed_in_few_bits(self, query: str, planned: Planned | None) -> frozenset[str]:
@@ -343,15 +320,15 @@ class Engine:
         with planning(replace(current_context(), function_tables=function_tables)):
             frame = self._plan_sql(query)
         lowered = query.lower()
-        if self._may_be_unconverted(lowered) and has_unconverted(frame):
+        if (self._views or may_be_unconverted(lowered)) and has_unconverted(frame):
             # Planned again: only the optimised plan shows that a table was given a filter with a
             # constant that the bindings cannot convert.  The engine evaluates all filters then.
             with planning(replace(current_context(), pushes_filters=False)):
                 return Planned(self._plan_sql(query))
         is_done = not restricts or query in self._unrestricted
-        if is_done or not self._may_be_residual(query, lowered):
+        if is_done or not (self._views or may_be_residual(query, lowered)):
             return Planned(frame)
-        restrictions = self._restrictions(frame, function_tables)
+        restrictions = restrictions_of(frame, self.connections, self._default, function_tables)
         if restrictions:
             return self._plan_restricted(query, restrictions)
         if (
@@ -404,22 +381,13 @@ class Engine:
         if not columns or not is_settled(frame):
             return
         for schema in self.connections.schemas.values():
-            for axis in (name for name in schema.axes_set() if _is_named(name, query)):
+            for axis in (name for name in schema.axes_set() if is_named(name, query)):
                 fields = schema.dataset(axis).schema
                 for column in (name for name in columns if is_never_null(fields, name)):
                     place = (schema.location, axis, column)
                     if place not in self._hinted:
                         self._hinted.add(place)
                         warn(*place, fields)
-
-    def _may_be_residual(self, query: str, lowered: str) -> bool:
-        if self._views or _MAY_BE_RESIDUAL.search(lowered) is not None:
-            return True
-        return may_merge(query, is_part=False) and safe_sql(query) != query
-
-    def _may_be_unconverted(self, lowered: str) -> bool:
-        patterns = (_MAY_BE_UNCONVERTED, _MAY_CONTRADICT)
-        return bool(self._views) or any(each.search(lowered) is not None for each in patterns)
 
     def _plan_sql(
         self,
@@ -430,7 +398,7 @@ class Engine:
     ) -> datafusion.DataFrame:
         """Plan a query with the views that it may name as they are now."""
         options = options or _READING
-        named = {name: sql for name, sql in self._views.items() if _is_named(name[1], query)}
+        named = {name: sql for name, sql in self._views.items() if is_named(name[1], query)}
         if not named:
             return self._rewritten_sql(query, options, is_part=is_view)
         # A view may name others, but none that was created after it.
@@ -514,10 +482,11 @@ class Engine:
             return query
         views: list[str] = []  # a view may name others, but none that came after it
         for (_, name), sql in reversed(self._views.items()):
-            if any(_is_named(name, text) for text in (query, *views)):
+            if any(is_named(name, text) for text in (query, *views)):
                 views.append(sql)
         having: dict[str, list[str | None]] = {}
-        for schema, axis in self._axes_read_by("\n".join((query, *views))):
+        written = "\n".join((query, *views))
+        for schema, axis in self.connections.axes_read_by(written, self._default):
             fields = schema.dataset(axis).schema
             categorical = category_columns(fields)
             for column in fields.names:
@@ -530,70 +499,25 @@ class Engine:
         }
         return sorted_by_categories(query, categoricals, views)
 
-    def _axes_read_by(self, query: str) -> list[tuple[AxisSchema, str]]:
-        """Return the axes that a query, or several, may read from."""
-        items = [
-            item for select in selects_of(tuple(tokens_of(query)), query) for item in select.items
-        ]
-        named = {item.parts[-1] for item in items if item.parts}
-        return [
-            (schema, axis)
-            for schema in self.connections.schemas.values()
-            if schema.name == self._default or _is_named(schema.name, query)
-            for axis in sorted(named & set(schema.axes_set()))
-        ]
-
     def _with_view_columns(self, query: str) -> str:
         """Return a query that creates a view with a name for each of its columns."""
-        match = _CREATE_VIEW.match(query)
-        if match is None:
+        view = CreatedView.of(query)
+        if view is None:
             return query
-        names = self._plan_sql(match["query"]).schema().names
-        if not duplicates_in(names):
-            return query
-        columns = ", ".join(map(quoted_name, unique_names(names)))
-        end = match.end("name")
-        return f"{query[:end]} ({columns}){query[end:]}"
+        names = self._plan_sql(view.query).schema().names
+        return view.with_columns(unique_names(names)) if duplicates_in(names) else query
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""
         for name in [n for n in self._views if not self.connections.has_created(n)]:
             del self._views[name]
-        match = _CREATE_VIEW.match(query)
-        if match is None:
+        view = CreatedView.of(query)
+        if view is None:
             return
-        schema = self._default if match["schema"] is None else unquoted_name(match["schema"])
-        name = (schema, unquoted_name(match["name"]))
-        if self.connections.has_created(name) and (match["replace"] or name not in self._views):
+        name = (self._default if view.schema is None else view.schema, view.name)
+        if self.connections.has_created(name) and (view.replaces or name not in self._views):
             self._views.pop(name, None)
-            self._views[name] = match["query"]
-
-    def _restrictions(
-        self,
-        frame: datafusion.DataFrame,
-        function_tables: Sequence[tuple[str, TableDataset]] = (),
-    ) -> dict[TableName, Restriction]:
-        """Return which rows of its tables a query can need, by its residual filters.
-
-        Plans call all tables of a function by one name, so there has to be just one.
-        """
-        by_function = {} if len(function_tables) > 1 else dict(function_tables)
-        restrictions: dict[TableName, Restriction] = {}
-        for name, filters in residual_filters(frame, self._default).items():
-            table = by_function.get(name[1]) or self.connections.find(name)
-            if table is None:
-                continue
-            entries = _matrix_entries(name)
-            table = table.with_matrix_columns(entries) if entries else table
-            wide = current_context().wide_columns
-            table = table.with_wide_integers(wide) if wide else table
-            rows = indexed_rows(filters, table) if isinstance(table, ZarrTable) else None
-            predicate = inferred_predicate(filters, table.schema)
-            if rows is not None or predicate is not None:
-                is_indexed = rows is not None and isinstance(table, ZarrTable)
-                settled = settled_rows(filters, table) if is_indexed else None
-                restrictions[name] = Restriction(rows, predicate, settled)
-        return restrictions
+            self._views[name] = view.query
 
 
 def _planning_again(
@@ -606,15 +530,3 @@ def _planning_again(
             f"CREATE VIEW {quoted_name(schema)}.{quoted_name(name)} AS {query}", allow="write"
         )
     return engine
-
-
-def _matrix_entries(name: TableName) -> dict[str, MatrixEntry]:
-    """Return the entries of matrices that the query and its views have a table's columns for."""
-    rewritings = (current_context().rewritings or {}).values()
-    columns = [rewriting.columns.get(name, {}) for rewriting in rewritings]
-    return {column: entry for each in columns for column, entry in each.items()}
-
-
-def _is_named(name: str, query: str) -> bool:
-    """Return whether a query has a name, or something that looks like it."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) is not None

@@ -29,6 +29,11 @@ _FIELD: Final = re.compile(
     r"(?:^|, )(.+?):(\w+)(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?(?:;N)?(?=, |$)"
 )
 _FEW_BITS_FIELD: Final = re.compile(r":(?:Int8|Int16|Int32|UInt\d+)(?:;N)?(?=, |$)")
+_CONNECTIVE: Final = re.compile(r" (?:AND|OR|IS (?:NOT )?DISTINCT FROM|=|!=|<=?|>=?) ")
+_WHEN: Final = re.compile(r"\bWHEN (.*?) THEN ")
+_UNLIKE_NAMES: Final = re.compile(
+    r"[()]| AS |\bCASE\b|\bWHEN\b|\bTHEN\b|\bNOT\b" + "|" + _CONNECTIVE.pattern
+)
 _RANKS: Final = ("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE")
 
 
@@ -73,17 +78,26 @@ def computed_in_few_bits(plan: Any, columns: AbstractSet[str]) -> frozenset[str]
     names = set(columns)
     if len(lines) != len(with_types):
         return frozenset(names)
-    for line, with_type in zip(lines, with_types, strict=True):
+    referred = set(columns)
+    for number, (line, with_type) in enumerate(zip(lines, with_types, strict=True)):
         text = with_type[len(line) :].strip()[1:-1]
         fields = [name for name, kind in _FIELD.findall(text) if kind in FEW_BITS]
         if len(fields) != len(_FEW_BITS_FIELD.findall(text)):
             return frozenset(names)  # a name that looks like a type
         names.update(fields)
-    return _operands([_STRING.sub("''", line) for line in lines], names)
+        referred.update(fields if number else ())  # nothing is above the first line
+    is_split = not any(_UNLIKE_NAMES.search(name) for name in referred)
+    return _operands([_STRING.sub("''", line) for line in lines], names, is_split=is_split)
 
 
-def _operands(lines: list[str], names: AbstractSet[str]) -> frozenset[str]:
-    """Return which of some columns are computed with, or go into what is computed with."""
+def _operands(lines: list[str], names: AbstractSet[str], *, is_split: bool) -> frozenset[str]:
+    """Return which of some columns are computed with, or go into what is computed with.
+
+    Parameters
+    ----------
+    is_split
+        Whether what is only compared is left out: not where names look like what connects.
+    """
     if not names:
         return frozenset()
     ordered = sorted(names, key=len, reverse=True)
@@ -96,7 +110,8 @@ def _operands(lines: list[str], names: AbstractSet[str]) -> frozenset[str]:
     expressions = [part for line in lines for part in _split(line.partition(": ")[2])]
     operands: set[str] = set()
     for expression in expressions:
-        for part in _without_casts(expression):
+        atoms = _atoms(expression) if is_split else [expression]
+        for part in (part for atom in atoms for part in _without_casts(atom)):
             computed = part.partition(" AS ")[0]  # the engine's names are the expressions
             if _COMPUTES.search(computed) and named.search(computed):
                 operands |= within(computed)
@@ -123,6 +138,54 @@ def _split(text: str) -> Iterator[str]:
             yield text[start:place]
             start = place + 2
     yield text[start:]
+
+
+def _atoms(expression: str) -> Iterator[str]:
+    """Yield what an expression connects, compares or chooses by: each is computed by itself.
+
+    >>> list(_atoms("(a + Int64(1) > b AND NOT c = d) OR f(a > b, c)"))
+    ['a + Int64(1)', 'b', 'c', 'd', 'f(a > b, c)']
+    >>> list(_atoms("CASE WHEN a > b THEN c ELSE d END - e"))
+    ['a', 'b', 'CASE THEN c ELSE d END - e']
+    """
+    text = expression.strip()
+    conditions = _WHEN.findall(text)
+    for condition in conditions:
+        yield from _atoms(condition)
+    if conditions or "CASE" in text:
+        yield _WHEN.sub("THEN ", text)
+        return
+    pieces = _pieces(text)
+    if len(pieces) > 1:
+        for piece in pieces:
+            yield from _atoms(piece)
+    elif text.startswith("NOT "):
+        yield from _atoms(text.removeprefix("NOT "))
+    elif text.startswith("(") and _closing(text, 0) == len(text) - 1:
+        yield from _atoms(text[1:-1])
+    else:
+        yield text
+
+
+def _pieces(text: str) -> list[str]:
+    """Return what stands between the connectives of a text that are not within brackets."""
+    start, pieces = 0, []
+    for match in _CONNECTIVE.finditer(text):
+        before = text[start : match.start()]
+        if before.count("(") == before.count(")"):
+            pieces.append(before)
+            start = match.end()
+    return [*pieces, text[start:]]
+
+
+def _closing(text: str, opening: int) -> int:
+    """Return where the bracket is closed that opens at some place."""
+    depth = 0
+    for place in range(opening, len(text)):
+        depth += (text[place] == "(") - (text[place] == ")")
+        if not depth:
+            return place
+    return len(text)
 
 
 def _without_casts(text: str) -> Iterator[str]:

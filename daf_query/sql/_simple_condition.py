@@ -30,6 +30,7 @@ from daf_query.scan import (
     Predicate,
     compared,
     flat,
+    numpy_type,
 )
 from daf_query.sql._tokens import Token, tokens_of
 
@@ -313,7 +314,7 @@ def _exact(field: pa.Field, constant: float | str) -> Any:
         if field.type == pa.string():
             return constant
     elif _is_integer(field):
-        limits = np.iinfo(field.type.to_pandas_dtype())
+        limits = np.iinfo(numpy_type(field.type))
         if isinstance(constant, int) and limits.min <= constant <= limits.max:
             return constant
     elif field.type == pa.float64():

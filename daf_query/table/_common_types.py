@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
-from daf_query.scan import INDEX, NAME
+from daf_query.scan import INDEX, NAME, numpy_type
 from daf_query.table._union_columns import DATASET
 
 
@@ -91,7 +91,7 @@ def common_type(types: set[pa.DataType]) -> pa.DataType | None:
         return next(iter(types))
     if not all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types):
         return None
-    dtypes = [np.dtype(arrow_type.to_pandas_dtype()) for arrow_type in types]
+    dtypes = [numpy_type(arrow_type) for arrow_type in types]
     common = np.result_type(*dtypes)
     are_integers = all(dtype.kind in "iu" for dtype in dtypes)
     if common.kind == "f" and are_integers:  # Int64 with UInt64

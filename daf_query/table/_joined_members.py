@@ -29,6 +29,7 @@ from daf_query.scan import (
     VectorColumn,
     ZoneMap,
     number_array,
+    numpy_type,
 )
 from daf_query.table._broken_columns import GuardedColumn
 from daf_query.table._table_columns import TableColumns
@@ -159,7 +160,7 @@ class JoinedColumn:
 
     def _numbers(self, options: ScanOptions) -> _JoinedNumbers:
         values = [np.asarray(part) for part in self._values(options)]
-        dtype = np.dtype(self.field.type.to_pandas_dtype())
+        dtype = numpy_type(self.field.type)
         joined = np.concatenate([np.empty(0, dtype), *values], dtype=dtype)
         return _JoinedNumbers(joined, ZoneMap.unknown(len(joined), dtype, options.zone_rows))
 

@@ -33,6 +33,7 @@ from daf_query.scan import (
     columns_of,
     conjuncts,
     evaluate,
+    numpy_type,
 )
 from daf_query.table._dataset import TableDataset
 from daf_query.table._filter_expressions import as_expression, both
@@ -370,7 +371,7 @@ class MatrixDataset(TableDataset):
         """Return what the values are converted to, if they are."""
         if self.value_type == self.stored_type:
             return None
-        dtype: np.dtype[Any] = np.dtype(self.value_type.to_pandas_dtype())
+        dtype: np.dtype[Any] = numpy_type(self.value_type)
         return dtype
 
     def _mask(self, entries: AxisEntries, conditions: Sequence[Predicate]) -> Mask | None:

@@ -17,6 +17,7 @@ from daf_query.scan import (
     ScanOptions,
     Values,
     number_array,
+    numpy_type,
 )
 from daf_query.table._wrapped_column import WrappedColumn, WrappedOpenColumn
 from daf_storage.spi import DecodedCache
@@ -133,7 +134,7 @@ class _OpenConverted(WrappedOpenColumn):
 
     def __init__(self, column: OpenColumn, arrow_type: pa.DataType) -> None:
         super().__init__(column)
-        self._dtype: np.dtype[Any] = np.dtype(arrow_type.to_pandas_dtype())
+        self._dtype: np.dtype[Any] = numpy_type(arrow_type)
 
     @property
     def zones(self) -> None:

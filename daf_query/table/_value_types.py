@@ -29,6 +29,7 @@ from daf_query.scan import (
     Values,
     arrow_type,
     cast_to,
+    numpy_type,
 )
 from daf_query.table._wrapped_column import WrappedColumn, WrappedOpenColumn
 from daf_storage import errors
@@ -121,7 +122,7 @@ class _IndexOfStored:
 
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions may be true; None where that is not known."""
-        limits = np.iinfo(self.stored.to_pandas_dtype())
+        limits = np.iinfo(numpy_type(self.stored))
         constants = [
             value
             for condition in conditions

@@ -235,3 +235,26 @@ def test_names_and_types_that_are_hard_to_read_in_a_plan() -> None:
         "ORDER BY index": differences,
     }.items():
         assert db.sql(sql).to_arrow_table()[0].to_pylist() == expected, sql
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT n FROM t WHERE i - u < 0 OR big > 9223372036854775813", [1, 2]),
+        ("SELECT n FROM t WHERE NOT (u + 1 > 9 AND (big = 9223372036854775813 OR i = 7))", [0, 2]),
+        ("SELECT CASE WHEN big > 9223372036854775809 THEN u ELSE i END - i FROM t", [0, 18, 297]),
+        ("SELECT CASE WHEN i > 2 AND big > 5 THEN u WHEN i > 0 THEN i END - u FROM t", [0, -18, 0]),
+        ("SELECT i - u < 0 AND big IN (9223372036854775813) FROM t", [False, True, False]),
+        ("SELECT n FROM t WHERE i - u > big OR n = 1", [1]),
+    ],
+)
+def test_large_numbers_beside_what_is_computed(query: str, expected: list[Any]) -> None:
+    """A column that is only compared keeps its type, however large its values are."""
+    daf = MemoryDaf(name="beside")
+    daf.add_axis("t", ["A", "B", "C"])
+    daf.set_vector("t", "n", np.arange(3))
+    daf.set_vector("t", "u", np.array([1, 20, 300], "u2"))
+    daf.set_vector("t", "i", np.array([1, 2, 3], "i2"))
+    daf.set_vector("t", "big", np.array([2**63, 2**63 + 5, 2**64 - 1], "u8"))
+    with connect(daf) as session:
+        assert [next(iter(row.values())) for row in session.sql(query).to_pylist()] == expected

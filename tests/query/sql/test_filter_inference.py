@@ -21,6 +21,7 @@ from daf_query.scan._evaluate import evaluate
 from daf_query.scan._options import ZONE_ROWS
 from daf_query.sql._filter_inference import begins, inferred_predicate
 from daf_query.sql._residual_filters import ResidualFilter, _conjuncts
+from daf_query.sql._restrictions import restrictions_of
 from daf_storage import DafWriter, MemoryDaf
 from tests.support import create
 
@@ -224,7 +225,8 @@ def test_another_escape_character_says_nothing(session: DafSession) -> None:
     engine = session._engine
     for escape, n_tables in (("!", 0), ("\\", 1)):
         query = f"SELECT name FROM cell WHERE donor LIKE 'd!%' ESCAPE '{escape}'"
-        assert len(engine._restrictions(engine._plan_sql(query))) == n_tables
+        frame = engine._plan_sql(query)
+        assert len(restrictions_of(frame, engine.connections, engine._default)) == n_tables
 
 
 def nested(depth: int, *, is_both: bool) -> Any:

@@ -69,6 +69,8 @@ def test_write_dataset(cell: AxisDataset, numbers: Path, tmp_path: Path, kind: s
     whole = ds.dataset(tmp_path / "whole").to_table()
     assert whole.column_names == expected.column_names
     assert as_rows(whole) == as_rows(expected)
+    if kind == "zarr" and int(pa.__version__.split(".")[0]) < 26:
+        return  # it does not partition by views of strings
     parts = tmp_path / "parts"
     ds.write_dataset(given(), parts, format="parquet", partitioning=["donor"], partitioning_flavor="hive")  # fmt: skip
     assert {path.name for path in parts.iterdir()} == {

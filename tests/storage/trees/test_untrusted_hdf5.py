@@ -353,7 +353,10 @@ def test_chunks_that_expand(path: Path) -> None:
     )
     bomb = zlib.compress(bytes(400 << 20), 9)
     with h5py.File(path, "r+") as file:
-        file["vectors/cell/age"].id.write_direct_chunk((0,), bomb)
+        try:
+            file["vectors/cell/age"].id.write_direct_chunk((0,), bomb)
+        except OSError:
+            pytest.skip("this HDF5 writes no chunk that is far larger than its elements")
     with open_daf(path) as daf:
         with pytest.raises(errors.CorruptDataError, match="cannot be decompressed"):
             daf.get_np_vector("cell", "age")
