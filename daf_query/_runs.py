@@ -318,5 +318,5 @@ def _called_beside(function: Callable[[], _T]) -> _T:
         yield interruptible(lambda: context.run(checked))
 
     runs = Runs(_NOTEBOOK, max_seconds=None, max_queries=1)
-    with contextlib.closing(runs.start(produce, is_abandoned=lambda: False)) as run:
-        return next(run)
+    with contextlib.closing(runs):  # an interrupt may come before there is a run to be closed
+        return next(runs.start(produce, is_abandoned=lambda: False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import sys
 import threading
 import time
@@ -77,8 +78,12 @@ def test_an_interrupt_ends_the_wait_and_the_work() -> None:
         began.wait()
         _thread.interrupt_main()
 
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        call_engine(compute)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
+    try:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            call_engine(compute)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended.wait(60)
     assert isinstance(raised[0], CancelledWork)
