@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from daf_query._runs import Interruptible
 from daf_query._wire import joined, wire_parts, wire_schema
 from daf_query.explore._explorer import Explorer
-from daf_query.explore._failures import refusal
+from daf_query.explore._failures import RequestError, refusal
 from daf_query.explore._requests import asked_of
 from daf_query.explore._responses import ARROW, Head, Part, RunResponse
 from daf_query.sql import QueryResult, interruptible_rows, tokens_of
@@ -51,11 +51,13 @@ async def query_state(explorer: Explorer, request: Request) -> Response:
 
 
 async def cancel(explorer: Explorer, request: Request) -> Response:
-    """End a query."""
+    """End a query; one that has not arrived will not begin."""
     name = request.path_params["id"]
-    explorer.queries.find(name)
     explorer.runs.cancel(name.encode("utf-8", "replace"))
-    return JSONResponse(asdict(explorer.queries.find(name)))
+    try:
+        return JSONResponse(asdict(explorer.queries.find(name)))
+    except RequestError:  # the page cancels what it may not even have sent
+        return Response(status_code=204)
 
 
 def _rows(
