@@ -21,6 +21,7 @@ from daf_query._row_files import compressed
 from daf_query.slice import _anndata
 from daf_query.slice import _export as export
 from daf_query.slice._anndata import Companion
+from daf_query.slice._explanation import Figures
 from daf_storage.spi import (
     AlignedMatrix,
     lazy_module,
@@ -43,6 +44,16 @@ else:
 _CHUNK_ELEMENTS: Final = 1 << 16
 _CHUNK_BYTES: Final = 1 << 20
 _LARGEST_INT32: Final = 2**31 - 1
+
+
+def needs_blocks(figures: Figures, file_format: str, *, max_bytes: int) -> bool:
+    """Return whether a slice is too large for a file of it to be written as a whole.
+
+    Those formats that cannot be written otherwise do not need blocks, whatever the size.
+    """
+    can_be_cut = file_format in _BLOCK_FORMATS and figures.dtype != object and figures.shape[0] > 0
+    size = figures.dense_bytes if file_format in _WIDE else figures.result_bytes
+    return can_be_cut and size > max_bytes
 
 
 class BlockSlice(_anndata.Slice, export.Slice, Protocol):
@@ -273,7 +284,7 @@ def save_rows(
     Of the long form, the metadata have a record of the provenance.
     """
     with open_output(path) as file, compressed(file, path) as sink:
-        if file_format in WIDE:
+        if file_format in _WIDE:
             _write_delimited(_DELIMITERS[file_format], part, sink, reading)
         else:
             new_file = pq.ParquetWriter if file_format == "parquet" else pa.ipc.new_file
@@ -309,8 +320,8 @@ def _write_tables(tables: Iterator[pa.Table], writer_of: Callable[[pa.Schema], A
 
 _DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 
-WIDE: Final = tuple(_DELIMITERS)
+_WIDE: Final = tuple(_DELIMITERS)
 """The formats in which a sparse slice becomes a dense one."""
 
-BLOCK_FORMATS: Final = (*export.ANNDATA, *WIDE, *export.DESCRIBED)
+_BLOCK_FORMATS: Final = (*export.ANNDATA, *_WIDE, *export.DESCRIBED)
 """The formats that are written in blocks."""

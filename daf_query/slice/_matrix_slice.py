@@ -28,13 +28,7 @@ from daf_query.slice._anndata import AnnDataChoice, Contents
 from daf_query.slice._asked import Asked
 from daf_query.slice._block_grid import GridFacts, Spans
 from daf_query.slice._block_reads import matrix_facts, matrix_reads
-from daf_query.slice._block_writers import (
-    BLOCK_FORMATS,
-    WIDE,
-    Reading,
-    save_anndata,
-    save_rows,
-)
+from daf_query.slice._block_writers import Reading, needs_blocks, save_anndata, save_rows
 from daf_query.slice._blocks import (
     BLOCK_BYTES,
     likely_row_counts,
@@ -136,9 +130,12 @@ class MatrixSlice(Conversions):
             f"MatrixSlice({self.name!r}, {self.shape[0]:,} {self.rows_axis} x "
             f"{self.shape[1]:,} {self.columns_axis}, {storage} {self.dtype})"
         )
+        return "\n  ".join(map(visible_name, [summary, *self._notes()]))
+
+    def _notes(self) -> list[str]:
+        """Return which matrices come along as AnnData, and why nothing was selected, if so."""
         companions = _anndata.describe(self)
-        hints = [companions] * bool(companions) + [str(each) for each in self.empty_selections]
-        return "\n  ".join(map(visible_name, [summary, *hints]))
+        return [companions] * bool(companions) + [str(each) for each in self.empty_selections]
 
     @property
     def plan(self) -> SlicePlan:
@@ -318,7 +315,8 @@ class MatrixSlice(Conversions):
             )
         has_place = is_anndata or file_format in export.DESCRIBED
         record = self._record(is_wanted=provenance) if has_place else None
-        if not self._is_larger(budget, file_format):
+        is_read = self._gathered is not None
+        if is_read or not needs_blocks(self._figures(), file_format, max_bytes=budget):
             self.load(progress=progress)
             if is_anndata:
                 _anndata.save_anndata(self, path, file_format, choice, record)
@@ -352,13 +350,6 @@ class MatrixSlice(Conversions):
         if is_wanted is None:
             is_wanted = self._asked is not None and self._asked.is_described
         return self.provenance() if is_wanted else None
-
-    def _is_larger(self, block_bytes: int, file_format: str) -> bool:
-        """Return whether the slice is to be written in blocks."""
-        figures = self._figures()
-        can_be_cut = file_format in BLOCK_FORMATS and figures.dtype != object and self.shape[0] > 0
-        size = figures.dense_bytes if file_format in WIDE else figures.result_bytes
-        return can_be_cut and self._gathered is None and size > block_bytes
 
     def companion(self, matrix: AlignedMatrix) -> MatrixSlice:
         """Return the selected part of a matrix that comes along."""
@@ -487,11 +478,8 @@ class MatrixSlice(Conversions):
     def _repr_html_(self) -> str:
         by = f"read from the layout by {self.plan.stored.info.columns_axis}"
         reading = f"{by} (about {self.plan.cost_bytes:,} bytes)"
-        companions = _anndata.describe(self)
-        notes = [companions] * bool(companions) + [str(each) for each in self.empty_selections]
-        return slice_page(
-            self, self._gathered, {"of": self.daf.location, "reading": reading}, notes
-        )
+        facts = {"of": self.daf.location, "reading": reading}
+        return slice_page(self, self._gathered, facts, self._notes())
 
 
 def _slice_again(

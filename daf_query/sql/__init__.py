@@ -48,10 +48,11 @@ from daf_query.sql._requirements import (
     TableRequirements,
     requirements_of,
 )
-from daf_query.sql._result import QueryResult, TableResult, query_result
+from daf_query.sql._result import QueryResult, query_result
 from daf_query.sql._result_page import rows_page
 from daf_query.sql._statements import one_statement
 from daf_query.sql._syntax_errors import syntax_error
+from daf_query.sql._table_result import TableResult
 from daf_query.sql._tokens import Token, tokens_of, unopened_bracket
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
@@ -30,11 +30,13 @@ from daf_query.sql._few_bits import (
     with_signed_ranks,
 )
 from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
+from daf_query.sql._known_categories import known_categories, queries_of_named
 from daf_query.sql._named_columns import named_columns
 from daf_query.sql._names import quoted_name
 from daf_query.sql._nesting import check_nesting
-from daf_query.sql._never_null import columns_asked_for_null, is_never_null, is_settled, warn
+from daf_query.sql._never_null import hint_at_missing_strings
 from daf_query.sql._pitfalls import check_plan, safe_sql
+from daf_query.sql._planned import Planned
 from daf_query.sql._planned_again import may_be_residual, may_be_unconverted
 from daf_query.sql._planning import (
     EntryRewriting,
@@ -53,7 +55,7 @@ from daf_query.sql._unique_columns import (
     unique_names,
     with_unique_columns,
 )
-from daf_query.table import TableDataset, category_columns
+from daf_query.table import TableDataset
 from daf_storage import errors
 from daf_storage.spi import ForkLock
 
@@ -76,21 +78,6 @@ _WRITING: Final = (
 )
 
 _IS_SYNTAX: Final = re.compile(r"ParserError|TokenizerError")
-
-
-@dataclass(frozen=True)
-class Planned:
-    """The plan of a query."""
-
-    executed: datafusion.DataFrame
-    """To be executed as it is."""
-    extendable: Callable[[], datafusion.DataFrame] | None = None
-    """Plans what is built upon; None if that is the same."""
-
-    @property
-    def frame(self) -> datafusion.DataFrame:
-        """To be built upon."""
-        return self.executed if self.extendable is None else self.extendable()
 
 
 class Engine:
@@ -216,13 +203,8 @@ class Engine:
                 return Planned(self._plan_to_write(query, once))
             planned = self._plan_exactly(query, restricts=restricts)
         if "null" in query.lower():
-            self._hint_at_missing_strings(query, planned.executed)
-        executed, extendable = with_unique_columns(planned.executed, once=once), planned.extendable
-        if extendable is None:
-            return Planned(executed)
-        return Planned(
-            executed, lambda: with_unique_columns(extendable(), once=once, is_reported=False)
-        )
+            hint_at_missing_strings(query, planned.executed, self.connections.schemas, self._hinted)
+        return planned.with_unique_columns(once)
 
     def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
         """Plan a query that may change something: once, since planning may do so already."""
@@ -375,20 +357,6 @@ class Engine:
         except (errors.FormatError, errors.ReadOnlyError):  # it raises when it is planned
             return {}
 
-    def _hint_at_missing_strings(self, query: str, frame: datafusion.DataFrame) -> None:
-        """Warn, once for each column, where IS NULL is asked of strings of which none is NULL."""
-        columns = list(columns_asked_for_null(query))
-        if not columns or not is_settled(frame):
-            return
-        for schema in self.connections.schemas.values():
-            for axis in (name for name in schema.axes_set() if is_named(name, query)):
-                fields = schema.dataset(axis).schema
-                for column in (name for name in columns if is_never_null(fields, name)):
-                    place = (schema.location, axis, column)
-                    if place not in self._hinted:
-                        self._hinted.add(place)
-                        warn(*place, fields)
-
     def _plan_sql(
         self,
         query: str,
@@ -480,24 +448,9 @@ class Engine:
         """Return a query that sorts categoricals by their categories, where they are shown."""
         if self.connections.categoricals == "string" or "order" not in query.lower():
             return query
-        views: list[str] = []  # a view may name others, but none that came after it
-        for (_, name), sql in reversed(self._views.items()):
-            if any(is_named(name, text) for text in (query, *views)):
-                views.append(sql)
-        having: dict[str, list[str | None]] = {}
-        written = "\n".join((query, *views))
-        for schema, axis in self.connections.axes_read_by(written, self._default):
-            fields = schema.dataset(axis).schema
-            categorical = category_columns(fields)
-            for column in fields.names:
-                full_name = f"{schema.name}.{axis}.{column}"
-                having.setdefault(column, []).append(full_name if column in categorical else None)
-        categoricals = {
-            column: names[0] if len(names) == 1 else None
-            for column, names in having.items()
-            if any(names)
-        }
-        return sorted_by_categories(query, categoricals, views)
+        views = queries_of_named(self._views, query)
+        axes = self.connections.axes_read_by("\n".join((query, *views)), self._default)
+        return sorted_by_categories(query, known_categories(axes), views)
 
     def _with_view_columns(self, query: str) -> str:
         """Return a query that creates a view with a name for each of its columns."""

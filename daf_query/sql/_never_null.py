@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import datafusion
 import pyarrow as pa
 
 from daf_query.scan import NAME
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._created_views import is_named
 from daf_query.sql._tokens import Token, tokens_of
 from daf_query.table import DATASET
 from daf_storage import errors
@@ -19,6 +21,34 @@ _STRINGS = (pa.string(), pa.string_view())
 
 class NeverNullWarning(errors.DafWarning):
     """A query asks which strings are NULL, of a column in which none is."""
+
+
+def hint_at_missing_strings(
+    query: str,
+    frame: datafusion.DataFrame,
+    schemas: Mapping[str, AxisSchema],
+    hinted: set[tuple[str, str, str]],
+) -> None:
+    """Warn, once for each column, where IS NULL is asked of strings of which none is NULL.
+
+    Parameters
+    ----------
+    frame
+        The query, planned.
+    hinted
+        The columns that were warned about, each by its data set and its axis; more are added.
+    """
+    columns = list(columns_asked_for_null(query))
+    if not columns or not is_settled(frame):
+        return
+    for schema in schemas.values():
+        for axis in (name for name in schema.axes_set() if is_named(name, query)):
+            fields = schema.dataset(axis).schema
+            for column in (name for name in columns if is_never_null(fields, name)):
+                place = (schema.location, axis, column)
+                if place not in hinted:
+                    hinted.add(place)
+                    warn(*place, fields)
 
 
 def columns_asked_for_null(query: str) -> Iterator[str]:

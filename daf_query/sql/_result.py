@@ -15,11 +15,12 @@ from daf_query._provenance import described, record_of
 from daf_query._row_files import Rows
 from daf_query._runs import call_engine
 from daf_query.sql._direct_scan import DirectRows
-from daf_query.sql._engine import Allow, Engine, Planned
+from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._names import quoted_name
+from daf_query.sql._planned import Planned
 from daf_query.sql._result_conversions import ResultConversions
 from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, error_page, rows_page
 from daf_query.sql._result_steps import expressions, filtered, sort_keys, written_call
@@ -37,7 +38,7 @@ _AHEAD_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class Statement:
     """A query, which can be planned again."""
 
     engine: Engine
@@ -56,7 +57,7 @@ def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     broken_count = engine.connections.broken_count()
     direct = engine.direct.of_query(query) if allow == "read" else None
     planned = engine.planned(query, allow=allow) if direct is None else None
-    statement = _Statement(engine, query, allow, {"sql": query})
+    statement = Statement(engine, query, allow, {"sql": query})
     return QueryResult(statement, planned, broken_count=broken_count, direct=direct)
 
 
@@ -84,7 +85,7 @@ class QueryResult(ResultConversions):
 
     def __init__(
         self,
-        statement: _Statement,
+        statement: Statement,
         planned: Planned | None,
         *,
         broken_count: int,
@@ -478,34 +479,3 @@ class QueryResult(ResultConversions):
 
 def _called(function: Callable[[], _T]) -> _T:
     return function()
-
-
-class TableResult(QueryResult):
-    """The rows of an Arrow table, which is in memory, asked like those of a query.
-
-    Parameters
-    ----------
-    title
-        What the rows are, for messages.
-    asked
-        What was asked, for the provenance.
-    """
-
-    def __init__(
-        self, engine: Engine, table: pa.Table, title: str, asked: Mapping[str, Any]
-    ) -> None:
-        statement = _Statement(engine, title, "read", asked)
-        count = engine.connections.broken_count()
-        super().__init__(statement, Planned(table_frame(table)), broken_count=count)
-        self._table = table
-
-    def count(self) -> int:
-        """Return the number of rows."""
-        return int(self._table.num_rows)
-
-    def _first_rows(self, count: int) -> pa.Table:
-        return self._table.slice(0, count)
-
-    def to_arrow_table(self, *, provenance: bool = False) -> pa.Table:
-        """Return the rows as an Arrow table, which is not copied."""
-        return self._described(self._table, is_wanted=provenance)

@@ -88,7 +88,7 @@ def with_unique_columns(
             f"the query yields more than one column named {', '.join(map(repr, twice))}: "
             f"{renamed}; name them with AS",
             DuplicateColumnsWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
     chosen = [
         (datafusion.col(quoted_name(name)) if column is None else datafusion.Expr(column)).alias(

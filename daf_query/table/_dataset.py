@@ -1,9 +1,9 @@
 """A table as a ``pyarrow.dataset.Dataset``, for DataFusion, DuckDB and polars alike.
 
 The class is a Dataset in name only: the C++ dataset behind it has no rows to give, so every
-inherited member is either defined here or refused.  Filters are applied exactly, and as SQL has it:
-a row for which the filter is null is left out.  Those that can be parsed as predicates are
-evaluated by the scan; Arrow evaluates the others, on all rows.
+inherited member is either defined, here or in `ArrowOperations`, or refused.  Filters are applied
+exactly, and as SQL has it: a row for which the filter is null is left out.  Those that can be
+parsed as predicates are evaluated by the scan; Arrow evaluates the others, on all rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +32,9 @@ from daf_query.scan import (
     note_of,
     parse,
     plan_scan,
-    until_interpreter_ends,
     with_sql_membership,
 )
+from daf_query.table._arrow_operations import ArrowOperations
 from daf_query.table._dask_frames import DaskFrames, PartSpan
 from daf_query.table._filter_expressions import (
     as_expression,
@@ -46,7 +46,12 @@ from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._page import table_page
 from daf_query.table._table_columns import TableColumns
-from daf_query.table._table_scanner import TableScanner, cast_batches, plain_schema
+from daf_query.table._table_scanner import (
+    TableScanner,
+    cast_batches,
+    plain_schema,
+    scanned_batches,
+)
 from daf_query.table._table_view import TableView
 from daf_query.table._unscannable import unscannable
 from daf_query.table._value_types import is_of_few_bits, wide_columns
@@ -54,7 +59,7 @@ from daf_storage import DafError, errors
 from daf_storage.spi import DecodedCache, Span
 
 
-class TableDataset(ds.UnionDataset, DaskFrames):
+class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
     """A table of columns that are read when they are asked for; immutable.
 
     Parameters
@@ -134,11 +139,6 @@ class TableDataset(ds.UnionDataset, DaskFrames):
         """The Arrow schema."""
         return self._columns.schema
 
-    @property
-    def partition_expression(self) -> pc.Expression:
-        """TRUE: nothing is known of all rows."""
-        return pc.scalar(True)  # noqa: FBT003 - an Arrow literal
-
     def get_fragments(
         self,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
@@ -214,7 +214,7 @@ class TableDataset(ds.UnionDataset, DaskFrames):
         names = self.needed(columns, combined if predicate is None else None)
         if columns is None:
             columns = self.schema.names
-        batches = _batches(make_scan, predicate, names, partitions)
+        batches = scanned_batches(make_scan, predicate, names, partitions)
         schema = pa.schema([self.schema.field(name) for name in names])
         if predicate is not None and names == list(columns):
             return TableScanner(schema, batches, batch_rows)
@@ -391,39 +391,6 @@ class TableDataset(ds.UnionDataset, DaskFrames):
                 "already; give the entry of the matrix another name"
             )
 
-    def sort_by(self, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
-        """Return the sorted table, in memory."""
-        return ds.InMemoryDataset(self.to_table().sort_by(sorting, **kwargs))
-
-    def join(self, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
-        """Return this table joined with another, in memory; SQL does it in a stream."""
-        right = right_dataset.to_table()
-        return ds.InMemoryDataset(self.to_table().join(right, *args, **kwargs))
-
-    def join_asof(self, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
-        """Return this table joined to the nearest rows of another, in memory."""
-        right = right_dataset.to_table()
-        return ds.InMemoryDataset(self.to_table().join_asof(right, *args, **kwargs))
-
-    @property
-    def children(self) -> NoReturn:
-        """Refuse: a table is one, even if its rows are of several data sets."""
-        raise errors.InvalidInputError(f"{self!r} has no children; see get_fragments()")
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export all rows as an Arrow stream."""
-        return self.scanner().__arrow_c_stream__(requested_schema)
-
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refuse: the schema is what the data set stores."""
-        raise errors.InvalidInputError(
-            f"{self!r}: the schema follows from the stored vectors and cannot be replaced; "
-            f"cast the result instead (asked for {schema.names})"
-        )
-
-    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[TableFragment]:  # noqa: A002 - pyarrow's name
-        return self.get_fragments(filter)
-
     def needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002 - pyarrow's name
         """Return the columns that a scan has to read, in the order of the schema.
 
@@ -515,20 +482,6 @@ class TableFragment(Fragment):
         if filter is None and not self._dataset.is_filtered:
             return self.row_count
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
-
-
-def _batches(
-    make_scan: Callable[[Predicate | None], PlannedScan],
-    predicate: Predicate | None,
-    names: Sequence[str],
-    partitions: Sequence[Span] | None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield batches; nothing is planned or read before the first is asked for."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield from make_scan(predicate).batches(names, partitions)
-
-    return until_interpreter_ends(batches())
 
 
 def _open_again(

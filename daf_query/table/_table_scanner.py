@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from daf_query.scan import PLAIN_TYPES, cast_to
+from daf_query.scan import PLAIN_TYPES, PlannedScan, Predicate, cast_to, until_interpreter_ends
+from daf_storage.spi import Span
 
 
 class TableScanner:
@@ -78,3 +79,17 @@ def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterat
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
+
+
+def scanned_batches(
+    make_scan: Callable[[Predicate | None], PlannedScan],
+    predicate: Predicate | None,
+    names: Sequence[str],
+    partitions: Sequence[Span] | None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches; nothing is planned or read before the first is asked for."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from make_scan(predicate).batches(names, partitions)
+
+    return until_interpreter_ends(batches())

@@ -6,6 +6,7 @@ codecs.  `ZarrTree` offers it for Zarr v2 and v3 over any store, `Hdf5Tree` for 
 Must not know axes, vectors or matrices.
 """
 
+from daf_storage.trees._array_bases import NotFileBacked, WholeStrings
 from daf_storage.trees._block_threads import fill_blocks, has_equal_bytes
 from daf_storage.trees._chunk_reader import ChunkMemory, new_chunk_cache, passing_over
 from daf_storage.trees._consolidated import differences, has_consolidated
@@ -27,7 +28,6 @@ from daf_storage.trees._protocol import (
     KeepingTree,
     Node,
     NodeKind,
-    NotFileBacked,
     Remarked,
     StoredArray,
     StringPieces,
@@ -35,7 +35,6 @@ from daf_storage.trees._protocol import (
     Tree,
     TreeTransaction,
     VersionedTree,
-    WholeStrings,
     WritableTree,
     names_identity,
     once,

@@ -18,6 +18,7 @@ from daf_storage.base import AnyArray, Span
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate, Snapshot, bytes_version, has_entries, is_mapped
+from daf_storage.trees._array_bases import decoded_bytes
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import (
     ChunkMemory,
@@ -28,7 +29,6 @@ from daf_storage.trees._chunk_reader import (
 from daf_storage.trees._decode_threads import fetched
 from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata
-from daf_storage.trees._protocol import decoded_bytes
 
 _MAX_FILES: Final = 1 << 20
 _MAX_LOOKED_UP: Final = 1 << 12

@@ -29,6 +29,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
 )
 from daf_storage.stores import ReadEstimate
+from daf_storage.trees._array_bases import NotFileBacked
 from daf_storage.trees._chunk_reader import ChunkMemory
 from daf_storage.trees._hdf5_checks import (
     check_expansion,
@@ -52,7 +53,7 @@ from daf_storage.trees._hdf5_types import (
 )
 from daf_storage.trees._joined_ranges import Positions, Ranges
 from daf_storage.trees._metadata import check_chunk_bytes
-from daf_storage.trees._protocol import ArrayInfo, NodeKind, NotFileBacked
+from daf_storage.trees._protocol import ArrayInfo, NodeKind
 
 _FIRST_FOREIGN_FILTER = 256
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.trees._protocol import ArrayInfo, NotFileBacked, StoredArray
+from daf_storage.trees._array_bases import NotFileBacked
+from daf_storage.trees._protocol import ArrayInfo, StoredArray
 
 
 class MemoryArray(NotFileBacked):

@@ -1,12 +1,11 @@
-"""Protocols of trees, and one value object."""
+"""Protocols of trees, and what an array says of itself."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -14,9 +13,6 @@ from daf_storage.base import AnyArray, Packing, Span, StorageType
 from daf_storage.stores import ReadEstimate
 
 _T = TypeVar("_T")
-
-STRING_BYTES: Final = 16
-"""About how many bytes a string takes, where that is not known."""
 
 NodeKind: TypeAlias = Literal["group", "array"]
 
@@ -428,87 +424,3 @@ class WritableTree(Tree, Protocol):
     def recover(self) -> bool:
         """Clear away what a crashed writer left; say whether there was anything."""
         ...
-
-
-class NotFileBacked:
-    """What arrays have in common whose elements are not the bytes of a file of their own."""
-
-    info: ArrayInfo
-    """Its metadata."""
-
-    def estimate(
-        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
-    ) -> None:
-        """Add the bytes of the elements if they are mapped, else of the chunks, decoded."""
-        if self.info.is_mappable:
-            estimate.add_bytes(_elements_bytes(self.info, spans, within))
-        else:
-            estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=0)
-
-    def fingerprint(self) -> list[int] | None:
-        """Return None: changes of the elements cannot be detected."""
-        return None
-
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Do nothing: there is no file whose size could tell."""
-
-    def plain_strings(self) -> None:
-        """Return nothing: the strings are stored otherwise."""
-        return
-
-    def open_file(self) -> None:
-        """Return nothing: there is no such file."""
-        return
-
-
-class WholeStrings(NotFileBacked):
-    """What arrays of strings have in common that are read as a whole, also for a part of them."""
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings, flattened in C order."""
-        raise NotImplementedError
-
-    def read(self) -> AnyArray:
-        """Return all strings as objects."""
-        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
-        return values.reshape(self.info.shape)
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension as objects."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension as objects."""
-        values = self.read() if within is None else self.read()[:, within.slice]
-        return [values[span.slice] for span in spans]
-
-
-def _elements_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
-    """Return the bytes of some elements."""
-    rest = list(info.shape[1:]) if within is None else [within.size, *info.shape[2:]]
-    count = sum(span.size for span in spans) * math.prod(rest)
-    return count * (
-        STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
-    )
-
-
-def chunks_of(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
-    """Return how many chunks hold some elements."""
-    if info.size == 0:
-        return 0
-    height, *widths = info.chunks
-    numbers = {n for span in spans for n in range(span.start // height, -(-span.stop // height))}
-    rest = [Span(0, length) for length in info.shape[1:]]
-    if within is not None:
-        rest[0] = within
-    across = [
-        -(-span.stop // width) - span.start // width
-        for span, width in zip(rest, widths, strict=True)
-    ]
-    return len(numbers) * math.prod(across)
-
-
-def decoded_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
-    """Return the bytes of the chunks that hold some elements, not compressed; strings about."""
-    item_bytes = STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
-    return chunks_of(info, spans, within) * math.prod(info.chunks) * item_bytes

@@ -22,6 +22,7 @@ from daf_storage.base import AnyArray, Span
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate, Snapshot, bytes_version, estimate_ranges, is_mapped
+from daf_storage.trees._array_bases import STRING_BYTES
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import (
     ChunkMemory,
@@ -34,7 +35,6 @@ from daf_storage.trees._chunk_reader import (
 from daf_storage.trees._decompress import decompress, limit_of_strings
 from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
-from daf_storage.trees._protocol import STRING_BYTES
 
 _ABSENT: Final = 2**64 - 1
 _CHECKSUM_BYTES: Final = 4

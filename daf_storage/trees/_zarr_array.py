@@ -20,11 +20,12 @@ from daf_storage.errors import (
     UnsupportedDataError,
 )
 from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, is_mapped
+from daf_storage.trees._array_bases import NotFileBacked, chunks_of, decoded_bytes
 from daf_storage.trees._chunk_files import ChunkFiles
 from daf_storage.trees._chunk_reader import ChunkMemory, read_ranges
 from daf_storage.trees._joined_ranges import Positions, Ranges
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, key_below
-from daf_storage.trees._protocol import NodeKind, NotFileBacked, chunks_of, decoded_bytes
+from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._shards import ShardReader
 
 if TYPE_CHECKING:
