@@ -20,19 +20,32 @@ FEW_BITS: Final = frozenset({"Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt3
 
 _OPERATOR: Final = re.compile(r"[-+/%]|<<|\babs\b|\*(?!\s*(?:[),;]|from\b|$))", re.IGNORECASE)
 """What a query has that computes; also more."""
-_COMPUTES: Final = re.compile(r" [-+*/%] | << |\(- |\babs\(")
+_COMPUTES: Final = re.compile(r" [-+*/%] | << |(?:^|\()- |\babs\(")
 """The same in an expression of a plan."""
+_GENERATED: Final = re.compile(
+    r"(?:\b__common_expr_\d+|\b__unnest_placeholder\(.*?,depth=\d+\)) AS "
+)
+"""A column that the optimiser made of an expression, before what that was called."""
+_NO_BITS: Final = re.compile("Float|Decimal|Utf8|Boolean")
+"""How types begin that are computed with exactly, or not at all."""
 _STRING: Final = re.compile(r'(?:Utf8|Utf8View|LargeUtf8)\("[^"]*"\)')
 _WIDE_CAST: Final = re.compile(r" AS (?:Int64|Float32|Float64|Decimal\d+\([^()]*\)|Utf8\w*)$")
 _CAST: Final = re.compile(r" AS \w+(?:\([^()]*\))?$")
 _FIELD: Final = re.compile(
-    r"(?:^|, )(.+?):(\w+)(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?(?:;N)?(?=, |$)"
+    r"(?:^|, )(.+?):(\w+)(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?(?:;N)?(?=, |$)"
 )
+_FEW_BITS_WITHIN: Final = re.compile(r"\b(?:Int8|Int16|Int32|UInt\d+)\b")
 _FEW_BITS_FIELD: Final = re.compile(r":(?:Int8|Int16|Int32|UInt\d+)(?:;N)?(?=, |$)")
 _CONNECTIVE: Final = re.compile(r" (?:AND|OR|IS (?:NOT )?DISTINCT FROM|=|!=|<=?|>=?) ")
 _WHEN: Final = re.compile(r"\bWHEN (.*?) THEN ")
+_FRAME: Final = re.compile(
+    r" (?:ROWS|RANGE|GROUPS) BETWEEN \S+ (?:PRECEDING|ROW|FOLLOWING)"
+    r" AND \S+ (?:PRECEDING|ROW|FOLLOWING)"
+)
+"""The frame of a window, which is part of the engine's name of what is computed over it."""
+_SUBQUERY: Final = "<subquery>"
 _UNLIKE_NAMES: Final = re.compile(
-    r"[()]| AS |\bCASE\b|\bWHEN\b|\bTHEN\b|\bNOT\b" + "|" + _CONNECTIVE.pattern
+    r" AS |\bCASE\b|\bWHEN\b|\bTHEN\b|\bNOT\b" + "|" + _CONNECTIVE.pattern
 )
 _RANKS: Final = ("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE")
 
@@ -76,25 +89,33 @@ def computed_in_few_bits(plan: Any, columns: AbstractSet[str]) -> frozenset[str]
     lines = str(plan.display_indent()).splitlines()
     with_types = str(plan.display_indent_schema()).splitlines()
     names = set(columns)
-    if len(lines) != len(with_types):
+    if len(lines) != len(with_types) or any(map(_FRAME.search, names)):
         return frozenset(names)
-    referred = set(columns)
+    referred, generated = set(columns), set[str]()
     for number, (line, with_type) in enumerate(zip(lines, with_types, strict=True)):
-        text = with_type[len(line) :].strip()[1:-1]
-        fields = [name for name, kind in _FIELD.findall(text) if kind in FEW_BITS]
+        text = _FRAME.sub("", with_type[len(line) :].strip()[1:-1])
+        types = _FIELD.findall(text)
+        fields = [name for name, kind, _ in types if kind in FEW_BITS]
         if len(fields) != len(_FEW_BITS_FIELD.findall(text)):
             return frozenset(names)  # a name that looks like a type
         names.update(fields)
+        names.update(name for name, _, inner in types if _FEW_BITS_WITHIN.search(inner))
         referred.update(fields if number else ())  # nothing is above the first line
-    is_split = not any(_UNLIKE_NAMES.search(name) for name in referred)
-    return _operands([_STRING.sub("''", line) for line in lines], names, is_split=is_split)
+        generated.update(name for name, kind, _ in types if not _NO_BITS.match(kind))
+    is_split = not any(map(_is_unlike_names, referred))
+    written = [_FRAME.sub("", _STRING.sub("''", line)) for line in lines]
+    return _operands(written, names, generated, is_split=is_split)
 
 
-def _operands(lines: list[str], names: AbstractSet[str], *, is_split: bool) -> frozenset[str]:
+def _operands(
+    lines: list[str], names: AbstractSet[str], generated: AbstractSet[str], *, is_split: bool
+) -> frozenset[str]:
     """Return which of some columns are computed with, or go into what is computed with.
 
     Parameters
     ----------
+    generated
+        Columns, of which some are made by the optimiser, whose names hide what is computed of them.
     is_split
         Whether what is only compared is left out: not where names look like what connects.
     """
@@ -112,9 +133,13 @@ def _operands(lines: list[str], names: AbstractSet[str], *, is_split: bool) -> f
     for expression in expressions:
         atoms = _atoms(expression) if is_split else [expression]
         for part in (part for atom in atoms for part in _without_casts(atom)):
-            computed = part.partition(" AS ")[0]  # the engine's names are the expressions
-            if _COMPUTES.search(computed) and named.search(computed):
+            computed = _computed(part, generated) if is_split else part
+            if not _COMPUTES.search(computed):
+                continue
+            if named.search(computed):
                 operands |= within(computed)
+            if _SUBQUERY in computed:
+                operands |= within("\n".join(_subqueries(lines)))
     while operands:
         ends = tuple(f" AS {name}" for name in operands)
         made = (each for each in expressions if each.rstrip("]").endswith(ends))
@@ -123,6 +148,54 @@ def _operands(lines: list[str], names: AbstractSet[str], *, is_split: bool) -> f
             break
         operands |= sources
     return frozenset(operands)
+
+
+def _is_unlike_names(name: str) -> bool:
+    """Return whether a column is called like what connects expressions, or like half of one.
+
+    >>> _is_unlike_names("sum(cell.age)"), _is_unlike_names("a > b"), _is_unlike_names("a)")
+    (False, True, True)
+    """
+    if _UNLIKE_NAMES.search(name) is not None:
+        return True
+    depth = 0
+    for character in name:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return True
+    return depth > 0
+
+
+def _subqueries(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a plan that belong to queries within expressions.
+
+    >>> list(_subqueries(["Filter: (<subquery>) > a", "  Subquery:", "    min(b)", "  Scan: a"]))
+    ['    min(b)']
+    """
+    outside: int | None = None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if outside is not None and indent > outside:
+            yield line
+        else:
+            outside = indent if line.lstrip().startswith("Subquery:") else None
+
+
+def _computed(expression: str, generated: AbstractSet[str]) -> str:
+    """Return an expression without what it is called: the engine's names are expressions.
+
+    Where a name may end is not seen behind a column that the optimiser made: all of it is
+    returned.
+
+    >>> _computed("CAST(a AS Int64) + Int64(1) AS t.a + Int64(1)", set())
+    'CAST(a'
+    >>> _computed("__common_expr_1 AS f(t.a) - t.b", {"__common_expr_1"})
+    '__common_expr_1 AS f(t.a) - t.b'
+    """
+    for match in _GENERATED.finditer(expression):
+        if match.group().removesuffix(" AS ") in generated:
+            return expression
+    return expression.partition(" AS ")[0]
 
 
 def _split(text: str) -> Iterator[str]:

@@ -258,3 +258,55 @@ def test_large_numbers_beside_what_is_computed(query: str, expected: list[Any]) 
     daf.set_vector("t", "big", np.array([2**63, 2**63 + 5, 2**64 - 1], "u8"))
     with connect(daf) as session:
         assert [next(iter(row.values())) for row in session.sql(query).to_pylist()] == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT - - w - w FROM t", [0, 0]),
+        ("SELECT greatest(u, v) - v - v AS d, greatest(u, v) AS g FROM t", [-200, 50]),
+        ("SELECT greatest(u, v) - v - v, greatest(u, v) AS g FROM t", [-200, 50]),
+        ("SELECT [u, v][1] - [u, v][2] FROM t", [-100, 150]),
+        ("SELECT l[1] - l[2] FROM (SELECT [u, v] AS l FROM t)", [-100, 150]),
+        ("SELECT unnest([u, v]) - v AS d FROM t ORDER BY d", [-100, 0, 0, 150]),
+        ("SELECT (SELECT min(u) FROM t) - (SELECT max(v) FROM t)", [-100]),
+        ("SELECT -(SELECT min((SELECT min(w) FROM t)) FROM t)", [128]),
+        ('SELECT "u AS v" - v FROM t', [-100, 150]),
+        ('SELECT CASE u WHEN 100 THEN "u AS v" END - v FROM t', [-100, None]),
+    ],
+)
+def test_where_what_is_computed_does_not_show(query: str, expected: list[Any]) -> None:
+    """Signs alone, what is computed once for several, elements of lists, subqueries, names."""
+    daf = MemoryDaf(name="hidden")
+    daf.add_axis("t", ["A", "B"])
+    daf.set_vector("t", "u", [100, 250], dtype="uint8")
+    daf.set_vector("t", "v", [200, 100], dtype="uint8")
+    daf.set_vector("t", "w", [-128, 7], dtype="int8")
+    daf.set_vector("t", "u AS v", [100, 250], dtype="uint8")
+    with connect(daf) as session:
+        assert session.sql(query).to_arrow_table()[0].to_pylist() == expected
+
+
+def test_windows_beside_large_numbers() -> None:
+    """The name of a rank has brackets and AND; what is only compared keeps its type even so."""
+    daf = MemoryDaf(name="windows")
+    daf.add_axis("t", ["A", "B"])
+    daf.set_vector("t", "u", [1, 2], dtype="uint32")
+    daf.set_vector("t", "i", [3, 4], dtype="int32")
+    daf.set_vector("t", "big", [2**63, 2**63 + 1], dtype="uint64")
+    with connect(daf) as session:
+        rows = session.sql(
+            "SELECT row_number() OVER (ORDER BY index) AS r FROM t "
+            "WHERE i - u < 0 OR big > 9223372036854775808"
+        )
+        assert rows.to_pylist() == [{"r": 1}]
+
+
+def test_a_sign_alone() -> None:
+    """The smallest number of a type has no negative in it."""
+    daf = MemoryDaf(name="signs")
+    daf.add_axis("t", ["A", "B"])
+    daf.set_vector("t", "w", [-128, 7], dtype="int8")
+    with connect(daf) as session:
+        assert column(session, "SELECT -w FROM t") == [128, -7]
+        assert column(session, "SELECT name FROM t WHERE -w = 128 OR - - w > 100") == ["A"]
