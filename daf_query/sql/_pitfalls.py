@@ -18,6 +18,8 @@ from daf_query.sql._tokens import Token, bracketed, tokens_of
 from daf_storage import errors
 
 _SUSPECT: Final = re.compile(r"\^|similar|distinct|intersect|except|any|all|some", re.IGNORECASE)
+_ROUNDING: Final = re.compile(r"\b(?:nvl|ifnull)\s*\(", re.IGNORECASE)
+"""Functions that make Float32 of a sum of counts, which is unsigned, and 0, which is not."""
 _QUANTIFIED: Final = re.compile(r"\b(?:any|all|some)\s*\(", re.IGNORECASE)
 _QUANTIFIED_JOIN: Final = re.compile(r"^ *[\w ]*Join:.*Filter:.*\b(?:ANY|ALL) \(<subquery>\)")
 _CLAUSES: Final = (
@@ -34,7 +36,8 @@ def safe_sql(query: str, *, is_part: bool = False) -> str:
 
     The column of a quantified subquery gets a name of its own, since the engine takes a column of
     the outer query that has the same name for that of the subquery.  Lists of values that it would
-    merge wrongly are kept apart, see `in_lists`.
+    merge wrongly are kept apart, see `in_lists`.  ``nvl`` and ``ifnull`` become ``coalesce``, which
+    does not round.
 
     Parameters
     ----------
@@ -51,6 +54,8 @@ def safe_sql(query: str, *, is_part: bool = False) -> str:
     >>> safe_sql("SELECT n FROM t WHERE n >= ALL (SELECT n FROM t)")
     'SELECT n FROM t WHERE n >= ALL (SELECT n AS __quantified_0 FROM t)'
     """
+    if _ROUNDING.search(query) is not None:
+        query = _without_rounding(query)
     has_lists = may_merge(query, is_part=is_part)
     if not has_lists and _SUSPECT.search(query) is None:
         return query
@@ -62,6 +67,19 @@ def safe_sql(query: str, *, is_part: bool = False) -> str:
         inserted += barriers(tokens, is_part=is_part)
     for position, text in sorted(inserted, reverse=True):
         query = query[:position] + text + query[position:]
+    return query
+
+
+def _without_rounding(query: str) -> str:
+    """Return a query with ``coalesce`` for ``nvl`` and ``ifnull``, which mean the same.
+
+    >>> _without_rounding("SELECT ifnull(sum(n), 0), 'nvl(' FROM t")
+    "SELECT coalesce(sum(n), 0), 'nvl(' FROM t"
+    """
+    pairs = itertools.pairwise(tuple(tokens_of(query)))
+    calls = [first for first, second in pairs if second.is_operator("(")]
+    for call in reversed([each for each in calls if each.is_word("NVL", "IFNULL")]):
+        query = f"{query[: call.start]}coalesce{query[call.stop :]}"
     return query
 
 

@@ -220,3 +220,17 @@ def test_the_documented_limits_are_still_so(session: DafSession) -> None:
     nulls = f"SELECT count(*) FROM cell, (VALUES (1)) AS t(v) WHERE {where}"
     assert one(nulls) == one("SELECT count(*) FROM cell")
     assert one(nulls) != one("SELECT count(*) FROM cell WHERE NOT (f IN (1, 2) AND f IN (3, 4))")
+
+
+@pytest.mark.parametrize("function", ["nvl", "ifnull", "IfNull", "coalesce"])
+def test_sums_of_counts_are_not_rounded(function: str) -> None:
+    """A sum of unsigned counts beside a signed 0 keeps all of its digits."""
+    daf = MemoryDaf(name="sums")
+    daf.add_axis("cell", ["A", "B"])
+    daf.set_vector("cell", "n", [2**24, 1], dtype="uint32")
+    daf.set_vector("cell", "big", [2**53, 1], dtype="uint64")
+    with connect(daf) as session:
+        query = f"SELECT {function}(sum(n), 0) AS n, {function}(sum(big), -1) AS big FROM cell"
+        assert session.sql(query).to_pylist() == [{"n": 2**24 + 1, "big": 2**53 + 1}]
+        rows = session.sql("SELECT sum(n) AS n FROM cell")
+        assert rows.filter(f"{function} (n, -1) = 16777217").count() == 1
