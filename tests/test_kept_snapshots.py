@@ -259,7 +259,7 @@ def test_the_work_of_a_warm_slice(warm: DafSession, monkeypatch: pytest.MonkeyPa
     choice: dict[str, Any]
     for choice, most_stats, most_directories, most_calls in (
         ({"rows": "v3 > 20 AND donor = 'a'"}, 90, 6, 1_400),
-        ({"columns": ["g3"]}, 76, 0, 500),
+        ({"columns": ["g3"]}, 50, 0, 350),
     ):
         for _ in range(4):
             warm.matrix("cell", "gene", "X", **choice).values()

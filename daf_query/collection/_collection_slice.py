@@ -183,6 +183,9 @@ class CollectionSlice(MatrixSlice):
                 self._gathered = read_whole(self.whole, progress)
             return self._gathered
 
+    def _dense_values(self) -> Any:
+        return self.values().toarray()
+
     def provenance(self) -> dict[str, Any]:
         """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
 

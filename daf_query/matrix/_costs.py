@@ -95,7 +95,7 @@ def sparse_gathering(
         total += _taken_ns(array, starts, counts, elements)
     if minor.is_all:
         return Gathering(total, elements)
-    likely = elements * minor.positions.size / max(width, 1)
+    likely = elements * minor.size / max(width, 1)
     total += elements * CONSTANTS.filtered_element_ns + likely * CONSTANTS.selected_element_ns
     return Gathering(total + width * CONSTANTS.minor_ns, likely)
 
@@ -109,7 +109,7 @@ def dense_gathering(array: StoredArray, major: Selection, minor: Selection) -> G
     if info.storage_type.is_string:
         return Gathering(info.size * _STRING_BYTES * CONSTANTS.decoded_byte_ns, 0)
     item_bytes = info.storage_type.dtype.itemsize
-    majors, minors = major.positions.size, minor.positions.size
+    majors, minors = major.size, minor.size
     if not info.is_mappable and info.chunks != info.shape:
         touched = [
             _chunks_of(positions, info.chunks[axis])

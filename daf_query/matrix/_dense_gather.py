@@ -46,7 +46,7 @@ def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
 
 def _read_dense(array: Any, majors: Positions, minor: Selection) -> npt.NDArray[Any]:
     """Read a dense matrix that is not mapped: block by block, each chunk as rarely as possible."""
-    values = np.empty((majors.size, minor.positions.size), array.info.storage_type.dtype)
+    values = np.empty((majors.size, minor.size), array.info.storage_type.dtype)
     for read in dense_reads(array, majors, minor):
         start = read.first
         for part in array.read_spans(read.runs, read.within):

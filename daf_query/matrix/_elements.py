@@ -87,9 +87,9 @@ def major_groups(plan: SlicePlan, target: int) -> list[tuple[Span, int]]:
         The offsets of the majors of each group, and its number of elements; of a sparse matrix
         also of minors that are not selected.
     """
-    count = plan.major.positions.size
+    count = plan.major.size
     if plan.colptr is None:
-        width = plan.minor.positions.size
+        width = plan.minor.size
         ends = np.arange(1, count + 1) * width
         step = max(plan.stored.dense().info.chunks[0], 1) if not _is_mapped(plan) else 1
     else:
@@ -220,9 +220,9 @@ class _DenseElements:
 
     def __init__(self, plan: SlicePlan) -> None:
         self._plan = plan
-        self.width = plan.minor.positions.size
+        self.width = plan.minor.size
         """Elements per major."""
-        self.count = plan.major.positions.size * self.width
+        self.count = plan.major.size * self.width
         self._step = 1 if _is_mapped(plan) else max(plan.stored.dense().info.chunks[0], 1)
         self._lock = ForkLock()
         self._strings: pa.Array | None = None

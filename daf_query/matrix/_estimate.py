@@ -35,7 +35,7 @@ def count_elements(layouts: Iterable[Layout]) -> ElementCount:
 
 def _count(plan: SlicePlan) -> ElementCount:
     if plan.colptr is None:
-        return ElementCount(plan.major.positions.size * plan.minor.positions.size, is_exact=True)
+        return ElementCount(plan.major.size * plan.minor.size, is_exact=True)
     counts = major_counts(plan)
     return ElementCount(int(counts.sum()), is_exact=plan.minor.is_all or not counts.any())
 
@@ -48,7 +48,7 @@ def major_counts(plan: SlicePlan) -> Positions:
     counts: Positions = plan.colptr[positions + 1] - plan.colptr[positions]
     if plan.minor.is_all:
         return counts
-    return np.minimum(counts * _most_repeated(plan.minor), plan.minor.positions.size)
+    return np.minimum(counts * _most_repeated(plan.minor), plan.minor.size)
 
 
 def minor_counts(plan: SlicePlan) -> Positions:
@@ -96,7 +96,7 @@ def _estimate_dense(plan: SlicePlan, estimate: ReadEstimate) -> None:
     if array.info.storage_type.is_string:
         estimate.add_inexact(_STRING_BYTES * array.info.size, requests=0)
     elif array.info.is_mappable:
-        n_elements = plan.major.positions.size * plan.minor.positions.size
+        n_elements = plan.major.size * plan.minor.size
         estimate.add_bytes(n_elements * array.info.storage_type.dtype.itemsize)
     else:
         for read in dense_reads(array, plan.major.positions, plan.minor):

@@ -83,6 +83,30 @@ def gather_sparse(
     return repeated
 
 
+def scatter_major(plan: SlicePlan) -> npt.NDArray[Any] | None:
+    """Return the values of a single major at all minors, dense; None of any other slice.
+
+    Nor of one whose row numbers do not ascend: elements may be stored twice, and are added up.
+
+    Raises
+    ------
+    CorruptDataError
+        A row number leaves its axis.
+    """
+    if plan.colptr is None or not plan.minor.is_all or plan.major.size != 1:
+        return None
+    keep_freed_memory()
+    elements = StoredElements(plan.stored)
+    starts = plan.colptr[plan.major.positions]
+    rows, values = elements.read(starts, _counts(plan, plan.major.positions))
+    if bool(np.any(rows[1:] <= rows[:-1])):
+        return None
+    base = plan.stored.index_base
+    dense = np.zeros(plan.stored.info.shape[0] + base, _dtype(plan))
+    dense[rows] = values
+    return dense[base:]
+
+
 def _gather_whole_majors(plan: SlicePlan, progress: Callable[[int], None]) -> sp.csr_array[Any]:
     """Gather majors with all of their elements, each block straight into its place."""
     width = plan.stored.info.shape[0]
@@ -108,7 +132,7 @@ def _gather_minors(
     base = plan.stored.index_base
     offset_of_minor = np.full(plan.stored.info.shape[0] + base, -1, dtype=np.int32)
     offset_of_minor[minors + base] = np.arange(minors.size)  # by the stored index
-    counts = np.zeros(plan.major.positions.size, np.int64)
+    counts = np.zeros(plan.major.size, np.int64)
     indices, data = _Filled(np.dtype(np.int32)), _Filled(_dtype(plan))
     n_read = 0
     for block in blocks_of(plan):
@@ -219,7 +243,7 @@ def blocks_of(plan: SlicePlan) -> Iterator[Block]:
     """Yield the stored elements of the selected majors in blocks of a bounded size."""
     is_mapped = plan.stored.indices.info.is_mappable
     limit = _BLOCK_ELEMENTS if is_mapped else _FETCHED_ELEMENTS  # several requests at a time
-    for first in range(0, plan.major.positions.size, _BLOCK_MAJORS):
+    for first in range(0, plan.major.size, _BLOCK_MAJORS):
         majors = plan.major.positions[first : first + _BLOCK_MAJORS]
         block = Block(
             np.arange(first, first + majors.size), _colptr(plan)[majors], _counts(plan, majors)

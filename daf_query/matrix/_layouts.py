@@ -7,12 +7,14 @@ plan of a slice in it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from daf_query.matrix._dense_gather import gather_dense
-from daf_query.matrix._gather import gather_sparse
+from daf_query.matrix._gather import gather_sparse, scatter_major
 from daf_query.matrix._selection import Selection
 from daf_query.matrix._slice_plan import SlicePlan, plan_slice, replan
 from daf_storage import DafReader, errors
@@ -58,13 +60,8 @@ class Layout:
         majors, minors = (rows, columns) if self.rows_are_major else (columns, rows)
         return Layout(replan(self.plan, majors, minors), self.rows_are_major)
 
-    def gather(self, progress: Callable[[int], None], *, is_turned: bool = True) -> Any:
+    def gather(self, progress: Callable[[int], None]) -> Any:
         """Return the values: ``csr_array`` if sparse, else ``ndarray``.
-
-        Parameters
-        ----------
-        is_turned
-            If not, what is stored by columns is a ``csc_array``.
 
         Raises
         ------
@@ -75,9 +72,21 @@ class Layout:
             dense = gather_dense(self.plan)
             return dense if self.rows_are_major else dense.T
         sparse = gather_sparse(self.plan, progress=progress)
+        return sparse if self.rows_are_major else sparse.T.tocsr()
+
+    def gather_dense(self) -> Any:
+        """Return the values of a sparse matrix as a new ``ndarray``; errors are those of `gather`.
+
+        A single one of the stored columns is put into its place straight from the file.
+        """
+        line = scatter_major(self.plan)
+        if line is not None:
+            return line[np.newaxis] if self.rows_are_major else line[:, np.newaxis]
+        sparse = gather_sparse(self.plan)
         if self.rows_are_major:
-            return sparse
-        return sparse.T.tocsr() if is_turned else sparse.T
+            return sparse.toarray()
+        # A single column lies in the same order either way, and is not turned before.
+        return sparse.toarray().T if 1 in sparse.shape else sparse.T.tocsr().toarray()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +107,20 @@ def plan_layouts(
 
 
 def find_layouts(
-    daf: DafReader, axes: tuple[str, str], name: str, rows: Selection, columns: Selection
+    daf: DafReader,
+    axes: tuple[str, str],
+    name: str,
+    rows: Selection,
+    columns: Selection,
+    *,
+    lengths: Mapping[str, int] | None = None,
 ) -> PlannedLayouts:
     """Plan a slice in each layout in which a matrix is stored.
+
+    Parameters
+    ----------
+    lengths
+        How many entries the axes have, if they have just been looked at.
 
     Warns
     -----
@@ -114,7 +134,7 @@ def find_layouts(
     FormatError
         No layout is whole.
     """
-    stored, faults = open_layouts(daf, axes, name)
+    stored, faults = open_layouts(daf, axes, name, lengths)
     layouts = []
     for matrix in stored:
         rows_are_major = matrix.info.is_row_major or matrix.info.rows_axis != axes[0]
@@ -132,13 +152,15 @@ def find_layouts(
 
 
 def open_layouts(
-    daf: DafReader, axes: tuple[str, str], name: str
+    daf: DafReader, axes: tuple[str, str], name: str, lengths: Mapping[str, int] | None = None
 ) -> tuple[list[StoredMatrix], list[errors.FormatError]]:
     """Return the layouts whose metadata is whole, and what is wrong with the others."""
     faults = []
     try:
-        return daf.open_orientations(*axes, name), []
+        return daf.open_orientations(*axes, name, lengths=lengths), []
     except errors.FormatError as error:
+        if lengths is not None:  # perhaps an axis was replaced since
+            return open_layouts(daf, axes, name)
         faults.append(error)
     stored = []
     for pair in dict.fromkeys([axes, axes[::-1]]):
@@ -158,13 +180,10 @@ def other_layout_command(daf: DafReader, name: str) -> str:
 
 
 def gather_first(
-    layouts: Sequence[Layout],
-    progress: Callable[[int], None] = lambda _: None,
-    *,
-    is_turned: bool = True,
+    layouts: Sequence[Layout], progress: Callable[[int], None] = lambda _: None
 ) -> tuple[Any, Layout]:
     """Return the values from the first layout that is whole, and that layout; see `read_first`."""
-    return read_first(layouts, lambda layout: layout.gather(progress, is_turned=is_turned))
+    return read_first(layouts, lambda layout: layout.gather(progress))
 
 
 def read_first(layouts: Sequence[Layout], read: Callable[[Layout], _T]) -> tuple[_T, Layout]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,18 +9,41 @@ import numpy as np
 import numpy.typing as npt
 
 
-@dataclass(frozen=True, slots=True)
 class Selection:
-    """Which entries of an axis, in which order."""
+    """Which entries of an axis, in which order; not to be changed.
 
-    positions: npt.NDArray[np.int64]
-    """0-based positions along the axis; any order, duplicates allowed."""
-    is_all: bool
-    """Whether it is every entry in the order of the axis."""
+    Parameters
+    ----------
+    positions
+        0-based positions along the axis; any order, duplicates allowed.
+    is_all
+        Whether it is every entry in the order of the axis.
+    """
+
+    __slots__ = ("_positions", "is_all", "size")
+
+    def __init__(self, positions: npt.NDArray[np.int64], *, is_all: bool) -> None:
+        self._positions: npt.NDArray[np.int64] | None = positions
+        self.is_all = is_all
+        """Whether it is every entry in the order of the axis."""
+        self.size = positions.size
+        """How many entries are chosen."""
+
+    def __repr__(self) -> str:
+        return f"Selection({self.positions!r}, is_all={self.is_all})"
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """0-based positions along the axis; those of all are counted when first asked for."""
+        if self._positions is None:
+            self._positions = np.arange(self.size)
+        return self._positions
 
     def __reduce__(self) -> Any:
         """Pickle neighbours in their order as a range, whatever their number."""
-        size = self.positions.size
+        if self._positions is None:
+            return Selection.all, (self.size,)
+        size = self.size
         start = int(self.positions[0]) if size else 0
         if np.array_equal(self.positions, np.arange(start, start + size)):
             return partial(_neighbours, start, size, is_all=self.is_all), ()
@@ -33,8 +55,9 @@ class Selection:
         >>> Selection.all(3).part(1, 3).positions.tolist()
         [1, 2]
         """
-        is_all = self.is_all and start == 0 and stop >= self.positions.size
-        return Selection(self.positions[start:stop], is_all=is_all)
+        if self.is_all and start == 0 and stop >= self.size:
+            return self
+        return Selection(self.positions[start:stop], is_all=False)
 
     def take(self, offsets: npt.NDArray[np.int64]) -> Selection:
         """Return some of the chosen entries, by their offsets, in the order of these.
@@ -56,8 +79,15 @@ class Selection:
 
     @classmethod
     def all(cls, axis_length: int) -> Selection:
-        """Return the selection of every entry of an axis."""
-        return cls(np.arange(axis_length), is_all=True)
+        """Return the selection of every entry of an axis.
+
+        >>> Selection.all(3).positions.tolist()
+        [0, 1, 2]
+        """
+        whole = cls.__new__(cls)
+        whole._positions = None  # noqa: SLF001 - of this class
+        whole.is_all, whole.size = True, axis_length
+        return whole
 
 
 def _neighbours(start: int, size: int, *, is_all: bool) -> Selection:

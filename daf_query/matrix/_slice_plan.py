@@ -91,5 +91,5 @@ def _dense_cost(stored: StoredMatrix, major: Selection, minor: Selection) -> int
     if storage_type.is_string:
         return 16 * stored.info.shape[0] * stored.info.shape[1]
     column_bytes = stored.info.shape[0] * storage_type.dtype.itemsize
-    selected_bytes = minor.positions.size * max(_PAGE_BYTES, storage_type.dtype.itemsize)
-    return int(major.positions.size * min(column_bytes, selected_bytes))
+    selected_bytes = minor.size * max(_PAGE_BYTES, storage_type.dtype.itemsize)
+    return int(major.size * min(column_bytes, selected_bytes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from daf_query.collection import (
     CollectionRequest,
     collection_axes,
@@ -15,6 +17,7 @@ from daf_query.session._connected import Connected
 from daf_query.slice import (
     Asked,
     ByteSize,
+    CurrentAxes,
     MatrixSlice,
     Selector,
     byte_count,
@@ -144,11 +147,10 @@ class MatrixQuestions(Connected):
         max_bytes: int | None,
     ) -> MatrixSlice:
         """Return a slice of a matrix of one data set."""
-        chosen = self._chosen(schema_name, axes, selectors, None)
+        current = CurrentAxes(daf, axes)
+        chosen = self._chosen(schema_name, axes, selectors, current.lengths)
         written = [
-            selector
-            if selector is None or isinstance(selector, str)
-            else written_selector(selector, selection.positions.size, daf.axis_length(axis))
+            written_selector(selector, selection.size, current.lengths[axis])
             for selector, selection, axis in zip(selectors, chosen, axes, strict=True)
         ]
         empty = [
@@ -171,6 +173,7 @@ class MatrixQuestions(Connected):
             *chosen,
             max_bytes=max_bytes,
             asked=asked,
+            current=current,
         )
 
     def matrix_table(
@@ -228,7 +231,7 @@ class MatrixQuestions(Connected):
         if isinstance(tables, CollectionSchema):
             selected = self._chosen_of_several(tables, axes, name, _bound(rows, columns, params))
             return tables.matrix_table(*axes, name, rows=selected[0], columns=selected[1])
-        chosen = self._chosen(tables.name, axes, (rows, columns), params)
+        chosen = self._chosen(tables.name, axes, _bound(rows, columns, params))
         return tables.matrix_table(*axes, name, rows=chosen[0], columns=chosen[1])
 
     def _chosen_of_several(
@@ -251,14 +254,22 @@ class MatrixQuestions(Connected):
         schema: str,
         axes: tuple[str, str],
         selectors: tuple[Selector, Selector],
-        params: Params | None,
+        lengths: Mapping[str, int] | None = None,
     ) -> list[Selection]:
         """Return the entries of two axes that ``rows=`` and ``columns=`` choose."""
-        other = {axes[0]: axes[1], axes[1]: axes[0]}
+        known = lengths or {}
         return [
-            resolve(self._engine, schema, axis, selector, keyword=keyword, other=other[axis])
-            for axis, selector, keyword in zip(
-                axes, _bound(*selectors, params), ("rows", "columns"), strict=True
+            resolve(
+                self._engine,
+                schema,
+                axis,
+                selector,
+                keyword=keyword,
+                other=other,
+                length=known.get(axis),
+            )
+            for axis, other, selector, keyword in zip(
+                axes, axes[::-1], selectors, ("rows", "columns"), strict=True
             )
         ]
 

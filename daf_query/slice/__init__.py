@@ -30,6 +30,7 @@ from daf_query.slice._block_reads import (
 )
 from daf_query.slice._blocks import BLOCK_BYTES
 from daf_query.slice._byte_sizes import ByteSize, byte_count, shown_bytes
+from daf_query.slice._current_axes import CurrentAxes
 from daf_query.slice._empty_selection import EmptySelection, empty_selection
 from daf_query.slice._entry_list import is_table, positions_in, positions_of
 from daf_query.slice._explanation import (
@@ -68,6 +69,7 @@ __all__ = [
     "Companion",
     "Companions",
     "Contents",
+    "CurrentAxes",
     "EmptySelection",
     "Figures",
     "GridFacts",

@@ -139,7 +139,7 @@ def _estimated_bytes(stored: StoredMatrix, part: Slice, matrix: AlignedMatrix) -
     """Return the size of the selected part, from the metadata of the matrix alone."""
     info = stored.info
     rows, columns = companion_selections(part, matrix)
-    n_selected = rows.positions.size * columns.positions.size
+    n_selected = rows.size * columns.size
     item_bytes = _STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
     if info.nnz is None:
         return n_selected * item_bytes

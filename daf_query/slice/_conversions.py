@@ -35,8 +35,8 @@ class Convertible(LazySlice, export.Slice, Protocol):
     _gathered: Any
     """Its values, if they were read."""
 
-    def _unkept_values(self) -> Any:
-        """Return the values as they are gathered, for a slice that nobody asks again."""
+    def _dense_values(self) -> Any:
+        """Return sparse values as a new dense array, for a slice that nobody asks again."""
         ...
 
     def _record(self, *, is_wanted: bool | None) -> Record | None:
@@ -74,11 +74,11 @@ class Conversions(DaskArrays):
         else a copy of the slice.
         """
         is_last = self._gathered is None and sys.getrefcount(self) == IF_UNHELD
-        values = self._unkept_values() if is_last else self.values()
+        if is_last and self.is_sparse:
+            return self._dense_values()  # type: ignore[no-any-return] # of any element type
+        values = self.values()
         if sp.issparse(values):
-            # A single column lies in the same order either way, and is not turned before.
-            is_turned = values.format == "csr"
-            values = values.toarray() if is_turned else values.T.toarray().T
+            values = values.toarray()
         elif values.flags.writeable:  # not a view of the file: the caller may change what it gets
             values = values.copy()
         dense: npt.NDArray[Any] = values

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from daf_query.scan import NAME
 from daf_storage import DafReader, errors
 from daf_storage.spi import StoredMatrix
 
@@ -16,10 +15,17 @@ class CurrentAxes:
     def __init__(self, daf: DafReader, axes: tuple[str, str]) -> None:
         self._daf = daf
         self._axes = axes
-        self._identities = self._now()
+        states = [daf.axis_state(axis) for axis in axes]
+        self.lengths = {axis: length for axis, (length, _) in zip(axes, states, strict=True)}
+        """How many entries each axis has."""
+        self._identities = [identity for _, identity in states]
 
-    def _now(self) -> list[object]:
-        return [self._daf.vector_identity(axis, NAME) for axis in self._axes]
+    def _are_same(self) -> bool:
+        try:
+            now = [self._daf.axis_state(axis)[1] for axis in self._axes]
+        except errors.DafError:  # one was deleted, or is damaged
+            return False
+        return self._identities == now
 
     @contextmanager
     def unchanged(self, stored: StoredMatrix) -> Iterator[None]:
@@ -56,7 +62,7 @@ class CurrentAxes:
     def _check(self, stored: StoredMatrix) -> None:
         # Another identity need not mean another axis: an HDF5 file has one for all that is in it,
         # and what was written a moment ago has none that lasts.
-        if self._identities == self._now() or self._is_there(stored):
+        if self._are_same() or self._is_there(stored):
             return
         raise errors.InvalidInputError(
             f"{self._daf.location}: one of the axes {self._axes[0]!r} and {self._axes[1]!r} was "

@@ -43,8 +43,9 @@ def empty_selection(
 
     Nothing is read: distinct strings and ranges are those that evaluating it left in the cache.
     """
-    is_predicate = isinstance(selector, str) and not is_select(selector)
-    if not is_predicate or selection.positions.size or selection.is_all:
+    if selection.size or selection.is_all:
+        return None
+    if not isinstance(selector, str) or is_select(selector):
         return None
     predicate = str(selector).strip()
     table = engine.connections.schemas[schema].dataset(axis)

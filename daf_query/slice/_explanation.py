@@ -277,7 +277,7 @@ def _beside_x_bytes(part: _anndata.Slice) -> int:
     """Return about how much memory an AnnData takes beside ``X``; no values are read."""
     total = 0
     for axis, selection in zip((part.rows_axis, part.columns_axis), part.selections, strict=True):
-        total += axis_bytes(part.daf, axis, selection.positions.size)
+        total += axis_bytes(part.daf, axis, selection.size)
     try:
         companions = _anndata.find_companions(part)
     except errors.FormatError:  # one that cannot be read does not come along

@@ -15,11 +15,13 @@ from daf_query._provenance import Record, record_of
 from daf_query.dask_blocks import BlockKind, Source
 from daf_query.matrix import (
     ElementCount,
+    Layout,
     PlannedLayouts,
     Selection,
     SlicePlan,
     find_layouts,
     gather_first,
+    read_first,
 )
 from daf_query.slice import _anndata
 from daf_query.slice import _explanation as explaining
@@ -64,8 +66,14 @@ def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
     *,
     max_bytes: ByteSize | None = None,
     asked: Asked | None = None,
+    current: CurrentAxes | None = None,
 ) -> MatrixSlice:
     """Return a slice, to be read from the stored layout that takes the least time.
+
+    Parameters
+    ----------
+    current
+        The axes as they were when their entries were chosen; by default they are looked at now.
 
     Raises
     ------
@@ -74,8 +82,8 @@ def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
     """
     budget = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
     axes = (rows_axis, columns_axis)
-    current = CurrentAxes(daf, axes)
-    layouts = find_layouts(daf, axes, name, rows, columns)
+    current = current or CurrentAxes(daf, axes)
+    layouts = find_layouts(daf, axes, name, rows, columns, lengths=current.lengths)
     part = MatrixSlice(daf, axes, name, (rows, columns), layouts, current, asked=asked)
     if budget is not None:
         explaining.check_budget(part.explain(), budget)
@@ -146,7 +154,7 @@ class MatrixSlice(Conversions):
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and of columns."""
         rows, columns = self.selections
-        return rows.positions.size, columns.positions.size
+        return rows.size, columns.size
 
     @property
     def empty_selections(self) -> tuple[EmptySelection, ...]:
@@ -245,9 +253,12 @@ class MatrixSlice(Conversions):
                 self._layouts = (layout,)
             return self._gathered
 
-    def _unkept_values(self) -> Any:
-        """Return the values for a slice that nobody asks again: a sparse column as it is stored."""
-        return gather_first(self._layouts, is_turned=1 not in self.shape)[0]
+    def _dense_values(self) -> Any:
+        """Return the values of a sparse matrix as a new array, for a slice that nobody asks again.
+
+        The slice does not keep them.
+        """
+        return read_first(self._layouts, Layout.gather_dense)[0]
 
     def provenance(self) -> dict[str, Any]:
         """Return what files of this slice say of where it comes from; see `daf_query.provenance`.

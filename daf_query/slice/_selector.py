@@ -78,11 +78,26 @@ def is_select(sql: str) -> bool:
 
 
 def resolve(
-    engine: Engine, schema: str, axis: str, selector: Selector, *, keyword: str, other: str
+    engine: Engine,
+    schema: str,
+    axis: str,
+    selector: Selector,
+    *,
+    keyword: str,
+    other: str,
+    length: int | None = None,
 ) -> Selection:
-    """Return the entries that a selector chooses; ``keyword`` and ``other`` are for messages."""
+    """Return the entries that a selector chooses.
+
+    Parameters
+    ----------
+    keyword, other
+        What the selector is passed as, and the other axis, for messages.
+    length
+        How many entries the axis has, if it has just been looked at.
+    """
     daf = engine.connections.reader(schema)
-    length = daf.axis_length(axis)
+    length = daf.axis_length(axis) if length is None else length
     if selector is None:
         return Selection.all(length)
     if isinstance(selector, QueryResult):

@@ -160,6 +160,11 @@ class AxisReader:
         """Return the number of entries of an axis; reads metadata only."""
         return self._axis_array(axis, self._axis_node(axis)).info.shape[0]
 
+    def axis_state(self, axis: str) -> tuple[int, Hashable]:
+        """Return the number of entries of an axis, and what changes whenever they do; one look."""
+        node = self._axis_node(axis)
+        return self._axis_array(axis, node).info.shape[0], node.identity
+
     def axis_entries(
         self, axis: str, indices: Any = None, *, allow_empty: bool = False
     ) -> npt.NDArray[np.object_]:

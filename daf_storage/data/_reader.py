@@ -304,11 +304,23 @@ class DafReader(VectorReader):
             raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
         return found
 
-    def open_orientations(self, rows_axis: str, columns_axis: str, name: str) -> list[StoredMatrix]:
+    def open_orientations(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        lengths: Mapping[str, int] | None = None,
+    ) -> list[StoredMatrix]:
         """Return a matrix in each orientation in which it is stored, pinned as it is now.
 
         While a writer replaces a matrix there may be one orientation only, and at no moment none;
         this one comes first where both exist.
+
+        Parameters
+        ----------
+        lengths
+            How many entries the axes must have, if that is known; by default they are looked at.
 
         Raises
         ------
@@ -318,8 +330,8 @@ class DafReader(VectorReader):
         pairs = list(dict.fromkeys([(rows_axis, columns_axis), (columns_axis, rows_axis)]))
 
         def look() -> list[StoredMatrix]:
-            lengths = {axis: self.axis_length(axis) for axis in pairs[0]}
-            stored = (self._find_matrix(*pair, name, lengths) for pair in pairs)
+            known = lengths or {axis: self.axis_length(axis) for axis in pairs[0]}
+            stored = (self._find_matrix(*pair, name, known) for pair in pairs)
             return [matrix for matrix in stored if matrix is not None]
 
         stored = look() or self._look_again(pairs, look)

@@ -20,8 +20,8 @@ INNER_MEMBERS: Final = {
     "CollectionSlice": "check_budget",
     "DafError": "sentence",
     "DafReader": """
-        axis_identity check_labels known_entries known_strings open_orientations string_array
-        vector_identity
+        axis_identity axis_state check_labels known_entries known_strings open_orientations
+        string_array vector_identity
     """,
     "DafServer": "find handle_error is_called process_request process_request_thread",
     "DafWriter": "check_orders reordered",

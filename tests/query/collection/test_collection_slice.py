@@ -189,6 +189,16 @@ def test_sparse_and_dense_members_make_a_sparse_slice() -> None:
     assert not part.explain().is_exact
 
 
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_a_dense_array_of_a_slice_that_nobody_holds(*, is_sparse: bool) -> None:
+    """It is that of a slice that is held."""
+    runs = {name: Run([name, f"{name}2"], ["g1"], is_sparse=is_sparse) for name in ("one", "two")}
+    db = session_of(runs)
+    held = db.matrix("cell", "gene", "X")
+    np.testing.assert_array_equal(db.matrix("cell", "gene", "X").to_numpy(), held.to_numpy())
+    assert held.shape == (4, 1)
+
+
 def test_strings_are_filled_with_the_empty_one() -> None:
     """And do not mix with numbers."""
     dafs = {name: daf_of(name, Run([name], [gene])) for name, gene in (("a", "g1"), ("b", "g2"))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -19,7 +20,8 @@ from daf_query import DafSession, connect
 from daf_query.matrix import Selection, gather_sparse, plan_slice
 from daf_query.matrix import _dense_gather as dense_gathering
 from daf_query.matrix import _gather as gathering
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf
+from daf_query.matrix._gather import scatter_major
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 
 MIB = 1 << 20
 N_CELLS, N_GENES = 6000, 400
@@ -102,6 +104,57 @@ def test_gathering_is_indexing(data: st.DataObject) -> None:
     assert gathered.has_sorted_indices
     gathered.check_format(full_check=True)
     assert sum(done) == np.count_nonzero(values.T[major.positions])
+
+
+@given(data=st.data())
+def test_a_single_major_is_scattered_to_what_gathering_makes_dense(data: st.DataObject) -> None:
+    """Whatever its values and its row numbers; other slices are not."""
+    shape = data.draw(st.tuples(st.integers(1, 6), st.integers(2, 5)))
+    dtype = data.draw(st.sampled_from([np.float32, np.int64, np.uint8, np.bool_]))
+    numbers = st.lists(st.sampled_from([0, 0, 1, 2]), min_size=shape[0] * shape[1])
+    daf = MemoryDaf()
+    daf.add_axis("r", [f"r{i}" for i in range(shape[0])])
+    daf.add_axis("c", [f"c{i}" for i in range(shape[1])])
+    values: Any = np.resize(np.array(data.draw(numbers), dtype), shape)
+    daf.set_matrix("r", "c", "m", sp.csc_array(values))
+    stored, rows = daf.open_matrix("r", "c", "m"), Selection.all(shape[0])
+    major = data.draw(st.integers(0, shape[1] - 1))
+    line = scatter_major(plan_slice(stored, Selection.of(np.array([major]), shape[1]), rows))
+    assert line is not None
+    assert line.dtype == dtype
+    np.testing.assert_array_equal(line, values[:, major])
+    assert scatter_major(plan_slice(stored, Selection.all(shape[1]), rows)) is None
+    one = Selection.of(np.array([major]), shape[1])
+    assert scatter_major(plan_slice(stored, one, Selection(rows.positions, is_all=False))) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_damaged"),
+    [([1, 1, 4], False), ([4, 1, 2], False), ([0, 1, 2], True), ([1, 2, 9], True)],
+)
+def test_row_numbers_that_do_not_ascend_are_not_scattered(
+    tmp_path: Path, rows: list[int], *, is_damaged: bool
+) -> None:
+    """Elements that are stored twice are added up; what leaves the axis is damage."""
+    path = tmp_path / "x.daf.zarr"
+    write(path, sp.csr_array(np.array([[1, 2], [3, 0], [0, 0], [5, 6]], np.float32)))
+    folder = path / "matrices" / "cell" / "gene" / "m"
+    chunk = folder / "rowval" / "0"
+    numbers = np.frombuffer(chunk.read_bytes(), np.int32).copy()
+    numbers[:3] = rows
+    chunk.write_bytes(numbers.tobytes())
+    db = connect(path)
+    shutil.rmtree(path / "matrices" / "gene" / "cell")
+    if is_damaged:
+        with pytest.raises(errors.CorruptDataError, match="rowval"):
+            db.matrix("cell", "gene", "m", columns=["g0"]).to_numpy()
+        return
+    expected = np.zeros(4, np.float32)
+    np.add.at(expected, np.array(rows) - 1, [1, 3, 5])
+    assert (
+        db.matrix("cell", "gene", "m", columns=["g0"]).to_numpy()[:, 0].tolist()
+        == expected.tolist()
+    )
 
 
 def test_a_long_major_is_read_in_parts(

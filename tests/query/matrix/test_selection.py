@@ -38,3 +38,12 @@ def test_a_pickled_range_has_no_positions() -> None:
     assert len(pickle.dumps(Selection.all(1_000_000))) < 300
     assert len(pickle.dumps(Selection.all(1_000_000).part(10, 900_000))) < 300
     assert len(pickle.dumps(Selection.all(1_000).take(np.arange(0, 1_000, 2)))) > 4_000
+
+
+def test_all_of_an_axis_takes_no_memory() -> None:
+    """However long it is, until its positions are asked for."""
+    whole = Selection.all(1 << 50)
+    assert (whole.size, whole.is_all) == (1 << 50, True)
+    assert whole.part(0, 1 << 50) is whole
+    assert pickle.loads(pickle.dumps(whole)).size == 1 << 50
+    assert Selection.all(3).positions.tolist() == [0, 1, 2]
