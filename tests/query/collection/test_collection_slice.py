@@ -351,6 +351,25 @@ def test_files(db: DafSession, tmp_path: Path) -> None:
     ]
 
 
+def test_names_beside_a_compressed_matrix(db: DafSession, tmp_path: Path) -> None:
+    """They are text as ever, and name the data set of whichever side is concatenated."""
+    part = db.matrix("gene", "cell", "X", join="outer", rows=["g5", "g0"], columns="age > 5")
+    assert isinstance(part, CollectionSlice)
+    part.save(tmp_path / "x.mtx.gz")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        *("x.columns.tsv", "x.mtx.gz", "x.rows.tsv")
+    ]
+    np.testing.assert_array_equal(scipy.io.mmread(tmp_path / "x.mtx.gz").toarray(), part.to_numpy())
+    assert (tmp_path / "x.rows.tsv").read_text() == "g5\ng0\n"
+    assert (tmp_path / "x.columns.tsv").read_text() == "".join(
+        f"{name}\t{dataset}\n" for name, dataset in zip(part.columns, part.datasets, strict=True)
+    )
+    part.save(tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as arrays:
+        assert arrays["column_datasets"].tolist() == list(part.datasets)
+        assert "row_datasets" not in arrays
+
+
 def test_pickling_opens_the_data_sets_again(tmp_path: Path) -> None:
     """Of what has a path; the values are read by the other process."""
     for name, run in RUNS.items():

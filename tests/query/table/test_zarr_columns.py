@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import zarr
+from zarr.core.dtype import VariableLengthBytes
 
-from daf_query.table._zarr_columns import column_field
+from daf_query.scan import Rows, ScanOptions
+from daf_query.table._zarr_columns import ZarrColumn, column_field
+from daf_storage.spi import DecodedCache, Span
 
 
 @pytest.mark.parametrize(
@@ -38,3 +44,48 @@ def test_types_of_columns(dtype: object, expected: pa.DataType | None, version: 
     found = column_field("x", SimpleNamespace(dtype=numpy_type, metadata=metadata))
     assert (None if found is None else found.type) == expected
     assert found is None or found.name == "x"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "expected"),
+    [
+        ("object", [b"\xff\x00", b"", b"abc"], pa.array([b"\xff\x00", b"", b"abc"])),
+        ("object", [b"\xff"], pa.array([b"\xff"])),
+        ("object", ["é", "", "abc"], pa.array(["é", "", "abc"])),
+        ("U3", ["é", "", "abc"], pa.array(["é", "", "abc"])),
+        ("V2", [b"\xff\x00", b"ab"], pa.array([b"\xff\x00", b"ab"])),
+        (">i4", [1, 1 << 20], np.array([1, 1 << 20], "i4")),
+        ("M8[ms]", [1, 2], np.array([1, 2], "M8[ms]")),
+    ],
+)
+def test_values_to_compare_with(dtype: str, values: list[object], expected: object) -> None:
+    """Numbers in this machine's order of bytes; strings and bytes of any width as those of Arrow."""
+    stored = np.array(values, dtype)
+    column = ZarrColumn(stored, pa.field("x", pa.string()), "x")
+    for span in (Span(0, len(values)), Span(0, 1), Span(0, 0)):
+        found = column.read(span)
+        if isinstance(expected, np.ndarray):
+            assert isinstance(found, np.ndarray)
+            assert found.dtype == expected.dtype
+            assert found.dtype.isnative
+            assert found.tolist() == expected[: span.stop].tolist()
+        elif span.size:
+            assert isinstance(expected, pa.Array)
+            assert isinstance(found, pa.Array)
+            assert found.equals(expected[: span.stop])
+        else:
+            assert len(found) == 0
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@pytest.mark.parametrize("store", ["memory", "directory"])
+def test_bytes_of_a_single_row(store: str, tmp_path: Path) -> None:
+    """Bytes that are no text are read from wherever they are."""
+    where: Any = {} if store == "memory" else tmp_path
+    kind: Any = VariableLengthBytes()
+    array = zarr.create_array(where, shape=(1,), dtype=kind, chunks=(1,))
+    array[:] = np.array([b"\xff\x01", None], object)[:1]
+    field = column_field("x", array)
+    assert field is not None
+    opened = ZarrColumn(array, field, "x").open(DecodedCache(), ScanOptions())
+    assert opened.to_arrow(Rows(Span(0, 1))).to_pylist() == [b"\xff\x01"]

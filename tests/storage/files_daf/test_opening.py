@@ -16,7 +16,15 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_query.index import build_index
-from daf_storage import DafReader, FilesDaf, ZarrDaf, errors, open_daf, verify
+from daf_storage import (
+    DafReader,
+    FilesDaf,
+    RecoveryWarning,
+    ZarrDaf,
+    errors,
+    open_daf,
+    verify,
+)
 from daf_storage.files_daf import WritableFilesTree
 from tests.support import served
 
@@ -232,3 +240,25 @@ def test_metadata_file_after_an_axis_is_replaced(tmp_path: Path) -> None:
         listed = json.loads((path / "metadata.json").read_text())
         assert set(listed) == {"axes/cell", "axes/gene", "vectors/cell/n"}
         assert verify(path) == []
+
+
+def test_an_interrupted_reordering_of_the_reference(tmp_path: Path) -> None:
+    """It is not read; the next writer puts back what was there, and sees it at once."""
+    path = tmp_path / "x.daf"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.set_vector("cell", "age", [1, 2, 3])
+    backup = path / ".reorder.backup"
+    for name in ("axes/cell.txt", "vectors/cell/age.data"):
+        (backup / name).parent.mkdir(parents=True)
+        os.link(path / name, backup / name)
+    (path / "axes/cell.txt").unlink()
+    (path / "axes/cell.txt").write_text("c\nb\na\n")
+    with pytest.raises(errors.CorruptDataError, match="do not belong together"):
+        FilesDaf(path)
+    with pytest.warns(RecoveryWarning, match="is there again"):
+        daf = FilesDaf(path, "r+")
+    assert list(daf.axis_entries("cell")) == ["a", "b", "c"]
+    assert daf.get_np_vector("cell", "age").tolist() == [1, 2, 3]
+    assert not backup.exists()
+    assert list(FilesDaf(path).axis_entries("cell")) == ["a", "b", "c"]
