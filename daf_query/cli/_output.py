@@ -148,8 +148,7 @@ def table_lines(
     schema = rows.schema
     shown: list[list[str]] = []
     total = 0
-    is_counted = max_rows is None or max_counted is None
-    most = math.inf if is_counted else max(max_rows or 0, max_counted or 0)
+    most = math.inf if max_rows is None or max_counted is None else max(max_rows, max_counted)
     for batch in rows.batches:
         total += batch.num_rows
         page = batch if max_rows is None else batch.slice(0, max_rows - len(shown))

@@ -11,6 +11,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,9 @@ def test_whole_files_and_parts(server: DafServer) -> None:
     status, headers, body = ask(server, AGE)
     assert (status, body, headers["Content-Length"]) == (200, bytes([30, 60, 90]), "3")
     assert headers["Accept-Ranges"] == "bytes"
+    assert headers["Content-Type"] == "application/octet-stream"
+    changed = (server.root / "vectors/cell/age/0").stat().st_mtime
+    assert parsedate_to_datetime(headers["Last-Modified"]).timestamp() == int(changed)
     for asked, expected, said in (
         ("bytes=0-1", [30, 60], "bytes 0-1/3"),
         ("bytes=1-", [60, 90], "bytes 1-2/3"),
