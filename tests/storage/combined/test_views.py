@@ -128,6 +128,19 @@ def pairs_of(form: str) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("form", ["memory", "directory", "packed", "hdf5"])
+@pytest.mark.parametrize("cells", SELECTIONS)
+def test_what_a_view_hands_out_cannot_be_changed(
+    forms: dict[str, DafReader], form: str, cells: str
+) -> None:
+    """Whether it is a part of what is stored, or was gathered."""
+    axes = {"cell": SELECTIONS[cells](N_CELLS), "gene": SELECTIONS["shuffled"](N_GENES)}
+    part = view(forms[form], axes)
+    held = [part.get_np_vector("cell", "age"), part.get_np_matrix("cell", "gene", "dense")]
+    for values in held:
+        assert not values.flags.writeable
+
+
+@pytest.mark.parametrize("form", ["memory", "directory", "packed", "hdf5"])
 def test_some_entries_equal_those_of_numpy(forms: dict[str, DafReader], form: str) -> None:
     """Every kind of vector and matrix; ranges and not, in order and not, of one axis and of two."""
     daf = forms[form]
