@@ -30,6 +30,7 @@ from daf_storage.data._convention import (
 )
 from daf_storage.data._convention import attributes_of as convention_attributes
 from daf_storage.data._conversions import arrow_of, number_strings, scipy_index_dtype
+from daf_storage.data._counting_sort import largest_number
 from daf_storage.data._counts import (
     CountsAs,
     CountType,
@@ -114,6 +115,7 @@ __all__ = [
     "entries_axis_problem",
     "incomplete_properties",
     "is_in_place",
+    "largest_number",
     "layout",
     "listed",
     "lost_entries",

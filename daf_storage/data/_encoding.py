@@ -5,6 +5,8 @@ Knows transactions and the shapes that input was turned into; decides nothing.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
 from tempfile import TemporaryFile, gettempdir
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from daf_storage.data import _relayout as relayout
 from daf_storage.data._coercion import StringMatrixInput
 from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.data._stored_matrix import StoredMatrix
-from daf_storage.trees import TreeTransaction
+from daf_storage.trees import TreeTransaction, computed
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -28,6 +30,7 @@ else:
 
 _BLOCK_BYTES = 1 << 24
 _SCRATCH_BYTES = 1 << 26
+_CHECKED_ELEMENTS = 1 << 18
 
 
 class EmptySparse:
@@ -197,10 +200,21 @@ def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str
             f"{what} was filled with a colptr that does not rise from 1 to {nnz + 1:,}; "
             "nothing was stored"
         )
-    if nnz and (parts.rowval.min() < 1 or parts.rowval.max() > shape[0]):
+    if not all(computed(_checks_of_rows(parts.rowval, shape[0]))):
         raise errors.InvalidInputError(
             f"{what} was filled with row numbers outside 1 to {shape[0]:,}; nothing was stored"
         )
+
+
+def _checks_of_rows(rowval: AnyArray, n_rows: int) -> Iterator[Callable[[], bool]]:
+    """Yield tasks that say whether some row numbers are from 1 to the last."""
+    for start in range(0, rowval.size, _CHECKED_ELEMENTS):
+        rows = rowval[start : start + _CHECKED_ELEMENTS]
+        yield functools.partial(_are_rows, rows, n_rows)
+
+
+def _are_rows(rows: AnyArray, n_rows: int) -> bool:
+    return bool(rows.min() >= 1 and rows.max() <= n_rows)
 
 
 def relayout_dense(changes: TreeTransaction, path: str, stored: StoredMatrix) -> None:

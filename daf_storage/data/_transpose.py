@@ -7,7 +7,7 @@ pieces, are what the window has of it.
 
 Each block is transposed by a counting sort, scipy's compiled one, which lets other threads run.
 Then the runs of a few columns at a time are selected, scipy's compiled selection of rows, and put
-in place.  Pure numpy and scipy on arrays that may be mapped files; opens nothing.
+in place: written, where that is a part of a file.  Opens nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +16,15 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span
+from daf_storage.data._counting_sort import largest_number, select_into, transpose_into
 from daf_storage.errors import CorruptDataError, InvalidInputError
+from daf_storage.stores import put_values
 from daf_storage.trees import THREADS, run_all
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 DEFAULT_MEMORY_BYTES: Final = 1 << 30
 """How much memory a transposition takes at most, unless the caller says otherwise."""
@@ -36,7 +32,7 @@ DEFAULT_MEMORY_BYTES: Final = 1 << 30
 LEAST_MEMORY_BYTES: Final = 1 << 24
 """Less than that is refused."""
 
-_BLOCK_ELEMENTS: Final = 1 << 19
+_BLOCK_ELEMENTS: Final = 1 << 18
 _LEAST_BLOCK_ELEMENTS: Final = 1 << 12
 _MERGED_ELEMENTS: Final = 1 << 18
 _COPIED_RUN: Final = 64
@@ -214,10 +210,10 @@ class _Target:
         starts = np.cumsum(counts) - counts
         if int(free[0]) < 0 or int((free + counts).max()) > self._nnz:
             raise _changed()
+        indices = _as_stored(indices, self.rowval.dtype)
         values = values.view(self.nzval.dtype)
         if np.array_equal(free - free[0], starts):
-            target = slice(int(free[0]), int(free[0]) + indices.size)
-            self.rowval[target], self.nzval[target] = indices, values
+            self.put_run(int(free[0]), indices, values)
         elif indices.size < _COPIED_RUN * counts.size:
             places = np.repeat(free - starts, counts) + np.arange(indices.size)
             self.rowval[places], self.nzval[places] = indices, values
@@ -225,8 +221,14 @@ class _Target:
             for place, start, count in zip(
                 free.tolist(), starts.tolist(), counts.tolist(), strict=True
             ):
-                self.rowval[place : place + count] = indices[start : start + count]
-                self.nzval[place : place + count] = values[start : start + count]
+                stop = start + count
+                self.put_run(place, indices[start:stop], values[start:stop])
+
+    def put_run(self, place: int, indices: AnyArray, values: AnyArray) -> None:
+        """Put consecutive elements in place."""
+        stop = place + indices.size
+        put_values(self.rowval[place:stop], indices)
+        put_values(self.nzval[place:stop], values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,46 +293,45 @@ class _Pieces:
     def _transpose(
         self, number: int, first: int, pointers: AnyArray, rows: AnyArray, values: AnyArray
     ) -> None:
-        if int(rows.min()) < 1 or int(rows.max()) > self._plan.n_minors:
+        if largest_number(rows) > self._plan.n_minors:
             raise _changed()
         values = _opaque(values.astype(self._dtype, copy=False))
-        block = sp.csr_array(
-            (values, _as_index(rows, self._indices.dtype), pointers),
-            shape=(pointers.size - 1, self._plan.n_minors + 1),  # as rows count from 1
-        ).tocsc()
         start = number * self._plan.block_elements
         place = slice(start, start + rows.size)
-        np.add(block.indices, first + 1, out=self._indices[place], casting="same_kind")
-        self._values[place] = block.data
-        np.add(block.indptr[1:], start, out=self._pointers[number], casting="same_kind")
+        indices = self._indices[place]
+        found = np.empty(self._plan.n_minors + 2, indices.dtype)  # as rows count from 1
+        out = found, indices, self._values[place]
+        transpose_into(pointers, _as_index(rows, indices.dtype), values, out)
+        if found[1]:
+            raise _changed()
+        indices += indices.dtype.type(first + 1)
+        np.add(found[1:], start, out=self._pointers[number], casting="same_kind")
 
     def merging(
         self, counts: AnyArray, out: _Target, done: _Counted
     ) -> Iterator[Callable[[], None]]:
         """Yield tasks that put the elements of a few columns in place each."""
-        rows = sp.csr_array(  # the runs are its rows
-            (self._values, self._indices, self._table),
-            shape=(self._pointers.size, np.iinfo(self._indices.dtype).max),
-        )
         ends = np.cumsum(counts + len(self._blocks))
         first = 0
         while first < counts.size:
             before = int(ends[first - 1]) if first else 0
             last = int(np.searchsorted(ends, before + self._plan.merged_elements, side="right"))
             last = max(last, first + 1)
-            yield functools.partial(self._merge, rows, Span(first, last), out, done)
+            yield functools.partial(self._merge, Span(first, last), out, done)
             first = last
 
-    def _merge(self, rows: Any, columns: Span, out: _Target, done: _Counted) -> None:
+    def _merge(self, columns: Span, out: _Target, done: _Counted) -> None:
         counts = self._counts_between(columns.start, columns.stop)
         total = int(counts.sum(dtype=np.int64))
         if total > 2 * self._plan.merged_elements:
             self._merge_one(columns.start, counts[:, 0], out)
         elif total:
-            pieces = np.arange(len(self._blocks), dtype=np.int64) * (self._plan.n_minors + 1)
-            runs = (np.arange(columns.start, columns.stop)[:, None] + pieces).reshape(-1)
-            found = rows[runs]
-            out.put(columns.start, counts.sum(axis=0, dtype=np.int64), found.indices, found.data)
+            pieces = np.arange(len(self._blocks), dtype=np.int32) * (self._plan.n_minors + 1)
+            runs = np.arange(columns.start, columns.stop, dtype=np.int32)[:, None] + pieces
+            found = np.empty(total, self._indices.dtype), np.empty(total, self._values.dtype)
+            matrix = self._table, self._indices, self._values
+            select_into(runs.reshape(-1), matrix, found)
+            out.put(columns.start, counts.sum(axis=0, dtype=np.int64), *found)
         done.add(total)
 
     def _merge_one(self, column: int, counts: AnyArray, out: _Target) -> None:
@@ -338,8 +339,10 @@ class _Pieces:
         place = int(out.free[column])
         values = self._values.view(out.nzval.dtype)
         for start, count in zip(self._pointers[:, column].tolist(), counts.tolist(), strict=True):
-            out.rowval[place : place + count] = self._indices[start : start + count]
-            out.nzval[place : place + count] = values[start : start + count]
+            stop = start + count
+            out.put_run(
+                place, _as_stored(self._indices[start:stop], out.rowval.dtype), values[start:stop]
+            )
             place += count
 
 
@@ -361,6 +364,11 @@ def _as_index(rows: AnyArray, index: np.dtype[Any]) -> AnyArray:
     rows = np.ascontiguousarray(rows)
     is_wide_enough = rows.dtype.itemsize == index.itemsize and rows.flags.aligned
     return rows.view(index) if is_wide_enough else rows.astype(index)
+
+
+def _as_stored(indices: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
+    """Return row numbers, which are positive, in the type that is stored; a view if it is wide."""
+    return indices.view(dtype) if indices.itemsize == dtype.itemsize else indices.astype(dtype)
 
 
 def _opaque(values: AnyArray) -> AnyArray:

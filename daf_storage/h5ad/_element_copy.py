@@ -15,11 +15,14 @@ from typing import Any, Final
 import numpy as np
 
 from daf_storage.base import AnyArray, Progress, Span
-from daf_storage.data import EmptySparse, changed_by
+from daf_storage.data import EmptySparse, changed_by, largest_number
 from daf_storage.errors import CorruptDataError
+from daf_storage.stores import put_values
 from daf_storage.trees import THREADS, StoredArray, dataset_array, passing_over, run_all
 
 _BLOCK_ELEMENTS: Final = 1 << 20
+_CACHED_ELEMENTS: Final = 1 << 16
+"""So many indices are looked at, and written, while they are in the cache of a core."""
 
 
 class RefusedElement(Exception):  # noqa: N818 - a signal, not an error
@@ -137,18 +140,26 @@ class ElementCopy:
         return self._ascends and self._are_starts(falls)
 
     def _copy_indices(self, span: Span, indices: AnyArray) -> None:
-        if int(indices.min()) < 0 or int(indices.max()) >= self._n_minor:
-            raise CorruptDataError(
-                f"{self._what}: a column index is outside 0 to {self._n_minor - 1:,}"
-            )
-        target = self._out.rowval[span.slice]
-        np.add(indices, 1, out=target, dtype=target.dtype, casting="unsafe")
-        falls = np.flatnonzero(indices[1:] <= indices[:-1]) + (span.start + 1)
-        ascends = self._are_starts(falls)
+        ascends = True
+        for start in range(0, indices.size, _CACHED_ELEMENTS):
+            part = indices[start : start + _CACHED_ELEMENTS + 1]  # with the first of the next
+            falls = np.flatnonzero(part[1:] <= part[:-1]) + (span.start + start + 1)
+            ascends = ascends and self._are_starts(falls)
+            self._put_indices(span.start + start, part[:_CACHED_ELEMENTS])
         with self._lock:
             self._starts.append(span.start)
             self._ascends &= ascends
             self._progress.add(indices.nbytes)
+
+    def _put_indices(self, start: int, indices: AnyArray) -> None:
+        if largest_number(indices) >= self._n_minor:
+            raise CorruptDataError(
+                f"{self._what}: a column index is outside 0 to {self._n_minor - 1:,}"
+            )
+        target = self._out.rowval[start : start + indices.size]
+        from_one = np.empty(indices.size, target.dtype)
+        np.add(indices, 1, out=from_one, dtype=target.dtype, casting="unsafe")
+        put_values(target, from_one)
 
     def _copy_exactly(self, span: Span, values: AnyArray) -> None:
         cast, place = changed_by(values, self._out.nzval.dtype)
@@ -157,7 +168,7 @@ class ElementCopy:
         self._copy_values(span, cast)
 
     def _copy_values(self, span: Span, values: AnyArray) -> None:
-        self._out.nzval[span.slice] = values
+        put_values(self._out.nzval[span.slice], values)
         with self._lock:
             self._progress.add(values.nbytes)
 

@@ -15,6 +15,7 @@ from daf_storage.stores._cached_ranges import FirstRanges, copy_cached
 from daf_storage.stores._directory import DirectoryStore
 from daf_storage.stores._directory_rebuild import interrupted_exchange, unfinished_rebuilds
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
+from daf_storage.stores._filled_file import put_values
 from daf_storage.stores._identity import (
     Fingerprint,
     file_identity,
@@ -127,6 +128,7 @@ __all__ = [
     "output_directory",
     "output_path",
     "put_in_place",
+    "put_values",
     "remove_leftovers",
     "replace_archive",
     "scratch",

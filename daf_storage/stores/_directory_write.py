@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from daf_storage.stores import _property_files as files
 from daf_storage.stores import _swap
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._directory_snapshot import translated_errors
+from daf_storage.stores._filled_file import map_filled
 from daf_storage.stores._locks import (
     discard,
     make_directories,
@@ -72,8 +72,7 @@ class DirectoryTransaction:
             if size_bytes == 0:
                 return np.empty(0, dtype=np.uint8)
             allocate(file.fileno(), 0, size_bytes)
-            mapping = mmap.mmap(file.fileno(), size_bytes, access=mmap.ACCESS_WRITE)
-        return np.frombuffer(mapping, dtype=np.uint8)
+            return map_filled(file.fileno(), size_bytes)
 
     @translated_errors
     def publish(self, prefix: str, *, replace: bool) -> None:

@@ -10,7 +10,7 @@ from daf_storage.trees._array_bases import NotFileBacked, WholeStrings
 from daf_storage.trees._block_threads import fill_blocks, has_equal_bytes
 from daf_storage.trees._chunk_reader import ChunkMemory, new_chunk_cache, passing_over
 from daf_storage.trees._consolidated import differences, has_consolidated
-from daf_storage.trees._decode_threads import THREADS, run_all
+from daf_storage.trees._decode_threads import THREADS, computed, run_all
 from daf_storage.trees._decompress import decompress_chunk
 from daf_storage.trees._free_space import require_space_in
 from daf_storage.trees._hdf5_datasets import dataset_array
@@ -84,6 +84,7 @@ __all__ = [
     "ZarrFormat",
     "ZarrTree",
     "ZarrVersion",
+    "computed",
     "copy_first_ranges",
     "dataset_array",
     "decompress_chunk",

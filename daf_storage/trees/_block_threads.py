@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from daf_storage.base import AnyArray
+from daf_storage.stores import put_values
 from daf_storage.trees._decode_threads import computed, run_all
 
 _PIECE_BYTES: Final = 1 << 21
@@ -38,14 +39,11 @@ def copy_block(target: AnyArray, block: AnyArray) -> None:
     [[1, 1, 1], [1, 1, 1]]
     """
     if target.nbytes <= _PIECE_BYTES:
-        target[...] = block
+        put_values(target, block)
         return
     if target.flags.c_contiguous and block.flags.c_contiguous:
         target, block = target.reshape(-1), block.reshape(-1)
-    run_all(
-        functools.partial(np.copyto, target[piece], block[piece], casting="unsafe")
-        for piece in _pieces(target)
-    )
+    run_all(functools.partial(put_values, target[piece], block[piece]) for piece in _pieces(target))
 
 
 def has_equal_bytes(one: AnyArray, other: AnyArray) -> bool:

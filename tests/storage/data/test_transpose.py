@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_storage import MemoryDaf, errors
+from daf_storage.data import _counting_sort as counting_sort
 from daf_storage.data import _transpose as transposing
 from daf_storage.data import transpose_sparse, transposed_colptr
 from daf_storage.data._transpose import TransposePlan
@@ -36,18 +37,33 @@ def transposed(matrix: Any, rowval: Any, **options: Any) -> tuple[Any, Any, Any]
     return out_indptr, out_rowval, out_nzval
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(
     st.integers(0, 2**32),
     st.tuples(st.integers(0, 9), st.integers(1, 9)),
     st.sampled_from(("u1", "i4", "u4", "i8")),
     st.sampled_from(TYPES),
     st.tuples(st.integers(1, 20), st.integers(1, 4), st.integers(1, 30)),
+    st.sampled_from(["compiled", "public"]),
 )
 def test_transposes_are_those_of_scipy(
-    seed: int, shape: tuple[int, int], index: str, dtype: str, cut: tuple[int, int, int]
+    seed: int,
+    shape: tuple[int, int],
+    index: str,
+    dtype: str,
+    cut: tuple[int, int, int],
+    functions: str,
 ) -> None:
     """Whatever the shape, the types, and the sizes of blocks, windows and merged columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting_sort, "is_compiled", lambda: functions == "compiled")
+        check_transpose(seed, shape, index, dtype, cut)
+
+
+def check_transpose(
+    seed: int, shape: tuple[int, int], index: str, dtype: str, cut: tuple[int, int, int]
+) -> None:
+    """Compare a random matrix with its transpose of scipy."""
     random = np.random.default_rng(seed)
     matrix = sp.random_array(shape, density=float(random.random()), format="csc", rng=random)
     matrix.data = random.integers(0, 255, matrix.nnz).astype(dtype)

@@ -16,11 +16,12 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import MemoryDaf, errors, import_h5ad
+from daf_storage import MemoryDaf, errors, import_h5ad, open_daf
 from daf_storage.base import DecodedCache, Span
 from daf_storage.data import EmptySparse
 from daf_storage.h5ad import _element_copy as element_copy
 from daf_storage.h5ad._element_copy import ElementCopy, ElementReader
+from daf_storage.stores import _filled_file as filled_file
 from daf_storage.trees import _chunk_reader, _decode_threads, _hdf5_chunks, dataset_array
 
 STORED: dict[str, dict[str, Any]] = {
@@ -301,3 +302,22 @@ def test_too_little_memory_is_refused(tmp_path: Path, memory_bytes: Any) -> None
     with pytest.raises(errors.InvalidInputError, match=r"16 MiB.* or more"):
         import_h5ad(tmp_path / "none", tmp_path / "x.daf.zarr", memory_bytes=memory_bytes)
     assert not list(tmp_path.iterdir())
+
+
+def test_elements_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both layouts of a directory, each byte of their elements once: no page of them is cleared."""
+    monkeypatch.setattr(filled_file, "_LEAST_WRITE_BYTES", 1)
+    counted: list[int] = []
+    pwrite = os.pwrite
+
+    def counting(descriptor: int, data: Any, offset: int) -> int:
+        counted.append(len(data))
+        return pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", counting)
+    matrix = matrix_of(6, "f8", "i4")
+    write(tmp_path / "x.h5ad", {"X": matrix}, **STORED["gzip"])
+    import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
+    assert sum(counted) == 2 * matrix.nnz * 12
+    with open_daf(tmp_path / "x.daf.zarr") as daf:
+        assert_is(daf, ("obs", "var"), "X", matrix, "i4")
