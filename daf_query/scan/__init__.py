@@ -34,7 +34,7 @@ from daf_query.scan._group_keys import MAX_GROUPS, GroupKey
 from daf_query.scan._group_scan import Aggregate, Function, GroupScan
 from daf_query.scan._interpreter_end import until_interpreter_ends
 from daf_query.scan._membership import with_sql_membership
-from daf_query.scan._missing_strings import offsets_of
+from daf_query.scan._missing_strings import nulls_for_empty, offsets_of
 from daf_query.scan._number_column import NumberColumn, ReadSpan, runs_of_chunks
 from daf_query.scan._open_table import FindPointIndexes, OpenTable
 from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
@@ -126,6 +126,7 @@ __all__ = [
     "evaluate",
     "flat",
     "note_of",
+    "nulls_for_empty",
     "number_array",
     "numpy_type",
     "offsets_of",

@@ -159,6 +159,13 @@ class VectorColumn:
         strings = strings if strings.type == pa.string() else strings.cast(pa.string())
         return nulls_for_empty(strings) if stored.info.empty_is_missing else strings
 
+    def string_chunk(self) -> memoryview | None:
+        """Return the stored bytes of strings, to be decoded with those of other vectors.
+
+        None where they are stored in another way: `read_all` reads them.
+        """
+        return self._pinned().plain_chunk() if self.is_string else None
+
     def _pinned(self) -> StoredVector:
         """Return the vector as it is now, if it is still like the one that is known."""
         daf, info = self.daf, self.info

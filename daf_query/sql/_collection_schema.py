@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -12,10 +12,12 @@ from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
 from daf_query.sql._axis_schema import AxisSchema, shared_table
 from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._descriptions import Described
+from daf_query.sql._narrow_columns import NarrowColumns, narrow_columns
 from daf_query.sql._planning import current_context
 from daf_query.table import (
     DATASET,
     MatrixUnionDataset,
+    MemberTables,
     TableColumns,
     TableDataset,
     UnionDataset,
@@ -32,11 +34,7 @@ MIN_NARROW_MEMBERS: Final = 64
 class _NarrowTable:
     """The table of an axis, of some columns."""
 
-    names: frozenset[str]
-    """What they are called; others may be among them."""
-    identities: dict[str, Hashable]
-    """What shows that a data set changed, by its name."""
-    columns: dict[str, TableColumns]
+    columns: NarrowColumns
     """Those of each data set."""
     table: UnionDataset
 
@@ -139,49 +137,38 @@ class CollectionSchema(AxisSchema):
                 columns[name] = member.columns(axis)
         known = self._known.get(axis)
         if known is None or not _are_same(known[0], columns):
-            parts = {
-                name: self.members[name].table_of(axis, each) for name, each in columns.items()
-            }
-            union = UnionDataset(axis, parts, location=self._location, cache=self._cache_of(axis))
-            known = self._known[axis] = (columns, union)
+            known = self._known[axis] = (columns, self._union(axis, columns))
             with self._lock:
                 self._narrow.pop(axis, None)
         warn_of_problems(known[1].table_columns, self._warned)
         return known[1]
 
     def _narrowed(self, axis: str, names: frozenset[str]) -> UnionDataset | None:
-        """Return the table of an axis without the columns of other names.
+        """Return the table of an axis with the columns of some names, and of those of before.
 
         The metadata of other vectors are not read, which is most of the work of a first query.
-        None once queries need other columns, too: then those of all are read, and kept.
+        None for few data sets, or where the metadata of all vectors are known already.
         """
         with self._lock:
             known = self._narrow.get(axis)
-        is_other = known is not None and not names <= known.names
         is_small = len(self.members) < MIN_NARROW_MEMBERS
-        if is_small or is_other or axis in self._known or self.broken_count:
+        if is_small or axis in self._known or self.broken_count:
             return None
         having = {n: member for n, member in self.members.items() if member.daf.has_axis(axis)}
         # One data set of all is often asked for next.
-        names = names | {DATASET} if known is None else known.names
-        identities = {n: member.daf.axis_identity(axis, names) for n, member in having.items()}
-        if known is None or known.identities != identities:
-            before = {} if known is None else known.identities
-            columns: dict[str, TableColumns] = {}
-            for name, member in having.items():
-                check_cancelled()
-                is_same = known is not None and before.get(name) == identities[name]
-                same = known.columns[name] if known is not None and is_same else None
-                columns[name] = same or member.columns_among(axis, names)
-            parts = {
-                name: self.members[name].table_of(axis, each) for name, each in columns.items()
-            }
-            union = UnionDataset(axis, parts, location=self._location, cache=self._cache_of(axis))
-            known = _NarrowTable(names, identities, columns, union)
+        before = None if known is None else known.columns
+        columns = narrow_columns(having, axis, names | {DATASET}, before)
+        if known is None or columns is not known.columns:
+            known = _NarrowTable(columns, self._union(axis, columns.columns))
             with self._lock:
                 self._narrow[axis] = known
         warn_of_problems(known.table.table_columns, self._warned)
         return known.table
+
+    def _union(self, axis: str, columns: Mapping[str, TableColumns]) -> UnionDataset:
+        """Return the table of an axis, of data sets whose columns are known."""
+        tables = MemberTables(columns, lambda name, each: self.members[name].table_of(axis, each))
+        return UnionDataset(axis, tables, location=self._location, cache=self._cache_of(axis))
 
     def _cache_of(self, axis: str) -> DecodedCache:
         """Return where values of small members are kept, by what is stored of each."""

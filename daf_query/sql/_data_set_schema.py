@@ -133,6 +133,17 @@ class DafSchema(AxisSchema):
         columns = axis_columns(self._daf, axis, broken, self._categoricals, among=names)
         return columns.readable()
 
+    def columns_added(self, axis: str, names: frozenset[str], known: TableColumns) -> TableColumns:
+        """Return known columns, and those of other names; only the metadata of these are read.
+
+        The data set has not changed since the others were looked at.
+        """
+        broken = self._broken_of(axis)
+        added = axis_columns(
+            self._daf, axis, broken, self._categoricals, among=names, length=known.length
+        )
+        return known.with_columns_of(added).readable()
+
     def _broken_of(self, axis: str) -> BrokenColumns:
         with self._lock:
             return self._broken.setdefault(axis, broken_columns(self._daf, axis))

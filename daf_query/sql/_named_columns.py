@@ -47,7 +47,7 @@ def named_columns(query: str, default: str) -> NamedColumns | None:
     --------
     >>> named = named_columns("SELECT count(*) FROM cell WHERE age > 40 AND donor = 'N1'", "runs")
     >>> named.table, sorted(named.names)
-    (('runs', 'cell'), ['age', 'count', 'donor'])
+    (('runs', 'cell'), ['age', 'donor'])
     >>> named_columns("SELECT * FROM cell", "runs") is None
     True
     >>> named_columns("SELECT name FROM (SELECT * FROM cell)", "runs") is None
@@ -71,8 +71,15 @@ def _named(query: str, tokens: Sequence[Token], default: str) -> NamedColumns:
         schema, table, rest = table, name_of(rest[1], query), rest[2:]
     rest = [token for token in rest if not token.is_operator(";")]
     _require(is_so=not rest or rest[0].is_word(*_CLAUSES))
-    used = names_in([*tokens[1:place], *rest], query) - {NAME, INDEX}
+    used = names_in(_without_functions([*tokens[1:place], *rest]), query) - {NAME, INDEX}
     return NamedColumns((schema, table), frozenset(n for n in used if n.upper() not in _NO_COLUMNS))
+
+
+def _without_functions(tokens: Sequence[Token]) -> list[Token]:
+    """Return tokens without the names that a parenthesis follows, which are no columns."""
+    following = [*tokens[1:], None]
+    is_called = [each is not None and each.is_operator("(") for each in following]
+    return [token for token, called in zip(tokens, is_called, strict=True) if not called]
 
 
 def _is_count(tokens: Sequence[Token], star: int) -> bool:

@@ -26,6 +26,8 @@ from daf_query.table._entry_positions import EntryPosition, is_of_strings
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._matrix_dataset import MatrixBlock, MatrixDataset, MatrixMember
 from daf_query.table._matrix_union import MatrixUnionDataset
+from daf_query.table._member_rows import member_table
+from daf_query.table._member_tables import MemberTables
 from daf_query.table._schema_only import AskedScan, SchemaOnlyDataset
 from daf_query.table._settled_rows import SettledRows
 from daf_query.table._table_columns import (
@@ -37,7 +39,7 @@ from daf_query.table._table_columns import (
     warn_once,
 )
 from daf_query.table._table_view import TableView
-from daf_query.table._union import UnionDataset, member_table
+from daf_query.table._union import UnionDataset
 from daf_query.table._union_columns import DATASET
 from daf_query.table._user_table import (
     UserTable,
@@ -74,6 +76,7 @@ __all__ = [
     "MatrixEntry",
     "MatrixMember",
     "MatrixUnionDataset",
+    "MemberTables",
     "SchemaOnlyDataset",
     "SettledRows",
     "TableColumns",

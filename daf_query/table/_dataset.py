@@ -110,6 +110,11 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         return self._columns
 
     @property
+    def own_columns(self) -> TableColumns:
+        """The columns of the data set itself, where those of a union are shown."""
+        return self._columns
+
+    @property
     def location(self) -> str:
         """Where it is, for messages."""
         return self._location

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,9 +31,11 @@ from daf_query.scan import (
     number_array,
     numpy_type,
 )
-from daf_query.table._broken_columns import GuardedColumn
+from daf_query.table._column_signatures import vector_of
+from daf_query.table._member_rows import MemberParts
+from daf_query.table._stored_reads import StringBatches, reader_of
 from daf_query.table._table_columns import TableColumns
-from daf_query.table._union_columns import ConstantColumn, NullColumn, UnionColumn
+from daf_query.table._union_columns import DATASET, NullColumn, column_as
 from daf_storage.spi import DecodedCache, Span
 
 _SCRATCH_BYTES = 1 << 16
@@ -60,76 +62,60 @@ class JoinedRuns:
     """Ascending."""
 
 
-def joined_runs(
-    members: Sequence[tuple[str, TableColumns]], table: str, options: ScanOptions
-) -> list[JoinedRun]:
+def joined_runs(parts: MemberParts, union: TableColumns, options: ScanOptions) -> list[JoinedRun]:
     """Return the runs of members that are worth joining.
 
     Parameters
     ----------
-    members
-        Their names, and their columns as the union has them.
-    table
-        The name of the table.
+    parts
+        The members.
+    union
+        The columns of all.
     """
-    if len(members) < options.min_joined_members:
+    if len(parts) < options.min_joined_members:
         return []
-    runs = []
-    for span in _spans([columns for _, columns in members], options):
-        if span.size >= options.min_joined_members:
-            chosen = members[span.start : span.stop]
-            runs.append(JoinedRun(span, _joined_columns(chosen, table)))
-    return runs
+    members = list(parts.columns.items())
+    lengths = [columns.length for _, columns in members]
+    return [
+        JoinedRun(span, _joined_columns(members[span.slice], union))
+        for span in _spans(parts.signatures, lengths, options)
+        if span.size >= options.min_joined_members
+    ]
 
 
-def _spans(members: Sequence[TableColumns], options: ScanOptions) -> Iterator[Span]:
+def _spans(
+    signatures: Sequence[Hashable | None], lengths: Sequence[int], options: ScanOptions
+) -> Iterator[Span]:
     """Yield neighbours that have the same columns, and together not too many rows."""
     start, rows, current = 0, 0, None
-    for number, columns in enumerate(members):
-        is_small = columns.length <= options.joined_member_rows
-        signature = _signature(columns) if is_small else None
-        if signature is None or signature != current or rows + columns.length > options.joined_rows:
+    for number, (own, length) in enumerate(zip(signatures, lengths, strict=True)):
+        signature = own if length <= options.joined_member_rows else None
+        if signature is None or signature != current or rows + length > options.joined_rows:
             yield Span(start, number)
             start, rows, current = number, 0, signature
-        rows += columns.length
+        rows += length
         if signature is None:
             start = number + 1
-    yield Span(start, len(members))
+    yield Span(start, len(lengths))
 
 
-def _signature(columns: TableColumns) -> Hashable | None:
-    """Return what members have in common that are joined; ``None`` if this one is not."""
-    parts: list[Hashable] = []
-    for name, column in columns.columns.items():
-        if isinstance(column, NullColumn | ConstantColumn):
-            parts.append((name, type(column)))
-            continue
-        vector = _vector_of(column)
-        if vector is None:
-            return None
-        parts.append((name, vector.info.storage_type, vector.info.empty_is_missing))
-    return tuple(parts)
-
-
-def _vector_of(column: Column) -> VectorColumn | None:
-    """Return the vector whose values a column has; ``None`` if it has others."""
-    while isinstance(column, GuardedColumn | UnionColumn):
-        column = column.column
-    return column if isinstance(column, VectorColumn) else None
-
-
-def _joined_columns(members: Sequence[tuple[str, TableColumns]], table: str) -> TableColumns:
+def _joined_columns(
+    members: Sequence[tuple[str, TableColumns]], union: TableColumns
+) -> TableColumns:
     names = tuple(name for name, _ in members)
-    lengths = [columns.length for _, columns in members]
+    sources = [columns for _, columns in members]
     joined: dict[str, Column] = {}
-    for name, column in members[0][1].columns.items():
-        if isinstance(column, NullColumn):
-            joined[name] = column
-            continue
-        parts = [columns.columns[name] for _, columns in members]
-        joined[name] = JoinedColumn(column.field, (table, names), parts, lengths)
-    title = f"{names[0]} to {names[-1]}.{table}"
-    return TableColumns(title, sum(lengths), joined, {})
+    for name, shown in union.columns.items():
+        is_null = name != DATASET and name not in sources[0].columns
+        joined[name] = NullColumn(shown.field) if is_null else _joined(shown, names, sources, union)
+    title = f"{names[0]} to {names[-1]}.{union.table}"
+    return TableColumns(title, sum(columns.length for columns in sources), joined, {})
+
+
+def _joined(
+    shown: Column, names: tuple[str, ...], sources: Sequence[TableColumns], union: TableColumns
+) -> JoinedColumn:
+    return JoinedColumn(shown.field, (union.table, names), names, sources)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +125,24 @@ class JoinedColumn:
     field: pa.Field
     key: Hashable
     """What its values are cached by, with its name."""
-    parts: Sequence[Column]
-    """That of each data set."""
-    lengths: Sequence[int]
-    """How many rows each has."""
+    names: Sequence[str]
+    """What the data sets are called."""
+    sources: Sequence[TableColumns]
+    """The columns of each data set."""
     chunk_rows = 0
+
+    @cached_property
+    def parts(self) -> Sequence[Column]:
+        """That of each data set, as the union has it; of ``dataset``, none."""
+        name = self.field.name
+        columns = [] if name == DATASET else [source.columns[name] for source in self.sources]
+        return [column_as(column, self.field) for column in columns]
+
+    @cached_property
+    def vectors(self) -> Sequence[VectorColumn]:
+        """What is stored of each data set; nothing of columns without values that may change."""
+        vectors = [vector for column in self.parts if (vector := vector_of(column)) is not None]
+        return [] if self.field.name == INDEX else vectors
 
     @property
     def is_string(self) -> bool:
@@ -152,7 +151,10 @@ class JoinedColumn:
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading; values that were joined count while what is stored is the same."""
-        identity = tuple(map(_identity, self.parts))
+        identity = tuple(
+            vector.daf.vector_identity(vector.info.axis, vector.info.name)
+            for vector in self.vectors
+        )
         shown = (self.field.name, str(self.field.type), self.field.nullable)
         key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
         join = partial(self._strings if self.is_string else self._numbers, options)
@@ -165,7 +167,7 @@ class JoinedColumn:
         return _JoinedNumbers(joined, ZoneMap.unknown(len(joined), dtype, options.zone_rows))
 
     def _strings(self, options: ScanOptions) -> _JoinedStrings | DictionaryCodes:
-        strings = pa.concat_arrays(list(self._values(options)))
+        strings = pa.concat_arrays(self._string_arrays(options))
         if self.field.name == NAME or not len(strings):
             return _JoinedStrings(strings)
         codes = DictionaryCodes.of(
@@ -173,40 +175,32 @@ class JoinedColumn:
         )
         return codes if codes.is_useful else _JoinedStrings(strings)
 
-    def _values(self, options: ScanOptions) -> Iterator[Any]:
-        """Yield the values of each data set: strings as Arrow, others as numpy."""
+    def _string_arrays(self, options: ScanOptions) -> list[pa.Array]:
+        """Return the strings of all data sets, in their order."""
+        if self.field.name == DATASET:
+            lengths = [source.length for source in self.sources]
+            return [
+                pa.array(self.names).take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
+            ]
+        strings = StringBatches()
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
-        for column, length in zip(self.parts, self.lengths, strict=True):
+        for column, source in zip(self.parts, self.sources, strict=True):
             check_cancelled()
-            read_all = _reader_of(column)
+            if not strings.add_stored(column):
+                opened = column.open(scratch, options)
+                strings.add(opened.to_arrow(Rows(Span(0, source.length))))
+        return strings.finished()
+
+    def _values(self, options: ScanOptions) -> Iterator[Any]:
+        """Yield the numbers of each data set."""
+        scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
+        for column, source in zip(self.parts, self.sources, strict=True):
+            check_cancelled()
+            read_all = reader_of(column, VectorColumn.read_all)
             if read_all is not None:
                 yield read_all()
-                continue
-            opened, rows = column.open(scratch, options), Rows(Span(0, length))
-            if self.is_string:
-                yield opened.to_arrow(rows)
-            elif length:
-                yield opened.values(rows)
-
-
-def _reader_of(column: Column) -> Callable[[], Any] | None:
-    """Return what reads the vector of a column at once; None if its values are converted."""
-    if isinstance(column, UnionColumn):
-        is_converted = column.field.type != column.column.field.type
-        return None if is_converted else _reader_of(column.column)
-    if isinstance(column, GuardedColumn):
-        read = _reader_of(column.column)
-        return None if read is None else partial(column.broken.reading, column.name, read)
-    is_vector = isinstance(column, VectorColumn) and column.info.name not in (NAME, INDEX)
-    return column.read_all if isinstance(column, VectorColumn) and is_vector else None
-
-
-def _identity(column: Column) -> Hashable:
-    """Return what changes whenever the values of a column of a member do."""
-    vector = _vector_of(column)
-    if vector is None or vector.info.name == INDEX:
-        return None
-    return vector.daf.vector_identity(vector.info.axis, vector.info.name)
+            elif source.length:
+                yield column.open(scratch, options).values(Rows(Span(0, source.length)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,13 @@ class TableColumns:
         }
         return replace(self, columns=columns, problems={**self.problems, **problems})
 
+    def with_columns_of(self, other: TableColumns) -> TableColumns:
+        """Return these columns and those of the same rows that others have; vectors by name."""
+        together = {**self.columns, **other.columns}
+        names = sorted(together, key=lambda name: (name != NAME, name != INDEX, name))
+        columns = {name: together[name] for name in names}
+        return replace(self, columns=columns, problems={**self.problems, **other.problems})
+
     @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema; engines ask for it several times per query."""
@@ -84,6 +91,7 @@ def axis_columns(
     categoricals: Categoricals = "string",
     *,
     among: frozenset[str] | None = None,
+    length: int | None = None,
 ) -> TableColumns:
     """Return the columns of an axis; reads metadata and sizes of files only.
 
@@ -91,8 +99,10 @@ def axis_columns(
     ----------
     among
         The only names of vectors whose metadata are read; by default those of all.
+    length
+        How many entries the axis has, if that is known.
     """
-    length = daf.axis_length(axis)
+    length = daf.axis_length(axis) if length is None else length
     columns: dict[str, Column] = {}
     problems = {}
     indexes = StoredIndexes(daf, axis)

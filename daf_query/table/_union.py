@@ -8,7 +8,7 @@ rows is not read.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, Self
@@ -20,12 +20,8 @@ import pyarrow.dataset as ds
 
 from daf_query.dask_blocks import token_of
 from daf_query.scan import (
-    And,
     Column,
-    Constant,
-    IsNull,
     Mask,
-    Or,
     Positions,
     Predicate,
     ScanOptions,
@@ -35,17 +31,20 @@ from daf_query.scan import (
     conjuncts,
     evaluate,
 )
+from daf_query.table._column_signatures import signature_of
 from daf_query.table._common_types import unified
 from daf_query.table._dask_frames import PartSpan
 from daf_query.table._dataset import TableDataset, TableFragment
-from daf_query.table._filter_expressions import as_expression, both
+from daf_query.table._filter_expressions import as_expression
 from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._joined_members import JoinedRun, JoinedRuns, joined_runs
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
+from daf_query.table._member_rows import MemberPart, MemberParts, MemberRows
+from daf_query.table._member_tables import columns_of_tables
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner
 from daf_query.table._table_view import TableView
-from daf_query.table._union_columns import DATASET, ConstantColumn, NullColumn, column_as
+from daf_query.table._union_columns import DATASET, NullColumn
 from daf_storage import errors
 from daf_storage.spi import DecodedCache, Span
 
@@ -82,33 +81,36 @@ class UnionDataset(TableDataset):
     def __init__(
         self,
         table: str,
-        parts: Mapping[str, TableDataset],
+        parts: Mapping[str, TableDataset] | MemberParts,
         *,
         location: str,
         columns: TableColumns | None = None,
         cache: DecodedCache | None = None,
         runs: JoinedRuns | None = None,
     ) -> None:
-        columns = columns or _columns_of_all(table, parts)
-        fields = list(columns.schema)
+        if not isinstance(parts, MemberParts):
+            columns = columns or _columns_of_all(table, columns_of_tables(parts)[0])
+            parts = MemberParts.of(parts, columns.schema)
+        columns = columns or _columns_of_all(table, parts.columns)
         # How many fragments there are follows from the first part; each is read in its own way.
-        first = next(iter(parts.values()), None)
+        first = parts[0] if parts else None
         view = None if first is None else TableView(options=first.options)
         super().__init__(columns, location=location, view=view)
-        self._parts = [
-            part if isinstance(part, _Part) else _Part(name, part, fields)
-            for name, part in parts.items()
-        ]
+        self._parts: Sequence[Any] = parts
+        self._members = parts
         self._joined_cache = cache or (DecodedCache() if first is None else first.cache.part())
         self._known_runs = runs
 
     def _with_each(
-        self, change: Callable[[_Part], _Part], *, cache: DecodedCache | None = None
+        self,
+        change: Callable[[MemberPart], MemberPart],
+        *,
+        cache: DecodedCache | None = None,
     ) -> Self:
         """Return the same table with other parts."""
         return type(self)(
             self._columns.table,
-            {part.name: change(part) for part in self._parts},
+            self._members.changed(change),
             location=self._location,
             columns=self._columns,
             cache=cache or self._joined_cache,
@@ -116,16 +118,20 @@ class UnionDataset(TableDataset):
         )
 
     @property
+    def _alike(self) -> Sequence[Any]:
+        """Parts whose filters are those of all: of parts that are made when needed, the first."""
+        return self._parts[:1] if getattr(self._parts, "is_uniform", False) else self._parts
+
+    @property
     def _runs(self) -> Sequence[JoinedRun]:
         """Neighbouring small parts that are scanned as one."""
         known = self._known_runs
         if known is None or known.options != self.options:
-            members = [(part.name, part.table_columns) for part in self._parts]
-            runs = joined_runs(members, self._columns.table, self.options)
+            runs = joined_runs(self._members, self._columns, self.options)
             known = self._known_runs = JoinedRuns(self.options, runs)
         return known.runs
 
-    def _scanned(self, filter: pc.Expression | None) -> Sequence[_MemberRows]:  # noqa: A002 - pyarrow's name
+    def _scanned(self, filter: pc.Expression | None) -> Sequence[MemberRows]:  # noqa: A002 - pyarrow's name
         """Return what is scanned for a filter: parts, and runs of small ones as one table.
 
         Where a filter of the column ``dataset`` leaves few of a run, these are scanned singly.
@@ -133,7 +139,7 @@ class UnionDataset(TableDataset):
         if not self._runs or not self._parts:
             return self._parts
         may_match = self._may_match(as_expression(filter))
-        tables: list[_MemberRows] = []
+        tables: list[MemberRows] = []
         position = 0
         for run in self._runs:
             span = run.members
@@ -142,23 +148,23 @@ class UnionDataset(TableDataset):
                 view = self._parts[span.start].view
                 location = self._location
                 joined = replace(view, cache=self._joined_cache)
-                tables.append(_MemberRows(run.columns, location=location, view=joined))
+                tables.append(MemberRows(run.columns, location=location, view=joined))
             else:
                 tables += self._single(span, may_match)
             position = span.stop
         tables += self._single(Span(position, len(self._parts)), may_match)
         return tables or self._parts[:1]
 
-    def _single(self, span: Span, may_match: Mask) -> list[_Part]:
-        parts = self._parts[span.start : span.stop]
-        return list(itertools.compress(parts, may_match[span.slice]))
+    def _single(self, span: Span, may_match: Mask) -> list[MemberPart]:
+        numbers = np.flatnonzero(may_match[span.slice]) + span.start
+        return [self._parts[number] for number in numbers.tolist()]
 
     def _may_match(self, expression: pc.Expression | None) -> Mask:
         """Return which parts have rows for which a filter may be true, by their name alone."""
         count = len(self._parts)
         mask = np.ones(count, np.bool_)
         predicate = self._parts[0].predicate_of(expression)
-        names = pa.array([part.name for part in self._parts], pa.string())
+        names = pa.array(self._members.names, pa.string())
         for condition in conjuncts(predicate):
             if columns_of(condition) == [DATASET]:
                 mask &= evaluate(condition, lambda _: names, count)
@@ -250,7 +256,7 @@ class UnionDataset(TableDataset):
         sources = {part.name: part.source for part in self._parts}
         for name, entry in entries.items():
             sources = _with_entry(sources, name, entry)
-        columns = _columns_of_all(self._columns.table, sources)
+        columns = _columns_of_all(self._columns.table, columns_of_tables(sources)[0])
         for name in columns.problems.keys() & entries.keys():
             raise errors.UnsupportedDataError(columns.problems[name])
         return self._of_sources(sources, columns)
@@ -258,7 +264,9 @@ class UnionDataset(TableDataset):
     def with_wide_integers(self, names: AbstractSet[str]) -> Self:
         """Return the same table with integers of few bits as Int64, in columns of some names."""
         sources = {part.name: part.source.with_wide_integers(names) for part in self._parts}
-        return self._of_sources(sources, _columns_of_all(self._columns.table, sources))
+        return self._of_sources(
+            sources, _columns_of_all(self._columns.table, columns_of_tables(sources)[0])
+        )
 
     def _of_sources(self, sources: Mapping[str, TableDataset], columns: TableColumns) -> Self:
         parts = {
@@ -286,7 +294,7 @@ class UnionDataset(TableDataset):
 
     def filter_columns(self) -> list[str]:
         """Return the columns of the filter of the table."""
-        return sorted({name for part in self._parts for name in part.filter_columns()})
+        return sorted({name for part in self._alike for name in part.filter_columns()})
 
     def data_version(self, columns: Iterable[str]) -> str | None:
         """Return what changes with the values of columns, in any process; None if unknown."""
@@ -298,7 +306,7 @@ class UnionDataset(TableDataset):
     @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
-        return any(part.is_filtered for part in self._parts)
+        return any(part.is_filtered for part in self._alike)
 
 
 class UnionFragment(Fragment):
@@ -330,90 +338,6 @@ class UnionFragment(Fragment):
         return sum(part.count_rows(filter, **kwargs) for part in self.parts)
 
 
-class _MemberRows(TableDataset):
-    """The rows of some data sets, with the columns of all."""
-
-    @property
-    def view(self) -> TableView:
-        """Which rows are wanted, and how they are read."""
-        return self._view
-
-    @property
-    def _absent(self) -> frozenset[str]:
-        columns = self._columns.columns.items()
-        return frozenset(name for name, column in columns if isinstance(column, NullColumn))
-
-    def predicate_of(self, expression: pc.Expression | None) -> Predicate | None:
-        """Return what is evaluated for a filter; ``None`` if Arrow has to do it."""
-        return super()._parsed(both(self._view.base_filter, expression))
-
-    def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
-        predicate = super()._parsed(expression)
-        absent = self._absent if predicate is not None else frozenset()
-        if predicate is None or not absent.intersection(columns_of(predicate)):
-            return predicate
-        return without(predicate, absent)
-
-
-class _Part(_MemberRows):
-    """The rows of one data set, with the columns of all.
-
-    Parameters
-    ----------
-    source
-        The table of the data set.
-    fields
-        The columns of all, and ``dataset``.
-    columns, view
-        Those of a part of which only the view was changed.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        source: TableDataset,
-        fields: Sequence[pa.Field],
-        *,
-        columns: TableColumns | None = None,
-        view: TableView | None = None,
-    ) -> None:
-        view = view or TableView(cache=source.cache, options=source.options)
-        columns = columns or _columns_as(name, source.table_columns, fields)
-        super().__init__(columns, location=source.location, view=view)
-        self.name = name
-        self.source = source
-
-    def _with(self, columns: TableColumns, view: TableView) -> Self:
-        return type(self)(self.name, self.source, (), columns=columns, view=view)
-
-    @property
-    def member_name(self) -> str:
-        """What the column ``dataset`` calls it."""
-        return self.name
-
-    def with_source(self, source: TableDataset, fields: Sequence[pa.Field]) -> Self:
-        """Return the same rows of another table."""
-        return type(self)(self.name, source, fields, view=self._view)
-
-    @property
-    def pickled_view(self) -> dict[str, Any]:
-        """Which rows are left."""
-        return self._view.pickled()
-
-
-def member_table(name: str, source: TableDataset, fields: Sequence[pa.Field]) -> TableDataset:
-    """Return the table of one data set as a union of several has it.
-
-    Parameters
-    ----------
-    name
-        What the column ``dataset`` calls it.
-    fields
-        The columns of the union; those that this data set lacks are NULL.
-    """
-    return _Part(name, source, fields)
-
-
 def _with_entry(
     sources: Mapping[str, TableDataset], name: str, entry: MatrixEntry
 ) -> dict[str, TableDataset]:
@@ -435,33 +359,27 @@ def _with_entry(
     return changed
 
 
-def _columns_of_all(table: str, parts: Mapping[str, TableDataset]) -> TableColumns:
+def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableColumns:
     """Return the columns of a union; the parts have what reads them."""
     broken: dict[str, str] = {}
-    for part in parts.values():
-        broken.update(part.table_columns.problems)
-    schemas = {name: part.schema for name, part in parts.items()}
     of_matrices: dict[str, set[pa.DataType]] = {}
-    for part in parts.values():
-        for name, column in part.table_columns.columns.items():
+    schemas: dict[str, pa.Schema] = {}
+    seen: set[Hashable] = set()
+    length = 0
+    for member, columns in members.items():
+        length += columns.length
+        broken.update(columns.problems)
+        signature = signature_of(columns)
+        if signature is not None and signature in seen:
+            continue
+        seen.add(signature)
+        schemas[member] = columns.schema
+        for name, column in columns.columns.items():
             if isinstance(column, MatrixColumn):
                 of_matrices.setdefault(name, set()).add(column.stored_type)
     fields, problems = unified(schemas, table, broken, of_matrices)
-    length = sum(part.table_columns.length for part in parts.values())
-    columns: dict[str, Column] = {field.name: NullColumn(field) for field in fields}
-    return TableColumns(table, length, columns, problems)
-
-
-def _columns_as(name: str, source: TableColumns, fields: Sequence[pa.Field]) -> TableColumns:
-    """Return the columns of one data set as the union has them."""
-    columns: dict[str, Column] = {
-        field.name: ConstantColumn(field, name, source.length)
-        if field.name == DATASET
-        else column_as(source.columns.get(field.name), field)
-        for field in fields
-    }
-    table = f"{name}.{source.table}"
-    return TableColumns(table, source.length, columns, {}, source.point_indexes)
+    shown: dict[str, Column] = {field.name: NullColumn(field) for field in fields}
+    return TableColumns(table, length, shown, problems)
 
 
 def _open_union(
@@ -471,19 +389,6 @@ def _open_union(
     views: Mapping[str, Mapping[str, Any]],
 ) -> UnionDataset:
     return UnionDataset(table, parts, location=location).with_pickled_views(views)
-
-
-def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
-    """Return a predicate where some columns are null in all rows.
-
-    >>> without(And((IsNull("age"), IsNull("name"))), frozenset({"age"}))
-    And(parts=(Constant(value=True), IsNull(column='name', is_negated=False)))
-    """
-    if isinstance(predicate, And | Or):
-        return type(predicate)(tuple(without(part, absent) for part in predicate.parts))
-    if isinstance(predicate, Constant) or predicate.column not in absent:
-        return predicate
-    return Constant(value=isinstance(predicate, IsNull) and not predicate.is_negated)
 
 
 def _chained(scanners: Sequence[Any]) -> Any:

@@ -67,26 +67,33 @@ def decode_vlen_utf8(
     return _decode(data, what=what, max_page_bytes=max_page_bytes, is_string=True)
 
 
-def decode_vlen_chunks(chunks: Sequence[memoryview], count: int) -> Any:
-    """Decode several chunks of so many strings each as one, which is faster than one by one.
+def decode_vlen_chunks(chunks: Sequence[memoryview], counts: Sequence[int]) -> Any:
+    """Decode several chunks as one, which is faster than one by one.
 
     Returns None if one of them is damaged, or has another number of strings: decoding it says so.
 
-    >>> chunk = memoryview(bytes.fromhex("01000000 01000000 41"))
-    >>> decode_vlen_chunks([chunk, chunk], 1).to_pylist()
-    ['A', 'A']
+    Parameters
+    ----------
+    counts
+        How many strings each has to have.
+
+    >>> one, two = bytes.fromhex("01000000 01000000 41"), bytes.fromhex("02000000 0000000000000000")
+    >>> decode_vlen_chunks([memoryview(one), memoryview(two)], [1, 2]).to_pylist()
+    ['A', '', '']
     """
-    header = struct.pack("<I", count)
-    if not all(bytes(chunk[:_COUNT_BYTES]) == header for chunk in chunks):
-        return None
+    for chunk, count in zip(chunks, counts, strict=True):
+        if len(chunk) < _COUNT_BYTES or int.from_bytes(chunk[:_COUNT_BYTES], "little") != count:
+            return None
+    total = sum(counts)
     payloads = [chunk[_COUNT_BYTES:] for chunk in chunks]
-    joined = b"".join([struct.pack("<I", count * len(chunks)), *payloads])
+    joined = b"".join([struct.pack("<I", total), *payloads])
     try:
         strings = decode_vlen_utf8(memoryview(joined), what="several chunks")
     except CorruptDataError:
         return None
-    offsets = string_offsets(strings)[::count].astype(np.int64)
-    sizes = np.diff(offsets) + _LENGTH_BYTES * count
+    rows = np.cumsum([0, *counts])
+    offsets = string_offsets(strings).astype(np.int64)[rows] if total else np.zeros(rows.size)
+    sizes = np.diff(offsets + _LENGTH_BYTES * rows)
     return strings if sizes.tolist() == [len(payload) for payload in payloads] else None
 
 

@@ -6,7 +6,6 @@ Bool.  Knows trees, and no concrete one.  Source: docs/reference/format.md.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
@@ -65,32 +64,32 @@ SKELETON: Final = (SCALARS, AXES, VECTORS, MATRICES)
 
 def scalar_path(name: str) -> str:
     """Return the path of a scalar."""
-    return posixpath.join(SCALARS, name)
+    return f"{SCALARS}/{name}"
 
 
 def axis_path(axis: str) -> str:
     """Return the path of the entries of an axis."""
-    return posixpath.join(AXES, axis)
+    return f"{AXES}/{axis}"
 
 
 def vectors_path(axis: str) -> str:
     """Return the path of the group of an axis's vectors."""
-    return posixpath.join(VECTORS, axis)
+    return f"{VECTORS}/{axis}"
 
 
 def vector_path(axis: str, name: str) -> str:
     """Return the path of a vector."""
-    return posixpath.join(VECTORS, axis, name)
+    return f"{VECTORS}/{axis}/{name}"
 
 
 def matrices_path(rows_axis: str, columns_axis: str) -> str:
     """Return the path of the group of the matrices of two axes, in this order."""
-    return posixpath.join(MATRICES, rows_axis, columns_axis)
+    return f"{MATRICES}/{rows_axis}/{columns_axis}"
 
 
 def matrix_path(rows_axis: str, columns_axis: str, name: str) -> str:
     """Return the path of a matrix in one orientation."""
-    return posixpath.join(MATRICES, rows_axis, columns_axis, name)
+    return f"{MATRICES}/{rows_axis}/{columns_axis}/{name}"
 
 
 def check_version(tree: Tree) -> None:
@@ -223,6 +222,15 @@ class StoredVector:
                 f"{self._what}: the chunk holds {rows:,} strings, but the axis has "
                 f"{self.info.length:,} entries"
             )
+
+    def plain_chunk(self) -> memoryview | None:
+        """Return the bytes of a vector of strings that are stored plainly in one chunk; else None.
+
+        Those of several vectors can be decoded together; they were not checked.
+        """
+        array = self.string_array()
+        is_plain = not isinstance(array, CodedArray | StringPieces)
+        return array.plain_strings() if is_plain and array.info.size else None
 
     def string_array(self) -> StoredArray:
         """Return the stored array of a vector of strings, or of a dense one."""

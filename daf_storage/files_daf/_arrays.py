@@ -49,8 +49,8 @@ def open_array(
     what: str,
 ) -> StoredArray:
     """Return an array of this shape in a file of a pinned property."""
-    memory = ChunkMemory(chunk_cache, what)
     if form.packed is not None:
+        memory = ChunkMemory(chunk_cache, what)
         return _packed_array(snapshot, file, form, form.packed, shape, memory=memory, what=what)
     if form.storage_type.is_string:
         return LinesArray(snapshot, file, shape, what=what)
@@ -58,7 +58,7 @@ def open_array(
     metadata = _SingleFile(
         version=2, info=info, has_plain_chunk=True, fill_value=None, separator=".", prefix=file
     )
-    return ZarrArray(snapshot, "", metadata, memory=memory, what=what)
+    return ZarrArray(snapshot, "", metadata, cache=chunk_cache, what=what)
 
 
 def _packed_array(

@@ -270,7 +270,8 @@ def _decoded_strings(
     if len(stored) > 1 and len(source.info.chunks) == 1:
         chunks = [source.string_bytes(position, data) for position, data in stored]
         plain = [chunk for chunk in chunks if chunk is not None]
-        strings = decode_vlen_chunks(plain, height) if len(plain) == len(chunks) else None
+        is_whole = len(plain) == len(chunks)
+        strings = decode_vlen_chunks(plain, [height] * len(plain)) if is_whole else None
         if strings is not None:
             yield stored[0][0], strings
             return

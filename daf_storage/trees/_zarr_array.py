@@ -92,15 +92,20 @@ class ZarrNode:
         metadata = self._format.array(self.snapshot, name, what=what)
         if metadata is None:
             return None
-        key = repr((what, metadata.info, *metadata.stored_as))  # a string knows its hash
-        memory = ChunkMemory(self._chunk_cache, key)
         if metadata.shard is not None:
+            memory = chunk_memory(self._chunk_cache, metadata, what=what)
             return PackedArray(self.snapshot, name, metadata, memory=memory, what=what)
-        return ZarrArray(self.snapshot, name, metadata, memory=memory, what=what)
+        return ZarrArray(self.snapshot, name, metadata, cache=self._chunk_cache, what=what)
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or array; None if it has none of this name."""
         return self._format.attribute(self.snapshot, "", name, what=self._what)
+
+
+def chunk_memory(cache: DecodedCache, metadata: ArrayMetadata, *, what: str) -> ChunkMemory:
+    """Return where the decoded chunks of an array are remembered."""
+    key = repr((what, metadata.info, *metadata.stored_as))  # a string knows its hash
+    return ChunkMemory(cache, key)
 
 
 class ZarrArray:
@@ -112,7 +117,7 @@ class ZarrArray:
         path: str,
         metadata: ArrayMetadata,
         *,
-        memory: ChunkMemory,
+        cache: DecodedCache,
         what: str,
     ) -> None:
         self.info = metadata.info
@@ -127,6 +132,7 @@ class ZarrArray:
         is_direct = self.info.is_mappable or self._is_ranged
         is_plain_strings = metadata.has_plain_chunk and metadata.info.storage_type.is_string
         if not is_direct and not is_plain_strings and ChunkFiles.can_read(metadata):
+            memory = chunk_memory(cache, metadata, what=what)
             self._chunks = ChunkFiles(snapshot, path, metadata, memory=memory, what=what)
 
     def read(self) -> AnyArray:

@@ -21,6 +21,14 @@ _BLOCK_BYTES = 1 << 20
 _PART_BYTES = 1 << 16
 
 
+def is_plain(entry: Entry) -> bool:
+    """Return whether `check_readable` has nothing to say of an entry that is not compressed."""
+    is_hidden = entry.flags & (records.ENCRYPTED_FLAG | records.MASKED_FLAG)
+    return (
+        entry.method == records.STORED and not is_hidden and entry.stored_bytes == entry.size_bytes
+    )
+
+
 def check_readable(entry: Entry, what: str) -> None:
     """Raise unless this is an entry whose bytes can be had."""
     if entry.flags & (records.ENCRYPTED_FLAG | records.MASKED_FLAG):

@@ -42,7 +42,8 @@ class OpenArchive(ArchiveReader):
     ) -> None:
         check_mode(mode)
         super().__init__(location or str(path))
-        self.path = Path(os.path.abspath(path))
+        self._path_text = os.path.abspath(path)  # which the system is asked for again and again
+        self.path = Path(self._path_text)
         self.mode = mode
         self.recovery = Recovery()
         self._writer_lock = threading.RLock()
@@ -73,6 +74,7 @@ class OpenArchive(ArchiveReader):
         self.is_own = directory.is_own()
         self._index = EntryIndex(directory.entries)
         self._published = len(self._index)
+        self._is_fixed = True
         _opening.check_last_entry(directory, self._view, self.location, self.path)
 
     def _open_for_writing(self, max_file_size: int, *, sync: bool) -> None:
@@ -206,7 +208,7 @@ class OpenArchive(ArchiveReader):
         if file is not None:
             return file.foreign_state()
         try:
-            status = os.stat(self.path)
+            status = os.stat(self._path_text)
         except OSError:
             return None
         if (status.st_dev, status.st_ino) != self.file_identity:
@@ -218,7 +220,7 @@ class OpenArchive(ArchiveReader):
 
         Another program may have added entries, or have written another archive in its place.
         """
-        status = os.stat(self.path)
+        status = os.stat(self._path_text)
         if self._file is not None or fingerprint(status) == self._opened_as:
             return status.st_ino, *super().versions(prefix, limit)
         current = OpenArchive(self.path, location=self.location)
@@ -235,7 +237,7 @@ class OpenArchive(ArchiveReader):
         if not first.are_read(starts.size):
             return False
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = os.open(self._path_text, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
             return False
         try:
@@ -254,7 +256,7 @@ class OpenArchive(ArchiveReader):
         """
         file = self._file
         try:
-            status = os.stat(self.path) if file is None else os.fstat(file.descriptor)
+            status = os.stat(self._path_text) if file is None else os.fstat(file.descriptor)
         except OSError:  # it was deleted or moved, and stays as it is
             return self.size_bytes
         if (status.st_dev, status.st_ino) != self.file_identity:

@@ -1,0 +1,207 @@
+"""The rows of the data sets of a union, with the columns of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self, overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.scan import And, Column, Constant, IsNull, Or, Predicate, columns_of
+from daf_query.table._column_signatures import signature_of
+from daf_query.table._dataset import TableDataset
+from daf_query.table._filter_expressions import both
+from daf_query.table._member_tables import columns_of_tables
+from daf_query.table._table_columns import TableColumns
+from daf_query.table._table_view import TableView
+from daf_query.table._union_columns import DATASET, ConstantColumn, NullColumn, column_as
+
+
+class MemberRows(TableDataset):
+    """The rows of some data sets, with the columns of all."""
+
+    @property
+    def view(self) -> TableView:
+        """Which rows are wanted, and how they are read."""
+        return self._view
+
+    @property
+    def _absent(self) -> frozenset[str]:
+        columns = self._columns.columns.items()
+        return frozenset(name for name, column in columns if isinstance(column, NullColumn))
+
+    def predicate_of(self, expression: pc.Expression | None) -> Predicate | None:
+        """Return what is evaluated for a filter; ``None`` if Arrow has to do it."""
+        return super()._parsed(both(self._view.base_filter, expression))
+
+    def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
+        predicate = super()._parsed(expression)
+        absent = self._absent if predicate is not None else frozenset()
+        if predicate is None or not absent.intersection(columns_of(predicate)):
+            return predicate
+        return without(predicate, absent)
+
+
+class MemberPart(MemberRows):
+    """The rows of one data set, with the columns of all.
+
+    Parameters
+    ----------
+    source
+        The table of the data set.
+    fields
+        The columns of all, and ``dataset``.
+    columns, view
+        Those of a part of which only the view was changed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: TableDataset,
+        fields: Iterable[pa.Field],
+        *,
+        columns: TableColumns | None = None,
+        view: TableView | None = None,
+    ) -> None:
+        view = view or TableView(cache=source.cache, options=source.options)
+        columns = columns or _columns_as(name, source.table_columns, fields)
+        super().__init__(columns, location=source.location, view=view)
+        self.name = name
+        self.source = source
+
+    def _with(self, columns: TableColumns, view: TableView) -> Self:
+        return type(self)(self.name, self.source, (), columns=columns, view=view)
+
+    @property
+    def member_name(self) -> str | None:
+        """What the column ``dataset`` calls it."""
+        return self.name
+
+    @property
+    def own_columns(self) -> TableColumns:
+        """The columns of the data set itself."""
+        return self.source.table_columns
+
+    def with_source(self, source: TableDataset, fields: Sequence[pa.Field]) -> Self:
+        """Return the same rows of another table."""
+        return type(self)(self.name, source, fields, view=self._view)
+
+    @property
+    def pickled_view(self) -> dict[str, Any]:
+        """Which rows are left."""
+        return self._view.pickled()
+
+
+class MemberParts(Sequence[MemberPart]):
+    """The parts of a union; of thousands that are scanned as one, most are never made.
+
+    Parameters
+    ----------
+    columns
+        Those of the table of each data set, by what the column ``dataset`` calls it.
+    make
+        Makes one of the parts, by its number.
+    is_uniform
+        Whether all have the same view, and parts are made when they are asked for.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, TableColumns],
+        make: Callable[[int], MemberPart],
+        *,
+        is_uniform: bool,
+    ) -> None:
+        self.columns = columns
+        self.is_uniform = is_uniform
+        self._make = make
+        self._made: dict[int, MemberPart] = {}
+        # The first one says what is wrong with a change; those of few are made at once.
+        for number in range(min(len(columns), 1) if is_uniform else len(columns)):
+            self._part(number)
+
+    @classmethod
+    def of(cls, tables: Mapping[str, TableDataset], fields: Iterable[pa.Field]) -> Self:
+        """Return the parts of a union of some tables."""
+        columns, is_lazy = columns_of_tables(tables)
+        names, fields = list(tables), list(fields)
+
+        def make(number: int) -> MemberPart:
+            table = tables[names[number]]
+            is_part = isinstance(table, MemberPart)
+            return table if is_part else MemberPart(names[number], table, fields)
+
+        return cls(columns, make, is_uniform=is_lazy)
+
+    def changed(self, change: Callable[[MemberPart], MemberPart]) -> Self:
+        """Return other parts of the same data sets."""
+        return type(self)(
+            self.columns, lambda number: change(self[number]), is_uniform=self.is_uniform
+        )
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What the column ``dataset`` calls them."""
+        return list(self.columns)
+
+    @cached_property
+    def signatures(self) -> list[Hashable | None]:
+        """What data sets with the same columns have in common; None for those with others."""
+        return [signature_of(columns) for columns in self.columns.values()]
+
+    @overload
+    def __getitem__(self, number: int) -> MemberPart: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[MemberPart]: ...
+    def __getitem__(self, number: int | slice) -> MemberPart | list[MemberPart]:
+        if isinstance(number, slice):
+            return [self._part(each) for each in range(*number.indices(len(self)))]
+        return self._part(range(len(self))[number])
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def _part(self, number: int) -> MemberPart:
+        part = self._made.get(number)
+        return self._made.setdefault(number, self._make(number)) if part is None else part
+
+
+def member_table(name: str, source: TableDataset, fields: Sequence[pa.Field]) -> TableDataset:
+    """Return the table of one data set as a union of several has it.
+
+    Parameters
+    ----------
+    name
+        What the column ``dataset`` calls it.
+    fields
+        The columns of the union; those that this data set lacks are NULL.
+    """
+    return MemberPart(name, source, fields)
+
+
+def _columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> TableColumns:
+    """Return the columns of one data set as the union has them."""
+    columns: dict[str, Column] = {
+        field.name: ConstantColumn(field, name, source.length)
+        if field.name == DATASET
+        else column_as(source.columns.get(field.name), field)
+        for field in fields
+    }
+    table = f"{name}.{source.table}"
+    return TableColumns(table, source.length, columns, {}, source.point_indexes)
+
+
+def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
+    """Return a predicate where some columns are null in all rows.
+
+    >>> without(And((IsNull("age"), IsNull("name"))), frozenset({"age"}))
+    And(parts=(Constant(value=True), IsNull(column='name', is_negated=False)))
+    """
+    if isinstance(predicate, And | Or):
+        return type(predicate)(tuple(without(part, absent) for part in predicate.parts))
+    if isinstance(predicate, Constant) or predicate.column not in absent:
+        return predicate
+    return Constant(value=isinstance(predicate, IsNull) and not predicate.is_negated)

@@ -1,0 +1,106 @@
+"""Reads of whole vectors of small data sets: those of strings are decoded many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from daf_query.scan import INDEX, NAME, Column, VectorColumn, nulls_for_empty
+from daf_query.table._broken_columns import GuardedColumn
+from daf_query.table._column_signatures import vector_of
+from daf_query.table._union_columns import UnionColumn
+from daf_storage.spi import decode_vlen_chunks
+
+_T = TypeVar("_T")
+
+_BATCH_BYTES: Final = 1 << 20
+"""About how many stored bytes of strings are decoded together."""
+
+
+def reader_of(column: Column, read: Callable[[VectorColumn], _T]) -> Callable[[], _T] | None:
+    """Return what reads the vector of a column at once; None if its values are converted.
+
+    Errors are kept as those of the column.
+    """
+    if isinstance(column, UnionColumn):
+        is_converted = column.field.type != column.column.field.type
+        return None if is_converted else reader_of(column.column, read)
+    if isinstance(column, GuardedColumn):
+        read_column = reader_of(column.column, read)
+        if read_column is None:
+            return None
+        return partial(column.broken.reading, column.name, read_column)
+    is_vector = isinstance(column, VectorColumn) and column.info.name not in (NAME, INDEX)
+    return partial(read, column) if isinstance(column, VectorColumn) and is_vector else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chunk:
+    """The stored strings of a column."""
+
+    data: memoryview
+    column: Column
+    vector: VectorColumn
+
+
+class StringBatches:
+    """The strings of many columns, one after the other."""
+
+    def __init__(self) -> None:
+        self._decoded: list[pa.Array] = []
+        self._waiting: list[_Chunk] = []
+        self._waiting_bytes = 0
+
+    def add_stored(self, column: Column) -> bool:
+        """Add the vector of a column, decoded sooner or later; False if it cannot be read at once.
+
+        All that are added agree on whether an empty string is a missing value.
+        """
+        read_chunk = reader_of(column, VectorColumn.string_chunk)
+        vector = vector_of(column)
+        if read_chunk is None or vector is None:
+            return False
+        data = read_chunk()
+        if data is None:
+            self.add(_all_of(column))
+            return True
+        self._waiting.append(_Chunk(data, column, vector))
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes >= _BATCH_BYTES:
+            self._decode()
+        return True
+
+    def add(self, strings: pa.Array) -> None:
+        """Add strings."""
+        self._decode()
+        self._decoded.append(strings)
+
+    def finished(self) -> list[pa.Array]:
+        """Return all strings that were added."""
+        self._decode()
+        return self._decoded or [pa.array([], pa.string())]
+
+    def _decode(self) -> None:
+        """Decode what waits: together, or, where one is damaged, one by one, which says so."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if not waiting:
+            return
+        counts = [chunk.vector.info.length for chunk in waiting]
+        strings = decode_vlen_chunks([chunk.data for chunk in waiting], counts)
+        if strings is None:
+            self._decoded += [_all_of(chunk.column) for chunk in waiting]
+            return
+        strings = strings if strings.type == pa.string() else strings.cast(pa.string())
+        is_missing = waiting[0].vector.info.empty_is_missing
+        self._decoded.append(nulls_for_empty(strings) if is_missing else strings)
+
+
+def _all_of(column: Column) -> pa.Array:
+    read_all = reader_of(column, VectorColumn.read_all)
+    if read_all is None:
+        raise TypeError(f"{column!r} is not of a vector")
+    return read_all()

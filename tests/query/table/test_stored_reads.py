@@ -1,0 +1,79 @@
+"""Whole vectors of small data sets: strings are decoded many at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daf_query import ScanOptions, connect
+from daf_query.table import UnreadableVectorWarning, _stored_reads
+from daf_storage import ZarrDaf, errors
+from daf_storage.spi import decode_vlen_chunks
+
+JOINED = ScanOptions(min_joined_members=2)
+QUERY = "SELECT dataset, name, donor FROM cell ORDER BY dataset, name"
+
+
+def written(folder: Path, suffix: str) -> str:
+    """Write data sets of different lengths, one of them without cells; return their pattern."""
+    for number, donors in enumerate([["a", ""], [], ["ä", "bcd", ""], ["a"], ["x", "y", "z", ""]]):
+        with ZarrDaf(folder / f"run{number}{suffix}", "w") as daf:
+            daf.add_axis("cell", [f"c{row}" for row in range(len(donors))])
+            daf.set_vector("cell", "donor", np.array(donors, "U3"))
+    return str(folder / f"*{suffix}")
+
+
+@pytest.mark.parametrize("suffix", [".daf.zarr", ".daf.zarr.zip"])
+def test_strings_are_decoded_together(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for many data sets, and the rows are those of each by itself."""
+    decoded: list[int] = []
+
+    def counted(chunks: Any, counts: Any) -> Any:
+        decoded.append(len(counts))
+        return decode_vlen_chunks(chunks, counts)
+
+    pattern = written(tmp_path, suffix)
+    with connect(pattern, scan_options=ScanOptions(min_joined_members=99)) as session:
+        expected = session.sql(QUERY).to_arrow_table()
+    monkeypatch.setattr(_stored_reads, "decode_vlen_chunks", counted)
+    with connect(pattern, scan_options=JOINED) as session:
+        assert session.sql(QUERY).to_arrow_table().equals(expected)
+        assert sum(decoded) == 4  # the empty one has no chunk
+        assert len(decoded) <= 2
+
+
+def test_a_small_batch_is_decoded_when_it_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little is decoded at a time, the strings keep their order."""
+    pattern = written(tmp_path, ".daf.zarr.zip")
+    monkeypatch.setattr(_stored_reads, "_BATCH_BYTES", 1)
+    with connect(pattern, scan_options=JOINED) as session:
+        donors = session.sql(QUERY).to_pydict()["donor"]
+    assert donors == ["a", "", "ä", "bcd", "", "a", "x", "y", "z", ""]
+
+
+def test_what_is_damaged_is_named(tmp_path: Path) -> None:
+    """Strings that end in those of the next data set are an error of the first."""
+    pattern = written(tmp_path, ".daf.zarr")
+    chunk = tmp_path / "run2.daf.zarr" / "vectors" / "cell" / "donor" / "0"
+    data = chunk.read_bytes()
+    assert data[-4:] == b"\0\0\0\0"
+    chunk.write_bytes(data[:-4] + b"\4\0\0\0")  # four bytes more than there are
+    with connect(pattern, scan_options=JOINED) as session:
+        table = session.table("cell")
+        with pytest.raises(errors.CorruptDataError, match="run2"):
+            table.to_table(columns=["donor"])
+        with pytest.warns(UnreadableVectorWarning, match="run2"):
+            assert "donor" not in session.table("cell").schema.names
+
+
+def test_batches_of_nothing() -> None:
+    """Of no column there is an empty array."""
+    assert _stored_reads.StringBatches().finished() == [pa.array([], pa.string())]
