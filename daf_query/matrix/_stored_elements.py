@@ -170,6 +170,8 @@ def _single_run(starts: Positions, counts: Positions) -> slice | None:
 
     >>> _single_run(np.array([2, 5, 5]), np.array([3, 0, 4]))
     slice(2, 9, None)
+    >>> _single_run(np.empty(0, np.int64), np.empty(0, np.int64))
+    slice(0, 0, None)
     """
     if not starts.size:
         return slice(0, 0)

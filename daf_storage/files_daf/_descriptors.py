@@ -109,12 +109,6 @@ class PropertyForm:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """What else the document has, which others ignore."""
 
-    @property
-    def has_strings(self) -> bool:
-        """Whether its elements are strings."""
-        form = self.parts.get("nzval") or self.parts.get("")
-        return form is not None and form.storage_type.is_string
-
 
 @dataclass(frozen=True, slots=True)
 class ScalarForm:

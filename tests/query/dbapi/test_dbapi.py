@@ -233,3 +233,22 @@ def test_every_public_name_is_documented() -> None:
         if not name.startswith("_") and not inspect.ismodule(value)
     }
     assert public - {"Final"} == set(dbapi.__all__)
+
+
+def test_type_objects_are_equal_to_themselves_alone() -> None:
+    """And to the types of Arrow that they stand for."""
+    objects = (dbapi.STRING, dbapi.BINARY, dbapi.NUMBER, dbapi.DATETIME)
+    for one in objects:
+        assert [one == other for other in objects] == [one is other for other in objects]
+        assert [hash(one) == hash(other) for other in objects] == [one is o for o in objects]
+    for data_type, same in (
+        (pa.dictionary(pa.int8(), pa.string()), dbapi.STRING),
+        (pa.string_view(), dbapi.STRING),
+        (pa.large_binary(), dbapi.BINARY),
+        (pa.float16(), dbapi.NUMBER),
+        (pa.bool_(), dbapi.NUMBER),
+        (pa.date32(), dbapi.DATETIME),
+        (pa.timestamp("us"), dbapi.DATETIME),
+    ):
+        assert [other for other in objects if data_type == other] == [same]
+    assert dbapi.NUMBER != "NUMBER"

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from hypothesis import given
 
-from daf_query.matrix import Elements, Selection, elements_of, plan_slice
+from daf_query.matrix import Elements, Selection, elements_of, major_groups, plan_slice
 from daf_storage import MemoryDaf
 from daf_storage.spi import Span
 
@@ -83,3 +83,18 @@ def test_other_minors() -> None:
     sparse = elements([1, 4], [2], is_sparse=True)
     assert sparse.has_other_minors
     assert sparse.count == 5
+
+
+def test_groups_of_columns() -> None:
+    """Of about so many elements each, whatever their rows, and of at least one column."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.add_axis("gene", list("vwxyz"))
+    daf.set_matrix("cell", "gene", "X", sp.csc_array(VALUES))
+    some = Selection.of(np.array([0, 1, 3, 4]), 5)
+    plan = plan_slice(daf.open_matrix("cell", "gene", "X"), some, Selection.of(np.array([1]), 3))
+    groups = {target: major_groups(plan, target) for target in (1, 3, 4, 100)}
+    assert groups[1] == [(Span(0, 1), 0), (Span(1, 2), 2), (Span(2, 3), 2), (Span(3, 4), 3)]
+    assert groups[3] == [(Span(0, 2), 2), (Span(2, 3), 2), (Span(3, 4), 3)]
+    assert groups[4] == [(Span(0, 3), 4), (Span(3, 4), 3)]
+    assert groups[100] == [(Span(0, 4), 7)]

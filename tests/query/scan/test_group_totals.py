@@ -52,6 +52,20 @@ def test_missing_numbers_are_left_out() -> None:
     assert (totals.low[1], totals.high[1]) == (-np.inf, np.inf)
 
 
+def test_extremes_of_truth_values() -> None:
+    """False is less than true; a group without values has neither."""
+    values, groups = np.array([True, False, True, True]), np.array([0, 0, 1, 1])
+    totals = Totals(values.dtype, 3, frozenset({"min", "max"}))
+    totals.add(groups, np.array([2, 2, 0]), values)
+    assert totals.low.dtype == totals.high.dtype == np.bool_
+    assert totals.low[:2].tolist() == [False, True]
+    assert totals.high[:2].tolist() == [True, True]
+    others = Totals(values.dtype, 3, frozenset({"min", "max"}))
+    others.add(np.array([2, 1]), np.array([0, 1, 1]), np.array([False, False]))
+    totals.merge(others)
+    assert (totals.low.tolist(), totals.high.tolist()) == ([False] * 3, [True, True, False])
+
+
 def test_extremes_are_found_without_a_cast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numpy takes thirty times as long for a type that is equal, and another object."""
     seen: list[bool] = []

@@ -353,6 +353,20 @@ def test_too_many_groups_are_left_to_the_engine(key: str, monkeypatch: pytest.Mo
     assert direct_of(session, query) is not None
 
 
+def test_what_is_left_to_the_engine_is_forgotten_behind_many_others() -> None:
+    """A few hundred queries are remembered, not every one that ever was."""
+    session = connect(filled(1))
+    query = "SELECT donor, count(*) AS n FROM cell GROUP BY donor"
+    direct = direct_of(session, query)
+    assert direct is not None
+    session._engine.direct.refuse(query, direct)
+    session._engine.direct.refuse("SELECT 1", direct)
+    assert direct_of(session, query) is None
+    for number in range(1_000):
+        session._engine.direct.refuse(f"SELECT {number}", direct)
+    assert direct_of(session, query) is not None
+
+
 def test_nothing_is_planned(sessions: list[DafSession], monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine is never asked, whatever becomes of the rows, and a query is parsed once."""
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from daf_query.sql._from_items import Select, selects_of
+from daf_query.sql._from_items import Select, is_exposing, selects_of
 from daf_query.sql._tokens import tokens_of
 
 
@@ -30,6 +30,8 @@ def selects(query: str, views: frozenset[str] = frozenset()) -> list[Select]:
         ("SELECT a FROM generate_series(1, 2) AS s, cell", ["s", "cell"]),
         ("FROM cell SELECT a", ["cell"]),
         ("SELECT a FROM cell USING (b)", ["cell"]),
+        ("SELECT a FROM LATERAL (SELECT 1) s, ONLY cell", ["s", "cell"]),
+        ("SELECT a FROM 'cells.csv', cell", ["cell"]),
         ("SELECT 1", []),
     ],
 )
@@ -49,6 +51,8 @@ def test_names_of_with_are_no_tables() -> None:
     ]
     recursive = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n FROM r) SELECT n FROM r"
     assert [[i.is_table for i in s.items] for s in selects(recursive)] == [[], [False], [False]]
+    kept = "WITH c (n) AS NOT MATERIALIZED (SELECT a FROM cell) SELECT n FROM c, d"
+    assert [[i.is_table for i in s.items] for s in selects(kept)] == [[True], [False, True]]
     zone = "SELECT CAST(a AS timestamp with time zone) FROM cell"
     assert [i.name for i in selects(zone)[0].items] == ["cell"]
 
@@ -122,3 +126,10 @@ def test_deep_and_broken_queries_are_read_in_time() -> None:
     ):
         selects(query)
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(("depth", "exposes"), [(3, False), (500, True)])
+def test_a_query_that_is_too_deep_may_expose_anything(depth: int, exposes: bool) -> None:  # noqa: FBT001 - a parameter of a test
+    """It is not looked into; the engine refuses it."""
+    query = f"SELECT {'(' * depth}1{')' * depth} FROM cell"
+    assert is_exposing(tuple(tokens_of(query)), query, frozenset()) == exposes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.scan import Compare, In, Or
+from daf_query.scan import Compare, In, IsNull, Or
 from daf_storage import MemoryDaf, errors
 
 
@@ -96,6 +96,8 @@ PREDICATES: list[tuple[str, Any]] = [
     ("age > 1 OR donor = 'N1'", Or((AGE, Compare("donor", "==", "N1")))),
     ("score >= 1.5", Compare("score", ">=", 1.5)),
     ("age > -1", Compare("age", ">", -1)),
+    ("score IS NULL", IsNull("score")),
+    ("age > 1 OR score IS NULL", Or((AGE, IsNull("score")))),
     # What engines may convert otherwise is left to them.
     ("name = 5", None),
     ("age = '2'", None),

@@ -91,6 +91,12 @@ def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
     assert not x.is_same(tree.node("vectors/cell/y"))
     assert not x.is_same(other.node("vectors/cell/x"))
     assert not x.is_same(None)
+    for path in ("vectors/cell", "axes"):
+        group = tree.node(path)
+        assert group is not None
+        assert group.is_same(tree.node(path))
+        assert not group.is_same(other.node(path))
+        assert not group.is_same(x)
     for each in opened:
         each.close()
 
