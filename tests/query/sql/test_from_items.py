@@ -130,6 +130,6 @@ def test_deep_and_broken_queries_are_read_in_time() -> None:
 
 @pytest.mark.parametrize(("depth", "exposes"), [(3, False), (500, True)])
 def test_a_query_that_is_too_deep_may_expose_anything(depth: int, exposes: bool) -> None:  # noqa: FBT001 - a parameter of a test
-    """It is not looked into; the engine refuses it."""
+    """It is not read; the engine refuses it."""
     query = f"SELECT {'(' * depth}1{')' * depth} FROM cell"
     assert is_exposing(tuple(tokens_of(query)), query, frozenset()) == exposes
