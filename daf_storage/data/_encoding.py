@@ -21,7 +21,8 @@ from daf_storage.data import _relayout as relayout
 from daf_storage.data._coercion import StringMatrixInput
 from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.data._stored_matrix import StoredMatrix
-from daf_storage.trees import TreeTransaction, computed
+from daf_storage.data._transpose import transpose_sparse
+from daf_storage.trees import TreeTransaction, computed, passing_over
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -31,6 +32,7 @@ else:
 _BLOCK_BYTES = 1 << 24
 _SCRATCH_BYTES = 1 << 26
 _CHECKED_ELEMENTS = 1 << 18
+_HELD_PART = 4
 
 
 class EmptySparse:
@@ -215,6 +217,38 @@ def _checks_of_rows(rowval: AnyArray, n_rows: int) -> Iterator[Callable[[], bool
 
 def _are_rows(rows: AnyArray, n_rows: int) -> bool:
     return bool(rows.min() >= 1 and rows.max() <= n_rows)
+
+
+def fill_transpose(
+    stored: StoredMatrix, out: EmptySparse, *, progress: Callable[[int], None], memory_bytes: int
+) -> None:
+    """Fill the parts of the transpose of a sparse matrix.
+
+    What has to be decoded is held where it takes a quarter of the memory at most; else it is
+    decoded twice, in ranges: to count, and to transpose.
+    """
+    decoded_bytes = stored.decoded_bytes()
+    rowval: Any
+    nzval: Any
+    if stored.info.is_row_major or decoded_bytes <= memory_bytes // _HELD_PART:
+        parts = stored.sparse_parts()
+        rowval, nzval = parts.rowval, parts.nzval
+        memory_bytes = max(memory_bytes - decoded_bytes, memory_bytes // 2)
+    else:
+        rowval, nzval = stored.element_ranges()
+    with passing_over():
+        out_indptr = relayout.transposed_colptr(rowval, stored.info.shape[0], what=stored.what)
+        out.colptr[:] = out_indptr + 1
+        transpose_sparse(
+            indptr=stored.colptr(),
+            rowval=rowval,
+            nzval=np.broadcast_to(np.True_, (rowval.size,)) if nzval is None else nzval,
+            out_indptr=out_indptr,
+            out_rowval=out.rowval,
+            out_nzval=out.nzval,
+            progress=progress,
+            memory_bytes=memory_bytes,
+        )
 
 
 def relayout_dense(changes: TreeTransaction, path: str, stored: StoredMatrix) -> None:

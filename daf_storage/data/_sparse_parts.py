@@ -68,6 +68,18 @@ class SparseMatrixParts:
         """The stored elements; None where all are true (Bool)."""
 
 
+class ElementRanges:
+    """All row numbers or values of a sparse matrix, read where they are sliced."""
+
+    def __init__(self, array: StoredArray) -> None:
+        self._array = array
+        self.size = array.info.size
+        """How many there are."""
+
+    def __getitem__(self, part: slice) -> AnyArray:
+        return self._array.read_rows(Span(part.start, min(part.stop, self.size)))
+
+
 class SparseStrings(WholeStrings):
     """Strings of which only those that are not empty are stored, presented as a dense array.
 

@@ -11,7 +11,7 @@ from daf_storage.base import AnyArray, MatrixInfo
 from daf_storage.data import _relayout as relayout
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._sparse_checks import check_indices, is_colptr, required_array
-from daf_storage.data._sparse_parts import SparseMatrixParts
+from daf_storage.data._sparse_parts import ElementRanges, SparseMatrixParts
 from daf_storage.data._transpose import transpose_sparse
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import Node, StoredArray
@@ -130,6 +130,21 @@ class StoredMatrix:
         """
         stored = self.parts_as_stored()
         return _transposed(self.colptr(), stored, self._what) if self.info.is_row_major else stored
+
+    def decoded_bytes(self) -> int:
+        """Return how much memory the numbers take that are not mapped, once all are read."""
+        decoded = (array.info for array in self.arrays().values() if not array.info.is_mappable)
+        return sum(info.size * info.storage_type.dtype.itemsize for info in decoded)
+
+    def element_ranges(self) -> tuple[ElementRanges, ElementRanges | None]:
+        """Return the row numbers, from 1, and the values, as they are stored, to be sliced.
+
+        Nothing is read before, and what is decoded is not held.
+        """
+        rowval = self.entries("rowval")
+        rowval.check_stored(is_complete=True)
+        nzval = ElementRanges(self.entries("nzval")) if self.has_values() else None
+        return ElementRanges(rowval), nzval
 
     def parts_as_stored(self) -> SparseMatrixParts:
         """Return the parts as they are stored: by columns, or by rows if ``info.is_row_major``.

@@ -19,18 +19,17 @@ from daf_storage.base import (
     AnyArray,
     IfExists,
     Packing,
-    StorageType,
     check_name,
     unique_name,
 )
 from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
-from daf_storage.data import _relayout as relayout
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import (
     EmptySparse,
     check_filled,
     empty_sparse_matrix,
+    fill_transpose,
     index_type,
     relayout_dense,
     reserve_sparse_matrix,
@@ -39,7 +38,7 @@ from daf_storage.data._encoding import (
 )
 from daf_storage.data._new_axis import write_matrix
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
-from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, check_memory, transpose_sparse
+from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, check_memory
 from daf_storage.data._vector_writer import VectorWriter
 
 
@@ -357,26 +356,14 @@ class DafWriter(VectorWriter):
                 relayout_dense(changes, path, stored)
                 progress(n_rows * n_columns)
                 return
-            parts = stored.sparse_parts()
-            nnz = parts.rowval.size
-            index_kind = index_type(max(n_columns, nnz + 1), StorageType.of(parts.colptr.dtype))
+            nnz, colptr_type = stored.info.nnz or 0, stored.entries("colptr").info.storage_type
+            index_kind = index_type(max(n_columns, nnz + 1), colptr_type)
             kind = stored.info.storage_type
             if is_packed:
                 out = empty_sparse_matrix(n_rows, nnz, index_kind, kind)
             else:
                 out = reserve_sparse_matrix(changes, path, n_rows, nnz, index_kind, kind)
-            out_indptr = relayout.transposed_colptr(parts.rowval, n_rows, what=stored.what)
-            out.colptr[:] = out_indptr + 1
-            transpose_sparse(
-                indptr=stored.colptr(),
-                rowval=parts.rowval,
-                nzval=np.broadcast_to(np.True_, (nnz,)) if parts.nzval is None else parts.nzval,
-                out_indptr=out_indptr,
-                out_rowval=out.rowval,
-                out_nzval=out.nzval,
-                progress=progress,
-                memory_bytes=memory_bytes,
-            )
+            fill_transpose(stored, out, progress=progress, memory_bytes=memory_bytes)
             if is_packed:
                 write_filled(changes, path, out)
 

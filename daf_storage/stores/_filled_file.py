@@ -15,7 +15,7 @@ import numpy as np
 
 from daf_storage.base import AnyArray
 
-_LEAST_WRITE_BYTES: Final = 1 << 14
+_LEAST_WRITE_BYTES: Final = 1 << 16
 """Less is stored into the mapping."""
 
 

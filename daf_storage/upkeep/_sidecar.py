@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.base import AnyArray, ShowProgress, Span, progress_bar
+from daf_storage.base import ShowProgress, progress_bar
 from daf_storage.data import (
     DEFAULT_MEMORY_BYTES,
     DafReader,
@@ -385,17 +385,6 @@ def _properties_of(daf: DafReader) -> tuple[str, ...]:
     return tuple(sorted(paths))
 
 
-class _Lazy:
-    """A stored array of one dimension that is read where it is sliced."""
-
-    def __init__(self, array: StoredArray) -> None:
-        self._array = array
-        self.size = array.info.size
-
-    def __getitem__(self, part: slice) -> AnyArray:
-        return self._array.read_rows(Span(part.start, min(part.stop, self.size)))
-
-
 def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], None]) -> None:
     """Write a matrix in the other layout, block by block."""
     info = stored.info
@@ -409,8 +398,8 @@ def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], No
                 out[span.slice] = array.read_rows(span)
                 add(span.size * row_bytes)
         return
-    rowval: Any = _Lazy(stored.entries("rowval"))
-    nzval: Any = _Lazy(stored.entries("nzval"))
+    elements: Any = stored.element_ranges()
+    rowval, nzval = elements
     item_bytes = rowval[0:0].dtype.itemsize + dtype.itemsize
     out_indptr = transposed_colptr(rowval, info.shape[0], what=stored.what)
     index_dtype = np.uint32 if max(rowval.size, info.shape[1]) < np.iinfo(np.uint32).max else None

@@ -27,7 +27,9 @@ from daf_storage import (
     open_daf,
     verify,
 )
+from daf_storage.data import _encoding, _relayout, _transpose
 from daf_storage.h5ad import export_h5ad
+from daf_storage.trees import PackedArray
 from daf_storage.trees._shards import ShardReader
 
 CELLS, GENES = 3000, 40
@@ -283,3 +285,39 @@ def test_the_commands_pack_and_count(
     assert main(["import", str(h5ad), str(refused), "--counts-as", "half=uint16"]) != 0
     assert "is no uint16, so the matrix is not stored as counts" in capsys.readouterr().err
     assert not refused.exists()
+
+
+def test_what_is_packed_is_transposed_in_ranges(
+    tmp_path: Path, h5ad: Path, counts: sp.csr_array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large matrix the first layout is never in memory as a whole."""
+    monkeypatch.setattr(_encoding, "_HELD_PART", 1 << 40)
+    monkeypatch.setattr(_transpose, "_BLOCK_ELEMENTS", 1 << 13)
+    monkeypatch.setattr(_relayout, "_BLOCK_ELEMENTS", 1 << 13)
+    ranges: list[int] = []
+    read_rows = PackedArray.read_rows
+
+    def reading(self: Any, span: Any) -> Any:
+        if self.info.size == counts.nnz:
+            ranges.append(span.size)
+        return read_rows(self, span)
+
+    monkeypatch.setattr(PackedArray, "read_rows", reading)
+    import_h5ad(h5ad, tmp_path / "x.daf.zarr", packed=True, progress="never")
+    monkeypatch.undo()
+    assert ranges
+    assert max(ranges) <= 1 << 13 < counts.nnz
+    with open_daf(tmp_path / "x.daf.zarr") as daf:
+        by_genes: Any = daf.get_np_matrix("obs", "var", "X")
+        assert abs(by_genes - counts).nnz == 0
+
+
+def test_what_is_mapped_is_not_decoded(tmp_path: Path, h5ad: Path, counts: sp.csr_array) -> None:
+    """Mapped numbers take no memory, packed ones their size."""
+    import_h5ad(h5ad, tmp_path / "flat.daf.zarr", progress="never")
+    import_h5ad(h5ad, tmp_path / "packed.daf.zarr", packed=True, progress="never")
+    with open_daf(tmp_path / "flat.daf.zarr") as flat:
+        assert flat.open_matrix("var", "obs", "X").decoded_bytes() == 0
+    with open_daf(tmp_path / "packed.daf.zarr") as packed:
+        found = packed.open_matrix("var", "obs", "X").decoded_bytes()
+        assert found - counts.nnz * (2 + 4) in (0, 2 * (CELLS + 1))
