@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from daf_storage._lazy import lazy_names
 from daf_storage.stores._allocate import allocate
-from daf_storage.stores._cached_ranges import FirstRanges, copy_cached
+from daf_storage.stores._cached_ranges import FirstRanges, copy_first
 from daf_storage.stores._directory import DirectoryStore
 from daf_storage.stores._directory_rebuild import interrupted_exchange, unfinished_rebuilds
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
@@ -106,7 +106,7 @@ __all__ = [
     "bytes_version",
     "check_length",
     "check_output",
-    "copy_cached",
+    "copy_first",
     "estimate_ranges",
     "file_identity",
     "files_version",

@@ -14,6 +14,7 @@ waited for.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -55,6 +56,35 @@ class FirstRanges:
         is_first = self._count < ENOUGH_RANGES
         self._count += count
         return is_first and count <= MOST_RANGES
+
+
+def copy_first(
+    first: FirstRanges,
+    open_file: Callable[[], int | None],
+    starts: Positions,
+    sizes: Positions,
+    target: AnyArray,
+    *,
+    offset: int = 0,
+) -> bool:
+    """Read the first few ranges of a mapped file, which is opened for that; see `copy_cached`.
+
+    Parameters
+    ----------
+    first
+        Counts the ranges that are asked for of the file.
+    open_file
+        Returns a descriptor, which is closed here; None if there is no such file any more.
+    offset
+        Where in the file the ranges count from.
+    """
+    descriptor = open_file() if first.are_read(starts.size) else None
+    if descriptor is None:
+        return False
+    try:
+        return copy_cached(descriptor, starts + offset, sizes, target)
+    finally:
+        os.close(descriptor)
 
 
 def copy_cached(descriptor: int, starts: Positions, sizes: Positions, target: AnyArray) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from daf_storage import errors
 from daf_storage.base import AnyArray
 from daf_storage.stores import _identity
-from daf_storage.stores._cached_ranges import Positions, copy_cached
+from daf_storage.stores._cached_ranges import Positions, copy_first
 from daf_storage.stores._kept_files import MAX_DOCUMENT_BYTES, KeptFiles
 from daf_storage.stores._mapping import map_readonly
 from daf_storage.stores._protocol import LocalReads
@@ -172,17 +172,12 @@ class DirectorySnapshot(LocalReads):
         return data
 
     def copy_ranges(self, key: str, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
-        """Read the first few ranges of a file that is mapped; see `copy_cached`."""
+        """Read the first few ranges of a file that is mapped; see `copy_first`."""
         status = self.status_of(key)
-        if status is None or not self._kept.first_ranges(status).are_read(starts.size):
+        if status is None:
             return False
-        descriptor = self.open_key(key)
-        if descriptor is None:
-            return False
-        try:
-            return copy_cached(descriptor, starts, sizes, target)
-        finally:
-            os.close(descriptor)
+        first = self._kept.first_ranges(status)
+        return copy_first(first, lambda: self.open_key(key), starts, sizes, target)
 
     def open_key(self, key: str) -> int | None:
         """Return a descriptor of the file, to be closed; None if it is absent."""

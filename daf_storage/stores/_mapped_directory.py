@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from daf_storage.base import ForkLock
 from daf_storage.stores import _identity
-from daf_storage.stores._cached_ranges import Positions, copy_cached
+from daf_storage.stores._cached_ranges import Positions, copy_first
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
 from daf_storage.stores._kept_files import KeptFiles
 from daf_storage.stores._protocol import LocalReads
@@ -135,8 +135,8 @@ class MappedDirectory(LocalReads):
         return sorted(name for name in below if name and "/" not in name)
 
     def read(self, key: str) -> bytes | None:
-        """Return a copy of the bytes of a file."""
-        data = self._files.get(key)
+        """Return a copy of the bytes of a file; of one that became shorter, those that are left."""
+        data = self.map(key)
         return None if data is None else bytes(data)
 
     def size(self, key: str) -> int | None:
@@ -165,20 +165,16 @@ class MappedDirectory(LocalReads):
         return data[: now.st_size] if is_shorter else data
 
     def copy_ranges(self, key: str, starts: Positions, sizes: Positions, target: Any) -> bool:
-        """Read the first few ranges of a file that is mapped; see `copy_cached`."""
+        """Read the first few ranges of a file that is mapped; see `copy_first`."""
         first = self._kept.first_ranges(self._statuses[key])
-        descriptor = self.open_file(key) if first.are_read(starts.size) else None
-        if descriptor is None:
-            return False
-        try:
-            return copy_cached(descriptor, starts, sizes, target)
-        finally:
-            os.close(descriptor)
+        return copy_first(first, lambda: self.open_file(key), starts, sizes, target)
 
     def open_file(self, key: str) -> int | None:
         """Return a descriptor of a file; None if another one has taken its place."""
+        if key not in self._files:
+            return None
         descriptor = open_regular(self._what(key), what=self._what(key))
-        if descriptor is None or key not in self._files:
+        if descriptor is None:
             return None
         if os.path.samestat(self._statuses[key], os.fstat(descriptor)):
             return descriptor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import posixpath
 from collections.abc import Callable, Hashable
@@ -22,7 +23,7 @@ from daf_storage.stores import (
     FirstRanges,
     allocate,
     check_length,
-    copy_cached,
+    copy_first,
     file_identity,
     files_version,
     fingerprint,
@@ -244,17 +245,13 @@ class Hdf5File:
     def copy_ranges(
         self, dataset: Any, starts: Positions, sizes: Positions, target: AnyArray
     ) -> bool:
-        """Read the first few ranges of a contiguous dataset; see `copy_cached`."""
+        """Read the first few ranges of a contiguous dataset; see `copy_first`."""
         offset = dataset.get_offset()
         if self.is_writable or offset is None:
             return False
-        if not self._first_ranges.setdefault(offset, FirstRanges()).are_read(starts.size):
-            return False
-        descriptor = self._reopened(os.O_RDONLY)
-        try:
-            return copy_cached(descriptor, starts + offset, sizes, target)
-        finally:
-            os.close(descriptor)
+        first = self._first_ranges.setdefault(offset, FirstRanges())
+        opened = functools.partial(self._reopened, os.O_RDONLY)
+        return copy_first(first, opened, starts, sizes, target, offset=offset)
 
     def _reopened(self, flags: int) -> int:
         own = self.file.id.get_vfd_handle()

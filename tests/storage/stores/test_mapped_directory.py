@@ -107,9 +107,40 @@ def test_whatever_changes_is_noticed_at_once(tmp_path: Path, change: str) -> Non
     now = store.property_snapshot("x")
     assert now is not found
     assert (now is None) == (change == "gone")
-    left = found.map("a/0")
-    assert left is not None
-    assert len(bytes(left)) == (4_999 if change == "cut" else 5_000)
+    for left in (found.map("a/0"), found.read("a/0")):
+        assert left is not None
+        assert len(bytes(left)) == (4_999 if change == "cut" else 5_000)
+
+
+@pytest.mark.parametrize("name", ["age", "donor"])
+def test_a_file_that_is_cut_after_it_was_mapped_is_an_error(tmp_path: Path, name: str) -> None:
+    """Its pages are gone: to read them would end the process."""
+    path = tmp_path / "x.daf.zarr"
+    with open_daf(path, "w") as writer:
+        writer.add_axis("cell", [f"c{n}" for n in range(5_000)])
+        writer.set_vector("cell", "age", np.arange(5_000))
+        writer.set_vector("cell", "donor", [f"donor {n}" for n in range(5_000)])
+    time.sleep(SETTLED_SECONDS)
+    reader = open_daf(path)
+    nodes = [reader.tree.node(f"vectors/cell/{name}") for _ in range(LOOKS)]
+    assert nodes[-1] is not None
+    assert getattr(nodes[-1], "derived", None) is not None
+    array = nodes[-1].array()
+    assert array is not None
+    os.truncate(path / f"vectors/cell/{name}/0", 0)
+    with pytest.raises(errors.CorruptDataError, match="truncated|only 0 bytes"):
+        array.read_strings() if name == "donor" else array.read()
+
+
+def test_a_file_that_was_not_mapped_is_not_opened(tmp_path: Path) -> None:
+    """Another program may have added it since; the directory is as it was."""
+    store = make(tmp_path)
+    found = kept(store)
+    assert found is not None
+    (tmp_path / "x/a/1").write_bytes(b"new")
+    before = os.listdir("/proc/self/fd")
+    assert found.open_file("a/1") is None
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_what_is_large_or_new_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
