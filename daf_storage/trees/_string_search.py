@@ -194,8 +194,8 @@ class StringSearch:
             self._payload, 0, stop, self._count, block_bytes=self._block_bytes
         ):
             end = block.first + len(block)
-            begin, stop = np.searchsorted(positions, [block.first, end])
-            parts.append(block.strings(positions[begin:stop] - block.first))
+            first, after = np.searchsorted(positions, [block.first, end])
+            parts.append(block.strings(positions[first:after] - block.first))
             if end > last:
                 return _joined(parts)
         return None

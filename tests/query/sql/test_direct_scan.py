@@ -147,6 +147,35 @@ def test_any_condition_is_true_for_the_rows_of_the_engine(
         check(session, f"SELECT name, single FROM cell WHERE {condition}")
 
 
+@given(
+    st.sampled_from(["", "WHERE is_old", "WHERE donor = 'a' AND small > 0", "WHERE small > 99"]),
+    st.sampled_from(["", "ORDER BY index"]),
+    st.integers(0, N + 2),
+    st.one_of(st.none(), st.integers(0, N + 2)),
+)
+def test_any_first_rows_are_those_of_the_engine(
+    session: DafSession, condition: str, order: str, limit: int, offset: int | None
+) -> None:
+    """However many are asked for and passed over, up to more than there are."""
+    skipped = "" if offset is None else f" OFFSET {offset}"
+    assert check(
+        session, f"SELECT name, donor, double FROM cell {condition} {order} LIMIT {limit}{skipped}"
+    )
+
+
+def test_quoted_columns_named_like_words() -> None:
+    """A column called limit is none of the words of the query."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A", "B", "C"])
+    for name in ("limit", "offset", "order"):
+        daf.set_vector("cell", name, [1, 2, 3])
+    with connect(daf) as session:
+        assert check(session, 'SELECT "limit", "offset" FROM cell WHERE "limit" > 1 LIMIT 1')
+        assert check(session, 'SELECT "order" FROM cell WHERE "offset" < 3 ORDER BY index LIMIT 5')
+        assert direct_of(session, 'SELECT name FROM cell ORDER BY "limit" LIMIT 1') is None
+        assert direct_of(session, 'SELECT name FROM cell LIMIT "limit"') is None
+
+
 DIRECT = [
     "SELECT name FROM cell WHERE wide > 60 AND donor = 'a'",
     "select index, name from x.cell where is_old",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -104,6 +107,30 @@ def test_later_searches_walk_the_blocks_that_have_the_bytes(
     assert rows_of(search, ["absent"], 20_000) == []
     assert search.strings(np.array([3, 4])).to_pylist() == ["cell_3", "cell_4"]
     assert len(walked) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "walks", "blocks_read"),
+    [([0, 3, 300], 0, 1), ([], 0, 1), ([500], 0, 2), ([0, 19_999], 1, None)],
+)
+def test_the_first_strings_are_found_without_walking_all(
+    monkeypatch: pytest.MonkeyPatch, rows: list[int], walks: int, blocks_read: int | None
+) -> None:
+    """No block is looked at after that of the last one; of rows further on, all are walked."""
+    kept: list[StringPlaces] = []
+    strings = [f"cell_{number}" for number in range(20_000)]
+    search = search_of(strings, 4096, kept)
+    yielded = []
+
+    def counting(*arguments: Any, **options: Any) -> Iterator[Any]:
+        for block in blocks_between(*arguments, **options):
+            yielded.append(block)
+            yield block
+
+    monkeypatch.setattr(module, "blocks_between", counting)
+    assert search.strings(np.array(rows, np.int64)).to_pylist() == [strings[row] for row in rows]
+    assert len(kept) == walks
+    assert blocks_read is None or len(yielded) == blocks_read
 
 
 def test_damage_is_the_error_of_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
