@@ -23,6 +23,7 @@ from daf_query.cli._parser_parts import (
     add_command,
     add_counts,
     add_format,
+    add_max_rows,
     add_memory,
     add_no_pager,
     add_no_provenance,
@@ -31,7 +32,6 @@ from daf_query.cli._parser_parts import (
     add_param,
     add_quiet,
     add_strict,
-    whole_number,
 )
 from daf_query.cli._profile_parser import add_profile
 from daf_query.cli._provenance_parser import add_provenance
@@ -239,12 +239,7 @@ def _add_sql(commands: Commands) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="default, or '-': standard output; .csv.gz is packed"
     )
-    parser.add_argument(
-        "--max-rows",
-        type=whole_number,
-        metavar="N",
-        help="rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
-    )
+    add_max_rows(parser)
     add_no_pager(parser)
     parser.add_argument(
         "--explain",

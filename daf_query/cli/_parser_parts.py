@@ -202,6 +202,16 @@ def add_no_provenance(parser: Parser) -> None:
     )
 
 
+def add_max_rows(parser: Parser) -> None:
+    """Add ``--max-rows``."""
+    parser.add_argument(
+        "--max-rows",
+        type=whole_number,
+        metavar="N",
+        help="rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
+    )
+
+
 def add_no_pager(parser: Parser) -> None:
     """Add ``--no-pager``."""
     parser.add_argument(

@@ -11,12 +11,12 @@ from daf_query.cli._parser_parts import (
     Commands,
     add_command,
     add_join,
+    add_max_rows,
     add_no_pager,
     add_no_provenance,
     add_overlay,
     add_param,
     add_quiet,
-    whole_number,
 )
 
 PROFILE_FORMATS: Final = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow", "h5ad")
@@ -70,12 +70,7 @@ def add_profile(commands: Commands) -> None:
         "--format", choices=PROFILE_FORMATS, help="default: by the suffix of FILE, else table"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="default, or '-': standard output")
-    parser.add_argument(
-        "--max-rows",
-        type=whole_number,
-        metavar="N",
-        help="rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
-    )
+    add_max_rows(parser)
     add_no_pager(parser)
     add_overlay(parser)
     add_no_provenance(parser)

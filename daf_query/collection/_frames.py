@@ -6,7 +6,7 @@ aligned axis it has those on whose values all data sets agree that have them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,8 @@ from daf_storage.spi import optional_import
 
 Frame: TypeAlias = Any
 """A DataFrame of pandas."""
+Parts: TypeAlias = Sequence[tuple[Any, Positions]]
+"""A column of each data set that has it, and which rows of the whole these are."""
 
 
 def concatenated_frame(
@@ -38,39 +40,51 @@ def concatenated_frame(
             categories=pandas.Index(datasets.dictionary.to_pylist(), dtype=object),
         )
     }
-    conflicts = []
-    for name in dict.fromkeys(name for frame, _ in frames for name in frame.columns):
-        if name == DATASET:
-            conflicts.append(f"{name!r} (the column of that name says of which data set a row is)")
-            continue
-        parts = [(frame[name], rows) for frame, rows in frames if name in frame.columns]
-        column = _joined(pandas, parts, len(index))
-        if column is None:
-            conflicts.append(f"{name!r} (its types have none in common)")
-        else:
-            columns[name] = column.array
-    return pandas.DataFrame(columns, index=index, copy=False), conflicts
+
+    def conflict(name: str, _: Parts) -> str | None:
+        taken = "the column of that name says of which data set a row is"
+        return taken if name == DATASET else None
+
+    return _with_columns(columns, frames, index, conflict)
 
 
 def aligned_frame(frames: Sequence[tuple[Frame, Positions]], index: Any) -> tuple[Frame, list[str]]:
     """Return a row per name, with the columns on which all agree, and which are left out."""
     pandas = optional_import("pandas", extra="anndata")
-    columns: dict[str, Any] = {}
-    conflicts = []
+
+    def conflict(_: str, parts: Parts) -> str | None:
+        return None if _agree(pandas, parts, len(index)) else "it differs between the data sets"
+
+    return _with_columns({}, frames, index, conflict)
+
+
+def _with_columns(
+    columns: dict[str, Any],
+    frames: Sequence[tuple[Frame, Positions]],
+    index: Any,
+    conflict: Callable[[str, Parts], str | None],
+) -> tuple[Frame, list[str]]:
+    """Return some columns, and those of all data sets, joined; and which are left out.
+
+    Parameters
+    ----------
+    conflict
+        Returns why a column is left out, given its name and what each data set has of it.
+    """
+    pandas = optional_import("pandas", extra="anndata")
+    columns, conflicts = dict(columns), []
     for name in dict.fromkeys(name for frame, _ in frames for name in frame.columns):
         parts = [(frame[name], rows) for frame, rows in frames if name in frame.columns]
-        if not _agree(pandas, parts, len(index)):
-            conflicts.append(f"{name!r} (it differs between the data sets)")
-            continue
-        column = _joined(pandas, parts, len(index))
+        reason = conflict(name, parts)
+        column = None if reason else _joined(pandas, parts, len(index))
         if column is None:
-            conflicts.append(f"{name!r} (its types have none in common)")
+            conflicts.append(f"{name!r} ({reason or 'its types have none in common'})")
         else:
             columns[name] = column.array
     return pandas.DataFrame(columns, index=index, copy=False), conflicts
 
 
-def _agree(pandas: Any, parts: Sequence[tuple[Any, Positions]], length: int) -> bool:
+def _agree(pandas: Any, parts: Parts, length: int) -> bool:
     """Return whether all data sets have the same value for each name, or are missing it."""
     first = parts[0]
     known = np.zeros(length, np.bool_)
@@ -96,7 +110,7 @@ def _is_same(first: tuple[Any, Positions], series: Any, rows: Positions) -> bool
     )
 
 
-def _joined(pandas: Any, parts: Sequence[tuple[Any, Positions]], length: int) -> Any:
+def _joined(pandas: Any, parts: Parts, length: int) -> Any:
     """Return a column of which data sets have some rows each; None if there is no such type."""
     series = [part for part, _ in parts]
     rows = np.concatenate([rows for _, rows in parts])

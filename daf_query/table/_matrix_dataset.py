@@ -175,16 +175,13 @@ class MatrixDataset(TableDataset):
         super().__init__(_columns_of(self._place_of, self._info), location=daf.location, view=view)
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
+        return self._again(view, self._place_of.member)
+
+    def _again(self, view: TableView, member: MatrixMember | None) -> Self:
         place = self._place_of
-        rows, others = self._selections
+        rows, columns = self._selections
         return type(self)(
-            place.daf,
-            *place.axes,
-            place.name,
-            rows=rows,
-            columns=others,
-            view=view,
-            member=place.member,
+            place.daf, *place.axes, place.name, rows=rows, columns=columns, view=view, member=member
         )
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
@@ -226,17 +223,7 @@ class MatrixDataset(TableDataset):
 
     def as_member(self, name: str, value_type: pa.DataType) -> Self:
         """Return the same table as one of several."""
-        place = self._place_of
-        rows, columns = self._selections
-        return type(self)(
-            place.daf,
-            *place.axes,
-            place.name,
-            rows=rows,
-            columns=columns,
-            view=self._view,
-            member=MatrixMember(name, value_type),
-        )
+        return self._again(self._view, MatrixMember(name, value_type))
 
     @property
     def is_filtered(self) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from daf_storage.concat._matrices import new_property
 from daf_storage.concat._members import Member
 from daf_storage.concat._options import Options
 from daf_storage.concat._shared_properties import LeftOut
-from daf_storage.data import DafWriter, kept
+from daf_storage.data import DafWriter, kept, new_property
 from daf_storage.data.kept import KeptPart
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,14 @@ from daf_storage.concat._members import Alignment, Member, ResultAxis
 from daf_storage.concat._options import Options
 from daf_storage.concat._pieces import Part, SparsePieces, columns_of, dense_pieces
 from daf_storage.concat._promotion import promoted
-from daf_storage.data import DafWriter, EmptySparse, StoredMatrix, layout, write_text
+from daf_storage.data import (
+    DafWriter,
+    EmptySparse,
+    StoredMatrix,
+    layout,
+    new_property,
+    write_text,
+)
 from daf_storage.trees import TreeTransaction
 
 if TYPE_CHECKING:
@@ -261,16 +267,6 @@ def _write_strings(changes: TreeTransaction, path: str, plan: MatrixPlan) -> Non
         parts.append(pc.fill_null(strings.take(pa.array(chosen, mask=chosen < 0)), ""))
     shape = (plan.columns.length, plan.rows.length)
     write_text(changes, path, pa.concat_arrays(parts), shape)
-
-
-@contextmanager
-def new_property(daf: DafWriter, path: str) -> Iterator[TreeTransaction]:
-    """Begin a property, and put it in place when the block ends well."""
-    tree = daf.writable_tree
-    with tree.transaction() as changes:
-        yield changes
-        with tree.lock():
-            changes.publish(path, replace=False)
 
 
 def matrix_bytes(plan: MatrixPlan, options: Options) -> int:

@@ -15,7 +15,6 @@ from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.concat._aligned_vectors import string_of
 from daf_storage.concat._axes import with_prefix
 from daf_storage.concat._column_rules import MISSING_SUFFIX, Rule, merged_rule
-from daf_storage.concat._matrices import new_property
 from daf_storage.concat._members import Member, ResultAxis
 from daf_storage.concat._options import Options
 from daf_storage.concat._promotion import converted, promoted
@@ -23,6 +22,7 @@ from daf_storage.data import (
     DafWriter,
     StoredVector,
     layout,
+    new_property,
     number_strings,
     relation_of,
     values_without_entry,

@@ -40,6 +40,7 @@ from daf_storage.data._new_axis import write_matrix
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
 from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, check_memory
 from daf_storage.data._vector_writer import VectorWriter
+from daf_storage.trees import TreeTransaction
 
 
 def _ignore(_: int) -> None:
@@ -366,6 +367,16 @@ class DafWriter(VectorWriter):
             fill_transpose(stored, out, progress=progress, memory_bytes=memory_bytes)
             if is_packed:
                 write_filled(changes, path, out)
+
+
+@contextmanager
+def new_property(daf: DafWriter, path: str) -> Iterator[TreeTransaction]:
+    """Begin a property, and put it in place when the block ends well."""
+    tree = daf.writable_tree
+    with tree.transaction() as changes:
+        yield changes
+        with tree.lock():
+            changes.publish(path, replace=False)
 
 
 class ReadOnlyDaf(DafReader):

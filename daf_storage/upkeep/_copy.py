@@ -10,7 +10,6 @@ import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,6 +30,7 @@ from daf_storage.data import (
     check_writer,
     kept,
     layout,
+    new_property,
     ordered,
     write_text,
 )
@@ -284,7 +284,7 @@ def _copy(
         values = array.read_strings() if is_string else array.read().reshape(1)
         if is_string and (text := counted.scalar(name, values[0].as_py())) != values[0].as_py():
             values = pa.array([text])
-        with _property(destination, layout.scalar_path(name)) as changes:
+        with new_property(destination, layout.scalar_path(name)) as changes:
             changes.write_scalar(layout.scalar_path(name), values)
     for axis in sorted(source.axes_set()):
         destination.add_axis(axis, source.get_pa_vector(axis, "name"))
@@ -297,7 +297,7 @@ def copy_property(
 ) -> None:
     """Copy a vector, a matrix in one layout, or a part of an AnnData, array by array."""
     parts = stored.arrays()
-    with _property(destination, path) as changes:
+    with new_property(destination, path) as changes:
         if path.startswith(f"{kept.GROUP}/"):
             kept.make_groups(destination.tree, changes, path)
         changes.annotate(path, stored.attributes)
@@ -320,7 +320,7 @@ def _copy_kept(source: DafReader, destination: DafWriter, memory_bytes: int) -> 
         if destination.tree.kind(path) is not None or not is_same:
             left.append(path)
             continue
-        with _property(destination, path) as changes:
+        with new_property(destination, path) as changes:
             kept.make_groups(destination.tree, changes, path)
             _copy_array(changes, path, array, memory_bytes, lambda _: None)
     if left:
@@ -330,16 +330,6 @@ def _copy_kept(source: DafReader, destination: DafWriter, memory_bytes: int) -> 
             errors.DafWarning,
             stacklevel=3,
         )
-
-
-@contextmanager
-def _property(destination: DafWriter, path: str) -> Iterator[TreeTransaction]:
-    """Begin a property, and put it in place when the block ends well."""
-    tree = destination.writable_tree
-    with tree.transaction() as changes:
-        yield changes
-        with tree.lock():
-            changes.publish(path, replace=False)
 
 
 def _adopt(changes: TreeTransaction, path: str, array: StoredArray, *, link: bool) -> bool:

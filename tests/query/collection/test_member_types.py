@@ -1,0 +1,131 @@
+"""Tests of slices of data sets whose matrices differ in type: dense and sparse, numbers, strings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daf_storage import errors
+from tests.query.collection.cases import (
+    Run,
+    daf_of,
+    expected_of,
+    same,
+    session_of,
+    session_with,
+)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "fill", "dtype"),
+    [
+        (["float32", "float32"], None, "float32"),
+        (["int16", "uint8"], None, "float32"),
+        (["int32", "uint8"], None, "float64"),
+        (["int32", "uint8"], 0, "int32"),
+        (["bool", "bool"], 0, "uint8"),
+        (["uint8", "uint8"], 300, "uint16"),
+        (["uint8", "uint8"], -1, "int16"),
+        (["float32", "float32"], 1e300, "float64"),
+        (["float32", "float32"], np.inf, "float32"),
+    ],
+)
+def test_dense_members(dtypes: list[str], fill: Any, dtype: str) -> None:
+    """NaN is what a dense data set lacks; integers become floats where that is filled in."""
+    runs = {
+        "one": Run(["a", "b"], ["g1", "g2"], dtypes[0], is_sparse=False),
+        "two": Run(["c"], ["g2", "g3"], dtypes[1], is_sparse=False),
+    }
+    part = session_of(runs).matrix("cell", "gene", "X", join="outer", fill_value=fill)
+    same(part, expected_of(runs, "outer", np.nan if fill is None else fill))
+    assert not part.is_sparse
+    assert part.dtype == dtype == part.to_numpy().dtype
+    inner = session_of(runs).matrix("cell", "gene", "X")
+    assert inner.dtype == np.result_type(*dtypes)
+    same(inner, expected_of(runs, "inner", None))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint64"])
+def test_booleans_are_numbers_beside_numbers(dtype: str, is_sparse: bool) -> None:  # noqa: FBT001 - a parameter
+    """In slices, gene columns with any filter, the long form and profiles alike."""
+    runs = {
+        "one": Run(["a", "b", "c"], ["g1", "g2"], "bool", is_sparse=is_sparse),
+        "two": Run(["d", "e"], ["g1", "g2"], dtype, is_sparse=is_sparse),
+    }
+    db, whole = session_of(runs), expected_of(runs, "inner", None)
+    part = db.matrix("cell", "gene", "X")
+    assert part.dtype == dtype
+    values = part.to_numpy()
+    same(part, whole)
+    cells = np.array(list("abcde"))
+    column = values[:, 0].tolist()
+    query = "SELECT name, X['g1'] AS x FROM cell"
+    assert db.sql(f"{query} ORDER BY name").to_pydict() == {"name": [*"abcde"], "x": column}
+    for where, chosen in (
+        ("= 1", values[:, 0] == 1),
+        ("> 0.5", values[:, 0] > 0.5),
+        ("IN (0, 3)", np.isin(values[:, 0], [0, 3])),
+        ("<> 0", values[:, 0] != 0),
+    ):
+        selected = db.sql(f"{query} WHERE X['g1'] {where} ORDER BY name").to_pydict()
+        assert selected["name"] == cells[chosen].tolist(), where
+        long = "SELECT cell FROM matrix('cell', 'gene', 'X') WHERE gene = 'g1' AND value "
+        listed = db.sql(f"{long} {where} ORDER BY cell").to_pydict()["cell"]
+        stored = chosen & (values[:, 0] != 0) if is_sparse else chosen
+        assert listed == cells[stored].tolist(), where
+    sums = db.sql("SELECT sum(value) AS n FROM matrix('cell', 'gene', 'X')").to_pydict()
+    assert sums == {"n": [values.sum()]}
+    profile = db.profile("cell", "gene", "X", by="dataset").to_pydict()
+    assert np.isclose(np.multiply(profile["mean"], [3, 3, 2, 2]).sum(), float(values.sum())), (
+        profile
+    )
+
+
+def test_integers_that_floats_would_round_are_refused() -> None:
+    """Int64 beside UInt64, in slices as in SQL."""
+    runs = {
+        name: Run(["a"], ["g1", "g2"], dtype, is_sparse=False)
+        for name, dtype in (("one", "int64"), ("two", "uint64"))
+    }
+    db = session_of(runs)
+    for ask in (
+        lambda: db.matrix("cell", "gene", "X").to_numpy(),
+        lambda: db.sql("SELECT X['g1'] FROM cell").to_pydict(),
+        lambda: db.sql("SELECT value FROM matrix('cell', 'gene', 'X')").to_pydict(),
+    ):
+        with pytest.raises(errors.UnsupportedDataError, match="connect the data sets one by one"):
+            ask()
+
+
+def test_sparse_and_dense_members_make_a_sparse_slice() -> None:
+    """As anndata.concat does; 0 is filled in, and the zeros of the dense one are not stored."""
+    runs = {
+        "one": Run(["a", "b"], ["g1", "g2"], is_sparse=False),
+        "two": Run(["c"], ["g2", "g3"]),
+    }
+    part = session_of(runs).matrix("cell", "gene", "X", join="outer")
+    same(part, expected_of(runs, "outer", 0))
+    assert part.is_sparse
+    assert part.nnz == np.count_nonzero(part.to_numpy())
+    assert not part.explain().is_exact
+
+
+def test_strings_are_filled_with_the_empty_one() -> None:
+    """And do not mix with numbers."""
+    dafs = {name: daf_of(name, Run([name], [gene])) for name, gene in (("a", "g1"), ("b", "g2"))}
+    dafs["a"].set_matrix("cell", "gene", "call", [["hi"]])
+    dafs["b"].set_matrix("cell", "gene", "call", [["lo"]])
+    dafs["a"].set_matrix("cell", "gene", "mixed", [["hi"]])
+    dafs["b"].set_matrix("cell", "gene", "mixed", [[1]])
+    db = session_with(dafs)
+    part = db.matrix("cell", "gene", "call", join="outer")
+    assert part.to_numpy().tolist() == [["hi", ""], ["", "lo"]]
+    with pytest.raises(errors.InvalidInputError, match="fill_value=1 is no string"):
+        db.matrix("cell", "gene", "call", join="outer", fill_value=1)
+    with pytest.raises(errors.UnsupportedDataError, match=r"a: String, b: Int64"):
+        db.matrix("cell", "gene", "mixed", join="outer")
+    with pytest.raises(errors.InvalidInputError, match="fill_value='x' is no number"):
+        db.matrix("cell", "gene", "X", join="outer", fill_value="x")
