@@ -160,12 +160,16 @@ class QueryResult(ResultConversions):
 
     def _begun(self, count: int) -> datafusion.DataFrame:
         """Return a frame with the same first rows: those that can be read alone, or all."""
-        statement = self._statement
-        if statement.allow == "read" and not self._steps:
+        if self._is_query():
+            statement = self._statement
             first = statement.engine.direct.first_of_query(statement.query, count)
             if first is not None:
                 return table_frame(first)
         return self._executed()
+
+    def _is_query(self) -> bool:
+        """Return whether the text of the query says which rows these are; it changes nothing."""
+        return self._statement.allow == "read" and not self._steps
 
     def explain(self) -> QueryPlan:
         """Return the plan; nothing is executed."""
@@ -175,8 +179,8 @@ class QueryResult(ResultConversions):
             logical = str(frame.optimized_logical_plan().display_indent())
             physical = str(frame.execution_plan().display_indent())
             statement = self._statement
-            is_whole = statement.allow == "read" and not self._steps
-            direct = statement.engine.direct.description(statement.query) if is_whole else ""
+            is_query = self._is_query()
+            direct = statement.engine.direct.description(statement.query) if is_query else ""
             return QueryPlan(statement.query, logical, physical, direct=direct)
 
         return self._run(plan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import datafusion
 import pyarrow as pa
 
 from daf_query.sql._engine import Engine
@@ -37,8 +36,9 @@ class TableResult(QueryResult):
         """Return the number of rows."""
         return int(self._table.num_rows)
 
-    def _begun(self, count: int) -> datafusion.DataFrame:  # noqa: ARG002 - of a query
-        return self._executed()
+    def _is_query(self) -> bool:
+        """Return False: in the place of the query is a title."""
+        return False
 
     def _first_rows(self, count: int) -> pa.Table:
         return self._table.slice(0, count)

@@ -26,6 +26,7 @@ import pytest
 from daf_query import DafSession, QueryResult, connect
 from daf_query import _row_files as row_files
 from daf_query._row_files import SUFFIXES, Format, Rows, write_rows
+from daf_query.sql import TableResult
 from daf_storage import DafWriter, errors, open_daf
 from tests.support import create, is_mapped, reopen
 
@@ -43,6 +44,16 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     daf.set_vector("cell", "is_odd", np.arange(N) % 2 == 1)
     daf.set_vector("cell", "donor", [f"N{i % 5} é" for i in range(N)])
     return path
+
+
+def test_the_title_of_a_table_is_not_taken_for_a_query(session: DafSession) -> None:
+    """Though it may read like one: the rows and the plan are those of the table."""
+    table = pa.table({"x": [7]})
+    result = TableResult(session._engine, table, "SELECT name FROM cell", {})
+    assert "x" in repr(result)
+    assert "name" not in repr(result)
+    assert "cell" not in str(result.explain())
+    assert result.to_pylist() == [{"x": 7}]
 
 
 @pytest.fixture

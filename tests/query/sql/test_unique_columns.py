@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
@@ -39,6 +39,16 @@ def fill_joined(daf: Any) -> None:
     daf.add_axis("louvain", ["t", "u"])
     daf.set_vector("louvain", "color", ["red", "blue"])
     daf.set_matrix("cell", "louvain", "m", [[1, 2], [3, 4], [5, 6]])
+
+
+@pytest.mark.parametrize("allow", ["read", "write"])
+def test_the_warning_points_at_the_caller(
+    session: DafSession, allow: Literal["read", "write"]
+) -> None:
+    """At the line that asks, whatever the query may do."""
+    with pytest.warns(DuplicateColumnsWarning) as caught:
+        session.sql(JOIN, allow=allow)
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 @pytest.fixture
