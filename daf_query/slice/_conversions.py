@@ -19,14 +19,12 @@ from daf_storage import errors
 from daf_storage.spi import lazy_module
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
-
-if TYPE_CHECKING:
     import anndata
     import pandas as pd
     import polars as pl
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 
 class Convertible(LazySlice, export.Slice, Protocol):

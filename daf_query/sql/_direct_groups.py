@@ -80,44 +80,21 @@ class DirectGroups:
         joined: TableColumns | None = None,
     ) -> DirectGroups | None:
         """Return the groups of a query; None if the engine is to be asked, as far as is known."""
-        columns = known.columns
-        others: Mapping[str, Column] = {} if joined is None else joined.columns
+        sides = _Sides(groups, known.columns, {} if joined is None else joined.columns)
         try:
-            keys = groups.keys_of({**columns, **others})
-            order = tuple(groups.sorted_by(key, {**columns, **others}) for key in groups.order)
+            keys = groups.keys_of(sides.columns)
+            order = tuple(groups.sorted_by(key, sides.columns) for key in groups.order)
         except UncertainError:
             return None
-        is_joined = {key: _is_of_joined(key, groups, columns, others) for key in keys}
-        is_known = (
-            len(keys) <= _MAX_KEYS
-            and not any(name in columns and name in others for name in groups.bare)
-            and all(
-                key in side and _is_key(side[key].field.type)
-                for key in keys
-                for side in [others if is_joined[key] else columns]
-            )
-            and all(
-                _is_computed(each, columns)
-                and not _is_of_joined(str(each.column), groups, columns, others)
-                for each in groups.aggregates
-            )
-        )
-        if not is_known:
+        if len(keys) > _MAX_KEYS or not (sides.have(keys) and sides.compute_aggregates()):
             return None
         join = groups.join
         if join is None or joined is None:
             return cls(tables, known, groups, keys, order, predicate)
-        vector = columns.get(join.vector)
-        is_joinable = (
-            any(is_joined.values())
-            and vector is not None
-            and vector.field.type == pa.string()
-            and joined.length <= _MAX_ENTRIES
-        )
-        if not is_joinable:
+        if not sides.joins_few(joined.length) or not any(map(sides.is_joined, keys)):
             return None
         all_keys = tuple(
-            JoinedKey(join.vector, key, joined) if is_joined[key] else key for key in keys
+            JoinedKey(join.vector, key, joined) if sides.is_joined(key) else key for key in keys
         )
         return cls(tables, known, groups, all_keys, order, predicate, joined)
 
@@ -242,14 +219,48 @@ class DirectGroups:
         return order
 
 
-def _is_of_joined(
-    name: str, groups: SimpleGroups, columns: Mapping[str, Column], others: Mapping[str, Column]
-) -> bool:
-    """Return whether a column is one of the table that is joined."""
-    item = groups.sides.get(name)
-    if item is not None:
-        return groups.join is not None and item == groups.join.item
-    return name in others and name not in columns
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The columns of a table, and of the one that is joined, as a query may name them."""
+
+    groups: SimpleGroups
+    """The query."""
+    own: Mapping[str, Column]
+    joined: Mapping[str, Column]
+    """Empty if there is no other table."""
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """Those of both; where they share a name, that of the table that is joined."""
+        return {**self.own, **self.joined}
+
+    def is_joined(self, name: str) -> bool:
+        """Return whether a column is one of the table that is joined."""
+        groups = self.groups
+        item = groups.sides.get(name)
+        if item is not None:
+            return groups.join is not None and item == groups.join.item
+        return name in self.joined and name not in self.own
+
+    def have(self, keys: Sequence[str]) -> bool:
+        """Return whether each key is a column by which can be grouped, and of one table alone."""
+        if any(name in self.own and name in self.joined for name in self.groups.bare):
+            return False
+        sides = [(key, self.joined if self.is_joined(key) else self.own) for key in keys]
+        return all(key in side and _is_key(side[key].field.type) for key, side in sides)
+
+    def compute_aggregates(self) -> bool:
+        """Return whether all aggregates are of the first table, and certain to be the engine's."""
+        return all(
+            _is_computed(each, self.own) and not self.is_joined(str(each.column))
+            for each in self.groups.aggregates
+        )
+
+    def joins_few(self, length: int) -> bool:
+        """Return whether the join is by a vector of strings, of an axis of few entries."""
+        vector = None if self.groups.join is None else self.own.get(self.groups.join.vector)
+        is_of_strings = vector is not None and vector.field.type == pa.string()
+        return is_of_strings and length <= _MAX_ENTRIES
 
 
 def _is_key(kind: pa.DataType) -> bool:

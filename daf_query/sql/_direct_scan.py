@@ -36,6 +36,7 @@ from daf_query.sql._simple_condition import (
     UncertainError,
     name_of,
     names_in,
+    require,
     simple_condition,
     simple_tokens,
 )
@@ -111,7 +112,7 @@ def _condition_of(sql: str) -> tuple[tuple[Token, ...], frozenset[str]]:
 
 
 def _select_of(query: str, tokens: Sequence[Token]) -> SimpleSelect:
-    _require(is_so=tokens[0].is_word("SELECT"))
+    require(is_so=tokens[0].is_word("SELECT"))
     if tokens[-1].is_operator(";"):
         tokens = tokens[:-1]
     place = next((n for n, token in enumerate(tokens) if token.is_word("FROM")), len(tokens))
@@ -122,12 +123,10 @@ def _select_of(query: str, tokens: Sequence[Token]) -> SimpleSelect:
     if rest and rest[0].is_operator("."):
         schema, table, rest = table, name_of(rest[1], query), rest[2:]
     rest, first = _first_rows(query, rest)
-    _require(is_so=first is None or count is None)
+    require(is_so=first is None or count is None)
     if rest:
-        _require(is_so=rest[0].is_word("WHERE") and len(rest) > 1)
-        _require(
-            is_so=not any(token.is_word("GROUP", "ORDER", "LIMIT", "OFFSET") for token in rest)
-        )
+        require(is_so=rest[0].is_word("WHERE") and len(rest) > 1)
+        require(is_so=not any(token.is_word("GROUP", "ORDER", "LIMIT", "OFFSET") for token in rest))
     used = names_in(rest, query).union(() if columns == "*" else columns)
     return SimpleSelect(columns, schema, table, query, tuple(rest[1:]), used, count, first)
 
@@ -139,13 +138,13 @@ def _first_rows(query: str, tokens: Sequence[Token]) -> tuple[Sequence[Token], F
         return tokens, None
     numbers, before = tokens[place + 1 :], tokens[:place]
     if len(numbers) == 3:
-        _require(is_so=numbers[1].is_word("OFFSET"))
+        require(is_so=numbers[1].is_word("OFFSET"))
         numbers = numbers[::2]
-    _require(is_so=len(numbers) in (1, 2) and all(_WHOLE.fullmatch(n.text) for n in numbers))
+    require(is_so=len(numbers) in (1, 2) and all(_WHOLE.fullmatch(n.text) for n in numbers))
     first = FirstRows(*(int(number.text) for number in numbers))
-    _require(is_so=first.limit <= _MAX_FIRST_ROWS)
+    require(is_so=first.limit <= _MAX_FIRST_ROWS)
     if len(before) > 2 and before[-3].is_word("ORDER") and before[-2].is_word("BY"):
-        _require(is_so=name_of(before[-1], query) == INDEX)
+        require(is_so=name_of(before[-1], query) == INDEX)
         before = before[:-3]
     return before, first
 
@@ -164,17 +163,12 @@ def _selected(
         rest = tokens[4:]
         if not rest:
             return (), "count(*)"
-        _require(is_so=len(rest) == 2 and rest[0].is_word("AS"))
+        require(is_so=len(rest) == 2 and rest[0].is_word("AS"))
         return (), name_of(rest[1], query)
     names = tuple(name_of(token, query) for token in tokens[::2])
-    _require(is_so=len(tokens) % 2 == 1 and all(t.is_operator(",") for t in tokens[1::2]))
-    _require(is_so=len(set(names)) == len(names))
+    require(is_so=len(tokens) % 2 == 1 and all(t.is_operator(",") for t in tokens[1::2]))
+    require(is_so=len(set(names)) == len(names))
     return names, None
-
-
-def _require(*, is_so: bool) -> None:
-    if not is_so:
-        raise UncertainError
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,6 +246,17 @@ def _unknown_column(
             return errors.VectorNotFoundError(
                 f"{tables_of.location}: axis {axis!r} has no vector {name!r}; {entry}"
             )
+    return _absent_column(name, valid, tables, query, schemas)
+
+
+def _absent_column(
+    name: str,
+    valid: set[str],
+    tables: list[tuple[AxisSchema, str]],
+    query: str,
+    schemas: Mapping[str, AxisSchema],
+) -> DafError:
+    """Return an error that no table of the query has a column, with what may have been meant."""
     if len(tables) == 1:
         tables_of, axis = tables[0]
         known = tables_of.dataset(axis).schema.names

@@ -9,7 +9,13 @@ from typing import Final
 
 from daf_query.scan import INDEX, NAME
 from daf_query.sql._residual_filters import TableName
-from daf_query.sql._simple_condition import UncertainError, name_of, names_in, simple_tokens
+from daf_query.sql._simple_condition import (
+    UncertainError,
+    name_of,
+    names_in,
+    require,
+    simple_tokens,
+)
 from daf_query.sql._tokens import Token
 
 _MAX_REMEMBERED: Final = 1 << 8
@@ -60,17 +66,17 @@ def named_columns(query: str, default: str) -> NamedColumns | None:
 
 
 def _named(query: str, tokens: Sequence[Token], default: str) -> NamedColumns:
-    _require(is_so=tokens[0].is_word("SELECT"))
-    _require(is_so=sum(token.is_word("SELECT", "FROM", "JOIN", "TABLE") for token in tokens) == 2)
-    _require(is_so=not any(token.is_operator("[") for token in tokens))
+    require(is_so=tokens[0].is_word("SELECT"))
+    require(is_so=sum(token.is_word("SELECT", "FROM", "JOIN", "TABLE") for token in tokens) == 2)
+    require(is_so=not any(token.is_operator("[") for token in tokens))
     place = next(number for number, token in enumerate(tokens) if token.is_word("FROM"))
-    _require(is_so=all(_is_count(tokens, n) for n in range(place) if tokens[n].is_operator("*")))
+    require(is_so=all(_is_count(tokens, n) for n in range(place) if tokens[n].is_operator("*")))
     rest = tokens[place + 1 :]
     schema, table, rest = default, name_of(rest[0], query), rest[1:]
     if rest and rest[0].is_operator("."):
         schema, table, rest = table, name_of(rest[1], query), rest[2:]
     rest = [token for token in rest if not token.is_operator(";")]
-    _require(is_so=not rest or rest[0].is_word(*_CLAUSES))
+    require(is_so=not rest or rest[0].is_word(*_CLAUSES))
     used = names_in(_without_functions([*tokens[1:place], *rest]), query) - {NAME, INDEX}
     return NamedColumns((schema, table), frozenset(n for n in used if n.upper() not in _NO_COLUMNS))
 
@@ -88,8 +94,3 @@ def _is_count(tokens: Sequence[Token], star: int) -> bool:
     if before.is_operator("("):
         return tokens[star - 2].is_word("COUNT")
     return not (before.is_operator(",", ".") or before.is_word("SELECT", "DISTINCT", "ALL"))
-
-
-def _require(*, is_so: bool) -> None:
-    if not is_so:
-        raise UncertainError

@@ -13,8 +13,6 @@ from daf_query.sql._pitfalls import safe_sql
 
 _MAY_BE_RESIDUAL: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::|\bmatrix\s*\(")
 """What is in a query that may have residual filters: to look for them takes time."""
-
-
 _MAY_BE_UNCONVERTED: Final = re.compile(r"null|case|cast|::|x'")
 """What is in a query that may have a constant that is NULL, or bytes."""
 _MAY_CONTRADICT: Final = re.compile(r"(?:=|\bin\b).*\b(?:and|where|on)\b.*(?:=|\bin\b)", re.DOTALL)

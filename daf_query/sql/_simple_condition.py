@@ -58,6 +58,18 @@ class UncertainError(Exception):
     """The engine is to be asked."""
 
 
+def require(*, is_so: bool) -> None:
+    """Leave a query to the engine unless something is so.
+
+    Raises
+    ------
+    UncertainError
+        It is not.
+    """
+    if not is_so:
+        raise UncertainError
+
+
 def name_of(token: Token, sql: str) -> str:
     """Return the name that a token is; raise `UncertainError` if it may be something else."""
     written = sql[token.start : token.stop]
@@ -160,10 +172,6 @@ class _Parser:
         self._place += is_next
         return is_next
 
-    def _require(self, *, is_taken: bool) -> None:
-        if not is_taken:
-            raise UncertainError
-
     def disjunction(self, depth: int) -> _Lower:
         """Read what OR joins."""
         return self._joined("OR", Or, And, self._conjunction, depth)
@@ -196,7 +204,7 @@ class _Parser:
             return lambda is_negated: lower(not is_negated)
         if self._takes_operator("("):
             lower = self.disjunction(depth + 1)
-            self._require(is_taken=self._takes_operator(")"))
+            require(is_so=self._takes_operator(")"))
             token = self.token  # a bracket with more behind it may be an operand
             if token is not None and not token.is_word("AND", "OR") and not token.is_operator(")"):
                 raise UncertainError
@@ -221,14 +229,14 @@ class _Parser:
             return self._compared(field, operator)
         if self._takes_word("IS"):
             is_valid = self._takes_word("NOT")
-            self._require(is_taken=self._takes_word("NULL"))
+            require(is_so=self._takes_word("NULL"))
             return _null(field, is_valid=is_valid)
         is_negated = self._takes_word("NOT")
         if self._takes_word("IN"):
             return self._listed(field, is_negated=is_negated)
         if self._takes_word("BETWEEN"):
             low = self._constant()
-            self._require(is_taken=self._takes_word("AND"))
+            require(is_so=self._takes_word("AND"))
             high = self._constant()
             return _between(field, low, high, is_negated=is_negated)
         if is_negated or not pa.types.is_boolean(field.type):
@@ -244,7 +252,7 @@ class _Parser:
         is_known = (
             tuple(qualifier) in names.qualifiers if qualifier else name not in names.ambiguous
         )
-        self._require(is_taken=is_known)
+        require(is_so=is_known)
         place = self._schema.get_field_index(name)
         if place < 0:
             raise UncertainError
@@ -295,11 +303,11 @@ class _Parser:
         raise UncertainError
 
     def _listed(self, field: pa.Field, *, is_negated: bool) -> _Lower:
-        self._require(is_taken=self._takes_operator("("))
+        require(is_so=self._takes_operator("("))
         values = [_exact(field, self._constant())]
         while self._takes_operator(","):
             values.append(_exact(field, self._constant()))
-        self._require(is_taken=self._takes_operator(")"))
+        require(is_so=self._takes_operator(")"))
         return lambda negated: In(field.name, tuple(values), is_negated != negated)
 
 

@@ -16,7 +16,13 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from daf_query.scan import INDEX, NAME, Aggregate, Function
-from daf_query.sql._simple_condition import UncertainError, name_of, names_in, simple_tokens
+from daf_query.sql._simple_condition import (
+    UncertainError,
+    name_of,
+    names_in,
+    require,
+    simple_tokens,
+)
 from daf_query.sql._tokens import Token
 
 _MAX_REMEMBERED: Final = 1 << 8
@@ -136,29 +142,29 @@ class SimpleGroups:
         for key in self.keys:
             expression: Expression | int = key
             if isinstance(key, int):
-                _require(is_so=1 <= key <= len(self.outputs))
+                require(is_so=1 <= key <= len(self.outputs))
                 expression = self.outputs[key - 1].expression
             elif key not in columns:
                 expression = self._output_called(key).expression
-            _require(is_so=isinstance(expression, str))
+            require(is_so=isinstance(expression, str))
             keys.append(str(expression))
-        _require(is_so=len(set(keys)) == len(keys))
+        require(is_so=len(set(keys)) == len(keys))
         plain = (each.expression for each in self.outputs if isinstance(each.expression, str))
-        _require(is_so=all(name in keys for name in plain))
+        require(is_so=all(name in keys for name in plain))
         return tuple(keys)
 
     def sorted_by(self, key: SortKey, columns: Container[str]) -> int:
         """Return the output that rows are sorted by; raise `UncertainError` as above."""
         by = key.by
         if isinstance(by, int):
-            _require(is_so=1 <= by <= len(self.outputs))
+            require(is_so=1 <= by <= len(self.outputs))
             return by - 1
         for place, output in enumerate(self.outputs):
             if isinstance(by, str) and output.name == by:
-                _require(is_so=by not in columns or output.expression == by)
+                require(is_so=by not in columns or output.expression == by)
                 return place
         expressions = [output.expression for output in self.outputs]
-        _require(is_so=by in expressions)
+        require(is_so=by in expressions)
         return expressions.index(by)
 
     def _output_called(self, name: str) -> GroupOutput:
@@ -189,23 +195,23 @@ def simple_groups(query: str) -> SimpleGroups | None:
 def _groups_of(query: str, tokens: Sequence[Token]) -> SimpleGroups:
     if tokens[-1].is_operator(";"):
         tokens = tokens[:-1]
-    _require(is_so=tokens[0].is_word("SELECT"))
+    require(is_so=tokens[0].is_word("SELECT"))
     is_distinct = tokens[1].is_word("DISTINCT")
     parts = _parts(tokens[1 + is_distinct :])
     item, join = _tables(parts["FROM"], query)
     reader = _Reader(query, item, join)
     outputs = tuple(reader.output(part) for part in _listed(parts["SELECT"]))
     names = [output.name for output in outputs]
-    _require(is_so=len(set(names)) == len(names))
+    require(is_so=len(set(names)) == len(names))
     keys: tuple[str | int, ...] = ()
     if is_distinct:
         plain = [each.expression for each in outputs if isinstance(each.expression, str)]
-        _require(is_so="GROUP" not in parts and len(plain) == len(outputs))
+        require(is_so="GROUP" not in parts and len(plain) == len(outputs))
         keys = tuple(plain)
     elif "GROUP" in parts:
         keys = tuple(map(reader.key, _listed(_after_by(parts["GROUP"]))))
     else:
-        _require(is_so=all(isinstance(each.expression, Aggregate) for each in outputs))
+        require(is_so=all(isinstance(each.expression, Aggregate) for each in outputs))
     order = parts.get("ORDER")
     sort_keys = () if order is None else tuple(map(reader.sort_key, _listed(_after_by(order))))
     return SimpleGroups(
@@ -227,12 +233,12 @@ def _parts(tokens: Sequence[Token]) -> dict[str, Sequence[Token]]:
     """Return the tokens after SELECT and after each word that begins a part."""
     places = [place for place, token in enumerate(tokens) if token.is_word(*_CLAUSES)]
     words = [tokens[place].text for place in places]
-    _require(is_so=words == [word for word in _CLAUSES if word in words] and words[:1] == ["FROM"])
+    require(is_so=words == [word for word in _CLAUSES if word in words] and words[:1] == ["FROM"])
     stops = [*places, len(tokens)]
     parts = {"SELECT": tokens[: places[0]]}
     for word, (start, stop) in zip(words, itertools.pairwise(stops), strict=True):
         parts[word] = tokens[start + 1 : stop]
-    _require(is_so=all(parts.values()))
+    require(is_so=all(parts.values()))
     return parts
 
 
@@ -247,10 +253,10 @@ def _tables(tokens: Sequence[Token], query: str) -> tuple[TableItem, EntryJoin |
     other, equality = _item(rest[:on], query), rest[on + 1 :]
     equals = next((n for n, token in enumerate(equality) if token.is_operator("=")), 0)
     sides = [_dotted(equality[:equals], query), _dotted(equality[equals + 1 :], query)]
-    _require(is_so=not item.qualifiers & other.qualifiers)
+    require(is_so=not item.qualifiers & other.qualifiers)
     for vector, entry in (sides, sides[::-1]):
         if tuple(vector[:-1]) in item.qualifiers and tuple(entry[:-1]) in other.qualifiers:
-            _require(is_so=entry[-1] == NAME and vector[-1] not in (NAME, INDEX))
+            require(is_so=entry[-1] == NAME and vector[-1] not in (NAME, INDEX))
             return item, EntryJoin(other, vector[-1])
     raise UncertainError
 
@@ -259,15 +265,15 @@ def _item(tokens: Sequence[Token], query: str) -> TableItem:
     alias = None
     if len(tokens) > 1 and not tokens[-2].is_operator("."):
         alias = name_of(tokens[-1], query)
-        _require(is_so=not tokens[-1].is_word(*_NO_ALIAS))
+        require(is_so=not tokens[-1].is_word(*_NO_ALIAS))
         tokens = tokens[: -2 if tokens[-2].is_word("AS") else -1]
     names = _dotted(tokens, query)
-    _require(is_so=len(names) in (1, 2))
+    require(is_so=len(names) in (1, 2))
     return TableItem(names[0] if names[1:] else None, names[-1], alias)
 
 
 def _dotted(tokens: Sequence[Token], query: str) -> list[str]:
-    _require(is_so=len(tokens) % 2 == 1 and all(each.is_operator(".") for each in tokens[1::2]))
+    require(is_so=len(tokens) % 2 == 1 and all(each.is_operator(".") for each in tokens[1::2]))
     return [name_of(token, query) for token in tokens[::2]]
 
 
@@ -275,17 +281,17 @@ def _listed(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
     """Yield what commas separate; those in brackets would be of other functions."""
     commas = [place for place, token in enumerate(tokens) if token.is_operator(",")]
     for start, stop in itertools.pairwise([-1, *commas, len(tokens)]):
-        _require(is_so=stop > start + 1)
+        require(is_so=stop > start + 1)
         yield tokens[start + 1 : stop]
 
 
 def _after_by(tokens: Sequence[Token]) -> Sequence[Token]:
-    _require(is_so=tokens[0].is_word("BY"))
+    require(is_so=tokens[0].is_word("BY"))
     return tokens[1:]
 
 
 def _whole(tokens: Sequence[Token]) -> int:
-    _require(is_so=len(tokens) == 1 and _WHOLE.fullmatch(tokens[0].text) is not None)
+    require(is_so=len(tokens) == 1 and _WHOLE.fullmatch(tokens[0].text) is not None)
     return int(tokens[0].text)
 
 
@@ -319,7 +325,7 @@ class _Reader:
         """Read what is sorted by."""
         nulls = None
         if len(tokens) > 2 and tokens[-2].is_word("NULLS"):
-            _require(is_so=tokens[-1].is_word("FIRST", "LAST"))
+            require(is_so=tokens[-1].is_word("FIRST", "LAST"))
             tokens, nulls = tokens[:-2], tokens[-1].text == "FIRST"
         is_descending = tokens[-1].is_word("DESC")
         if len(tokens) > 1 and tokens[-1].is_word("ASC", "DESC"):
@@ -332,10 +338,10 @@ class _Reader:
 
     def _expression(self, tokens: Sequence[Token]) -> Expression:
         if len(tokens) > 1 and tokens[0].text in _FUNCTIONS and tokens[1].is_operator("("):
-            _require(is_so=tokens[-1].is_operator(")"))
+            require(is_so=tokens[-1].is_operator(")"))
             function, argument = _FUNCTIONS[tokens[0].text], tokens[2:-1]
             if len(argument) == 1 and argument[0].is_operator("*"):
-                _require(is_so=function == "count")
+                require(is_so=function == "count")
                 return Aggregate("count")
             return Aggregate(function, self._column(argument))
         return self._column(tokens)
@@ -347,8 +353,8 @@ class _Reader:
             return column
         items = [self.item] if self.join is None else [self.item, self.join.item]
         called = [item for item in items if tuple(qualifier) in item.qualifiers]
-        _require(is_so=len(called) == 1)
-        _require(is_so=self.sides.setdefault(column, called[0]) == called[0])
+        require(is_so=len(called) == 1)
+        require(is_so=self.sides.setdefault(column, called[0]) == called[0])
         return column
 
     def _name(self, aggregate: Aggregate, tokens: Sequence[Token]) -> str:
@@ -356,8 +362,3 @@ class _Reader:
         if aggregate.column is None:
             return "count(*)"
         return f"{tokens[0].text.lower()}({self.item.shown}.{aggregate.column})"
-
-
-def _require(*, is_so: bool) -> None:
-    if not is_so:
-        raise UncertainError

@@ -81,15 +81,42 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     """
     location = shown_url(str(path)) if is_remote(path) else str(path)
     root = groups.open_group(path, location)
+    arrays_group = _arrays_group(root, group, location)
+    columns, problems = _columns_of(arrays_group, group, location)
+    length = _common_length(columns, group, location)
+    if PENDING in arrays_group.attrs:
+        raise errors.FormatError(
+            f"{location}: rows are being added to the group {group!r}, or that was interrupted: "
+            "the last of them may lack values; try again, or call append_rows, which begins with "
+            "undoing what was not completed"
+        )
+    broken = BrokenColumns()
+    guarded = broken.guarded(columns)
+    table = TableColumns(group, length, guarded, problems, broken=broken)
+    warn_of_problems(table, broken.warned)
+    absolute = str(path) if is_remote(path) else str(Path(path).absolute())
+    arrays = {name: column.array for name, column in columns.items()}
+    return ZarrTable(table, location, _indexes_of(root), arrays, path_and_group=(absolute, group))
+
+
+def _arrays_group(root: Any, group: str, location: str) -> Any:
+    """Return the group whose arrays are the columns."""
     try:
         arrays_group = root.get(group) if group else root
     except Exception as error:  # zarr raises many kinds for malformed metadata
         raise errors.CorruptDataError(
             f"{location}: the metadata of the group {group!r} cannot be read ({reason_of(error)})"
         ) from error
-    if not isinstance(arrays_group, zarr.Group):
-        known = errors.known_names(groups.groups_of(root), none="no groups")
-        raise errors.SourceNotFoundError(f"{location}: there is no group {group!r}; it has {known}")
+    if isinstance(arrays_group, zarr.Group):
+        return arrays_group
+    known = errors.known_names(groups.groups_of(root), none="no groups")
+    raise errors.SourceNotFoundError(f"{location}: there is no group {group!r}; it has {known}")
+
+
+def _columns_of(
+    arrays_group: Any, group: str, location: str
+) -> tuple[dict[str, ZarrColumn], dict[str, str]]:
+    """Return the arrays that can be columns, of which there is one, and why others cannot."""
     columns: dict[str, ZarrColumn] = {}
     arrays, problems = groups.arrays_of(arrays_group, f"{location}: {group}")
     for name, array in arrays.items():
@@ -109,6 +136,11 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
             f"{location}: the group {group!r} has no array that can be a column; "
             f"{'; '.join(problems.values()) or 'it has none at all'}"
         )
+    return columns, problems
+
+
+def _common_length(columns: Mapping[str, ZarrColumn], group: str, location: str) -> int:
+    """Return the number of rows, which has to be that of each column."""
     lengths = {name: column.length for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name}: {length:,}" for name, length in lengths.items())
@@ -116,20 +148,7 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
             f"{location}: the arrays of the group {group!r} are not aligned, they have different "
             f"lengths ({listed}); append to all of them, or delete the odd one"
         )
-    if PENDING in arrays_group.attrs:
-        raise errors.FormatError(
-            f"{location}: rows are being added to the group {group!r}, or that was interrupted: "
-            "the last of them may lack values; try again, or call append_rows, which begins with "
-            "undoing what was not completed"
-        )
-    broken = BrokenColumns()
-    guarded = broken.guarded(columns)
-    length = next(iter(lengths.values()))
-    table = TableColumns(group, length, guarded, problems, broken=broken)
-    warn_of_problems(table, broken.warned)
-    absolute = str(path) if is_remote(path) else str(Path(path).absolute())
-    arrays = {name: column.array for name, column in columns.items()}
-    return ZarrTable(table, location, _indexes_of(root), arrays, path_and_group=(absolute, group))
+    return next(iter(lengths.values()))
 
 
 def _indexes_of(root: Any) -> Any:

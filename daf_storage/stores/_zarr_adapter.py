@@ -59,7 +59,7 @@ class SnapshotZarrStore(BytesZarrStore):
 
     Parameters
     ----------
-    pin
+    snapshot
         What is to be read.
     shown
         Contents of keys that are shown instead of what is stored.

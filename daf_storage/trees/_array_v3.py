@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -47,37 +48,12 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
     UnsupportedDataError
         Valid, but of a type, a grid or with an extension that is not read.
     """
-    if document.get("zarr_format") != 3 or document.get("node_type") != "array":
-        raise CorruptDataError(
-            f"{what}: {NODE_FILE} is not that of a Zarr v3 array or group: zarr_format is "
-            f"{shown(document.get('zarr_format'))} and node_type is "
-            f"{shown(document.get('node_type'))}"
-        )
-    try:
-        shape = lengths_of(document["shape"])
-        data_type = document["data_type"]
-        grid, grid_options = _named(document["chunk_grid"])
-        outer = lengths_of(grid_options["chunk_shape"]) if grid == "regular" else ()
-        encoding, encoding_options = _named(document["chunk_key_encoding"])
-        default_separator = "/" if encoding == "default" else "."
-        separator = separator_of(encoding_options.get("separator", default_separator))
-        codecs = _codecs(document["codecs"])
-        fill_value = document["fill_value"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise _malformed(what, error) from None
-    if grid != "regular" or encoding not in ("default", "v2"):
-        raise UnsupportedDataError(
-            f"{what}: the chunks are in a {shown(grid)} grid with {shown(encoding)} keys; only a "
-            "'regular' grid with 'default' keys is read"
-        )
-    if document.get("storage_transformers"):
-        raise UnsupportedDataError(f"{what}: the array has storage transformers; none are read")
-    if not codecs:
-        raise CorruptDataError(f"{what}: {NODE_FILE} has no codecs")
+    asked = _Asked.of(document, what=what)
+    shape, outer, codecs, data_type = asked.shape, asked.outer, asked.codecs, asked.data_type
     check_chunks(shape, outer, what=what)
     kind = _storage_type(data_type, what=what)
     try:
-        fill = fill_of(fill_value, kind)
+        fill = fill_of(asked.fill_value, kind)
         item_bytes = _item_bytes(data_type, kind)
     except (KeyError, ValueError) as error:
         raise _malformed(what, error) from None
@@ -97,8 +73,8 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
         ),
         has_plain_chunk=is_plain,
         fill_value=fill,
-        separator=separator,
-        prefix="c" if encoding == "default" else "",
+        separator=asked.separator,
+        prefix=asked.prefix,
         shard=shard,
         item_bytes=item_bytes,
         compressions=tuple(compressions),
@@ -110,6 +86,55 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
         and _is_serializer(left, kind, data_type),
         document=_shown_instead(document, outer, codecs, left),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a document asks a reader to understand: a regular grid, and codecs."""
+
+    shape: tuple[int, ...]
+    data_type: Any
+    outer: tuple[int, ...]
+    """Lengths of what is in one file."""
+    separator: str
+    prefix: str
+    """What the keys of chunks begin with."""
+    codecs: list[tuple[str, Mapping[str, Any]]]
+    """Names and options; there is at least one."""
+    fill_value: Any
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], *, what: str) -> _Asked:
+        """Check a document as far as that is possible without its type; errors as above."""
+        if document.get("zarr_format") != 3 or document.get("node_type") != "array":
+            raise CorruptDataError(
+                f"{what}: {NODE_FILE} is not that of a Zarr v3 array or group: zarr_format is "
+                f"{shown(document.get('zarr_format'))} and node_type is "
+                f"{shown(document.get('node_type'))}"
+            )
+        try:
+            shape = lengths_of(document["shape"])
+            data_type = document["data_type"]
+            grid, grid_options = _named(document["chunk_grid"])
+            outer = lengths_of(grid_options["chunk_shape"]) if grid == "regular" else ()
+            encoding, encoding_options = _named(document["chunk_key_encoding"])
+            default_separator = "/" if encoding == "default" else "."
+            separator = separator_of(encoding_options.get("separator", default_separator))
+            codecs = _codecs(document["codecs"])
+            fill_value = document["fill_value"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise _malformed(what, error) from None
+        if grid != "regular" or encoding not in ("default", "v2"):
+            raise UnsupportedDataError(
+                f"{what}: the chunks are in a {shown(grid)} grid with {shown(encoding)} keys; only "
+                "a 'regular' grid with 'default' keys is read"
+            )
+        if document.get("storage_transformers"):
+            raise UnsupportedDataError(f"{what}: the array has storage transformers; none are read")
+        if not codecs:
+            raise CorruptDataError(f"{what}: {NODE_FILE} has no codecs")
+        prefix = "c" if encoding == "default" else ""
+        return cls(shape, data_type, outer, separator, prefix, codecs, fill_value)
 
 
 def _named(value: Any) -> tuple[str, Mapping[str, Any]]:

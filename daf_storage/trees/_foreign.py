@@ -36,7 +36,7 @@ class ForeignChunks(SnapshotZarrStore):
 
     Parameters
     ----------
-    pin, path
+    snapshot, path
         Where the array is.
     metadata
         Its metadata.

@@ -133,7 +133,7 @@ class ShardReader:
 
     Parameters
     ----------
-    pin, path
+    snapshot, path
         Where the array is.
     metadata
         Its metadata, which say that it is stored like this.

@@ -52,10 +52,6 @@ class EntryIndex:
         self.entries = list(kept)
         self._number_all()
 
-    def replace_last(self, entry: Entry) -> None:
-        """Let the last entry have another length."""
-        self.entries[-1] = entry
-
     def names(self) -> list[str]:
         """Return all names, sorted, without those of directories."""
         return list(self._names)

@@ -32,6 +32,3 @@ def test_names_stay_sorted_however_many_are_added(
     assert index.find("b", 1) is None
     index.keep([index.entries[1], index.entries[4]])
     assert index.names() == ["b", "k"]
-    last = pack_entry("k", 9, 9, 9)
-    index.replace_last(last)
-    assert index.find("k") == last
