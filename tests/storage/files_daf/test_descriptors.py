@@ -103,9 +103,9 @@ def test_a_document_that_is_written_again_says_the_same(said: dict[str, Any]) ->
         ("Int8", 127, np.int8(127)),
         ("Int8", 127.0, np.int8(127)),
         ("UInt64", 2**64 - 1, np.uint64(2**64 - 1)),
-        ("Bool", True, np.bool_(True)),  # noqa: FBT003 - a value
-        ("Bool", 0, np.bool_(False)),  # noqa: FBT003 - a value
-        ("bool", 1, np.bool_(True)),  # noqa: FBT003 - a value
+        ("Bool", True, np.bool_(True)),
+        ("Bool", 0, np.bool_(False)),
+        ("bool", 1, np.bool_(True)),
         ("Float32", 0.1, np.float32(0.1)),
         ("Float32", 1e300, np.float32(np.inf)),
         ("Float64", "-Inf", -np.inf),
