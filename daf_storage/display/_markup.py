@@ -109,6 +109,8 @@ def readable_bytes(size: float) -> str:
 
     >>> readable_bytes(1536)
     '1.5 KiB'
+    >>> readable_bytes(1023), readable_bytes(1024), readable_bytes(3 << 50)
+    ('1023 bytes', '1.0 KiB', '3072.0 TiB')
     """
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:

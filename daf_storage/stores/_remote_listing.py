@@ -22,6 +22,8 @@ def is_url_pattern(path: object) -> bool:
 
     >>> is_url_pattern("s3://bucket/runs/*.daf.zarr"), is_url_pattern("http://[::1]/x.daf.zarr")
     (True, False)
+    >>> is_url_pattern("runs/*.daf.zarr"), is_url_pattern("http://host/x?key=*")
+    (False, False)
     """
     if not isinstance(path, str) or not is_remote(path):
         return False

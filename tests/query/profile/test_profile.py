@@ -285,6 +285,10 @@ class TestResult:
         assert "g1" in profile._repr_html_()
         assert "g1" in repr(profile)
         assert profile.save(tmp_path / "p.parquet") == 9
+        assert profile.save(tmp_path / "p.h5ad") == 9
+        assert profile.save(tmp_path / "p.data", format="h5ad") == 9
+        for path in ("p.h5ad", "p.data"):
+            assert anndata.read_h5ad(tmp_path / path).shape == profile.to_anndata().shape
         assert pq.read_table(tmp_path / "p.parquet").column_names == profile.column_names
         profile.save(tmp_path / "p.csv")
         assert (tmp_path / "p.csv").read_text().startswith('"type","gene","count"')

@@ -243,6 +243,7 @@ class TestErrors:
             ("matrix(cell, 'gene', 'X')", errors.QueryError, "in single quotes, not cell"),
             ("matrix('cell', 'gene', 3)", errors.QueryError, "are strings, not 3"),
             ("matrix('cell', NULL, 'X')", errors.QueryError, "names, not NULL"),
+            ("profile('cell', NULL, 'X', 'age')", errors.QueryError, "are names, not NULL"),
             ("matrix('cell', 'gene', 'X', '')", errors.QueryError, "rows is empty; pass NULL"),
             ("matrix('cell', 'gene', 'X', 'ag > 3')", errors.VectorNotFoundError, "'age'"),
             ("matrix('cell', 'gene', 'X', NULL, 'a >')", errors.QueryError, "of the columns"),

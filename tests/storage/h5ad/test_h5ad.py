@@ -429,6 +429,18 @@ def test_names_that_daf_cannot_store(rich: Any) -> None:
     assert adata.obsm["e/f"].tolist() == [[1]] * rich.n_obs
 
 
+def test_square_matrices_of_names_that_daf_cannot_store(rich: Any) -> None:
+    """They are kept as they are, whichever form they have."""
+    square = np.eye(rich.n_obs) * 3
+    rich.obsp["g/h"] = square
+    rich.obsp["i/j"] = sp.csr_matrix(square)
+    daf = from_anndata(rich)
+    assert not {"g/h", "i/j"} & daf.matrices_set("obs", "obs")
+    adata = to_anndata(daf)
+    assert adata.obsp["g/h"].tolist() == square.tolist()
+    assert adata.obsp["i/j"].toarray().tolist() == square.tolist()
+
+
 @pytest.mark.parametrize("is_sparse", [True, False])
 def test_a_backed_anndata_is_streamed_from_its_file(
     rich: Any, tmp_path: Path, *, is_sparse: bool
