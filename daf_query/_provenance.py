@@ -3,7 +3,7 @@
 **Nouns.** A *record* is a JSON object: the SQL or the slice, the data sets by name with their
 fingerprints, and versions of packages.  It has no date and no path, so that two runs write the same
 bytes.  It stands under the key ``daf_query`` in the schema metadata of Arrow and Parquet files and
-in ``uns`` of an AnnData.
+in ``uns`` of an AnnData.  No result replaces the data set that it is made of.
 
 Must not know sessions, queries or slices: they say what was asked.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from daf_storage import DafReader, errors
-from daf_storage.spi import lazy_module, optional_import
+from daf_storage.spi import is_stored_at, lazy_module, optional_import
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -66,6 +66,28 @@ def described(table: pa.Table, record: Record) -> pa.Table:
 def with_record(schema: pa.Schema, record: Record) -> pa.Schema:
     """Return an Arrow schema whose metadata have a record, beside what they had."""
     return schema.with_metadata({**(schema.metadata or {}), KEY: as_json(record)})
+
+
+def refuse_own_files(data_sets: DataSets, path: str | Path) -> None:
+    """Refuse to write a result where one of the data sets lies that it is made of.
+
+    Raises
+    ------
+    InvalidInputError
+        It would replace the data set by a part of it.
+
+    Examples
+    --------
+    >>> from daf_storage import MemoryDaf
+    >>> refuse_own_files({"pbmc": MemoryDaf()}, "part.h5ad")
+    """
+    for source in data_sets.values():
+        for daf in source.values() if isinstance(source, Mapping) else (source,):
+            if is_stored_at(daf, path):
+                raise errors.InvalidInputError(
+                    f"cannot write {str(path)!r}: this is the data set {daf.location} that is "
+                    "read, and it would be replaced by what was asked of it; name another file"
+                )
 
 
 def fingerprint(daf: DafReader) -> str:

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         was_float,
         write_anndata,
     )
+    from daf_storage.opening import is_stored_at
     from daf_storage.sidecars import is_sidecar
     from daf_storage.stores import (
         DirectoryStore,
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
         IndexStorage,
         PagedArray,
         StoredIndex,
+        can_have_sidecar,
         cannot_listen,
         data_set_paths,
         sidecar_indexes,
@@ -153,6 +155,7 @@ __all__ = [
     "axes_in_order",
     "axis_frame",
     "axis_section",
+    "can_have_sidecar",
     "cannot_listen",
     "checked_indices",
     "copy_first_ranges",
@@ -171,6 +174,7 @@ __all__ = [
     "is_in_place",
     "is_remote",
     "is_sidecar",
+    "is_stored_at",
     "is_url_pattern",
     "joined_html",
     "lazy_module",
@@ -225,6 +229,7 @@ __getattr__, __dir__ = lazy_names(
             "optional_import",
             "progress_bar",
         ),
+        "daf_storage.opening": ("is_stored_at",),
         "daf_storage.sidecars": ("is_sidecar",),
         "daf_storage.data": (
             "SparseMatrixParts",
@@ -311,6 +316,7 @@ __getattr__, __dir__ = lazy_names(
             "IndexStorage",
             "PagedArray",
             "StoredIndex",
+            "can_have_sidecar",
             "cannot_listen",
             "data_set_paths",
             "sidecar_indexes",

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query._provenance import Record, record_of
+from daf_query._provenance import DataSets, Record, record_of
 from daf_query.collection._anndata import (
     collection_contents,
     find_collection_companions,
@@ -197,6 +197,9 @@ class CollectionSlice(MatrixSlice):
         along = whole.rows.axis if whole.rows_are_concatenated else whole.columns.axis
         described = {**described, "along": along, "join": whole.join, **fill}
         return record_of({asked.schema: self._readers}, described)
+
+    def _data_sets(self) -> DataSets:
+        return {self.name: self._readers}
 
     def contents(self, choice: AnnDataChoice, record: Record | None) -> Contents:
         """Return what an AnnData of the slice has beside its large matrices."""

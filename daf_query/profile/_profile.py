@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query._provenance import KEY, as_json
+from daf_query._provenance import KEY, as_json, refuse_own_files
 from daf_query._row_files import Format
 from daf_query.moments import GroupProfile
 from daf_query.profile import _anndata
@@ -171,6 +171,7 @@ class Profile(TableResult):
         self, path: str | Path, *, statistic: Statistic = "mean", provenance: bool | None = None
     ) -> None:
         """Write what `to_anndata` returns to an AnnData file, which appears when it is complete."""
+        refuse_own_files(self._statement.engine.connections.data_sets(), path)
         adata = self.to_anndata(statistic=statistic, provenance=provenance)
         with output_path(Path(path)) as prepared:
             report = write_anndata(adata, prepared)

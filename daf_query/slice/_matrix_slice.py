@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query._provenance import Record, record_of
+from daf_query._provenance import DataSets, Record, record_of, refuse_own_files
 from daf_query.dask_blocks import BlockKind, Source
 from daf_query.matrix import (
     ElementCount,
@@ -270,6 +270,10 @@ class MatrixSlice(Conversions):
         described = asked.described((self.rows_axis, self.columns_axis), self.name, self.shape)
         return record_of({asked.schema: self.daf}, described)
 
+    def _data_sets(self) -> DataSets:
+        """Return what the slice is read from, by name."""
+        return {self.daf.name: self.daf}
+
     def save(
         self,
         path: str | Path,
@@ -313,10 +317,11 @@ class MatrixSlice(Conversions):
         Raises
         ------
         InvalidInputError
-            The suffix is none of these, or ``block_bytes`` no size.
+            The suffix is none of these, ``block_bytes`` no size, or the file is one that is read.
         """
         path = Path(path)
         file_format = export.check_format(path, format)
+        refuse_own_files(self._data_sets(), path)
         budget = byte_count(block_bytes, keyword="block_bytes")
         is_anndata = file_format in export.ANNDATA
         if choice and not is_anndata:

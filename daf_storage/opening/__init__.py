@@ -8,6 +8,7 @@ Must not know AnnData, verification or copying.
 """
 
 from daf_storage.opening import _archives as archives
+from daf_storage.opening._apart import is_stored_at
 from daf_storage.opening._archives import groups_of
 from daf_storage.opening._atomic_create import new_data_set
 from daf_storage.opening._complete import complete_daf, open_overlay
@@ -37,6 +38,7 @@ __all__ = [
     "complete_daf",
     "foreign_path",
     "groups_of",
+    "is_stored_at",
     "new_data_set",
     "open_daf",
     "open_directory_tree",

@@ -1,4 +1,4 @@
-"""An overlay lies apart from what it is on top of, which is only read."""
+"""What is written lies apart from what is read: an overlay, or the file of a result."""
 
 from __future__ import annotations
 
@@ -40,6 +40,32 @@ def check_apart(base: DafReader, overlay: str | Path | DafWriter) -> None:
             relation = _relation(path, member.origin.path)
             if relation:
                 raise _not_apart(path, relation, member.origin.path)
+
+
+def is_stored_at(daf: DafReader, path: str | Path) -> bool:
+    """Return whether a file or directory is one that a data set is read from, by whichever path.
+
+    Of a chain or a view, those of its members count.
+
+    >>> from daf_storage import MemoryDaf
+    >>> is_stored_at(MemoryDaf(), "atlas.h5ad")
+    False
+    """
+    try:
+        there = os.stat(path)
+    except (OSError, ValueError):  # nothing that could be lost
+        return False
+    return any(_is_file_of(member, there) for member in stored_members(daf))
+
+
+def _is_file_of(member: DafReader, there: os.stat_result) -> bool:
+    if member.origin is None or is_remote(member.origin.path):
+        return False
+    container, _, _ = member.origin.path.partition("#/")
+    try:
+        return os.path.samestat(os.stat(container), there)
+    except OSError:  # it was moved away meanwhile
+        return False
 
 
 def _relation(overlay: str, base: str) -> str:

@@ -29,7 +29,12 @@ from daf_storage.upkeep._paged_array import PagedArray
 from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
 from daf_storage.upkeep._serve import DafServer, cannot_listen
 from daf_storage.upkeep._sidecar import refresh_sidecar, remove_sidecar, write_sidecar
-from daf_storage.upkeep._sidecar_status import SidecarStatus, sidecar_indexes, sidecar_status
+from daf_storage.upkeep._sidecar_status import (
+    SidecarStatus,
+    can_have_sidecar,
+    sidecar_indexes,
+    sidecar_status,
+)
 from daf_storage.upkeep._verify import verify
 
 __all__ = [
@@ -44,6 +49,7 @@ __all__ = [
     "RepairReport",
     "SidecarStatus",
     "StoredIndex",
+    "can_have_sidecar",
     "cannot_listen",
     "convert",
     "copy_all",

@@ -67,6 +67,16 @@ def _indexes_of(tree: Tree) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def can_have_sidecar(daf: DafReader) -> bool:
+    """Return whether a sidecar of a data set is used, or would be, as it was opened.
+
+    >>> from daf_storage import MemoryDaf
+    >>> can_have_sidecar(MemoryDaf())
+    False
+    """
+    return isinstance(daf.tree, SidecarTree)
+
+
 def sidecar_tree(daf: DafReader) -> SidecarTree:
     """Return the tree of a data set that can have a sidecar.
 
