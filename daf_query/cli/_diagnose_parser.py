@@ -28,4 +28,5 @@ def add_diagnose(commands: Commands) -> None:
     add_param(parser)
     add_overlay(parser)
     add_format(parser)
+    parser.takes_patterns = True
     parser.set_defaults(command="_diagnose.diagnose_command")

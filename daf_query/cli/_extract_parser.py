@@ -97,4 +97,5 @@ def add_extract(commands: Commands) -> None:
     add_no_provenance(parser)
     add_quiet(parser)
     parser.any_of = ("output", "dry_run")
+    parser.takes_patterns = True
     parser.set_defaults(command="_query.extract_command")

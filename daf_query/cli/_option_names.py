@@ -35,6 +35,7 @@ _FORMS: Final = (
     (re.compile(r'\bduplicates="make_unique"'), "--make-unique"),
     (re.compile(r"\bnames=\[\.\.\.\]"), "--names"),
     (re.compile(r"\b(merge|empty)=(?=[ ,;]|$)"), r"--\1"),
+    (re.compile(r"\banother dataset_axis\b, or dataset_property=False"), "another --dataset-axis"),
     (re.compile(r"\banother dataset_axis\b"), "another --dataset-axis"),
     (re.compile(r"""\bconnect\('([^']*)', overlay="([^"]*)"\)"""), r"daf annotate \1 \2"),
     (re.compile(r"\bconnect\('([^']*)', overlay='([^']*)'\)"), r"pass \1 --overlay \2"),

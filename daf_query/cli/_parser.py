@@ -191,6 +191,7 @@ def _add_info(commands: Commands) -> None:
     )
     add_overlay(parser)
     add_axis_names(parser)
+    parser.takes_patterns = True
     parser.set_defaults(command="_info.info_command")
 
 
@@ -256,6 +257,7 @@ def _add_sql(commands: Commands) -> None:
     add_no_provenance(parser)
     add_quiet(parser)
     parser.one_of = ("query", "file")
+    parser.takes_patterns = True
     parser.has_prompt = True
     parser.set_defaults(command="_query.sql_command")
 

@@ -9,6 +9,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from daf_storage import DafError
@@ -20,6 +21,8 @@ else:
     slices = lazy_module("daf_query.slice")
 
 CODECS: Final = ("blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip")
+_LONGEST_NAME: Final = 256
+"""No file has a longer one; a query may be longer."""
 LEAST_MEMORY_BYTES: Final = 1 << 24
 """What `daf_storage` asks for; a test compares the two."""
 
@@ -39,6 +42,8 @@ class Parser(argparse.ArgumentParser):
     """Arguments of which exactly one has to be given."""
     any_of: tuple[str, ...] = ()
     """Arguments of which at least one has to be given."""
+    takes_patterns: bool = False
+    """Whether its path may be a pattern, for several data sets as one."""
     has_prompt: bool = False
     """Whether none of `one_of` is given for a prompt, which needs a terminal."""
 
@@ -57,6 +62,7 @@ class Parser(argparse.ArgumentParser):
             if action.nargs == "?" and is_missing and late is not None:
                 setattr(options, action.dest, late)
                 rest.remove(late)
+        self._refuse_more(options, rest)
         count = sum(getattr(options, name) is not None for name in self.one_of)
         is_prompt = self.has_prompt and count == 0
         if self.one_of and count != 1 and not (is_prompt and is_terminal()):
@@ -77,6 +83,19 @@ class Parser(argparse.ArgumentParser):
             near = [each for each in known if each.startswith(name)]
             near = near or difflib.get_close_matches(name, known, n=3)
             self.error(f"there is no option {name}{'; ' if near else ''}{meant(near)}")
+
+    def _refuse_more(self, options: Any, rest: Sequence[str]) -> None:
+        """Refuse what is too much, such as the files that a shell made of a pattern."""
+        if not rest:
+            return
+        given = [getattr(options, action.dest, None) for action in self._get_positional_actions()]
+        words = [Path(word) for word in (*given, *rest) if isinstance(word, str)]
+        paths = [path for path in words if path.suffix and len(path.name) < _LONGEST_NAME]
+        hint = ""
+        if self.takes_patterns and sum(path.exists() for path in paths) > 1:
+            pattern = paths[0].with_name(f"*{paths[0].suffix}")
+            hint = f"; several data sets are one pattern, in quotes: '{pattern}'"
+        self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
 
     def _shown(self, name: str) -> str:
         action = next(action for action in self._actions if action.dest == name)

@@ -75,4 +75,5 @@ def add_profile(commands: Commands) -> None:
     add_overlay(parser)
     add_no_provenance(parser)
     add_quiet(parser)
+    parser.takes_patterns = True
     parser.set_defaults(command="_profile.profile_command")

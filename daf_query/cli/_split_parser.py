@@ -57,6 +57,7 @@ def add_split(commands: Commands) -> None:
     )
     add_overlay(parser)
     add_quiet(parser)
+    parser.takes_patterns = True
     parser.set_defaults(command="_split.split_command")
 
 

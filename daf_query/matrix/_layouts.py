@@ -18,7 +18,7 @@ from daf_query.matrix._gather import gather_sparse, scatter_major
 from daf_query.matrix._selection import Selection
 from daf_query.matrix._slice_plan import SlicePlan, plan_slice, replan
 from daf_storage import DafReader, errors
-from daf_storage.spi import StoredMatrix, is_in_place
+from daf_storage.spi import StoredMatrix, can_have_sidecar, is_in_place, is_remote
 
 _T = TypeVar("_T")
 
@@ -176,7 +176,14 @@ def other_layout_command(daf: DafReader, name: str) -> str:
 
     Empty for a data set of Daf, to which ``relayout_matrix`` can add it.
     """
-    return f"'daf index {daf.location} --matrix {name}'" if is_in_place(daf) else ""
+    if not is_in_place(daf):
+        return ""
+    if is_remote(daf.location):
+        return "'daf index' of a copy on this machine"
+    if not can_have_sidecar(daf):
+        place = f"open_daf({daf.location!r}, obs_is=..., sidecar='other.daf.zarr')"
+        return f"accelerate({name!r}) of a session over {place}"
+    return f"'daf index {daf.location} --matrix {name}'"
 
 
 def gather_first(

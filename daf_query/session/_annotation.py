@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -67,12 +68,18 @@ def table_of(engine: Engine, rows: Any, key: str | None, params: Params | None) 
 
     The keys of a text file are strings, also if they look like numbers: ``007`` is not 7.
     """
-    if isinstance(rows, Path) or (isinstance(rows, str) and is_user_table(rows)):
+    if isinstance(rows, Path) or (isinstance(rows, str) and _is_file(rows)):
         if params is not None:
             raise errors.InvalidInputError("params= are of a query; a file has its values already")
         found = user_table(rows, strings=(NAME,) if key is None else (key,)).rows
         return found if isinstance(found, pa.Table) else found.to_table()
     return rows_of(engine, rows, params)
+
+
+def _is_file(text: str) -> bool:
+    """Return whether a text is the path of a file of rows, or of some other file, and no query."""
+    # A query may be longer than a path, which is an error of Path.is_file.
+    return is_user_table(text) or os.path.isfile(text)  # noqa: PTH113
 
 
 def annotate(daf: DafWriter, axis: str, table: pa.Table, choice: AnnotationChoice) -> Annotation:

@@ -30,6 +30,7 @@ from daf_storage.spi import (
     is_sidecar,
     is_url_pattern,
     matching_urls,
+    shortened,
 )
 
 Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
@@ -87,9 +88,22 @@ def opened(source: object, mode: Mode = "r", names: AxisNames = NO_NAMES) -> Con
         return open_daf(source, mode, **names)
     if isinstance(source, Sequence) and source:
         return _collection(source, f"{len(source):,} data sets", mode, names)
-    raise errors.InvalidInputError(
-        f"cannot connect to {source!r} of type {type(source).__name__}; pass a path, a reader, a "
-        "pattern of paths, a list, a data frame, or a mapping of names to any of them"
+    raise _not_connectable(source)
+
+
+def _not_connectable(source: object) -> errors.InvalidInputError:
+    """Say what can be connected instead of something else."""
+    if isinstance(source, Sequence):
+        return errors.InvalidInputError("cannot connect to an empty list; name a data set in it")
+    kind = type(source)
+    if kind.__name__ == "AnnData":
+        return errors.InvalidInputError(
+            "cannot connect to an AnnData in memory; pass the path of its file, which is read in "
+            "place, or make a data set of it: connect(daf_storage.from_anndata(adata))"
+        )
+    return errors.InvalidInputError(
+        f"cannot connect to {shortened(repr(source))} of type {kind.__name__}; pass a path, a "
+        "reader, a pattern of paths, a list, a data frame, or a mapping of names to any of them"
     )
 
 
@@ -330,5 +344,9 @@ def named_sources(sources: Sequence[str | Path]) -> dict[str, Connected]:
 
 
 def _stem(path: str) -> str:
-    """Return a file name without suffixes."""
-    return _SUFFIXES.sub("", Path(path).name).strip("<>") or "daf"
+    """Return a file name without suffixes; of a view, that of what it is a part of.
+
+    >>> _stem("data/pbmc.h5ad"), _stem("<memory> (view)")
+    ('pbmc', 'memory')
+    """
+    return _SUFFIXES.sub("", Path(path.removesuffix(" (view)")).name).strip("<>") or "daf"

@@ -55,6 +55,10 @@ _REMEDIES = (
         "Cannot access field at argument 1",
         """; ['name'] is for a matrix over the axis of the table, as in "gene.X"['name']""",
     ),
+    (
+        "Column in SELECT must be in GROUP BY",
+        "; add it to GROUP BY (GROUP BY ALL takes all that are no aggregates), or aggregate it",
+    ),
 )
 """How messages of the engine begin, and what to write."""
 _PREFIXES = re.compile(
@@ -85,28 +89,43 @@ def translate_planning_error(
     if match := _PARSER.search(text):
         return _syntax_error(match["problem"], query)
     if match := _NOT_ALLOWED.search(text):
-        return errors.with_remedy(
-            errors.ReadOnlyError(
-                f"the query was refused: {match['name']} changes something, and queries only read "
-                "unless asked otherwise"
-            ),
-            errors.Remedy("pass ", errors.ALLOW_WRITE, " to sql() if you mean it"),
-        )
+        return _refused(match["name"])
     if match := _NO_TABLE.search(text):
         return _unknown_table(match["table"], schemas)
     if match := _NO_FIELD.search(text):
         return _unknown_column(match["field"], text, query, schemas, shared)
     if match := _NO_TABLE_FUNCTION.search(text):
         return _unknown_table_function(match["name"])
-    if (match := _NO_FUNCTION.search(text)) and match["name"] in USAGES:
-        name = match["name"]
-        return errors.QueryError(f"{name}() is a table: write it after FROM, {USAGES[name]}")
+    if (match := _NO_FUNCTION.search(text)) and (missing := _unknown_function(match["name"], text)):
+        return missing
     try:
         one_statement(query)
     except errors.QueryError as of_the_text:  # none, or several: it says where
         return of_the_text
-    problem = strip_prefixes(text)
+    problem = strip_prefixes(text).replace("While expanding wildcard, ", "")
     return errors.QueryError(f"{problem}{_remedy(problem)}")
+
+
+def _refused(statement: str) -> DafError:
+    return errors.with_remedy(
+        errors.ReadOnlyError(
+            f"the query was refused: {statement} changes something, and queries only read "
+            "unless asked otherwise"
+        ),
+        errors.Remedy("pass ", errors.ALLOW_WRITE, " to sql() if you mean it"),
+    )
+
+
+def _unknown_function(name: str, text: str) -> DafError | None:
+    """Return what to write instead of a function that there is not; None if nothing is known."""
+    if name in USAGES:
+        return errors.QueryError(f"{name}() is a table: write it after FROM, {USAGES[name]}")
+    if name.startswith("st_") and "Did you mean 'st_" not in text:
+        return errors.QueryError(
+            f"there is no function {name!r}; those of shapes come from geodatafusion (pip "
+            "install 'daf-query[spatial]'): geodatafusion.register_all(db.context)"
+        )
+    return None
 
 
 def translate_execution_error(error: Exception) -> DafError:
@@ -134,6 +153,8 @@ def _remedy(problem: str) -> str:
     >>> _remedy("Cannot create filter with non-boolean predicate 'age' returning Int64")
     '; a condition is true or false, as in n_genes > 0'
     """
+    if problem.startswith("Table '") and problem.endswith("already exists"):
+        return "; write CREATE OR REPLACE, or DROP it first"
     return next((remedy for start, remedy in _REMEDIES if problem.startswith(start)), "")
 
 

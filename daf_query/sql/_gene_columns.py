@@ -290,6 +290,8 @@ def unknown_entry_hint(name: str, tables: Sequence[tuple[AxisSchema, str]], quer
             column = written if written.isidentifier() else quoted_name(written)
             return f"; {written!r} is a column itself: write {column}"
     if f"{name}[" in query or f"{quoted_name(name)}[" in query:
+        if not tables:
+            return "; this is not the table of an axis, and only an axis has matrices"
         known = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
         has = errors.known_names(known, none="none")
         return f"; the matrices over this axis are {has}{errors.nearest(name, known)}"

@@ -77,10 +77,10 @@ class CategoricalColumn(WholeColumn):
             return stored.read_strings(), {"kind": "categorical", "ordered": self._is_ordered}
         is_string = stored.info.storage_type.is_string
         values: Any = np.empty(0, dtype=object) if is_string else stored.read()
-        empty = pandas().Categorical.from_codes(
+        empty = pandas(extra="anndata").Categorical.from_codes(
             np.empty(0, np.int8), categories=values, ordered=self._is_ordered
         )
-        encoded = rules.encode_column(pandas().Series(empty))
+        encoded = rules.encode_column(pandas(extra="anndata").Series(empty))
         return encoded.categories, encoded.rule
 
     @functools.cached_property

@@ -89,16 +89,16 @@ def _unusual_column(tree: Tree, path: str) -> Column:
 
 
 def _series_at(tree: Tree, path: str) -> Any:
-    return pandas().Series(elements.read_value(tree, path))
+    return pandas(extra="anndata").Series(elements.read_value(tree, path))
 
 
 def _old_series(tree: Tree, path: str, categories_path: str) -> Any:
     """Return a categorical as AnnData 0.7 stored it."""
     node = tree.node(categories_path)
     is_ordered = node is not None and bool(node.attribute("ordered"))
-    values = pandas().Categorical.from_codes(
+    values = pandas(extra="anndata").Categorical.from_codes(
         elements.read_value(tree, path),
         categories=elements.read_value(tree, categories_path),
         ordered=is_ordered,
     )
-    return pandas().Series(values)
+    return pandas(extra="anndata").Series(values)

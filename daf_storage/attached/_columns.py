@@ -159,7 +159,7 @@ def _string_rule() -> Mapping[str, Any]:
         return {}
     if major < _PANDAS_WITH_STRINGS:
         return {}
-    frame = pandas().DataFrame({"strings": np.array(["a"], dtype=object)})
+    frame = pandas(extra="anndata").DataFrame({"strings": np.array(["a"], dtype=object)})
     return rules.encode_column(frame["strings"]).rule
 
 

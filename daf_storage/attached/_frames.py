@@ -223,7 +223,7 @@ class EntryNames(MadeOf):
         if stored.info.storage_type.is_string:
             names = stored.read_strings()
         else:  # as AnnData has them
-            index = pandas().Index(stored.read()).map(str)
+            index = pandas(extra="anndata").Index(stored.read()).map(str)
             names = strings_input(index, what=self._what)
         twice = first_duplicate(names)
         return names if twice is None else self._unique(names, twice)
@@ -238,7 +238,7 @@ class EntryNames(MadeOf):
         make_unique = optional_import("anndata.utils", extra="anndata").make_index_unique
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            unique = make_unique(pandas().Index(names.to_pylist(), dtype=object))
+            unique = make_unique(pandas(extra="anndata").Index(names.to_pylist(), dtype=object))
         return pa.array(unique.tolist(), pa.string())
 
 

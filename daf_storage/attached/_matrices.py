@@ -246,7 +246,9 @@ def _frame_annotation(tree: Tree, place: Place, columns: list[str]) -> Annotatio
         if node is None or node.kind != "array":
             raise UnsupportedInputError("a DataFrame of which a matrix of numbers does not say all")
         dtypes[name] = elements.shape_and_dtype(tree, path)[1]
-    frame: Any = pandas().DataFrame({name: np.empty(0, dtype) for name, dtype in dtypes.items()})
+    frame: Any = pandas(extra="anndata").DataFrame(
+        {name: np.empty(0, dtype) for name, dtype in dtypes.items()}
+    )
     encoded = annotation_rules.encode_annotation(frame)
     is_long = any(dtype.itemsize == _LONG_BYTES and dtype.kind in "iu" for dtype in dtypes.values())
     if is_long and encoded.matrix.dtype.kind == "f":  # integers may be too large for fractions

@@ -69,8 +69,10 @@ class NullableColumn(WholeColumn):
         return MemoryArray(lambda: self._encoded(values, mask), sources=(values, mask))
 
     def _encoded(self, values: StoredArray, mask: StoredArray) -> Any:
-        array = pandas().arrays.IntegerArray(np.array(values.read()), np.array(mask.read()))
-        return rules.encode_column(pandas().Series(array)).values
+        array = pandas(extra="anndata").arrays.IntegerArray(
+            np.array(values.read()), np.array(mask.read())
+        )
+        return rules.encode_column(pandas(extra="anndata").Series(array)).values
 
     def attributes(self) -> Mapping[str, str]:
         """Return that empty strings are missing, if it is stored as strings since some are."""
@@ -92,8 +94,10 @@ class NullableStrings(WholeColumn):
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column."""
-        string_type = pandas().StringDtype()
-        sample = pandas().Series(pandas().array(["a"], dtype=string_type))
+        string_type = pandas(extra="anndata").StringDtype()
+        sample = pandas(extra="anndata").Series(
+            pandas(extra="anndata").array(["a"], dtype=string_type)
+        )
         rule = dict(rules.encode_column(sample).rule)
         return {**rule, "missing": True} if self._has_missing() else rule
 

@@ -37,6 +37,6 @@ def optional_import(module: str, *, extra: str) -> Any:
         ) from error
 
 
-def pandas() -> Any:
-    """Return pandas."""
-    return optional_import("pandas", extra="pandas")
+def pandas(*, extra: str = "pandas") -> Any:
+    """Return pandas, which several extras bring."""
+    return optional_import("pandas", extra=extra)

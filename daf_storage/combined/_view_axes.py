@@ -81,7 +81,11 @@ def _axis(daf: DafReader, name: str, value: Any) -> ViewAxis:
     elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
         base, chosen = value
     if not daf.has_axis(base):
-        raise errors.axis_not_found(daf.location, base, daf.axes_set())
+        error = errors.axis_not_found(daf.location, base, daf.axes_set())
+        if isinstance(value, str) and not value.isidentifier():
+            text = f"{error}; a predicate is for the view of a session: connect(daf).view(...)"
+            raise errors.with_message(error, text)
+        raise error
     if chosen is None:
         return ViewAxis(name, base, None, None)
     node = daf.tree.node(layout.axis_path(base))

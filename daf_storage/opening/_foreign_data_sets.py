@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
-from daf_storage.base import OpenMode
+from daf_storage.base import OpenMode, optional_import
 from daf_storage.data import DafReader, layout
 from daf_storage.opening import _archives as archives
 from daf_storage.opening import _hdf5_files as hdf5_files
 from daf_storage.opening._paths import H5AD_SUFFIX, ContainerKind, DafPath, parse_path, path_input
 from daf_storage.opening._skeleton import reader_name
 from daf_storage.opening._zarr_directories import siblings
-from daf_storage.sidecars import SidecarTree
+from daf_storage.sidecars import SIDECAR_SUFFIX, SidecarTree
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import Hdf5Tree, Tree, ZarrTree
 
@@ -85,6 +85,10 @@ def open_foreign(
         if _holds_anndata(where):
             raise written_in_place(where.given, mode)
         parse_path(where.given)  # says which suffixes there are
+    if sidecar and not os.fspath(sidecar).endswith(SIDECAR_SUFFIX):
+        raise errors.InvalidInputError(
+            f"{sidecar}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
+        )
     if not where.container.exists():
         raise errors.SourceNotFoundError(
             f"no such file or directory: {where.container}{_no_pattern(where.given)}"
@@ -141,6 +145,7 @@ def _tree_of(where: DafPath) -> tuple[Tree, Callable[[], None] | None]:
             raise errors.ReadOnlyError(f"{where.given}: no permission to read this directory")
         return ZarrTree(DirectoryStore(where.container, location=where.given)), None
     if where.kind == "hdf5":
+        optional_import("h5py", extra="anndata")  # what is in the file may need anndata as well
         file = hdf5_files.lease(where.container, "r", where.given)
         return Hdf5Tree(file.resource), file.release
     if not where.container.is_file():

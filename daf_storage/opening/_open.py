@@ -33,7 +33,7 @@ from daf_storage.opening._remote import hdf5_on_server, open_remote_tree
 from daf_storage.opening._skeleton import create_skeleton, reader_name
 from daf_storage.opening._style import Style
 from daf_storage.opening._zarr_archives import open_archive, parsed
-from daf_storage.opening._zarr_directories import read_directory, write_directory
+from daf_storage.opening._zarr_directories import read_directory, siblings, write_directory
 from daf_storage.opening._zarr_mappings import open_mapping
 from daf_storage.stores import (
     MemoryStore,
@@ -171,7 +171,7 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
         with errors.os_errors(foreign.given):
             daf = open_foreign(foreign, mode, name, sidecar, names)
             return _with_origin(daf, again, foreign.full)
-    where = parsed(path)
+    where = _parsed_to_read(path) if mode == "r" else parsed(path)
     if where.form != "zarr" and zarr_format is not None:
         raise no_zarr_format(where)
     if where.form == "hdf5":
@@ -179,6 +179,18 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     if where.is_files:
         return FilesDaf(path, mode, name=name, packed=packed)
     return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
+
+
+def _parsed_to_read(path: str | Path) -> DafPath:
+    """Parse a path; of one that is none, say what else is there, if nothing is at it."""
+    try:
+        return parsed(path)
+    except errors.InvalidInputError as error:
+        given = Path(os.path.abspath(path))
+        if given.exists() or any(character in str(path) for character in "#*?["):
+            raise
+        beside = siblings(given)
+        raise errors.with_message(error, f"{error}; there is no such file{beside}") from None
 
 
 def _with_axis_names(

@@ -700,3 +700,23 @@ def test_the_plan_of_a_query(tiny_path: Path, capsys: pytest.CaptureFixture[str]
     assert set(json.loads(capsys.readouterr().out)) == {"logical", "physical", "notes", "direct"}
     assert main(["sql", str(tiny_path), query, "--analyze"]) == 1
     assert "Divide by zero" in capsys.readouterr().err
+
+
+def test_a_pattern_without_quotes(
+    tiny_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell hands on several files: the message says to put the pattern into quotes."""
+    monkeypatch.chdir(tiny_path.parent)
+    others = [f"run{number}.daf.zarr" for number in range(3)]
+    for other in others:
+        shutil.copytree(tiny_path, other)
+    for words in (["sql", *others, "SELECT 1"], ["extract", *others, "--matrix", "UMIs"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+        error = capsys.readouterr().err
+        assert "unrecognized arguments" in error
+        assert "several data sets are one pattern, in quotes: '*.zarr'" in error
+    with pytest.raises(SystemExit):
+        main(["head", *others, "cell"])
+    assert "pattern" not in capsys.readouterr().err

@@ -97,3 +97,13 @@ def test_errors_before_anything_is_opened(runs: Path, capsys: pytest.CaptureFixt
     assert main(["concat", "runs/run*", "-o", "all.daf.zarr", "--prefix"]) == 1
     assert "pass --empty cell/gene/UMIs=VALUE" in capsys.readouterr().err
     assert not (runs / "all.daf.zarr").exists()
+
+
+def test_what_was_concatenated_before(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A vector `dataset` is refused with the option that there is."""
+    with open_daf(runs / "runs/run0.daf.zarr", "r+") as daf:
+        daf.set_vector("cell", "dataset", ["a", "b"])
+    assert main(["concat", "runs/run*", "-o", "all.daf.zarr", "--prefix"]) == 1
+    error = capsys.readouterr().err
+    assert "pass another --dataset-axis" in error
+    assert "dataset_property" not in error

@@ -264,3 +264,15 @@ def test_an_h5ad_file_is_annotated_in_place(tmp_path: Path) -> None:
             db.reader().get_np_vector("obs", "rich")
         first = db.reader().get_np_vector("obs", "n_genes")[0]
         assert first == whole.obs["n_genes"].iloc[-1]
+
+
+def test_a_file_of_another_kind_is_no_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spreadsheet is refused with the files that can be read, not as bad SQL."""
+    monkeypatch.chdir(tmp_path)
+    Path("labels.xlsx").write_bytes(b"PK")
+    daf = MemoryDaf()
+    fill(daf)
+    with pytest.raises(errors.InvalidInputError, match=r"labels.xlsx.*\.csv"):
+        connect(daf).annotate("cell", "labels.xlsx", key="barcode")

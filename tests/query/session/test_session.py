@@ -6,12 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import anndata
 import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
 from daf_query.sql import reporting
-from daf_storage import MemoryDaf, ZarrDaf, errors, open_daf
+from daf_storage import MemoryDaf, ZarrDaf, errors, from_anndata, open_daf, view
 from tests.support import CELLS, create, fill, reopen
 
 
@@ -396,3 +397,27 @@ def test_indexes_are_built_by_the_session(tiny_path: Path) -> None:
         connect(tiny_path).build_index("cell", "age")
     with pytest.raises(errors.ReadOnlyError, match=r"mode 'r\+'"):
         connect(tiny_path).build_point_index("cell", "age", "age")
+
+
+def test_what_cannot_be_connected_is_named_with_what_to_do() -> None:
+    """An AnnData in memory becomes a data set, an empty list names none, others are shown short."""
+    adata = anndata.AnnData(np.zeros((2, 3), np.float32))
+    refused: list[tuple[Any, str]] = [
+        (adata, r"an AnnData in memory; pass the path of its file.*from_anndata\(adata\)"),
+        ([], "an empty list; name a data set in it"),
+        (object(), "of type object; pass a path"),
+    ]
+    for source, message in refused:
+        with pytest.raises(errors.InvalidInputError, match=message):
+            connect(source)
+    assert connect(from_anndata(adata)).matrix("obs", "var", "X").shape == (2, 3)
+
+
+def test_a_view_is_called_as_its_data_set(tiny_path: Path) -> None:
+    """A session over a part of a file has the schema of the file; in memory, no brackets."""
+    with connect(tiny_path) as session, session.view({"cell": "age > 40"}) as part:
+        again = connect(part.reader())
+        assert list(again.schemas) == list(session.schemas)
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A", "B"])
+    assert list(connect(view(daf, axes={"cell": [0]})).schemas) == list(connect(daf).schemas)

@@ -197,3 +197,28 @@ def test_a_table_behind_its_alias(session: DafSession) -> None:
         errors.VectorNotFoundError, match="which the query does not have; it has c:"
     ):
         session.sql("SELECT cell.age FROM cell AS c")
+
+
+def test_a_view_has_no_matrices(session: DafSession) -> None:
+    """The message says why an entry of a matrix is no column there; a second view of a name, how."""
+    session.sql("CREATE VIEW v AS SELECT name, age FROM cell", allow="write")
+    with pytest.raises(errors.VectorNotFoundError, match="not the table of an axis, and only an"):
+        session.sql("SELECT UMIs['x'] FROM v")
+    with pytest.raises(errors.QueryError, match="already exists; write CREATE OR REPLACE, or DROP"):
+        session.sql("CREATE VIEW v AS SELECT name FROM cell", allow="write")
+    session.sql("CREATE OR REPLACE VIEW v AS SELECT name FROM cell", allow="write")
+
+
+def test_what_is_not_grouped(session: DafSession) -> None:
+    """The remedy is named, and the steps of the engine are not."""
+    with pytest.raises(errors.QueryError) as caught:
+        session.sql("SELECT donor, avg(age) FROM cell")
+    assert "add it to GROUP BY" in str(caught.value)
+    assert "wildcard" not in str(caught.value)
+
+
+def test_functions_of_shapes(session: DafSession) -> None:
+    """They come from a package, which has to be registered."""
+    message = r"no function 'st_point'.*daf-query\[spatial\].*register_all\(db.context\)"
+    with pytest.raises(errors.QueryError, match=message):
+        session.sql("SELECT ST_Point(age, age) FROM cell")

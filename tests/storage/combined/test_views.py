@@ -467,3 +467,11 @@ def test_damaged_row_numbers_are_named() -> None:
         changes.publish("matrices/cell/gene/X", replace=True)
     with pytest.raises(errors.CorruptDataError, match="rowval leaves the range 1 to 3"):
         view(daf, {"cell": [1]}).matrix_info("cell", "gene", "X")
+
+
+def test_a_predicate_is_for_the_view_of_a_session() -> None:
+    """Here a string is the name of an axis; the message says where SQL is understood."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A"], vectors={"age": [1]})
+    with pytest.raises(errors.AxisNotFoundError, match=r"predicate is for .*connect\(daf\)\.view"):
+        view(daf, axes={"cell": "age > 50"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 from daf_query import connect
 from daf_query.cli import main
@@ -137,3 +139,38 @@ def test_what_cannot_be_opened_by_its_url_is_not_served(h5ad: Path, tmp_path: Pa
     other.write_text("x")
     with pytest.raises(errors.InvalidInputError, match="this is no data set"):
         DafServer(other)
+
+
+def test_the_path_of_a_sidecar_is_one(h5ad: Path) -> None:
+    """Anything else would never be found, and is refused, as when one is written."""
+    with pytest.raises(errors.InvalidInputError, match=r"a sidecar ends in .daf.zarr"):
+        open_daf(h5ad, sidecar=h5ad)
+
+
+def test_what_stores_the_other_layout_under_other_names(h5ad: Path) -> None:
+    """`daf index` would write a sidecar for the names of the file, which is not used for others."""
+    adata = _anndata()
+    adata.X = sp.csr_matrix(adata.X)
+    adata.write_h5ad(h5ad)
+    with connect(h5ad, obs_is="cell", var_is="gene") as db:
+        said = str(db.matrix("cell", "gene", "X", columns=["g"]).explain())
+    assert "daf index" not in said
+    assert "obs_is=..., sidecar='other.daf.zarr'" in said
+    other = h5ad.with_name("other.daf.zarr")
+    with connect(open_daf(h5ad, obs_is="cell", var_is="gene", sidecar=other)) as db:
+        db.accelerate("X")
+        said = str(db.matrix("cell", "gene", "X", columns=["g"]).explain())
+    assert "by gene: not stored" not in said
+
+
+@pytest.mark.parametrize("package", ["h5py", "pandas"])
+def test_what_an_anndata_needs_is_one_extra(
+    h5ad: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    """Whichever package is missed first, the extra that is named brings all of them."""
+    adata = _anndata()
+    adata.obsm["scores"] = pd.DataFrame({"s": [1.0, 2.0, 3.0]}, index=adata.obs_names)
+    adata.write_h5ad(h5ad)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[anndata\]"):
+        open_daf(h5ad)

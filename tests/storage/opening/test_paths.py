@@ -63,3 +63,18 @@ def test_what_is_neither_a_path_nor_a_handle_of_hdf5_is_refused() -> None:
     for wrong in (None, b"x.h5df", {}):
         with pytest.raises(errors.InvalidInputError, match="or an open h5py.File or h5py.Group"):
             H5df(wrong)
+
+
+def test_a_path_with_another_suffix_at_which_there_is_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a slip in the suffix: the message also says what is beside it."""
+    monkeypatch.chdir(tmp_path)
+    open_daf("pbmc.daf.zarr", "w").close()
+    with pytest.raises(
+        errors.InvalidInputError, match=r"no such file; beside it are pbmc.daf.zarr"
+    ):
+        open_daf("pbmc.daf.zar")
+    with pytest.raises(errors.InvalidInputError) as caught:
+        open_daf("pbmc.daf.zar", "w")
+    assert "no such file" not in str(caught.value)
