@@ -246,7 +246,7 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
 
 def whole_number(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, 0 or more")
     return int(text)
 
 

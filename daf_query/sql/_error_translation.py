@@ -56,6 +56,10 @@ _REMEDIES = (
         """; ['name'] is for a matrix over the axis of the table, as in "gene.X"['name']""",
     ),
     (
+        "Source table contains",
+        "; an entry of a matrix, as in X['name'], is one more: name columns by AS in SELECT",
+    ),
+    (
         "Column in SELECT must be in GROUP BY",
         "; add it to GROUP BY (GROUP BY ALL takes all that are no aggregates), or aggregate it",
     ),

@@ -269,7 +269,9 @@ def _check(
     asked = {parameter.name for parameter in everything}
     if asked != values.keys() or (by_position and params is not None and not is_positional):
         written = list(dict.fromkeys(parameter.written for parameter in everything))
-        shown = f"{len(by_position)} parameters (?)" if by_position else _listed(written)
+        shown = (
+            _counted(len(by_position), "parameter") + " (?)" if by_position else _listed(written)
+        )
         raise errors.QueryError(f"the query has {shown}, and params= has {_given(values, params)}")
 
 
@@ -282,7 +284,16 @@ def _listed(written: Sequence[str]) -> str:
 def _given(values: Mapping[str, Any], params: Params | None) -> str:
     if isinstance(params, Mapping):
         return f"values for {errors.known_names(values, none='none')}"
-    return f"{len(values)} value{'s' * (len(values) != 1)}"
+    return _counted(len(values), "value")
+
+
+def _counted(count: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> _counted(1, "parameter"), _counted(2, "parameter")
+    ('1 parameter', '2 parameters')
+    """
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _substituted(query: str, parameters: Sequence[_Parameter], values: Mapping[str, Any]) -> str:

@@ -145,7 +145,7 @@ def test_errors_are_those_of_pep_249_with_our_sentences(
     cases: list[tuple[str, Any, type[Exception], type[Exception], str]] = [
         ("SELEC", None, dbapi.ProgrammingError, errors.QueryError, "syntax error"),
         ("SELECT x FROM cell", None, dbapi.ProgrammingError, errors.VectorNotFoundError, "'x'"),
-        ("SELECT ?", None, dbapi.ProgrammingError, errors.QueryError, "1 parameters"),
+        ("SELECT ?", None, dbapi.ProgrammingError, errors.QueryError, "1 parameter "),
         ("SELECT 1", (1,), dbapi.ProgrammingError, errors.QueryError, "no parameters"),
         ("DELETE FROM cell", None, dbapi.NotSupportedError, errors.ReadOnlyError, "only reads"),
     ]

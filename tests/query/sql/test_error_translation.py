@@ -222,3 +222,10 @@ def test_functions_of_shapes(session: DafSession) -> None:
     message = r"no function 'st_point'.*daf-query\[spatial\].*register_all\(db.context\)"
     with pytest.raises(errors.QueryError, match=message):
         session.sql("SELECT ST_Point(age, age) FROM cell")
+
+
+def test_new_names_for_all_columns(session: DafSession) -> None:
+    """An entry of a matrix is one column more than the table shows; the message says so."""
+    query = "SELECT c.p FROM cell AS c (p, q, r, s) WHERE UMIs['x'] > 1"
+    with pytest.raises(errors.QueryError, match="is one more: name columns by AS in SELECT"):
+        session.sql(query)

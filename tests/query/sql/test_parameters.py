@@ -156,7 +156,7 @@ def test_what_is_no_parameter() -> None:
         ("SELECT ?", [1, 2], "and params= has 2 values"),
         ("SELECT $1, $3", [1, 2], r"the parameters \$1, \$3, and params= has 2 values"),
         ("SELECT $x", [1], r"the parameter \$x, and params= has 1 value"),
-        ("SELECT ?", {"1": 1}, r"1 parameters \(\?\), and params= has values for 1"),
+        ("SELECT ?", {"1": 1}, r"1 parameter \(\?\), and params= has values for 1"),
         ("SELECT 1", [1], "the query has no parameters, and params= has 1 value"),
         ("SELECT $x", None, r"the parameter \$x, and params= has 0 values"),
         ("SELECT ?, $x", [1], r"the query has parameters \? and \$x; use one or the other"),
