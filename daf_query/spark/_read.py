@@ -19,7 +19,7 @@ from daf_query.fragments import (
     table_schema,
 )
 from daf_query.spark._filters import accepted, conjunction_of
-from daf_query.spark._options import ReadOptions
+from daf_query.spark._options import MATRIX, PROFILE, ReadOptions
 from daf_query.spark._predicate_json import from_json
 from daf_query.spark._types import spark_schema
 from daf_storage import errors
@@ -48,7 +48,7 @@ class TableRead:
             Spark has no type for a column that was selected.
         """
         table = _table_of(options)
-        schema = table_schema(options.paths, table)
+        schema = _schema_of(options, table)
         known = spark_schema(schema)
         names = known.names if options.select is None else options.selected(schema.names)
         for name in names:
@@ -96,6 +96,16 @@ class TableRead:
             filter=conjunction_of(self.filters),
             rows_per_fragment=self.options.rows_per_partition,
         ).fragments
+
+
+def _schema_of(options: ReadOptions, table: NamedTable) -> pa.Schema:
+    try:
+        return table_schema(options.paths, table)
+    except errors.AxisNotFoundError as error:
+        if options.of_matrix or options.table not in (MATRIX, PROFILE):
+            raise
+        text = f"{error}; of a {options.table}, say the options 'matrix' and 'axes' as well"
+        raise errors.with_message(error, text) from None
 
 
 def _table_of(options: ReadOptions) -> NamedTable:

@@ -122,6 +122,7 @@ WRONG = [
         "the long form of a matrix has no option 'matrix_columns'",
     ),
     ({"table": "profile", "predicate": "[]"}, "no axis 'profile'"),
+    ({"table": "matrix"}, "no axis 'matrix'.* of a matrix, say the options 'matrix' and 'axes'"),
     ({"path": '["PATH"]', "select": "nam"}, "^1 data sets: the table 'cell' has no column 'nam'"),
     ({"table": "cel"}, "'cel'"),
     ({"matrix_columns": "X['NONE']"}, "'NONE'"),
