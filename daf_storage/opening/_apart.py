@@ -1,4 +1,4 @@
-"""What is written lies apart from what is read: an overlay, or the file of a result."""
+"""Rules that keep what is written apart from what is read: overlays, and files of results."""
 
 from __future__ import annotations
 
