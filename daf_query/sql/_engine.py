@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
@@ -31,6 +32,7 @@ from daf_query.sql._few_bits import (
 )
 from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
 from daf_query.sql._known_categories import known_categories, queries_of_named
+from daf_query.sql._known_widths import WidthMemory
 from daf_query.sql._named_columns import named_columns
 from daf_query.sql._names import quoted_name
 from daf_query.sql._nesting import check_nesting
@@ -109,6 +111,7 @@ class Engine:
         self._views: dict[TableName, str] = {}
         self._unrestricted: set[str] = set()
         self._hinted: set[tuple[str, str, str]] = set()
+        self._widths = WidthMemory(connections, default)
         self._memory_bytes = memory_bytes
         self._context: datafusion.SessionContext | None = None
         self._lock = ForkLock()
@@ -251,19 +254,30 @@ class Engine:
         """Plan a query; again, with wider columns, if it would compute in integers of few bits."""
         if not self._views and not may_compute(query):
             return self._plan_as_written(query, restricts=restricts)
-        planned = None
+        plan = partial(self._plan_with, query, restricts=restricts)
+        planned = self._widths.planned(query, plan)
+        if planned is not None:
+            return planned
+        tables = self._widths.begin(query)
         try:
-            planned = self._plan_as_written(query, restricts=restricts)
+            planned = plan(None)
         except Exception as error:
             if not is_negation_of_unsigned(error):
                 raise
-        names, wide = self._computed_in_few_bits(query, planned), frozenset[str]()
-        while planned is None or not names <= wide:
+        names, wide = self._computed_in_few_bits(query, planned), None
+        while planned is None or not names <= (wide or frozenset()):
             wide = names if not wide else names | wide | self._few_bits(query)
-            with planning(replace(current_context(), wide_columns=wide)):
-                planned = self._plan_as_written(with_signed_ranks(query), restricts=restricts)
+            planned = plan(wide)
             names = self._computed_in_few_bits(query, planned)
+        self._widths.note(query, wide, tables)
         return planned
+
+    def _plan_with(self, query: str, wide: frozenset[str] | None, *, restricts: bool) -> Planned:
+        """Plan a query with some columns wider; None: as it is written."""
+        if wide is None:
+            return self._plan_as_written(query, restricts=restricts)
+        with planning(replace(current_context(), wide_columns=wide)):
+            return self._plan_as_written(with_signed_ranks(query), restricts=restricts)
 
     def _few_bits(self, query: str) -> frozenset[str]:
         """Return the columns of few bits of the axes that a query may read from."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -105,16 +106,18 @@ def copy_cached(descriptor: int, starts: Positions, sizes: Positions, target: An
     """
     if _ONLY_CACHED is None:
         return False
-    read, parts, waits = os.pread, [], 0
+    firsts, lengths = starts.tolist(), sizes.tolist()
+    parts: list[bytes] = []
+    waits = 0
     try:
-        for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
-            if (number < _LOOKS or not number % _RANGES_PER_LOOK) and not _is_cached(
-                descriptor, start
-            ):
+        while len(parts) < len(firsts):
+            begin = len(parts)
+            if not _is_cached(descriptor, firsts[begin]):
                 waits += 1
-                if waits > _FEW_WAITS + number // _RANGES_PER_WAIT:
+                if waits > _FEW_WAITS + begin // _RANGES_PER_WAIT:
                     return False
-            parts.append(read(descriptor, size, start))
+            some = slice(begin, begin + (1 if begin < _LOOKS else _RANGES_PER_LOOK))
+            parts += map(os.pread, repeat(descriptor), lengths[some], firsts[some])
     except OSError:  # the file system does not know the flag
         return False
     data = b"".join(parts)

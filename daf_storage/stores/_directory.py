@@ -23,6 +23,7 @@ from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.base import STAGING_NAME
+from daf_storage.stores._absent_names import AbsentNames
 from daf_storage.stores._directory_rebuild import (
     REBUILD_SUFFIX,
     exchange_directories,
@@ -83,6 +84,7 @@ class DirectoryStore:
         self.kept = KeptFiles()
         """Mappings and documents of its files, kept while the files are what they were."""
         self._properties = KeptDirectories(self.kept)
+        self._absent = AbsentNames(self._root_path)
 
     def __repr__(self) -> str:
         return f"DirectoryStore({self.location!r})"
@@ -94,9 +96,14 @@ class DirectoryStore:
 
     def snapshot(self, prefix: str) -> DirectorySnapshot | None:
         """Return a view of the directory at ``prefix`` that no writer can change."""
-        found = self._snapshot(prefix)
-        if found is None and prefix:
-            found = self._snapshot_after_replacement(prefix)
+        if not prefix:
+            return self._snapshot(prefix)
+        top = prefix.partition("/")[0]
+        if self._absent.is_absent(top):
+            return None
+        found = self._snapshot(prefix) or self._snapshot_after_replacement(prefix)
+        if found is None:
+            self._absent.note(top)
         return found
 
     def property_snapshot(self, prefix: str) -> DirectorySnapshot | MappedDirectory | None:

@@ -34,6 +34,8 @@ _COUNT_BYTES: Final = 4
 _BLOCK_BYTES: Final = 1 << 18
 _SECTION_BYTES: Final = 1 << 22
 _SECTIONS: Final = os.cpu_count() or 1
+_SECTION_BLOCKS: Final = 8
+"""How many blocks a section has at least: of fewer, threads would take longer to be woken."""
 _ENTRY_BYTES: Final = 256
 _FIRST_BLOCKS: Final = 4
 
@@ -258,7 +260,7 @@ class StringSearch:
     def _sections(self) -> list[_Section]:
         """Cut the chunk where strings are guessed to begin, into as many sections as threads."""
         size = self._payload.size
-        count = min(_SECTIONS, size // (2 * self._block_bytes))
+        count = min(_SECTIONS, size // (_SECTION_BLOCKS * self._block_bytes))
         cuts = [find_string_start(self._payload, size * n // count) for n in range(1, count)]
         starts = [0, *sorted({cut for cut in cuts if cut is not None})]
         return [_Section(*each) for each in zip(starts, [*starts[1:], size], strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import datafusion
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -310,3 +311,75 @@ def test_a_sign_alone() -> None:
     with connect(daf) as session:
         assert column(session, "SELECT -w FROM t") == [128, -7]
         assert column(session, "SELECT name FROM t WHERE -w = 128 OR - - w > 100") == ["A"]
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the queries that the engine plans, as they come."""
+    queries: list[str] = []
+    plan = datafusion.SessionContext.sql_with_options
+
+    def noted(context: Any, query: str, *args: Any, **options: Any) -> Any:
+        queries.append(query)
+        return plan(context, query, *args, **options)
+
+    monkeypatch.setattr(datafusion.SessionContext, "sql_with_options", noted)
+    return queries
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("SELECT a - b AS x FROM cell WHERE index < 2", 2),
+        ("SELECT x + 1 AS x FROM cell", 1),
+        ("SELECT -a AS x FROM cell", 2),
+        ("SELECT sum(a) - sum(b) AS x FROM cell GROUP BY half ORDER BY 1", 2),
+        ("SELECT a - (SELECT max(b) FROM cell) AS x FROM cell", 2),
+    ],
+)
+def test_what_was_found_is_remembered(query: str, first: int, planned: list[str]) -> None:
+    """The second time a query is planned once, with the same answer, and no plan is looked at."""
+    db = connect(stored(np.array([[1, 2], [3, 5]], "u2")))
+    expected = column(db, query)
+    assert len(planned) == first
+    planned.clear()
+    assert column(db, query) == expected
+    assert len(planned) == 1
+
+
+def test_a_changed_type_is_planned_anew() -> None:
+    """Of any column that a query names, in either direction; and a table in its place, too."""
+    daf = stored(np.array([[1, 2]], "f4"))
+    db = connect(daf)
+    query = "SELECT a - b AS x FROM cell"
+    for dtype in ("f4", "u2", "f4", "u1", "i8", "u4"):
+        for name, value in (("a", 1), ("b", 2)):
+            daf.set_vector("cell", name, np.array([value], dtype), if_exists="replace")
+        for _ in range(3):
+            assert column(db, query) == [-1], dtype
+    daf.set_vector("cell", "b", np.array(["two"]), if_exists="replace")
+    with pytest.raises(errors.QueryError):
+        column(db, query)
+    daf.set_vector("cell", "b", np.array([3], "u1"), if_exists="replace")
+    assert column(db, query) == [-2]
+
+
+def test_what_is_not_remembered(planned: list[str]) -> None:
+    """Entries of matrices, tables of the caller, and what WITH defines."""
+    daf = stored(np.array([[1, 2]], "u2"))
+    daf.add_axis("gene", ["A", "B"])
+    daf.set_matrix("cell", "gene", "X", np.array([[1, 2]], "u8"))
+    db = connect(daf)
+    for query in (
+        "SELECT X['A'] - X['B'] AS x FROM cell",
+        "WITH t AS (SELECT a - b AS x FROM cell) SELECT x FROM t",
+        "SELECT k - 2 AS x FROM mine",
+    ):
+        if "mine" in query:
+            db.register(pa.table({"k": pa.array([1], pa.uint8())}), "mine")
+        assert column(db, query) == [-1]
+        first = len(planned)
+        planned.clear()
+        assert column(db, query) == [-1]
+        assert len(planned) == first
+        planned.clear()

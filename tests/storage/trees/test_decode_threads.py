@@ -64,3 +64,12 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
         run_all([lambda: done.append(1)] * 4)
         os._exit(len(done))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+
+
+def test_a_single_task_is_run_by_the_caller() -> None:
+    """No thread has to be woken for it; its error is raised as it is."""
+    ran: list[int] = []
+    run_all([lambda: ran.append(threading.get_ident())])
+    assert ran == [threading.get_ident()]
+    with pytest.raises(ZeroDivisionError):
+        run_all([lambda: 1 // 0])

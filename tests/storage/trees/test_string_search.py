@@ -53,6 +53,7 @@ def test_rows_and_strings_are_those_of_a_list(
 ) -> None:
     """In sections that may begin wrongly, and later in blocks that are known."""
     monkeypatch.setattr(module, "_SECTIONS", sections)
+    monkeypatch.setattr(module, "_SECTION_BLOCKS", 2)
     search = search_of(strings, block_bytes)
     for values in (["donor1"], ["a", "é"], [""], ["absent"], [FAKE, "long" * 70], ["\0\0\0"]):
         expected = [row for row, each in enumerate(strings) if each in values]
@@ -74,6 +75,7 @@ def test_sections_are_searched_side_by_side_where_guesses_hold(
 
     monkeypatch.setattr(module, "string_blocks", counting)
     monkeypatch.setattr(module, "_SECTIONS", 3)
+    monkeypatch.setattr(module, "_SECTION_BLOCKS", 2)
     usual = [f"donor{number % 13}" for number in range(3000)]
     assert len(rows_of(search_of(usual, 256), ["donor7"], 3000)) == 231
     assert not calls
@@ -136,6 +138,7 @@ def test_the_first_strings_are_found_without_walking_all(
 def test_damage_is_the_error_of_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the vector, whichever section it is in."""
     monkeypatch.setattr(module, "_SECTIONS", 3)
+    monkeypatch.setattr(module, "_SECTION_BLOCKS", 2)
     daf = MemoryDaf()
     daf.add_axis("cell", [str(number) for number in range(900)])
     daf.set_vector("cell", "donor", [f"donor{number % 9}" for number in range(900)])
