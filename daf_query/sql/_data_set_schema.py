@@ -54,7 +54,7 @@ class DafSchema(AxisSchema):
         self._daf = daf
         self.cache = cache
         self._known: dict[str, tuple[Hashable, TableColumns]] = {}
-        self._seen: dict[tuple[str, frozenset[str]], tuple[Hashable, Hashable]] = {}
+        self._seen: dict[tuple[str, frozenset[str]], tuple[Hashable, TableColumns]] = {}
         self._broken: dict[str, BrokenColumns] = {}
         self._lock = ForkLock()
 
@@ -96,25 +96,35 @@ class DafSchema(AxisSchema):
     def columns_for(self, axis: str, used: frozenset[str]) -> TableColumns:
         """Return the columns of an axis for a query that reads some of them.
 
-        The metadata of the others are not looked at if they were once, with these.
+        The metadata of the others are not looked at: they may be missing.
         """
         key = (axis, used)
         identity = self._daf.axis_identity(axis, used)
         with self._lock:
-            seen, known = self._seen.get(key), self._known.get(axis)
-        if seen is None or known is None or seen != (identity, known[0]):
-            columns = self.columns(axis)
+            seen, is_known = self._seen.get(key), axis in self._known
+        if seen is None or seen[0] != identity:
+            if is_known:  # the same for all queries
+                found = self._current(axis)
+            else:
+                broken = self._broken_of(axis)
+                found = axis_columns(self._daf, axis, broken, self._categoricals, among=used)
+            seen = (identity, found)
             with self._lock:
                 if len(self._seen) >= _MAX_SEEN:
                     self._seen.clear()
-                self._seen[key] = (identity, self._known[axis][0])
-            return columns
-        columns = known[1].readable()
+                self._seen[key] = seen
+        columns = seen[1].readable()
         warn_of_problems(columns, self._warned)
         return columns
 
     def columns(self, axis: str) -> TableColumns:
         """Return the columns of an axis; the same as before, unless its metadata changed."""
+        columns = self._current(axis).readable()
+        warn_of_problems(columns, self._warned)
+        return columns
+
+    def _current(self, axis: str) -> TableColumns:
+        """Return all columns of an axis, also those that turned out to be unreadable."""
         identity = self._daf.axis_identity(axis)
         with self._lock:
             known = self._known.get(axis)
@@ -123,9 +133,7 @@ class DafSchema(AxisSchema):
             known = (identity, axis_columns(self._daf, axis, broken, self._categoricals))
             with self._lock:
                 self._known[axis] = known
-        columns = known[1].readable()
-        warn_of_problems(columns, self._warned)
-        return columns
+        return known[1]
 
     def columns_among(self, axis: str, names: frozenset[str]) -> TableColumns:
         """Return the columns of an axis that have some names; the others are not looked at."""

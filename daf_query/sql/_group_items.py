@@ -139,7 +139,7 @@ def grouped_axis(daf: DafReader, axis: str) -> GroupedAxis:
     """Return an axis of one data set."""
 
     def categories(vector: str) -> pa.Array | None:
-        recorded = recorded_types(daf, axis).get(vector)
+        recorded = recorded_types(daf, axis, (vector,)).get(vector)
         return None if recorded is None else recorded.categories
 
     vectors = frozenset({NAME, INDEX, *daf.vectors_set(axis)})
@@ -153,7 +153,7 @@ def grouped_member_axis(concatenated: ConcatenatedAxis) -> GroupedAxis:
     def categories(vector: str) -> pa.Array | None:
         listed: dict[str, None] = {}
         for daf in concatenated.members.values():
-            recorded = recorded_types(daf, axis).get(vector)
+            recorded = recorded_types(daf, axis, (vector,)).get(vector)
             if recorded is not None and recorded.categories is not None:
                 listed.update(dict.fromkeys(recorded.categories.to_pylist()))
         return pa.array(list(listed), pa.string()) if listed else None

@@ -117,7 +117,7 @@ def axis_columns(
         else:
             columns[name] = VectorColumn(daf, info, indexes)
     broken = broken or broken_columns(daf, axis)
-    recorded = recorded_types(daf, axis)
+    recorded = recorded_types(daf, axis, among)
     guarded = recorded_columns(broken.guarded(columns), recorded, daf, axis, broken)
     if categoricals == "dictionary":
         guarded = categorical_columns(guarded, recorded)

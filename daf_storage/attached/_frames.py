@@ -1,18 +1,16 @@
-"""obs, var and raw.var as they lie in a file: the names of an axis, and its vectors."""
+"""obs, var and raw.var as they lie in a file: the names of an axis, and its columns."""
 
 from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage.anndata_rules import AnnDataWarning, free_name
-from daf_storage.anndata_rules import columns as rules
+from daf_storage.anndata_rules import AnnDataWarning
 from daf_storage.attached import _elements as elements
 from daf_storage.attached._column_encodings import column_at
 from daf_storage.attached._columns import (
@@ -24,7 +22,6 @@ from daf_storage.attached._columns import (
 )
 from daf_storage.attached._virtual import MadeOf
 from daf_storage.base import (
-    RESERVED_VECTORS,
     StorageType,
     first_duplicate,
     optional_import,
@@ -240,43 +237,3 @@ class EntryNames(MadeOf):
             warnings.simplefilter("ignore")
             unique = make_unique(pandas(extra="anndata").Index(names.to_pylist(), dtype=object))
         return pa.array(unique.tolist(), pa.string())
-
-
-@dataclass(frozen=True, slots=True)
-class FrameVector:
-    """A vector of a frame, and the column that it is."""
-
-    column_name: str
-    column: Column
-    name: str
-    """The name of the vector; empty if Daf has no such vector."""
-    companion: str = ""
-    """The name of the vector that says what is missing, if there is one."""
-    problem: str = ""
-    """Why there is no such vector."""
-    state: Hashable | None = None
-    """The identity of the column before it was looked at; None if nothing is kept of it."""
-
-
-def frame_vectors(frame: Frame) -> Iterator[FrameVector]:
-    """Yield the vectors of a frame under the names that an import gives them.
-
-    A column whose metadata cannot be read is a vector that raises when it is used.
-    """
-    taken = set(RESERVED_VECTORS)
-    for position, column_name in enumerate(frame.column_names()):
-        column: Column
-        try:
-            column = frame.column(position)
-            problem = column.problem
-            has_companion = not problem and column.has_companion()
-        except errors.FormatError as error:
-            column, problem, has_companion = BrokenColumn(error), "", False
-        if problem:
-            yield FrameVector(column_name, column, "", problem=problem)
-            continue
-        name = free_name(column_name, taken)
-        taken.add(name)
-        companion = free_name(f"{name}{rules.MISSING_SUFFIX}", taken) if has_companion else ""
-        taken.add(companion)
-        yield FrameVector(column_name, column, name, companion, state=frame.state(position))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from daf_storage.anndata_rules import Notes
 from daf_storage.attached._columns import BrokenColumn
+from daf_storage.attached._frame_vectors import FrameVector
 from daf_storage.attached._plan import Plan
+from daf_storage.errors import FormatError
 
 
 def notes_text(plan: Plan, uns: list[list[Any]], kept_names: Mapping[tuple[str, str], str]) -> str:
@@ -46,14 +49,34 @@ def _axis_notes(plan: Plan, axis: str, kept_names: Mapping[tuple[str, str], str]
             if name is not None:
                 columns.append({"column": vector.column_name, "kept": name})
             continue
-        rule = {"column": vector.column_name, "vector": vector.name, **vector.column.rule()}
-        categories = vector.column.categories()
-        category_axis = plan.category_axes.get((axis, vector.column_name))
-        if category_axis is not None:
-            rule["axis"] = category_axis.axis
-        elif categories is not None:
-            rule["categories"] = categories.to_pylist()
-        if vector.companion:
-            rule["is_missing"] = vector.companion
-        columns.append(rule)
+        columns.append(_rule(plan, axis, vector))
     return {"index_name": frame.index_name, "columns": columns}
+
+
+def _rule(plan: Plan, axis: str, vector: FrameVector) -> dict[str, Any]:
+    """Return what restores a column from its vector."""
+    rule = {"column": vector.column_name, "vector": vector.name, **vector.column.rule()}
+    categories = vector.column.categories()
+    category_axis = plan.category_axes.get((axis, vector.column_name))
+    if category_axis is not None:
+        rule["axis"] = category_axis.axis
+    elif categories is not None:
+        rule["categories"] = categories.to_pylist()
+    if vector.companion:
+        rule["is_missing"] = vector.companion
+    return rule
+
+
+def column_rules(plan: Plan, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
+    """Return the rules of the notes for some vectors of an axis, by default for all of them."""
+    if names is None:
+        vectors = plan.vectors(axis)
+    else:
+        found = (plan.find_vector(axis, name) for name in sorted(names))
+        vectors = tuple(vector for vector in found if vector is not None)
+    rules = []
+    for vector in vectors:
+        if vector.name and not isinstance(vector.column, BrokenColumn):
+            with suppress(FormatError):  # whoever reads the vector gets it
+                rules.append(_rule(plan, axis, vector))
+    return rules

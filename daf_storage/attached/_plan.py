@@ -19,7 +19,8 @@ from daf_storage.anndata_rules import Report, free_name, part_label
 from daf_storage.anndata_rules import notes as rules
 from daf_storage.attached import _elements as elements
 from daf_storage.attached._elements import MatrixHeader
-from daf_storage.attached._frames import Frame, FrameVector, frame_vectors
+from daf_storage.attached._frame_vectors import FrameVector, FrameVectors
+from daf_storage.attached._frames import Frame
 from daf_storage.attached._matrices import (
     MatrixOf,
     Place,
@@ -96,7 +97,7 @@ class Plan:
         self.matrix_notes: dict[str, dict[str, Any]] = {}
         self._entries: dict[str, list[str] | None] = {}
         self.frames: dict[str, tuple[Frame, str]] = {}
-        self._vectors: dict[str, tuple[FrameVector, ...]] = {}
+        self._vectors: dict[str, FrameVectors] = {}
         self.raw_axis = self._add_frames()
         self._add_category_axes()
         self._add_matrices()
@@ -131,6 +132,7 @@ class Plan:
     def _add_frame(self, axis: str, frame: Frame, part: str) -> None:
         self._entries[axis] = None
         self.frames[axis] = (frame, part)
+        self._vectors[axis] = FrameVectors(frame)
         self.properties[layout.axis_path(axis)] = entries_property(frame)
 
     def _free_axis(self, name: str) -> str:
@@ -157,7 +159,7 @@ class Plan:
             return
         name = column_name
         if name_problem(name) is not None:
-            name = next(v.name for v in frame_vectors(frame) if v.column_name == column_name)
+            name = next(v.name for v in self.vectors(axis) if v.column_name == column_name)
         if name in self._entries:
             name = f"{name}_{part}"
         name = self._free_axis(name)
@@ -290,24 +292,32 @@ class Plan:
 
     def vectors(self, axis: str) -> tuple[FrameVector, ...]:
         """Return the columns of an axis; looked at when first asked for."""
-        if axis not in self.frames:
-            return ()
-        if axis not in self._vectors:
-            self._vectors[axis] = tuple(frame_vectors(self.frames[axis][0]))
-        return self._vectors[axis]
+        return self._vectors[axis].every if axis in self._vectors else ()
+
+    def find_vector(self, axis: str, name: str) -> FrameVector | None:
+        """Return the vector that has a name, or whose companion has it; None if there is none."""
+        return self._vectors[axis].find(name) if axis in self._vectors else None
 
     def vector_properties(self, axis: str) -> Iterator[tuple[str, Property]]:
         """Yield the paths and the vectors of the columns of an axis."""
         for vector in self.vectors(axis):
-            if not vector.name:
-                continue
-            categories = self.category_axes.get((axis, vector.column_name))
-            entries_of = None if categories is None else categories.axis
-            path = layout.vector_path(axis, vector.name)
-            yield path, vector_property(vector, entries_of)
-            if vector.companion:
-                path = layout.vector_path(axis, vector.companion)
-                yield path, companion_property(vector)
+            yield from self._vector_properties(axis, vector)
+
+    def vector_property(self, axis: str, name: str) -> Property | None:
+        """Return the vector of this name; None if there is none.  Other columns may stay unread."""
+        vector = self.find_vector(axis, name)
+        if vector is None:
+            return None
+        return dict(self._vector_properties(axis, vector)).get(layout.vector_path(axis, name))
+
+    def _vector_properties(self, axis: str, vector: FrameVector) -> Iterator[tuple[str, Property]]:
+        if not vector.name:
+            return
+        categories = self.category_axes.get((axis, vector.column_name))
+        entries_of = None if categories is None else categories.axis
+        yield layout.vector_path(axis, vector.name), vector_property(vector, entries_of)
+        if vector.companion:
+            yield layout.vector_path(axis, vector.companion), companion_property(vector)
 
 
 def _length_of(frame: Frame) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from daf_storage.attached._columns import Nodes
-from daf_storage.attached._frames import Frame, FrameVector, tree_node
+from daf_storage.attached._frame_vectors import FrameVector
+from daf_storage.attached._frames import Frame, tree_node
 from daf_storage.attached._virtual import ArrayMaker, VirtualNode
 from daf_storage.data import ENTRIES_OF
 from daf_storage.errors import DafError

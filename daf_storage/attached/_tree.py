@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import posixpath
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from daf_storage.anndata_rules import notes as rules
 from daf_storage.attached._columns import BrokenColumn, SeriesColumn
 from daf_storage.attached._kept import kept_properties
 from daf_storage.attached._matrices import Place
-from daf_storage.attached._notes import notes_text
+from daf_storage.attached._notes import column_rules, notes_text
 from daf_storage.attached._parts import GROUPS, parts_of
 from daf_storage.attached._plan import KeptPlace, Plan
 from daf_storage.attached._properties import Property, memory_property
@@ -137,6 +137,10 @@ class AnnDataTree:
             (item.what, f"{_REMARKS[item.kind]}: {item.message}") for item in self.report().items
         ]
 
+    def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
+        """Return what the notes say of some vectors; see `daf_storage.anndata_rules`."""
+        return self._current().column_rules(axis, names)
+
     def report(self) -> Report:
         """Return what differs from the AnnData: parts that are not shown, changed or renamed."""
         return self._current().report()
@@ -176,6 +180,7 @@ class _Contents:
         self._plan = Plan(base, parts_of(base), names)
         self._nodes: dict[str, VirtualNode] = {}
         self._of_axis: dict[str, dict[str, Property]] = {}
+        self._single: dict[str, Property] = {}
 
     def find(self, path: str) -> Property | None:
         """Return the property at a path."""
@@ -188,7 +193,7 @@ class _Contents:
         static = self._plan.properties.get(path)
         if static is not None or top != layout.VECTORS:
             return static
-        return self._vectors(rest.partition("/")[0]).get(path)
+        return self._vector(path, *rest.partition("/")[::2])
 
     def node(self, path: str, shown: Property) -> VirtualNode:
         """Return a property, pinned.
@@ -201,6 +206,17 @@ class _Contents:
         if node is None:
             node = self._nodes[path] = shown.node(self._base)
         return node
+
+    def _vector(self, path: str, axis: str, name: str) -> Property | None:
+        """Return a vector, if possible without a look at the other columns of its axis."""
+        if axis in self._of_axis or axis not in self._plan.frames:
+            return self._of_axis.get(axis, {}).get(path)
+        if path not in self._single:
+            found = self._plan.vector_property(axis, name)
+            if found is None:
+                return None
+            self._single[path] = found
+        return self._single[path]
 
     def _vectors(self, axis: str) -> dict[str, Property]:
         if axis not in self._plan.frames:
@@ -220,6 +236,10 @@ class _Contents:
             scalars[layout.scalar_path(key)] = _text_scalar(lambda name=name: name)
         scalars[layout.scalar_path(rules.SCALAR)] = _text_scalar(lambda: self._notes)
         return scalars
+
+    def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
+        """Return the rules of some vectors of an axis."""
+        return column_rules(self._plan, axis, names)
 
     @functools.cached_property
     def _notes(self) -> str:

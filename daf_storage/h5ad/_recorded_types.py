@@ -7,7 +7,7 @@ of it is read.  They are from a file: whatever makes no sense is ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,18 +42,24 @@ class RecordedType:
     """Whether the order of the categories has a meaning."""
 
 
-def recorded_types(daf: DafReader, axis: str) -> Mapping[str, RecordedType]:
+def recorded_types(
+    daf: DafReader, axis: str, among: Iterable[str] | None = None
+) -> Mapping[str, RecordedType]:
     """Return what an import noted of the vectors of an axis, by their names.
 
     A vector that was replaced since may hold something else: who converts it has to check.
+
+    Parameters
+    ----------
+    among
+        The vectors of which it is needed, if not of all; others may be left out.
     """
     try:
-        notes = _notes.axis_notes(_notes.read_notes(daf), axis)
-        columns = notes.get("columns", [])
+        rules = _notes.column_rules(daf, axis, among)
     except (FormatError, ReadOnlyError, AttributeError):
         return {}
     recorded = {}
-    for rule in columns if isinstance(columns, list) else []:
+    for rule in rules:
         found = _recorded(daf, rule) if isinstance(rule, dict) else None
         if found is not None:
             recorded[str(rule["vector"])] = found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -195,6 +195,11 @@ class SidecarTree:
     def remarks(self) -> list[tuple[str, str]]:
         """Return what the attached data set does not show of its file."""
         return self.base.remarks() if isinstance(self.base, Remarked) else []
+
+    def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]] | None:
+        """Return the rules of the attached data set, which hold for what the sidecar has of it."""
+        rules_of = getattr(self.base, "column_rules", None)
+        return None if rules_of is None else list(rules_of(axis, names))
 
     def release_kept(self) -> None:
         """Let go of mappings of files that are kept; arrays that were handed out stay valid."""

@@ -271,9 +271,8 @@ class Hdf5Array(NotFileBacked):
 
     def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
         """Read the first few ranges, in bytes, of a file that is mapped; say if that was done."""
-        if not self.info.is_mappable:
-            return False
-        return self._shared.copy_ranges(self._held.id, starts, sizes, target)
+        first = self._held.id.get_offset() if self.info.is_mappable else None
+        return first is not None and self._shared.copy_ranges(first, starts + first, sizes, target)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
@@ -323,7 +322,12 @@ class Hdf5Array(NotFileBacked):
         )
         memory = ChunkMemory(self._shared.chunk_cache, dataset.name)
         return Hdf5Chunks(
-            self.info, stored, memory=memory, read_slow=self._read_slow, what=self._what
+            self.info,
+            stored,
+            memory=memory,
+            read_slow=self._read_slow,
+            copy_first=self._shared.copy_ranges,
+            what=self._what,
         )
 
     def _read_slow(self, picks: tuple[slice, ...]) -> AnyArray:

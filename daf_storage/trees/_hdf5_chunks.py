@@ -11,14 +11,11 @@ Only for files that are open for reading: of others, HDF5 may have chunks that a
 from __future__ import annotations
 
 import math
-from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError
@@ -26,12 +23,11 @@ from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import ChunkMemory, estimate_decoded, read_chunks, read_ranges
 from daf_storage.trees._decompress import decompress, is_bounded
+from daf_storage.trees._hdf5_listing import ChunkListing
+from daf_storage.trees._hdf5_runs import CopyRanges, Runs
 from daf_storage.trees._hdf5_types import h5py, is_native
-from daf_storage.trees._joined_ranges import Ranges, join_views
+from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._protocol import ArrayInfo
-
-MAX_LISTED_CHUNKS: Final = 1 << 19
-"""Of a dataset of more chunks, HDF5 looks up each chunk itself."""
 
 _SHUFFLE: Final = 2
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
@@ -41,77 +37,6 @@ _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
     32015: {"id": "zstd"},
 }
 """The filters that are undone here, by their registered numbers, besides shuffling."""
-
-Numbers = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkListing:
-    """Where the chunks of a dataset are in its file, in the order of the grid."""
-
-    grid: tuple[int, ...]
-    """How many chunks there are along each dimension."""
-    offsets: Numbers
-    """Where they begin; -1 for one that is not stored."""
-    sizes: Numbers
-    """How many bytes they have."""
-    masks: Numbers
-    """Which filters each was stored without, as bits."""
-
-    def number(self, position: Position) -> int:
-        """Return the number of a chunk in the order of the grid."""
-        number = 0
-        for at, count in zip(position, self.grid, strict=True):
-            number = number * count + at
-        return number
-
-
-def list_chunks(
-    dataset: Any, info: ArrayInfo, file_bytes: int, *, what: str
-) -> ChunkListing | None:
-    """Ask HDF5 where the chunks of a dataset are; None if there are too many to be listed.
-
-    Raises
-    ------
-    CorruptDataError
-        A chunk is said to be outside the file or the dataset, or twice.
-    """
-    grid = tuple(-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True))
-    count = math.prod(grid)
-    if not 0 < count <= MAX_LISTED_CHUNKS or not hasattr(dataset.id, "chunk_iter"):
-        return None
-    found = array("q")
-    most = count * (len(grid) + 3)
-
-    def note(stored: Any) -> int | None:
-        try:
-            found.extend(
-                (*stored.chunk_offset, stored.byte_offset, stored.size, stored.filter_mask)
-            )
-        except (OverflowError, TypeError):  # an undefined address
-            return 1
-        return 1 if len(found) > most else None
-
-    problem = dataset.id.chunk_iter(note)
-    if problem is not None:
-        raise _damaged(what, "there are more chunks than the dataset has room for, or some nowhere")
-    table = np.frombuffer(found, np.int64).reshape(-1, len(grid) + 3)
-    starts, places = table[:, : len(grid)], table[:, len(grid) :]
-    numbers, rest = np.divmod(starts, np.array(info.chunks))
-    if bool(np.any(rest)) or bool(np.any(starts < 0)) or bool(np.any(numbers >= np.array(grid))):
-        raise _damaged(what, "a chunk is said to be outside its shape")
-    offsets, sizes = places[:, 0], places[:, 1]
-    if bool(np.any(offsets < 0) or np.any(sizes < 0) or np.any(sizes > file_bytes - offsets)):
-        raise _damaged(what, f"a chunk is said to be outside the file of {file_bytes:,} bytes")
-    flat = np.ravel_multi_index(tuple(numbers.T), grid)
-    listing = ChunkListing(grid, *(np.full(count, -1, np.int64) for _ in range(3)))
-    for target, column in zip(
-        (listing.offsets, listing.sizes, listing.masks), places.T, strict=True
-    ):
-        target[flat] = column
-    if np.count_nonzero(listing.offsets >= 0) != len(table):
-        raise _damaged(what, "two chunks are said to be at the same place")
-    return listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +87,8 @@ class Hdf5Chunks:
     ----------
     read_slow
         Has HDF5 read a part of the dataset.
+    copy_first
+        Reads the first few ranges of the file, rather than look for them in its mapping.
     """
 
     def __init__(
@@ -171,6 +98,7 @@ class Hdf5Chunks:
         *,
         memory: ChunkMemory,
         read_slow: Callable[[tuple[slice, ...]], AnyArray],
+        copy_first: CopyRanges,
         what: str,
     ) -> None:
         pipeline = stored.pipeline
@@ -185,7 +113,11 @@ class Hdf5Chunks:
         self._read_slow = read_slow
         self._chunk_bytes = math.prod(info.chunks) * pipeline.dtype.itemsize
         self._is_plain = pipeline.is_known and not pipeline.filters
-        self._runs = _Runs.of(info, stored) if self._is_plain else None
+        self._runs = (
+            Runs.of(info, pipeline.dtype, stored.listing, stored.file, copy_first)
+            if self._is_plain
+            else None
+        )
 
     def whole(self) -> AnyArray | None:
         """Return all elements without a copy; None where that cannot be done."""
@@ -290,88 +222,6 @@ class Hdf5Chunks:
         return padded
 
 
-class _Runs:
-    """The runs of an uncompressed dataset whose chunks are whole rows, and all there.
-
-    Parameters
-    ----------
-    starts
-        The row with which each run begins, and the number of rows.
-    views
-        The rows of each run, as they are in the file.
-    dtype
-        What the elements are to be.
-    """
-
-    def __init__(self, starts: list[int], views: list[AnyArray], dtype: np.dtype[Any]) -> None:
-        self._starts = starts
-        self._views = views
-        self._dtype = dtype
-        self._is_native = all(view.flags.aligned and view.dtype == dtype for view in views)
-
-    @classmethod
-    def of(cls, info: ArrayInfo, chunks: StoredChunks) -> _Runs | None:
-        """Return the runs of a dataset; None where its chunks are not whole rows, or missing."""
-        listing, stored = chunks.listing, chunks.pipeline.dtype
-        rows = info.chunks[0]
-        row_elements = math.prod(info.shape[1:])
-        chunk_bytes = math.prod(info.chunks) * stored.itemsize
-        is_whole = info.chunks[1:] == info.shape[1:] and bool(np.all(listing.offsets >= 0))
-        if not is_whole or bool(np.any(listing.sizes != chunk_bytes)):
-            return None
-        breaks = np.flatnonzero(np.diff(listing.offsets) != chunk_bytes) + 1
-        firsts = [0, *breaks.tolist()]
-        starts = [first * rows for first in firsts]
-        stops = [min(start, info.shape[0]) for start in [*starts[1:], info.shape[0]]]
-        views = []
-        for first, start, stop in zip(firsts, starts, stops, strict=True):
-            view = np.frombuffer(
-                chunks.file, stored, (stop - start) * row_elements, int(listing.offsets[first])
-            )
-            views.append(view.reshape(stop - start, *info.shape[1:]))
-        return cls(starts, views, info.storage_type.dtype)
-
-    @property
-    def whole(self) -> AnyArray | None:
-        """All rows as a view; None if they lie in several runs, or are stored otherwise."""
-        return self._views[0] if len(self._views) == 1 and self._is_native else None
-
-    def read(self, span: Span) -> AnyArray:
-        """Return a range of rows, as a view if it lies in one run."""
-        first = bisect_right(self._starts, span.start) - 1
-        start = self._starts[first]
-        view = self._views[first]
-        if span.stop <= start + len(view):
-            return self._converted(view[span.start - start : span.stop - start])
-        last = bisect_right(self._starts, span.stop - 1) - 1
-        parts = [
-            self._views[number][max(span.start - self._starts[number], 0) :][
-                : span.stop - max(span.start, self._starts[number])
-            ]
-            for number in range(first, last + 1)
-        ]
-        return self._converted(np.concatenate(parts, dtype=self._dtype))
-
-    def join(self, ranges: Ranges) -> AnyArray:
-        """Return ranges of rows, one after the other."""
-        starts = np.array([*self._starts, self._starts[-1] + len(self._views[-1])])
-        firsts = np.searchsorted(starts, ranges.starts, "right") - 1
-        lasts = np.searchsorted(starts, ranges.stops - 1, "right") - 1
-        numbers, pieces = ranges.cut(firsts, lasts - firsts + 1, lambda numbers: starts[numbers])
-        if self._is_native:
-            return join_views(self._views, numbers, pieces)
-        out = np.empty((ranges.total, *self._views[0].shape[1:]), self._dtype)
-        for number in np.unique(numbers).tolist():
-            pieces.some(np.flatnonzero(numbers == number)).copy(self._views[number], out)
-        return out
-
-    def _converted(self, values: AnyArray) -> AnyArray:
-        if not self._is_native:
-            values = np.array(values, self._dtype)
-        values.flags.writeable = False
-        return values
-
-
 def _unshuffled(data: memoryview, width: int) -> memoryview:
     """Put the bytes of elements together that were stored byte by byte."""
     count = len(data) // width
@@ -381,9 +231,3 @@ def _unshuffled(data: memoryview, width: int) -> memoryview:
     if len(rest):
         return memoryview(joined.tobytes() + bytes(rest))
     return joined.data
-
-
-def _damaged(what: str, problem: str) -> CorruptDataError:
-    return CorruptDataError(
-        f"{what}: the list of its chunks is damaged: {problem}; take the file from a backup"
-    )

@@ -33,9 +33,9 @@ from daf_storage.stores import (
 from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._free_space import require_space, write_errors
 from daf_storage.trees._hdf5_checks import check_links
-from daf_storage.trees._hdf5_chunks import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
 from daf_storage.trees._hdf5_few_strings import FewStrings
 from daf_storage.trees._hdf5_heaps import WalkedHeaps
+from daf_storage.trees._hdf5_listing import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, h5py, node_kind, reason_of
 from daf_storage.trees._index_place import index_store
 from daf_storage.trees._joined_ranges import Positions
@@ -214,6 +214,12 @@ class Hdf5File:
         """Whether bytes of others come before those of HDF5, which some addresses do not count."""
         return int(self.file.userblock_size) > 0
 
+    @property
+    def _has_usual_addresses(self) -> bool:
+        """Whether addresses have 8 bytes and count from the beginning of the file."""
+        sizes = self.file.id.get_create_plist().get_sizes()
+        return bool(sizes == (8, 8)) and not self.has_preface
+
     def map(self, dataset: Any, size_bytes: int, *, is_writable: bool = False) -> memoryview:
         """Map the bytes of a contiguous dataset, given as h5py's low-level object.
 
@@ -243,15 +249,22 @@ class Hdf5File:
             os.close(descriptor)
 
     def copy_ranges(
-        self, dataset: Any, starts: Positions, sizes: Positions, target: AnyArray
+        self, first: int, starts: Positions, sizes: Positions, target: AnyArray
     ) -> bool:
-        """Read the first few ranges of a contiguous dataset; see `copy_first`."""
-        offset = dataset.get_offset()
-        if self.is_writable or offset is None:
+        """Read the first few ranges of a dataset; see `copy_first`.
+
+        Parameters
+        ----------
+        first
+            Where the dataset begins in the file, which tells it from others.
+        starts
+            Where the ranges begin in the file.
+        """
+        if self.is_writable:
             return False
-        first = self._first_ranges.setdefault(offset, FirstRanges())
+        counted = self._first_ranges.setdefault(first, FirstRanges())
         opened = functools.partial(self._reopened, os.O_RDONLY)
-        return copy_first(first, opened, starts, sizes, target, offset=offset)
+        return copy_first(counted, opened, starts, sizes, target)
 
     def _reopened(self, flags: int) -> int:
         own = self.file.id.get_vfd_handle()
@@ -280,7 +293,8 @@ class Hdf5File:
             self._listings.clear()
             self._listed_as = current
         if dataset.name not in self._listings:
-            found = list_chunks(dataset, info, self.whole().size, what=what)
+            is_usual = self._has_usual_addresses
+            found = list_chunks(dataset, info, self.whole(), is_usual=is_usual, what=what)
             sizes = [0 if each is None else each.offsets.size for each in self._listings.values()]
             if sum(sizes) > MAX_LISTED_CHUNKS:
                 self._listings.clear()
@@ -300,9 +314,8 @@ class Hdf5File:
             return None
         current = self._fingerprint()
         if self._few_strings is None or self._few_strings[0] != current:
-            sizes = self.file.id.get_create_plist().get_sizes()
-            is_usual = sizes == (8, 8) and not self.has_preface
-            self._few_strings = (current, FewStrings(self.whole()) if is_usual else None)
+            reader = FewStrings(self.whole()) if self._has_usual_addresses else None
+            self._few_strings = (current, reader)
         return self._few_strings[1]
 
     def whole(self) -> AnyArray:

@@ -24,7 +24,7 @@ from daf_storage.spi import Span
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Hdf5File, Hdf5Tree, _decompress
 from daf_storage.trees._hdf5_array import Hdf5Array
-from daf_storage.trees._hdf5_chunks import ChunkListing, Hdf5Chunks, list_chunks
+from daf_storage.trees._hdf5_chunks import Hdf5Chunks
 
 LENGTH = 1003
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -335,58 +335,6 @@ def test_a_chunk_that_expands_too_far(tmp_path: Path) -> None:
         assert array.read_rows(Span(0, 10)).tolist() == [1] * 10
         with pytest.raises(errors.CorruptDataError, match=r"x: the chunk \[1\]"):
             array.read()
-
-
-class _Listed:
-    """A dataset whose list of chunks was changed."""
-
-    def __init__(self, chunks: list[tuple[tuple[int, ...], int, Any, int]]) -> None:
-        self.id = self
-        self._chunks = chunks
-
-    def chunk_iter(self, note: Any) -> Any:
-        names = ("chunk_offset", "filter_mask", "byte_offset", "size")
-        for chunk in self._chunks:
-            problem = note(SimpleNamespace(**dict(zip(names, chunk, strict=True))))
-            if problem is not None:
-                return problem
-        return None
-
-
-@pytest.mark.parametrize(
-    ("chunks", "problem"),
-    [
-        ([((0,), 0, 990, 20)], "outside the file"),
-        ([((0,), 0, 2**40, 20)], "outside the file"),
-        ([((0,), 0, 2**63 - 1, 20)], "outside the file"),
-        ([((0,), 0, 100, 2**62)], "outside the file"),
-        ([((5,), 0, 100, 20)], "outside its shape"),
-        ([((30,), 0, 100, 20)], "outside its shape"),
-        ([((0,), 0, 100, 20), ((0,), 0, 200, 20)], "at the same place"),
-        ([((0,), 0, 2**64 - 1, 20)], "some nowhere"),
-        ([((0,), 0, None, 20)], "some nowhere"),
-        ([((0,), 0, 100, 20)] * 9, "more chunks than"),
-    ],
-)
-def test_lists_of_chunks_that_lie(path: Path, chunks: Any, problem: str) -> None:
-    """Nothing outside the file or the dataset is read: it is an error."""
-    info = array_of(tree_of(path), "plain/u2/1").info
-    small = type(info)((25,), info.storage_type, (10,), is_mappable=False)
-    with pytest.raises(errors.CorruptDataError, match=problem):
-        list_chunks(_Listed(chunks), small, 1000, what="x")
-    fine = list_chunks(_Listed([((10,), 1, 100, 20)]), small, 1000, what="x")
-    assert isinstance(fine, ChunkListing)
-    assert fine.offsets.tolist() == [-1, 100, -1]
-    assert fine.masks[1] == 1
-
-
-def test_lists_of_too_many_chunks_are_not_made(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HDF5 reads such a dataset itself."""
-    monkeypatch.setattr("daf_storage.trees._hdf5_chunks.MAX_LISTED_CHUNKS", 15)
-    array = array_of(tree_of(path), "gzip/f4/1")
-    assert array._chunks() is None
-    with h5py.File(path) as file:
-        assert np.array_equal(array.read(), file["gzip/f4/1"][()])  # type: ignore[index] # it is a dataset
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "lzf"])

@@ -1,0 +1,116 @@
+"""Tests of the lists of the chunks of HDF5 datasets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from daf_storage import errors
+from daf_storage.base import StorageType
+from daf_storage.trees import ArrayInfo, Hdf5File, Hdf5Tree, _hdf5_listing
+from daf_storage.trees._hdf5_array import Hdf5Array
+from daf_storage.trees._hdf5_listing import ChunkListing, list_chunks
+
+
+def array_of(path: Path) -> Hdf5Array:
+    """Return the dataset x of a file."""
+    node = Hdf5Tree(Hdf5File(h5py.File(path, "r"), location=str(path))).node("x")
+    assert node is not None
+    array = node.array()
+    assert array is not None
+    return array
+
+
+class _Listed:
+    """A dataset whose list of chunks was changed."""
+
+    def __init__(self, chunks: list[tuple[tuple[int, ...], int, Any, int]]) -> None:
+        self.id = self
+        self._chunks = chunks
+
+    def chunk_iter(self, note: Any) -> Any:
+        names = ("chunk_offset", "filter_mask", "byte_offset", "size")
+        for chunk in self._chunks:
+            problem = note(SimpleNamespace(**dict(zip(names, chunk, strict=True))))
+            if problem is not None:
+                return problem
+        return None
+
+
+@pytest.mark.parametrize(
+    ("chunks", "problem"),
+    [
+        ([((0,), 0, 990, 20)], "outside the file"),
+        ([((0,), 0, 2**40, 20)], "outside the file"),
+        ([((0,), 0, 2**63 - 1, 20)], "outside the file"),
+        ([((0,), 0, 100, 2**62)], "outside the file"),
+        ([((5,), 0, 100, 20)], "outside its shape"),
+        ([((30,), 0, 100, 20)], "outside its shape"),
+        ([((0,), 0, 100, 20), ((0,), 0, 200, 20)], "at the same place"),
+        ([((0,), 0, 2**64 - 1, 20)], "some nowhere"),
+        ([((0,), 0, None, 20)], "some nowhere"),
+        ([((0,), 0, 100, 20)] * 9, "more chunks than"),
+    ],
+)
+def test_lists_of_chunks_that_lie(chunks: Any, problem: str) -> None:
+    """Nothing outside the file or the dataset is read: it is an error."""
+    small = ArrayInfo((25,), StorageType.UINT16, (10,), is_mappable=False)
+    file = np.zeros(1000, np.uint8)
+    with pytest.raises(errors.CorruptDataError, match=problem):
+        list_chunks(_Listed(chunks), small, file, is_usual=False, what="x")
+    fine = list_chunks(_Listed([((10,), 1, 100, 20)]), small, file, is_usual=False, what="x")
+    assert isinstance(fine, ChunkListing)
+    assert fine.offsets.tolist() == [-1, 100, -1]
+    assert fine.masks[1] == 1
+
+
+def test_lists_of_too_many_chunks_are_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HDF5 reads such a dataset itself."""
+    path = tmp_path / "x.h5"
+    values = np.arange(160)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=values, chunks=(10,), compression="gzip")
+    monkeypatch.setattr("daf_storage.trees._hdf5_listing.MAX_LISTED_CHUNKS", 15)
+    array = array_of(path)
+    assert array._chunks() is None
+    assert np.array_equal(array.read(), values)
+
+
+@pytest.mark.parametrize(("libver", "asked"), [("earliest", []), ("latest", ["x"])])
+def test_hdf5_is_asked_only_of_unusual_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libver: str, asked: list[str]
+) -> None:
+    """The chunks of a usual file are listed from its bytes, with the same result."""
+    path = tmp_path / "x.h5"
+    values = np.arange(1000).reshape(100, 10)
+    with h5py.File(path, "w", libver=libver) as file:
+        file.create_dataset("x", data=values, chunks=(7, 3), compression="gzip")
+    calls: list[str] = []
+    original = _hdf5_listing._asked_chunks
+
+    def recorded(dataset: Any, *given: Any) -> Any:
+        calls.append(dataset.name.lstrip("/"))
+        return original(dataset, *given)
+
+    monkeypatch.setattr(_hdf5_listing, "_asked_chunks", recorded)
+    array = array_of(path)
+    assert np.array_equal(array.read(), values)
+    assert calls == asked
+    with h5py.File(path, "r") as file:
+        stored: Any = file["x"]
+        data = np.fromfile(path, np.uint8)
+        mine, theirs = (
+            list_chunks(stored, array.info, data, is_usual=is_usual, what="x")
+            for is_usual in (True, False)
+        )
+    assert mine is not None
+    assert theirs is not None
+    for column in ("offsets", "sizes", "masks"):
+        assert np.array_equal(getattr(mine, column), getattr(theirs, column))

@@ -1,0 +1,90 @@
+"""Tests of runs of chunks: the first ranges are read out of the file, later ones out of a mapping."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from daf_storage.stores import _cached_ranges
+from daf_storage.trees import Hdf5File, Hdf5Tree, read_joined
+from daf_storage.trees._hdf5_array import Hdf5Array
+
+N_ROWS = 100_000
+
+
+def array_of(path: Path) -> Hdf5Array:
+    """Return the dataset x of a file."""
+    node = Hdf5Tree(Hdf5File(h5py.File(path, "r"), location=str(path))).node("x")
+    assert node is not None
+    array = node.array()
+    assert array is not None
+    return array
+
+
+@pytest.fixture(params=["<f4", ">f4"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Return a file with an uncompressed dataset whose chunks lie in many runs."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        x = file.create_dataset("x", (N_ROWS,), request.param, chunks=(1_000,))
+        y = file.create_dataset("y", (N_ROWS,), request.param, chunks=(1_000,))
+        for start in range(0, N_ROWS, 3_000):
+            rows = slice(start, min(start + 3_000, N_ROWS))
+            x[rows] = np.arange(rows.start, rows.stop)
+            y[rows] = 0
+    return path
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list of whether ranges were read out of the file, each time that it was tried."""
+    monkeypatch.setattr(_cached_ranges, "_ONLY_CACHED", 0)  # tmpfs does not know the flag
+    done: list[bool] = []
+    original = Hdf5File.copy_ranges
+
+    def recorded(self: Hdf5File, *given: Any) -> bool:
+        done.append(original(self, *given))
+        return done[-1]
+
+    monkeypatch.setattr(Hdf5File, "copy_ranges", recorded)
+    return done
+
+
+def test_ranges_are_the_same_from_the_file_and_from_its_mapping(
+    path: Path, reads: list[bool]
+) -> None:
+    """In any order, overlapping, empty, and across the borders of runs; each way when it pays."""
+    array = array_of(path)
+    random = np.random.default_rng(1)
+    for count in (1, 700, 700, 700, 5_000):
+        starts = random.integers(0, N_ROWS - 150, count)
+        sizes = random.integers(0, 150, count)
+        found = read_joined(array, starts, sizes)
+        parts = [np.arange(s, s + n) for s, n in zip(starts.tolist(), sizes.tolist(), strict=True)]
+        assert np.array_equal(found, np.concatenate(parts))
+    with h5py.File(path) as file:
+        dataset: Any = file["x"]
+        is_native = dataset.dtype == np.dtype("f4")
+    assert reads == ([True, True, True, False, False] if is_native else [])
+
+
+def test_long_ranges_are_copied_out_of_the_mapping(path: Path, reads: list[bool]) -> None:
+    """They have most of the pages that the system brings with each."""
+    array = array_of(path)
+    starts, sizes = np.array([0, 50_000]), np.array([20_000, 30_000])
+    found = read_joined(array, starts, sizes)
+    assert np.array_equal(found, np.r_[np.arange(20_000), np.arange(50_000, 80_000)])
+    assert reads == []
+
+
+def test_a_file_that_is_written_to_is_not_read_beside_hdf5(path: Path, reads: list[bool]) -> None:
+    """What HDF5 has in memory may not be in the file yet."""
+    with h5py.File(path, "r+") as file:
+        shared = Hdf5File(file, location=str(path))
+        target = np.empty(1, np.float32)
+        assert not shared.copy_ranges(0, np.array([0]), np.array([4]), target)
+    assert reads == [False]
