@@ -1,0 +1,97 @@
+"""Tests of the first query of a session to a file of AnnData: it looks at what it names, alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from daf_query import connect
+from daf_storage.trees import _hdf5_array, _hdf5_file, _hdf5_tree
+from daf_storage.trees._hdf5_array import Hdf5Node
+from tests.storage.attached.example import Form
+
+N_OBS, N_VAR, N_COLUMNS = 500, 60, 40
+WHERE = "type = 'T3' AND score < 0.5"
+
+
+@pytest.fixture(scope="module")
+def wide_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with many columns of categories and of numbers."""
+    random = np.random.default_rng(0)
+    obs = pd.DataFrame(index=[f"cell_{number}" for number in range(N_OBS)])
+    strings = pd.Series([f"T{number}" for number in random.integers(0, 5, N_OBS)], obs.index)
+    obs["type"] = strings.astype("category")
+    obs["score"] = random.random(N_OBS)
+    for number in range(N_COLUMNS):
+        obs[f"number_{number}"] = random.random(N_OBS)
+        obs[f"kind_{number}"] = strings.astype("category")
+    matrix = sp.random(N_OBS, N_VAR, 0.2, "csr", np.float32, rng=random)
+    path = tmp_path_factory.mktemp("wide") / "wide.h5ad"
+    anndata.AnnData(matrix, obs=obs).write_h5ad(path)
+    return path
+
+
+@contextmanager
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], list[str]]]:
+    """Note the elements of a file that are opened, and the attributes that are read."""
+    opened: list[str] = []
+    read: list[str] = []
+    real_open, real_read = _hdf5_file.open_below, Hdf5Node._read_attribute
+
+    def noted_open(group: Any, name: str, *, what: str) -> Any:
+        opened.append(what.partition(": ")[2])
+        return real_open(group, name, what=what)
+
+    def noted_read(self: Hdf5Node, name: str) -> Any:
+        read.append(f"{self._what.partition(': ')[2]}@{name}")
+        return real_read(self, name)
+
+    with monkeypatch.context() as patched:
+        for module in (_hdf5_tree, _hdf5_array):
+            patched.setattr(module, "open_below", noted_open)
+        patched.setattr(Hdf5Node, "_read_attribute", noted_read)
+        yield opened, read
+
+
+def test_a_filter_and_its_slice_look_at_no_other_columns(
+    wide_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elements that are opened, attributes that are read: as many as of a file of two columns."""
+    with looks(monkeypatch) as (opened, read), connect(wide_path) as session:
+        found = session.matrix("obs", "var", "X", rows=WHERE).to_scipy()
+        [row] = session.sql(f"SELECT count(*) AS n FROM obs WHERE {WHERE}").to_pylist()
+    adata = anndata.read_h5ad(wide_path)
+    is_kept = ((adata.obs["type"] == "T3") & (adata.obs["score"] < 0.5)).to_numpy()
+    matrix: Any = adata.X
+    assert abs(found - matrix[is_kept]).sum() == 0
+    assert row["n"] == np.count_nonzero(is_kept) > 10
+    of_obs = {what for what in opened if what.startswith("obs/")}
+    assert of_obs <= {
+        *("obs/_index", "obs/score", "obs/type", "obs/type/categories", "obs/type/codes")
+    }
+    assert len(opened) <= 40
+    assert len(read) <= 25
+    assert len(set(read)) == len(read)
+
+
+@pytest.mark.parametrize("form", ["h5ad", "zarr3"])
+def test_first_queries_answer_as_later_ones_do(paths: dict[Form, Path], form: Form) -> None:
+    """Each column by itself, in a session that knows no others, and in one that knows all."""
+    with connect(paths[form]) as knowing:
+        for name in knowing.table("obs").schema.names:
+            with connect(paths[form]) as new:
+                for query in (
+                    f'SELECT "{name}" FROM obs',
+                    f'SELECT "{name}", count(*) AS n FROM obs GROUP BY "{name}" ORDER BY 1',
+                ):
+                    found, wanted = new.sql(query), knowing.sql(query)
+                    assert found.schema() == wanted.schema()
+                    assert repr(found.to_pydict()) == repr(wanted.to_pydict())  # NaN, too
