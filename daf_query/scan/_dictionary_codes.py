@@ -95,7 +95,7 @@ class DictionaryCodes:
         rank[order] = np.arange(len(order))
         strings = distinct.take(pa.array(order))
         return cls(
-            rank[codes] if length else None,
+            rank.take(codes) if length else None,
             nulls_for_empty(strings) if empty_is_missing else strings,
             options.zone_rows,
         )

@@ -233,7 +233,7 @@ class CodedStrings(MadeOf, WholeStrings):
             is_used = np.bincount(numbers, minlength=len(every)) > 0
             places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
             used = every.filter(pa.array(is_used))
-            yield pa.DictionaryArray.from_arrays(pa.array(places[numbers]), used)
+            yield pa.DictionaryArray.from_arrays(pa.array(places.take(numbers)), used)
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings; the missing ones are empty."""
