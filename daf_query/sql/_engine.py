@@ -33,6 +33,13 @@ from daf_query.sql._few_bits import (
 from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
 from daf_query.sql._known_categories import known_categories, queries_of_named
 from daf_query.sql._known_widths import WidthMemory
+from daf_query.sql._limited_order import (
+    check_limits,
+    may_create,
+    may_limit,
+    sorted_limits,
+    with_barriers,
+)
 from daf_query.sql._named_columns import named_columns
 from daf_query.sql._names import quoted_name
 from daf_query.sql._nesting import check_nesting
@@ -449,6 +456,8 @@ class Engine:
         """Plan a query whose views are known."""
         ENGINE.enter()
         safe = safe_sql(self._sorted(query), is_part=is_part)
+        if may_limit(query) and may_create(query):  # tables are created at once
+            safe = with_barriers(safe)
         try:
             frame = self.context.sql_with_options(safe, options)
         except Exception:
@@ -456,6 +465,10 @@ class Engine:
                 self.context.sql_with_options(query, options)
             raise
         check_plan(query, frame)
+        if not (may_limit(query) or self._views) or not sorted_limits(frame):
+            return frame
+        frame = self.context.sql_with_options(with_barriers(safe), options)
+        check_limits(frame)
         return frame
 
     def _sorted(self, query: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
 from daf_query.sql._explain import QueryPlan
+from daf_query.sql._limited_order import kept_apart
 from daf_query.sql._names import quoted_name
 from daf_query.sql._planned import Planned
 from daf_query.sql._result_conversions import ResultConversions
@@ -280,6 +282,7 @@ class QueryResult(ResultConversions):
 
     def _then(self, step: Step, written: str) -> QueryResult:
         """Return a result that is built upon this one."""
+        step = functools.partial(kept_apart, step)
         try:
             frame = step(self.frame)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
