@@ -282,13 +282,13 @@ class QueryResult(ResultConversions):
 
     def _then(self, step: Step, written: str) -> QueryResult:
         """Return a result that is built upon this one."""
-        step = functools.partial(kept_apart, step)
+        kept: Step = functools.partial(kept_apart, step)
         try:
-            frame = step(self.frame)
+            frame = kept(self.frame)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             unknown = unknown_result_column(error, self.column_names)
             raise unknown or self._statement.translated(error) from None
-        steps = (*self._steps, step)
+        steps = (*self._steps, kept)
         count = self._broken_count
         return QueryResult(
             self._statement,
