@@ -183,6 +183,9 @@ def chunks_of(data: bytes, count: int) -> list[tuple[bytes, int, int, int, int, 
         name = data[place + 46 : place + 46 + name_bytes]
         raw_bytes, stored_bytes, local = struct.unpack_from("<3Q", data, place + 50 + name_bytes)
         start = local + 30 + name_bytes + (0 if method == 8 else 20)
+        if method != 8:  # the sizes of 64 bits, and how long that is
+            extra = struct.unpack_from("<2H2Q", data, local + 30 + name_bytes)
+            assert extra == (1, 16, raw_bytes, stored_bytes)
         stored = data[start : start + stored_bytes]
         found.append((name, method, int.from_bytes(crc, "little"), raw_bytes, start, stored))
     return found
