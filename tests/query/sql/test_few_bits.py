@@ -15,7 +15,7 @@ import zarr
 
 from daf_query import DafSession, connect, zarr_table
 from daf_query.index import build_index
-from daf_query.sql._few_bits import may_compute
+from daf_query.sql._few_bits import may_compute, with_signed_ranks
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 
 TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "u8"]
@@ -383,3 +383,21 @@ def test_what_is_not_remembered(planned: list[str]) -> None:
         assert column(db, query) == [-1]
         assert len(planned) == first
         planned.clear()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT rank",
+        "SELECT rank FROM t",
+        "SELECT rank()",
+        "SELECT rank() FROM t",
+        "SELECT rank() OVER",
+        "SELECT rank(a) AS n, over FROM t",
+        "SELECT rank(",
+        "SELECT rank() OVER (",
+    ],
+)
+def test_what_is_no_rank_is_left_as_it_is(query: str) -> None:
+    """A column of that name, another function, and a query that ends too early."""
+    assert with_signed_ranks(query) == query
