@@ -262,3 +262,26 @@ def test_an_interrupted_reordering_of_the_reference(tmp_path: Path) -> None:
     assert daf.get_np_vector("cell", "age").tolist() == [1, 2, 3]
     assert not backup.exists()
     assert list(FilesDaf(path).axis_entries("cell")) == ["a", "b", "c"]
+
+
+def test_metadata_file_after_something_is_deleted(tmp_path: Path) -> None:
+    """It is taken out of the list at once, whatever it was."""
+    path = tmp_path / "x.daf"
+
+    def listed() -> set[str]:
+        return set(json.loads((path / "metadata.json").read_text()))
+
+    with FilesDaf(path, "w") as daf:
+        daf.set_scalar("n", 1)
+        daf.add_axis("gene", ["x"])
+        daf.add_axis("cell", ["a", "b"], vectors={"age": [1, 2]})
+        daf.set_matrix("cell", "gene", "m", [[1], [2]], relayout=False)
+        assert {"scalars/n", "vectors/cell/age"} < listed()
+        daf.delete_scalar("n")
+        daf.delete_vector("cell", "age")
+        assert listed() == {"axes/cell", "axes/gene", "matrices/cell/gene/m"}
+        daf.delete_matrix("cell", "gene", "m")
+        assert listed() == {"axes/cell", "axes/gene"}
+        daf.delete_axis("gene")
+        assert listed() == {"axes/cell"}
+        assert verify(path) == []
