@@ -80,13 +80,18 @@ def test_values_to_compare_with(dtype: str, values: list[object], expected: obje
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 @pytest.mark.parametrize("store", ["memory", "directory"])
-def test_bytes_of_a_single_row(store: str, tmp_path: Path) -> None:
-    """Bytes that are no text are read from wherever they are."""
+def test_bytes_of_single_rows(store: str, tmp_path: Path) -> None:
+    """Bytes that are no text are read from wherever they are, also where each row is a chunk."""
     where: Any = {} if store == "memory" else tmp_path
     kind: Any = VariableLengthBytes()
-    array = zarr.create_array(where, shape=(1,), dtype=kind, chunks=(1,))
-    array[:] = np.array([b"\xff\x01", None], object)[:1]
+    values = [b"\xff\x01", b"", b"\xfe"]
+    array = zarr.create_array(where, shape=(3,), dtype=kind, chunks=(1,))
+    array[:] = np.array([*values, None], object)[:3]
     field = column_field("x", array)
     assert field is not None
     opened = ZarrColumn(array, field, "x").open(DecodedCache(), ScanOptions())
-    assert opened.to_arrow(Rows(Span(0, 1))).to_pylist() == [b"\xff\x01"]
+    assert opened.to_arrow(Rows(Span(0, 3))).to_pylist() == values
+    for number, value in enumerate(values):
+        assert opened.to_arrow(Rows(Span(number, number + 1))).to_pylist() == [value]
+    some = Rows(Span(0, 3), np.array([0, 2]))
+    assert opened.to_arrow(some).to_pylist() == [values[0], values[2]]
