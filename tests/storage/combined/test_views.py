@@ -355,6 +355,20 @@ def test_two_parts_of_one_axis() -> None:
     assert part.summary().as_dict()["problems"] == []
 
 
+def test_vectors_of_a_view_that_hides_some_are_those_of_the_base() -> None:
+    """The very arrays; a vector may be of entries, so renamed or shorter axes have their own."""
+    daf = large(MemoryDaf())
+    of_base = daf.tree.node("vectors/cell/age")
+    assert of_base is not None
+    assert of_base.is_same(view(daf, data={("cell", "who"): None}).tree.node("vectors/cell/age"))
+    for axes in ({"obs": "cell"}, {"donor": ["N1"]}):
+        part = view(daf, axes)
+        axis = "cell" if "cell" in part.axes_set() else "obs"
+        assert not of_base.is_same(part.tree.node(f"vectors/{axis}/age"))
+        values = part.get_np_vector(axis, "age")
+        assert values.tolist() == daf.get_np_vector("cell", "age").tolist()
+
+
 def test_relations_follow_the_names() -> None:
     """To the new name of the axis; not to an axis that is hidden, or of which entries lack."""
     daf = large(MemoryDaf())

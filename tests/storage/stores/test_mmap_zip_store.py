@@ -68,6 +68,20 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         assert len(store) == 0
 
 
+def test_snapshots_are_the_same_while_their_entries_are(path: Path) -> None:
+    """Of one archive, of one prefix, and until something is added below it."""
+    with MmapZipStore(path, "r+") as store:
+        of_sub, of_all = store.snapshot("sub"), store.snapshot("")
+        assert of_sub is not None
+        assert of_sub.is_same(store.snapshot("sub"))
+        assert not of_sub.is_same(of_all)
+        assert not of_sub.is_same("sub")
+        store.append("delta", b"1")
+        assert of_sub.is_same(store.snapshot("sub"))
+        store.append("sub/delta", b"1")
+        assert not of_sub.is_same(store.snapshot("sub"))
+
+
 def test_ranges_are_copied_out_of_the_file_that_was_opened(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +298,7 @@ def test_shrinking_what_is_complete(path: Path) -> None:
         store.shrink("last", 200)
         assert path.read_bytes() == before
         store.shrink("last", 50)
+        assert path.stat().st_size == len(before) - 150
         assert value(store, "last") == bytes(range(50))
         store.append("after", b"1")
         with pytest.raises(errors.InvalidInputError, match="'last' is not the last"):
