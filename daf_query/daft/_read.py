@@ -67,7 +67,7 @@ def read_daf(
     """
     if rows_per_task < 1:
         raise errors.InvalidInputError(
-            f"rows_per_task={rows_per_task} is no number; pass 1 or more"
+            f"rows_per_task={rows_per_task} is no positive number; pass 1 or more"
         )
     table = AxisTable(axis, dict(matrix_columns or {}))
     return DafSource(source, table, rows_per_task=rows_per_task, schema=schema).read()

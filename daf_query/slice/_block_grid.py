@@ -135,7 +135,7 @@ def _checked(keyword: str, size: object) -> int | None:
     if size is None:
         return None
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise errors.InvalidInputError(f"{keyword}={size!r} is no number; pass 1 or more")
+        raise errors.InvalidInputError(f"{keyword}={size!r} is no positive number; pass 1 or more")
     return int(size)
 
 

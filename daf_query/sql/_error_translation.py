@@ -87,6 +87,8 @@ def translate_planning_error(
     """
     if isinstance(error, DafError):
         return error
+    if isinstance(error, UnicodeEncodeError):
+        return _no_unicode(query)
     text = str(error)
     if _OURS.search(text):  # of a table function
         return translate_execution_error(error)
@@ -108,6 +110,15 @@ def translate_planning_error(
         return of_the_text
     problem = strip_prefixes(text).replace("While expanding wildcard, ", "")
     return errors.QueryError(f"{problem}{_remedy(problem)}")
+
+
+def _no_unicode(query: str) -> DafError:
+    """Return the error of half a surrogate pair, which is how Python hands on bytes that are no UTF-8."""
+    at = next((i for i, c in enumerate(query) if "\ud800" <= c <= "\udfff"), 0)
+    return errors.QueryError(
+        f"the query has {query[at : at + 1]!r} at character {at + 1:,}, which is no Unicode; "
+        "write the query in UTF-8"
+    )
 
 
 def _refused(statement: str) -> DafError:

@@ -195,7 +195,7 @@ class DaskFrames:
         size: object = rows_per_partition
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise errors.InvalidInputError(
-                f"rows_per_partition={size!r} is no number; pass 1 or more"
+                f"rows_per_partition={size!r} is no positive number; pass 1 or more"
             )
         table = self if filter is None else self.filter(filter)
         cut = replace(table.options, partition_rows=int(size), min_partition_rows=int(size))

@@ -129,7 +129,7 @@ def test_data_in_memory_are_refused() -> None:
     daf.add_axis("cell", ["A"])
     with pytest.raises(errors.AxisNotFoundError, match="'gene'"):
         read_daf(connect(daf), "gene")
-    with pytest.raises(errors.InvalidInputError, match="rows_per_task=0 is no number"):
+    with pytest.raises(errors.InvalidInputError, match="rows_per_task=0 is no positive number"):
         read_daf(connect(daf), "cell", rows_per_task=0)
     with pytest.raises(errors.InvalidInputError):
         DafSource(connect(daf), AxisTable("cell"), rows_per_task=9).get_tasks(

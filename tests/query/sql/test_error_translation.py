@@ -26,6 +26,15 @@ def session() -> DafSession:
     return connect(daf)
 
 
+def test_what_is_no_unicode(session: DafSession) -> None:
+    """A command line hands on bytes that are no UTF-8 as halves of surrogate pairs."""
+    expected = r"the query has '\\udc80' at character 9, which is no Unicode"
+    with pytest.raises(errors.QueryError, match=expected):
+        session.sql("SELECT '\udc80', age + 1 FROM cell")
+    with pytest.raises(errors.QueryError, match=r"at character 16.*UTF-8"):
+        session.sql('SELECT * FROM "\udc80"')
+
+
 @pytest.mark.parametrize(
     ("query", "place", "reason"),
     [

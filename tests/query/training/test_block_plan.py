@@ -100,7 +100,7 @@ def test_entries_are_drawn_by_weight() -> None:
 def test_sizes_are_numbers(name: str, value: float) -> None:
     """The error names the argument."""
     sizes = {"batch_rows": 1, "block_rows": 1, "fetch_batches": 1} | {name: value}
-    with pytest.raises(errors.InvalidInputError, match=f"{name}={value!r} is no number"):
+    with pytest.raises(errors.InvalidInputError, match=f"{name}={value!r} is no positive number"):
         BlockPlan(10, **sizes)  # type: ignore[arg-type] # that is what is tested
 
 

@@ -184,7 +184,7 @@ def test_a_fetch_reads_its_rows_alone(db: DafSession) -> None:
         ({"rows_per_epoch": 5}, "rows_per_epoch= is for entries that are drawn by weight"),
         ({"labels": "index"}, "a label cannot be called 'index'"),
         ({"seed": "x"}, "seed='x' is no integer"),
-        ({"batch_rows": 0}, "batch_rows=0 is no number"),
+        ({"batch_rows": 0}, "batch_rows=0 is no positive number"),
         ({"batchrows": 9}, "there is no batchrows= of batches; .*did you mean 'batch_rows'"),
     ],
 )
