@@ -256,7 +256,7 @@ def test_what_is_refused(folder: Path, session: DafSession) -> None:
         session.matrix("cell", "donor", "X")
     with pytest.raises(errors.InvalidInputError, match="'runs' is several data sets as one"):
         session.reader()
-    with pytest.raises(errors.InvalidInputError, match="pass a path"):
+    with pytest.raises(errors.InvalidInputError, match="an empty list; name a data set"):
         connect([])
     one = MemoryDaf(name="one")
     with pytest.raises(errors.ExistsError, match="two of 2 data sets are called"):
