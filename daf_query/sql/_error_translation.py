@@ -104,6 +104,11 @@ def translate_planning_error(
         return _unknown_table_function(match["name"])
     if (match := _NO_FUNCTION.search(text)) and (missing := _unknown_function(match["name"], text)):
         return missing
+    return _other(text, query)
+
+
+def _other(text: str, query: str) -> DafError:
+    """Return an error in the engine's words, with a remedy if there is one."""
     try:
         one_statement(query)
     except errors.QueryError as of_the_text:  # none, or several: it says where
@@ -113,7 +118,7 @@ def translate_planning_error(
 
 
 def _no_unicode(query: str) -> DafError:
-    """Return the error of half a surrogate pair, which is how Python hands on bytes that are no UTF-8."""
+    """Return the error of half a surrogate pair, as Python hands on bytes that are no UTF-8."""
     at = next((i for i, c in enumerate(query) if "\ud800" <= c <= "\udfff"), 0)
     return errors.QueryError(
         f"the query has {query[at : at + 1]!r} at character {at + 1:,}, which is no Unicode; "

@@ -72,7 +72,9 @@ class BlockPlan:
         ):
             given: object = value
             if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-                raise errors.InvalidInputError(f"{name}={value!r} is no positive number; pass 1 or more")
+                raise errors.InvalidInputError(
+                    f"{name}={value!r} is no positive number; pass 1 or more"
+                )
 
     def batch_count(self, consumer: Consumer) -> int:
         """Return how many batches the rank of a consumer has; its workers share them."""
