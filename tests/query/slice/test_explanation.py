@@ -142,6 +142,18 @@ def test_anndata_has_what_comes_along(db: DafSession) -> None:
     assert memory["anndata"] > memory["scipy"] + 0.9 * others
 
 
+def test_anndata_has_the_vectors_of_its_entries() -> None:
+    """Of each selected entry its name and its values: a string is taken to have 16 bytes."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(50)])
+    daf.add_axis("gene", ["g0", "g1", "g2"])
+    daf.set_vector("cell", "age", np.arange(50, dtype=np.int32))
+    daf.set_vector("cell", "donor", ["d"] * 50)
+    daf.set_matrix("cell", "gene", "m", np.ones((50, 3), np.float32), relayout=False)
+    memory = connect(daf).matrix("cell", "gene", "m", rows=range(20)).explain().memory_bytes
+    assert memory["anndata"] == memory["numpy"] + 20 * (16 + 4 + 16) + 3 * 16
+
+
 @pytest.mark.parametrize("name", ["d", "s", "one"])
 @pytest.mark.parametrize(
     "chosen",

@@ -59,6 +59,8 @@ def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond 2 GiB of them the offsets are 64-bit, and no sooner."""
     data = memoryview(encoded(["ab", "c"] * 10))
     assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
+    monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 30)
+    assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
     monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 29)
     array = decode_vlen_utf8(data, what="it", max_page_bytes=20)
     assert array.type == pa.large_string()
