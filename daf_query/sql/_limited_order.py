@@ -7,8 +7,8 @@ are lost, or others are the first ones.  It does not pass a condition that is tr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import datafusion
 from datafusion import functions
@@ -20,7 +20,7 @@ _LIMITED: Final = re.compile(r"\b(?:limit|offset|fetch)\b", re.IGNORECASE)
 _CREATING: Final = re.compile(r"\b(?:create|insert)\b", re.IGNORECASE)
 _PASSED: Final = ("Projection:", "SubqueryAlias:", "Union")
 """Nodes of a plan that an order passes."""
-_ORDERING: Final = re.compile(r"Sort:|WindowAggr:|DistinctOn:|Aggregate:.*\bORDER BY \[")
+_ORDERING: Final = re.compile(r"(?s)Sort:|WindowAggr:|DistinctOn:|Aggregate:.*\bORDER BY \[")
 _SKIPPING: Final = re.compile(r"Limit: skip=(?!0,)")
 _BEFORE: Final = ("FROM", "JOIN", "AS", "MATERIALIZED", "UNION", "ALL", "DISTINCT")
 """Words before the bracket of a query of which the rows are used in their order."""
@@ -37,9 +37,26 @@ def may_create(query: str) -> bool:
 
 
 def sorted_limits(frame: datafusion.DataFrame) -> list[str]:
-    """Return the limits in a plan above which rows are sorted otherwise."""
-    lines = str(frame.logical_plan().display_indent()).splitlines()
-    nodes = [(len(line) - len(line.lstrip()), line.strip()) for line in lines]
+    """Return the limits in a plan above which rows are sorted otherwise.
+
+    The printed plan has the subqueries of conditions, too; but a name or a string in it may have
+    several lines, so the nodes are also visited one by one.
+    """
+    plan = frame.logical_plan()
+    lines = str(plan.display_indent()).splitlines()
+    printed = [(len(line) - len(line.lstrip()), line.strip()) for line in lines]
+    visited = list(_nodes(plan, 0)) if any("Limit:" in line for line in lines) else []
+    return [*_sorted_limits(printed), *_sorted_limits(visited)]
+
+
+def _nodes(plan: Any, depth: int) -> Iterator[tuple[int, str]]:
+    """Yield the depth and the words of each node of a plan, those above first."""
+    yield depth, plan.display()
+    for below in plan.inputs():
+        yield from _nodes(below, depth + 1)
+
+
+def _sorted_limits(nodes: Sequence[tuple[int, str]]) -> list[str]:
     places = [place for place, (_, node) in enumerate(nodes) if node.startswith("Limit:")]
     return [
         nodes[place][1]

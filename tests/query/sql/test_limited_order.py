@@ -38,6 +38,9 @@ def session() -> DafSession:
         "SELECT array_agg(index ORDER BY x) AS n FROM ({})",
         "SELECT (SELECT index FROM ({}) ORDER BY index LIMIT 1) AS n",
         "SELECT count(*) AS n FROM (SELECT * FROM ({}) ORDER BY x LIMIT 2) AS t",
+        'SELECT * FROM ({}) AS "a\nb" ORDER BY x',
+        "SELECT 'a\nb' AS y, * FROM ({}) ORDER BY index",
+        'SELECT array_agg("a\nb" ORDER BY "a\nb") AS n FROM (SELECT x AS "a\nb" FROM ({}))',
     ],
 )
 def test_rows_are_limited_before_they_are_sorted(
