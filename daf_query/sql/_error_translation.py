@@ -17,6 +17,7 @@ from daf_query.sql._column_hints import entry_hint, join_hint
 from daf_query.sql._gene_columns import unknown_entry_hint
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._statements import one_statement
+from daf_query.sql._subquery_errors import subquery_error
 from daf_query.sql._syntax_errors import syntax_error
 from daf_query.sql._table_functions import USAGES
 from daf_query.sql._tokens import Token, tokens_of
@@ -99,7 +100,7 @@ def translate_planning_error(
     if match := _NO_TABLE.search(text):
         return _unknown_table(match["table"], schemas)
     if match := _NO_FIELD.search(text):
-        return _unknown_column(match["field"], text, query, schemas, shared)
+        return subquery_error(text) or _unknown_column(match["field"], text, query, schemas, shared)
     if match := _NO_TABLE_FUNCTION.search(text):
         return _unknown_table_function(match["name"])
     if (match := _NO_FUNCTION.search(text)) and (missing := _unknown_function(match["name"], text)):
@@ -113,6 +114,8 @@ def _other(text: str, query: str) -> DafError:
         one_statement(query)
     except errors.QueryError as of_the_text:  # none, or several: it says where
         return of_the_text
+    if of_a_subquery := subquery_error(text):
+        return of_a_subquery
     problem = strip_prefixes(text).replace("While expanding wildcard, ", "")
     return errors.QueryError(f"{problem}{_remedy(problem)}")
 
@@ -164,7 +167,7 @@ def translate_execution_error(error: Exception) -> DafError:
         named = getattr(errors, match["error"], None)
         if isinstance(named, type) and issubclass(named, DafError):
             return named(match["message"])
-    return errors.QueryError(text)
+    return subquery_error(text) or errors.QueryError(text)
 
 
 def _remedy(problem: str) -> str:

@@ -1,0 +1,84 @@
+"""Tests of errors of subqueries that are no condition."""
+
+from __future__ import annotations
+
+import pytest
+
+from daf_query import DafSession, connect
+from daf_query.sql._subquery_errors import subquery_error
+from daf_storage import MemoryDaf, errors
+
+
+@pytest.fixture(scope="module")
+def session() -> DafSession:
+    """Return cells and genes with a number each."""
+    daf = MemoryDaf(name="m")
+    daf.add_axis("cell", ["A", "B", "C"])
+    daf.set_vector("cell", "x", [1, 2, 3])
+    daf.add_axis("gene", ["u", "v"])
+    daf.set_vector("gene", "x", [2, 5])
+    return connect(daf)
+
+
+VALUES = [
+    "x > ANY (SELECT x FROM gene)",
+    "x <> ALL (SELECT x FROM gene)",
+    "x = SOME (SELECT x FROM gene)",
+    "x IN (SELECT x FROM gene)",
+    "x NOT IN (SELECT x FROM gene)",
+    "EXISTS (SELECT 1 FROM gene g WHERE g.x = cell.x)",
+]
+QUERIES = [
+    "SELECT {} FROM cell",
+    "SELECT {} AS b FROM cell",
+    "SELECT DISTINCT NOT {} FROM cell",
+    "SELECT CASE WHEN {} THEN 1 END FROM cell",
+    "SELECT x = 1 OR {} FROM cell",
+    "SELECT x FROM cell ORDER BY {}",
+    "SELECT count(*) AS n FROM cell GROUP BY {}",
+    "SELECT sum(CASE WHEN {} THEN 1 ELSE 0 END) AS n FROM cell",
+    "SELECT count(*) FILTER (WHERE {}) FROM cell",
+    "SELECT row_number() OVER (PARTITION BY {}) FROM cell",
+    "SELECT b FROM (SELECT x, {} AS b FROM cell) WHERE x > 1",
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_subquery_that_is_no_condition_is_an_error_in_our_words(
+    session: DafSession, query: str, value: str
+) -> None:
+    """Wherever it stands, and whatever step of the engine fails."""
+    with pytest.raises(errors.QueryError, match=r"^IN, EXISTS, ANY and ALL of a subquery are ans"):
+        session.sql(query.format(value)).to_pylist()
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_subquery_as_a_column_is_refused_still(session: DafSession, value: str) -> None:
+    """A release of the engine that answers it makes this fail; then shorten the page of limits."""
+    query = f"SELECT {value} AS b FROM cell"
+    for attempt in (lambda: session.explain(query), lambda: session.sql(query).to_pylist()):
+        with pytest.raises(errors.QueryError, match="as a column, count, as in"):
+            attempt()
+
+
+def test_what_the_message_advises_is_answered(session: DafSession) -> None:
+    """A count of rows, and a comparison with a subquery of one value."""
+    query = """
+        SELECT (SELECT count(*) FROM gene WHERE gene.x = cell.x) > 0 AS b,
+               x > (SELECT min(x) FROM gene) AS c
+        FROM cell ORDER BY x
+    """
+    result = session.sql(query).to_pydict()
+    assert result == {"b": [False, True, False], "c": [False, False, True]}
+
+
+def test_other_errors_are_left_alone() -> None:
+    """Also those that name a subquery or an operator of theirs."""
+    for text in (
+        "No field named any.",
+        'No field named "sum((<subquery>))".',
+        "Scalar subquery returned more than one row",
+        "Physical plan does not support logical expression Wildcard",
+    ):
+        assert subquery_error(text) is None
