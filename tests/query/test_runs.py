@@ -1,4 +1,4 @@
-"""Tests of calls of the engine in a notebook: another thread computes, so that Ctrl-C arrives."""
+"""Tests of calls of the engine where Ctrl-C may come: another thread computes, so that it arrives."""
 
 from __future__ import annotations
 
@@ -55,6 +55,38 @@ def test_a_program_computes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.start()
     thread.join()
     assert others == [thread]
+
+
+def test_a_terminal_and_a_handler_of_sigterm_have_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither where Ctrl-C is ignored, nor where standard input is closed, nor in other threads."""
+
+    def is_beside() -> bool:
+        return call_engine(threading.current_thread) is not threading.current_thread()
+
+    ends, interrupts = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        monkeypatch.setattr("os.isatty", {0: True}.__getitem__)
+        assert is_beside()
+        others: list[bool] = []
+        thread = threading.Thread(target=lambda: others.append(is_beside()))
+        thread.start()
+        thread.join()
+        assert others == [False]
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert not is_beside()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        monkeypatch.setattr("os.isatty", {0: False}.__getitem__)
+        assert not is_beside()
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        assert is_beside()
+    finally:
+        signal.signal(signal.SIGTERM, ends)
+        signal.signal(signal.SIGINT, interrupts)
 
 
 @pytest.mark.usefixtures("notebook")

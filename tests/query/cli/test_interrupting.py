@@ -1,0 +1,66 @@
+"""Tests of Ctrl-C while the engine computes a batch that takes it minutes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from daf_query.cli._exit_codes import INTERRUPTED
+from daf_storage import open_daf
+
+LONG = (
+    "SELECT count(*) FROM cell a JOIN cell b ON a.kind = b.kind JOIN cell c ON b.kind = c.kind "
+    "WHERE a.number + b.number + c.number > 7"
+)
+"""Of 10**13 combinations, all of them in the first batch."""
+COMMAND = """
+import faulthandler, signal, sys, threading
+from daf_query import _runs, cli
+
+def announced(function):
+    def call(*arguments):
+        if threading.current_thread() is threading.main_thread():
+            threading.Timer(0.3, lambda: print("ready", file=sys.stderr, flush=True)).start()
+        return function(*arguments)
+    return call
+
+_runs.call_engine.__globals__["_called_beside"] = announced(_runs._called_beside)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+faulthandler.dump_traceback_later(120, exit=True)
+cli.run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code", "sentence"),
+    [
+        (signal.SIGINT, INTERRUPTED, "interrupted"),
+        (signal.SIGTERM, 128 + signal.SIGTERM, "ended by SIGTERM"),
+    ],
+)
+def test_a_long_batch_is_not_waited_for(
+    tmp_path: Path, number: signal.Signals, exit_code: int, sentence: str
+) -> None:
+    """The command ends at once, with its exit code and one sentence, and writes no file."""
+    path, output = tmp_path / "x.daf.zarr", tmp_path / "rows.csv"
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", [f"c{i}" for i in range(20_000)])
+        daf.set_vector("cell", "kind", ["B"] * 20_000)
+        daf.set_vector("cell", "number", list(range(20_000)))
+    with subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "sql", str(path), LONG, "-o", str(output)],
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        os.kill(process.pid, number)
+        assert process.stderr.read() == f"daf: error: {sentence}\n"
+    assert process.returncode == exit_code
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
