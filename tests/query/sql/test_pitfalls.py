@@ -234,3 +234,28 @@ def test_sums_of_counts_are_not_rounded(function: str) -> None:
         assert session.sql(query).to_pylist() == [{"n": 2**24 + 1, "big": 2**53 + 1}]
         rows = session.sql("SELECT sum(n) AS n FROM cell")
         assert rows.filter(f"{function} (n, -1) = 16777217").count() == 1
+
+
+WITH_FLOATS = [
+    "coalesce(n, f)",
+    "coalesce(f, n)",
+    "n + f",
+    "greatest(n, f)",
+    "CASE WHEN f > 1 THEN f ELSE n END",
+    "n = f",
+    "coalesce(n, CAST(f AS DOUBLE))",
+    "n = CAST(f AS DOUBLE)",
+]
+
+
+@pytest.mark.parametrize("expression", WITH_FLOATS)
+@pytest.mark.parametrize("kind", ["int32", "uint32", "int64", "uint64"])
+def test_integers_that_meet_floats_are_those_of_duckdb(kind: str, expression: str) -> None:
+    """Of the type of the float, also where that rounds them: as the reference on types says."""
+    daf = MemoryDaf(name="floats")
+    daf.add_axis("cell", ["A", "B", "C"])
+    daf.set_vector("cell", "n", [2**24 + 1, 2**24 + 3, 5], dtype=kind)
+    daf.set_vector("cell", "f", [2**24, np.nan, 2.5], dtype="float32")
+    daf.add_axis("gene", ["u"])
+    query = f"SELECT {expression} AS x FROM cell"
+    assert by_us(connect(daf), query) == by_duckdb(connect(daf), query)
