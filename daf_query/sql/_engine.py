@@ -44,7 +44,7 @@ from daf_query.sql._named_columns import named_columns
 from daf_query.sql._names import quoted_name
 from daf_query.sql._nesting import check_nesting
 from daf_query.sql._never_null import hint_at_missing_strings
-from daf_query.sql._pitfalls import check_plan, safe_sql
+from daf_query.sql._pitfalls import check_plan, is_renamed, safe_sql
 from daf_query.sql._planned import Planned
 from daf_query.sql._planned_again import may_be_residual, may_be_unconverted
 from daf_query.sql._planning import (
@@ -62,6 +62,7 @@ from daf_query.sql._unique_columns import (
     check_copied,
     duplicates_in,
     unique_names,
+    with_names_of,
     with_unique_columns,
 )
 from daf_query.table import TableDataset
@@ -465,11 +466,18 @@ class Engine:
                 self.context.sql_with_options(query, options)
             raise
         check_plan(query, frame)
-        if not (may_limit(query) or self._views) or not sorted_limits(frame):
+        if (may_limit(query) or self._views) and sorted_limits(frame):
+            frame = self.context.sql_with_options(with_barriers(safe), options)
+            check_limits(frame)
+        return self._named_as_written(frame, query) if is_renamed(query) else frame
+
+    def _named_as_written(self, frame: datafusion.DataFrame, query: str) -> datafusion.DataFrame:
+        """Return a planned query with the engine's names for what the query itself calls."""
+        try:
+            written = self.context.sql_with_options(query, _READING)
+        except Exception:  # noqa: BLE001 - it is a statement, or needs what it is planned with
             return frame
-        frame = self.context.sql_with_options(with_barriers(safe), options)
-        check_limits(frame)
-        return frame
+        return with_names_of(frame, written)
 
     def _sorted(self, query: str) -> str:
         """Return a query that sorts categoricals by their categories, where they are shown."""
@@ -485,7 +493,8 @@ class Engine:
         if view is None:
             return query
         names = self._plan_sql(view.query).schema().names
-        return view.with_columns(unique_names(names)) if duplicates_in(names) else query
+        has_new_names = is_renamed(query) or duplicates_in(names)
+        return view.with_columns(unique_names(names)) if has_new_names else query
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""

@@ -37,7 +37,8 @@ def safe_sql(query: str, *, is_part: bool = False) -> str:
     The column of a quantified subquery gets a name of its own, since the engine takes a column of
     the outer query that has the same name for that of the subquery.  Lists of values that it would
     merge wrongly are kept apart, see `in_lists`.  ``nvl`` and ``ifnull`` become ``coalesce``, which
-    does not round.
+    does not round; how the engine calls their columns is seen in a plan of the query as it was
+    written, see `is_renamed`.
 
     Parameters
     ----------
@@ -70,16 +71,29 @@ def safe_sql(query: str, *, is_part: bool = False) -> str:
     return query
 
 
+def is_renamed(query: str) -> bool:
+    """Return whether columns of the safe query may have other names than those of the query.
+
+    >>> is_renamed("SELECT nvl(n, 0) FROM t"), is_renamed("SELECT coalesce(n, 0) FROM t")
+    (True, False)
+    """
+    return _ROUNDING.search(query) is not None
+
+
 def _without_rounding(query: str) -> str:
     """Return a query with ``coalesce`` for ``nvl`` and ``ifnull``, which mean the same.
 
+    A NULL that changes nothing keeps their columns apart from each other, and from those that the
+    query itself calls so.
+
     >>> _without_rounding("SELECT ifnull(sum(n), 0), 'nvl(' FROM t")
-    "SELECT coalesce(sum(n), 0), 'nvl(' FROM t"
+    "SELECT coalesce(NULL, NULL, sum(n), 0), 'nvl(' FROM t"
     """
     pairs = itertools.pairwise(tuple(tokens_of(query)))
-    calls = [first for first, second in pairs if second.is_operator("(")]
-    for call in reversed([each for each in calls if each.is_word("NVL", "IFNULL")]):
-        query = f"{query[: call.start]}coalesce{query[call.stop :]}"
+    calls = [pair for pair in pairs if pair[1].is_operator("(")]
+    for name, opening in reversed([pair for pair in calls if pair[0].is_word("NVL", "IFNULL")]):
+        nulls = "NULL, " if name.is_word("NVL") else "NULL, NULL, "
+        query = f"{query[: name.start]}coalesce({nulls}{query[opening.stop :]}"
     return query
 
 

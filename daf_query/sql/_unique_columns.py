@@ -91,12 +91,25 @@ def with_unique_columns(
             stacklevel=7,
         )
     chosen = [
-        (datafusion.col(quoted_name(name)) if column is None else datafusion.Expr(column)).alias(
-            new
-        )
+        _chosen(column, name).alias(new)
         for column, name, new in zip(columns, names, unique, strict=True)
     ]
     return frame.select(*chosen)
+
+
+def with_names_of(frame: datafusion.DataFrame, other: datafusion.DataFrame) -> datafusion.DataFrame:
+    """Return a frame with the names of another that has the same columns, where these differ."""
+    names, new = list(frame.schema().names), list(other.schema().names)
+    if names == new or len(names) != len(new):
+        return frame
+    columns = _columns_of(frame.logical_plan()) or [None] * len(names)
+    chosen = [_chosen(column, name) for column, name in zip(columns, names, strict=True)]
+    return frame.select(
+        *(
+            each if name == other_name else each.alias(other_name)
+            for each, name, other_name in zip(chosen, names, new, strict=True)
+        )
+    )
 
 
 def check_copied(frame: datafusion.DataFrame) -> None:
@@ -140,6 +153,11 @@ def _columns_of(plan: Any) -> list[Any] | None:
         return None
     expressions = plan.to_variant().projections()
     return [each if each.variant_name() == "Column" else None for each in expressions]
+
+
+def _chosen(column: Any, name: str) -> datafusion.Expr:
+    """Return a column of a frame: by its table, if it has one, and otherwise by its name."""
+    return datafusion.col(quoted_name(name)) if column is None else datafusion.Expr(column)
 
 
 def _shown(column: Any, name: str) -> str:

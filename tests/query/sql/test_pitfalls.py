@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from daf_query import DafSession, connect
+from daf_query import DafSession, DuplicateColumnsWarning, connect
 from daf_query.sql._pitfalls import safe_sql
+from daf_query.sql._unique_columns import unique_names
 from daf_storage import MemoryDaf, errors
 
 
@@ -259,3 +261,39 @@ def test_integers_that_meet_floats_are_those_of_duckdb(kind: str, expression: st
     daf.add_axis("gene", ["u"])
     query = f"SELECT {expression} AS x FROM cell"
     assert by_us(connect(daf), query) == by_duckdb(connect(daf), query)
+
+
+NULL_FUNCTIONS = [
+    "SELECT nvl(x, 0), ifnull(x, 0), coalesce(x, 0), IFNULL(f, 1.5) FROM cell",
+    "SELECT c.x, g.x, nvl(c.f, g.x) FROM cell c, gene g",
+    "SELECT nvl(x, 0) FROM cell GROUP BY nvl(x, 0) ORDER BY nvl(x, 0) DESC LIMIT 3",
+    "SELECT g, sum(nvl(x, 0)) FROM cell GROUP BY g ORDER BY 2",
+    "SELECT nvl(nvl(f, x), 0) FROM cell UNION ALL SELECT x FROM gene",
+    "SELECT DISTINCT ifnull(f, 0) FROM cell",
+    "SELECT * FROM (SELECT nvl(f, 0) FROM cell) WHERE 1 = 1",
+    "WITH w AS (SELECT x, ifnull(f, 0) FROM cell) SELECT * FROM w",
+    "SELECT 'nvl(' AS t, nvl(f, 0) AS f, ifnull(x, 1) - 3 FROM cell",
+]
+
+
+@pytest.mark.parametrize("query", NULL_FUNCTIONS)
+def test_columns_of_nvl_are_called_as_the_engine_calls_them(
+    session: DafSession, query: str
+) -> None:
+    """By the function that the query has, though the engine is given another."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DuplicateColumnsWarning)
+        names = session.sql(query).column_names
+    expected = unique_names(session.context.sql(query).schema().names)
+    assert names == expected
+    assert not any("NULL" in name for name in names)
+
+
+def test_columns_of_nvl_in_views_and_beside_entries(session: DafSession) -> None:
+    """Also where the columns of the query become those of a table, or are not the axis' own."""
+    session.sql("CREATE OR REPLACE VIEW nvls AS SELECT nvl(f, 0) FROM cell", allow="write")
+    assert session.sql("SELECT * FROM nvls").column_names == ["nvl(cell.f,Int64(0))"]
+    assert session.sql('SELECT "nvl(cell.f,Int64(0))" AS f FROM nvls').to_pydict()["f"][0] == 0.5
+    names = session.sql("SELECT nvl(f, m['a']) FROM cell").column_names
+    assert len(names) == 1
+    assert names[0].startswith("nvl(cell.f,")
