@@ -6,13 +6,14 @@ server.  Nothing outside of the data set can be reached.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import ipaddress
 import os
 import re
 import socket
 import sys
-import threading
 import zipfile
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -23,10 +24,16 @@ from urllib.parse import quote, unquote, urlsplit
 
 from daf_storage import errors
 from daf_storage.trees import h5py
+from daf_storage.upkeep._connections import Connections, RequestReader
 
 _COPY_BYTES = 1 << 20
 _IDLE_SECONDS = 30
 _CONNECTIONS = 64
+_REFUSING_SECONDS = 0.1
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
+    b"Connection: close\r\n\r\n"
+)
 _LONGEST_NAME_BYTES = 255
 _MOST_DIGITS = 19
 _SHOWN_DOT_FILES = {".zarray", ".zgroup", ".zattrs", ".zmetadata"}
@@ -62,8 +69,12 @@ class DafServer(ThreadingHTTPServer):
 
     It answers requests that name it by an IP address, as ``localhost``, as ``host``, or by one of
     ``host_names``; a web page that made a name of its own point here is refused (421).  Files whose
-    name begins with a dot are not served, except for the metadata of Zarr.  A connection on which
-    nothing happens is closed after half a minute.
+    name begins with a dot are not served, except for the metadata of Zarr.
+
+    There are at most 64 connections.  A request has to be whole half a minute after the connection
+    was opened or the last answer sent, and each MiB of an answer be taken in that time; otherwise
+    it is closed.  Where there are too many connections, the one closes that has waited longest for
+    a whole request; if all are being answered, a new one gets status 503.
 
     Parameters
     ----------
@@ -88,6 +99,7 @@ class DafServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = _CONNECTIONS
 
     def __init__(
         self,
@@ -105,7 +117,7 @@ class DafServer(ThreadingHTTPServer):
         self.allow_origin = allow_origin
         self._host = host
         self._names = {name.casefold() for name in ("localhost", host, *host_names)}
-        self._free = threading.BoundedSemaphore(_CONNECTIONS)
+        self.connections = Connections(_CONNECTIONS)
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -147,18 +159,25 @@ class DafServer(ThreadingHTTPServer):
         return True
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, if there are not too many already; else hang up."""
-        if not self._free.acquire(blocking=False):
+        """Answer in a thread, if not too many are being answered already."""
+        if not self.connections.admit(request):
+            request.settimeout(_REFUSING_SECONDS)
+            with contextlib.suppress(OSError):
+                request.sendall(_BUSY)
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # there can be no more threads
+            self.connections.forget(request)
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer the requests of one connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self.connections.forget(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the parent's
         """Say in a line what went wrong; a client that hangs up is nothing to speak of."""
@@ -173,6 +192,23 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = _IDLE_SECONDS
     server: DafServer
+
+    def setup(self) -> None:
+        """Read from the connection as long as a request may take."""
+        super().setup()
+        self.rfile.close()
+        self._reader = RequestReader(self.connection, self.timeout)
+        self.rfile = io.BufferedReader(self._reader)
+
+    def handle_one_request(self) -> None:
+        """Wait for a request, and answer it."""
+        self._reader.begin()
+        self.server.connections.wait(self.request)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Read the headers of a request; return whether it is to be answered."""
+        return super().parse_request() and self.server.connections.answer(self.request)
 
     def do_GET(self) -> None:
         """Send a file or a part of it."""

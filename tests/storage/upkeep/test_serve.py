@@ -5,12 +5,13 @@ from __future__ import annotations
 import http.client
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 
 from daf_storage import DafServer, errors, open_daf
 from daf_storage.upkeep import _serve as serving
+from daf_storage.upkeep._connections import Connections
 from tests.support import create, fill, in_background
 
 
@@ -215,15 +217,69 @@ def test_idle_connections_are_closed(server: DafServer, monkeypatch: pytest.Monk
     assert send(server, b"GET /a") == b""
 
 
-def test_too_many_connections_are_refused(server: DafServer) -> None:
-    """Those over the limit are closed at once; the others go on."""
-    server._free = threading.BoundedSemaphore(1)
-    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as first:
-        first.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert first.recv(12) == b"HTTP/1.1 404"
+@contextmanager
+def connected(server: DafServer, *, sending: bytes) -> Iterator[socket.socket]:
+    """Connect, and send something."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as connection:
+        connection.sendall(sending)
+        yield connection
+
+
+def test_slow_connections_give_way_to_new_ones(server: DafServer) -> None:
+    """However many they are: the one that waited longest is closed, and a new one is answered."""
+    with ExitStack() as stack:
+        slow = [
+            stack.enter_context(connected(server, sending=b"GET / HTTP/1.1\r\nHost: loc"))
+            for _ in range(300)
+        ]
+        assert ask(server, AGE)[0] == 200
+        assert slow[0].recv(1) == b""
+        slow[-1].sendall(b"alhost\r\n\r\n")  # one that still waits is answered, too
+        assert slow[-1].recv(12) == b"HTTP/1.1 404"
+        assert len(server.connections) <= serving._CONNECTIONS
+
+
+def test_connections_that_are_being_answered_go_on(
+    server: DafServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new one is asked to come again; it is answered when there is room."""
+    server.connections = Connections(1)
+    busy, done = threading.Event(), threading.Event()
+    find = DafServer.find
+
+    def slow(self: DafServer, path: str) -> Path | None:
+        busy.set()
+        assert done.wait(10)
+        return find(self, path)
+
+    monkeypatch.setattr(DafServer, "find", slow)
+    request = f"GET {AGE} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    with connected(server, sending=request) as first:
+        assert busy.wait(10)
+        answer = send(server, b"")
+        assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: ")
+        done.set()
+        assert first.recv(12) == b"HTTP/1.1 200"
+        while first.recv(65536):
+            pass
+    while len(server.connections):  # its thread ends
+        threading.Event().wait(0.01)
+    assert ask(server, AGE)[0] == 200
+
+
+def test_a_connection_that_cannot_have_a_thread_is_forgotten(
+    server: DafServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is closed with a line in the log, and does not count any more."""
+
+    def no_thread(*_: Any, **__: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socketserver.ThreadingMixIn, "process_request", no_thread)
         assert send(server, b"") == b""
-    assert server._free.acquire(timeout=10)  # the first one is done
-    server._free.release()
+    assert "can't start new thread" in capsys.readouterr().err
+    assert len(server.connections) == 0
     assert ask(server, AGE)[0] == 200
 
 
