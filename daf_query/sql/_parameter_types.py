@@ -23,6 +23,8 @@ _EXPRESSIONS: Final = (
     "sort_exprs",
 )
 """Methods of nodes that return expressions."""
+_LEAVES: Final = ("Column", "Literal", "ScalarVariable")
+"""Expressions that the bindings give as operands of themselves."""
 
 
 def unbound_schemas(engine: Engine, query: str) -> tuple[pa.Schema | None, pa.Schema]:
@@ -71,7 +73,10 @@ def _flat(value: Any) -> Iterator[Any]:
 
 def _parameters_in(expression: Any) -> Iterator[tuple[str, pa.DataType]]:
     try:
-        if expression.variant_name() == "Placeholder":
+        variant = expression.variant_name()
+        if variant in _LEAVES:
+            return
+        if variant == "Placeholder":
             placeholder = expression.to_variant()
             name = str(placeholder.id()).removeprefix("$")
             field = placeholder.field()

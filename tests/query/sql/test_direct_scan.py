@@ -194,6 +194,7 @@ DIRECT = [
     "SELECT name FROM cell ORDER BY index LIMIT 7 OFFSET 28",
     "SELECT name FROM cell ORDER BY index LIMIT 7 OFFSET 30",
     "SELECT name FROM cell LIMIT 0",
+    "SELECT name FROM cell LIMIT 65536",
     "SELECT name FROM cell WHERE NOT ((double = 1 OR double = 2) AND (double = 3 OR double = 4))",
 ]
 
