@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from daf_storage import DafReader, errors
-from daf_storage.spi import is_stored_at, lazy_module, optional_import
+from daf_storage.spi import check_outside, is_stored_at, lazy_module, optional_import
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -74,7 +74,7 @@ def refuse_own_files(data_sets: DataSets, path: str | Path) -> None:
     Raises
     ------
     InvalidInputError
-        It would replace the data set by a part of it.
+        It would replace the data set by a part of it, or lie within its directory.
 
     Examples
     --------
@@ -88,6 +88,7 @@ def refuse_own_files(data_sets: DataSets, path: str | Path) -> None:
                     f"cannot write {str(path)!r}: this is the data set {daf.location} that is "
                     "read, and it would be replaced by what was asked of it; name another file"
                 )
+            check_outside(daf, path)
 
 
 def fingerprint(daf: DafReader) -> str:

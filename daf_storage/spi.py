@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         was_float,
         write_anndata,
     )
-    from daf_storage.opening import is_stored_at
+    from daf_storage.opening import check_outside, is_stored_at
     from daf_storage.sidecars import is_sidecar
     from daf_storage.stores import (
         DirectoryStore,
@@ -157,6 +157,7 @@ __all__ = [
     "axis_section",
     "can_have_sidecar",
     "cannot_listen",
+    "check_outside",
     "checked_indices",
     "copy_first_ranges",
     "data_set_paths",
@@ -229,7 +230,7 @@ __getattr__, __dir__ = lazy_names(
             "optional_import",
             "progress_bar",
         ),
-        "daf_storage.opening": ("is_stored_at",),
+        "daf_storage.opening": ("check_outside", "is_stored_at"),
         "daf_storage.sidecars": ("is_sidecar",),
         "daf_storage.data": (
             "SparseMatrixParts",

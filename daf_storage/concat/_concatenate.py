@@ -28,7 +28,7 @@ from daf_storage.concat._options import (
 )
 from daf_storage.data import DafReader, DafWriter, check_reader, check_writer
 from daf_storage.h5ad import Report, undone_on_error
-from daf_storage.opening import new_data_set, open_daf, parse_path
+from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import ZarrVersion
 
@@ -177,6 +177,8 @@ def concatenate(  # noqa: PLR0913 - the choices of the reference
             with undone_on_error(destination):
                 return Concatenation(destination, members, options, None).run(progress)
         style: dict[str, Any] = {"zarr_format": zarr_format, "packed": packed}
+        for member in members:
+            check_outside(member.daf, destination)
         new = stack.enter_context(new_data_set(destination, if_exists=if_exists, **style))
         folder = parse_path(destination).container.parent
         return Concatenation(new, members, options, folder).run(progress)

@@ -31,6 +31,7 @@ from daf_storage.h5ad._matrix_output import (
     write_sparse,
 )
 from daf_storage.h5ad._restore import KeptParts
+from daf_storage.opening import check_outside
 from daf_storage.stores import check_output, output_path
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     """
     check_reader(daf, "export_h5ad")
     check_output(path, if_exists=if_exists)
+    check_outside(daf, path)
     anndata = optional_import("anndata", extra="anndata")
     h5py = optional_import("h5py", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})

@@ -8,7 +8,7 @@ Must not know AnnData, verification or copying.
 """
 
 from daf_storage.opening import _archives as archives
-from daf_storage.opening._apart import is_stored_at
+from daf_storage.opening._apart import check_outside, is_stored_at
 from daf_storage.opening._archives import groups_of
 from daf_storage.opening._atomic_create import new_data_set
 from daf_storage.opening._complete import complete_daf, open_overlay
@@ -35,6 +35,7 @@ __all__ = [
     "UnsafeAlignmentWarning",
     "ZarrDaf",
     "archives",
+    "check_outside",
     "complete_daf",
     "foreign_path",
     "groups_of",

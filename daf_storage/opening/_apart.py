@@ -58,6 +58,35 @@ def is_stored_at(daf: DafReader, path: str | Path) -> bool:
     return any(_is_file_of(member, there) for member in stored_members(daf))
 
 
+def check_outside(daf: DafReader, path: str | Path) -> None:
+    """Refuse to write something into the directory of a data set that is read.
+
+    Of a chain or a view, those of its members count.  Another group of the same directory is
+    outside.
+
+    Raises
+    ------
+    InvalidInputError
+        It is in there, by whichever path.
+
+    Examples
+    --------
+    >>> from daf_storage import MemoryDaf
+    >>> check_outside(MemoryDaf(), "atlas.daf.zarr/copy.daf.zarr")
+    """
+    if is_remote(path):
+        return
+    around = _place(os.fspath(path))[0].parents
+    for member in stored_members(daf):
+        if member.origin is None or is_remote(member.origin.path):
+            continue
+        if _place(member.origin.path)[0] in around:
+            raise errors.InvalidInputError(
+                f"cannot write {str(path)!r}: this lies within the data set {member.location} that "
+                "is read, whose directory is for its own files; name a path beside it"
+            )
+
+
 def _is_file_of(member: DafReader, there: os.stat_result) -> bool:
     if member.origin is None or is_remote(member.origin.path):
         return False

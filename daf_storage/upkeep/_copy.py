@@ -34,7 +34,7 @@ from daf_storage.data import (
     ordered,
     write_text,
 )
-from daf_storage.opening import new_data_set, open_daf, parse_path, read_path
+from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, read_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import (
     StoredArray,
@@ -224,7 +224,7 @@ def convert(  # noqa: PLR0913 - how a copy is written
     ExistsError
         There is something at the destination and ``if_exists`` is ``"error"``.
     InvalidInputError
-        ``memory_bytes`` is too little.
+        ``memory_bytes`` is too little; or the destination is the source, or within its directory.
     UnsupportedInputError
         A value of a matrix of ``counts_as`` would change; nothing is left at the destination.
 
@@ -238,13 +238,11 @@ def convert(  # noqa: PLR0913 - how a copy is written
     1
     """
     how = CopySettings(link=link, memory_bytes=check_memory(memory_bytes))
-    with (
-        open_daf(source, _source_mode(source, destination)) as daf,
-        new_data_set(
-            destination, if_exists=if_exists, zarr_format=zarr_format, packed=packed
-        ) as new,
-    ):
-        _copy_whole(daf, new, CountedCopy(daf, counts_as), how, progress=progress)
+    style: dict[str, Any] = {"zarr_format": zarr_format, "packed": packed}
+    with open_daf(source, _source_mode(source, destination)) as daf:
+        check_outside(daf, destination)
+        with new_data_set(destination, if_exists=if_exists, **style) as new:
+            _copy_whole(daf, new, CountedCopy(daf, counts_as), how, progress=progress)
 
 
 def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:

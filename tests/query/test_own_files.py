@@ -88,6 +88,21 @@ def test_a_zarr_directory_is_not_replaced(atlas: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("save", [save_slice, save_profile])
+def test_nothing_is_written_into_a_directory_that_is_read(
+    atlas: Path, tmp_path: Path, save: Save
+) -> None:
+    """Such as a slice among the arrays of the AnnData that it is one of."""
+    with connect(atlas) as db:
+        save_slice(db, tmp_path / "part.zarr")
+    with (
+        connect(tmp_path / "part.zarr") as db,
+        pytest.raises(errors.InvalidInputError, match="lies within the data set"),
+    ):
+        save(db, tmp_path / "part.zarr" / "in.h5ad")
+    assert not (tmp_path / "part.zarr" / "in.h5ad").exists()
+
+
+@pytest.mark.parametrize("save", [save_slice, save_profile])
 def test_other_files_are_replaced_as_ever(atlas: Path, save: Save) -> None:
     """Also one that was made of the same data set before."""
     target = atlas.with_name("part.h5ad")
