@@ -964,6 +964,39 @@ def test_strings_that_need_large_offsets(tmp_path: Path, monkeypatch: pytest.Mon
         assert found.to_pylist() == strings
 
 
+def test_chunks_of_strings_that_are_decoded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as a task holds strings, one at least; without tasks, all that fit one."""
+    strings = [f"name {i}" for i in range(2000)]
+    daf = writer(tmp_path / "x.daf.zarr", packed=Packing(chunk_kb=1))
+    daf.add_axis("cell", strings)
+    array = open_daf(tmp_path / "x.daf.zarr").string_array("cell", "name")
+    height = array.info.chunks[0]
+    n_chunks = -(-2000 // height)
+    together: list[int] = []
+    decode = _chunk_reader._decoded_strings
+
+    def counted(source: Any, stored: Any, rows: int) -> Any:
+        together.append(len(stored))
+        return decode(source, stored, rows)
+
+    monkeypatch.setattr(_chunk_reader, "_decoded_strings", counted)
+    for task_strings, most in (
+        (height - 1, 1),
+        (height, 1),
+        (3 * height, 3),
+        (n_chunks * height - 1, n_chunks - 1),
+        (n_chunks * height, n_chunks),
+    ):
+        together.clear()
+        monkeypatch.setattr(_chunk_reader, "_TASK_STRINGS", task_strings)
+        assert array.read_strings().to_pylist() == strings
+        assert max(together) == most
+        assert sum(together) == n_chunks
+        assert len(together) == -(-n_chunks // most)
+
+
 @pytest.mark.parametrize("damage", ["no file", "no chunk"])
 @pytest.mark.parametrize("kind", ["numbers", "strings"])
 def test_chunks_that_nothing_stands_for(tmp_path: Path, kind: str, damage: str) -> None:
