@@ -570,6 +570,9 @@ def test_limits_are_kept_and_named(session: DafSession) -> None:
         _wait_until(lambda: server.running_queries == 0)
         with connection.cursor() as cursor:
             assert cursor.execute("SELECT 1").fetchone() == (1,)
+            # Messages have some bytes beside the query, so a query may have a few more, too.
+            query = f"SELECT length('{'x' * 2800}')"
+            assert cursor.execute(query).fetchone() == (2800,)
 
 
 def test_the_memory_of_a_query_is_limited(session: DafSession) -> None:
