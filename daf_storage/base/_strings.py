@@ -385,7 +385,8 @@ def _varint(number: int) -> bytes:
 
 
 def _zigzag(number: int) -> bytes:
-    return _varint(number * 2 if number >= 0 else -number * 2 - 1)
+    """Encode a number that is not negative, where others could be."""
+    return _varint(number * 2)
 
 
 def _list(kind: int, *items: bytes) -> bytes:
