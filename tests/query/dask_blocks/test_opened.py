@@ -57,6 +57,8 @@ def test_one_reader_for_a_path(tiny_path: Path) -> None:
     assert reader_at(origin) is reader
     assert reader_at(origin, lambda daf: daf is not reader) is not reader
     assert len(opening.READERS) == 1
+    let_go()
+    assert len(opening.READERS) == 0
 
 
 def test_what_is_in_memory_does_not_travel() -> None:

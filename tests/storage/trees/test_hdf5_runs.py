@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daf_storage.stores import _cached_ranges
-from daf_storage.trees import Hdf5File, Hdf5Tree, read_joined
+from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_runs, read_joined
 from daf_storage.trees._hdf5_array import Hdf5Array
 
 N_ROWS = 100_000
@@ -54,8 +54,22 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return done
 
 
+@pytest.fixture
+def joins(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list of how many pieces were copied out of the mapping, each time that some were."""
+    done: list[int] = []
+    original = vars(_hdf5_runs)["join_views"]
+
+    def recorded(views: Any, numbers: Any, pieces: Any) -> Any:
+        done.append(numbers.size)
+        return original(views, numbers, pieces)
+
+    monkeypatch.setattr(_hdf5_runs, "join_views", recorded)
+    return done
+
+
 def test_ranges_are_the_same_from_the_file_and_from_its_mapping(
-    path: Path, reads: list[bool]
+    path: Path, reads: list[bool], joins: list[int]
 ) -> None:
     """In any order, overlapping, empty, and across the borders of runs; each way when it pays."""
     array = array_of(path)
@@ -70,15 +84,21 @@ def test_ranges_are_the_same_from_the_file_and_from_its_mapping(
         dataset: Any = file["x"]
         is_native = dataset.dtype == np.dtype("f4")
     assert reads == ([True, True, True, False, False] if is_native else [])
+    assert len(joins) == reads.count(False)
 
 
-def test_long_ranges_are_copied_out_of_the_mapping(path: Path, reads: list[bool]) -> None:
+def test_long_ranges_are_copied_out_of_the_mapping(
+    path: Path, reads: list[bool], joins: list[int]
+) -> None:
     """They have most of the pages that the system brings with each."""
     array = array_of(path)
     starts, sizes = np.array([0, 50_000]), np.array([20_000, 30_000])
     found = read_joined(array, starts, sizes)
     assert np.array_equal(found, np.r_[np.arange(20_000), np.arange(50_000, 80_000)])
     assert reads == []
+    with h5py.File(path) as file:
+        dataset: Any = file["x"]
+        assert len(joins) == int(dataset.dtype == np.dtype("f4"))
 
 
 def test_a_file_that_is_written_to_is_not_read_beside_hdf5(path: Path, reads: list[bool]) -> None:
