@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +247,41 @@ def test_what_is_filled_is_packed_on_request(wide: DafWriter) -> None:
     with pytest.raises(ZeroDivisionError), wide.empty_dense_vector("cell", "w", "f8", packed=True):
         raise ZeroDivisionError
     assert not wide.has_vector("cell", "w")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_nothing_is_reserved_in_place_of_what_is_there(
+    wide: DafWriter, monkeypatch: pytest.MonkeyPatch, *, packed: bool
+) -> None:
+    """The block is not entered, and nothing is prepared; with if_exists, it is replaced."""
+    axes = ("cell", "gene")
+    fills: dict[str, Callable[..., AbstractContextManager[Any]]] = {
+        "v": partial(wide.empty_dense_vector, "cell", "v", "f8", packed=packed),
+        "d": partial(wide.empty_dense_matrix, *axes, "d", "f8", packed=packed),
+        "s": partial(wide.empty_sparse_matrix, *axes, "s", "f8", 0, packed=packed),
+    }
+    wide.set_vector("cell", "v", VALUES[:, 0])
+    for name in ("d", "s"):
+        wide.set_matrix(*axes, name, VALUES, relayout=False)
+    prepared: list[object] = []
+    begin = DafWriter._change
+
+    def recorded(self: DafWriter, *given: Any, **options: Any) -> Any:
+        prepared.append(given)
+        return begin(self, *given, **options)
+
+    monkeypatch.setattr(DafWriter, "_change", recorded)
+    for fill_in in fills.values():
+        with pytest.raises(errors.DafError, match="exists"), fill_in():
+            raise AssertionError
+    assert prepared == []
+    if wide.is_append_only:
+        return
+    with fills["s"](if_exists="replace") as parts:
+        parts.colptr[:] = 1
+    assert len(prepared) == 1
+    assert not dense(wide.get_np_matrix(*axes, "s")).any()
+    assert wide.get_np_matrix(*axes, "d").tolist() == VALUES.tolist()
 
 
 def test_a_sparse_fill_whose_colptr_ends_wrong(wide: DafWriter) -> None:
