@@ -91,10 +91,7 @@ class FilesTransaction:
             self._changes.write(key, to_json(dict(attributes)) + b"\n")
 
     def mark_group(self, path: str) -> None:
-        """Make the directory at ``path``, in place, unless it is there."""
-        if path:
-            self.create_group(path)
-            self._changes.publish(self._tree.key(path), replace=True)
+        """Do nothing: a directory is a group by itself."""
 
     def write_scalar(self, path: str, values: Any) -> None:
         """Prepare a scalar, which is all in its document."""

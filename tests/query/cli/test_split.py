@@ -44,6 +44,7 @@ def test_a_split_is_written(path: str, capsys: pytest.CaptureFixture[str]) -> No
     ("options", "code", "message"),
     [
         (["--share", "train"], 2, "'train' is no split and its share; write for example train=0.8"),
+        (["--share", "=0.8"], 2, "'=0.8' is no split and its share"),
         (["--share", "train=1", "--share", "train=1"], 1, "--share names a split twice"),
         (["--share", "train=0.8"], 1, "add up to 0.8, not to 1"),
         (["--where", "age > 99"], 1, "chooses none of the 40 entries"),
