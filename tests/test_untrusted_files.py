@@ -13,6 +13,7 @@ import stat
 import threading
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,15 @@ def test_a_pipe_in_place_of_the_data_set(tmp_path: Path, name: str) -> None:
     if name.endswith(".zip"):
         with pytest.raises(errors.NotADafError, match="not a regular file"):
             in_time(lambda: MmapZipStore(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["x.zarr.zip", "x.h5ad", "x.zarr"])
+def test_a_pipe_in_place_of_an_anndata(tmp_path: Path, name: str) -> None:
+    """Nobody waits for it, by whatever it is opened."""
+    os.mkfifo(tmp_path / name)
+    for opened in (open_daf, connect):
+        with pytest.raises(errors.NotADafError, match="regular file|not a directory"):
+            in_time(partial(opened, tmp_path / name))
 
 
 def test_files_that_may_not_be_read(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

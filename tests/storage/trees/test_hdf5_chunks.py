@@ -281,7 +281,11 @@ def test_a_file_that_is_written_to_meanwhile(tmp_path: Path) -> None:
         reopen=lambda: h5py.File(path, "r"),
     )
     tree = Hdf5Tree(shared)
-    assert array_of(tree, "x").read_rows(Span(15, 17)).tolist() == [15, 16]
+    array = array_of(tree, "x")
+    assert array.read_rows(Span(15, 17)).tolist() == [15, 16]
+    chunks = array._chunks()
+    assert chunks is not None
+    assert array._chunks() is chunks, "they are listed once"
     assert shared.chunk_cache.nbytes
     changed = tmp_path / "other.h5"
     with h5py.File(changed, "w") as file:
