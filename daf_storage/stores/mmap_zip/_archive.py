@@ -369,7 +369,7 @@ class MmapZipStore(OpenArchive):
     def _commit(self) -> None:
         self._writing().commit(bytes(self._directory), len(self._index))
 
-    def _keep(self, kept: list[Entry]) -> None:
+    def _keep(self, kept: Sequence[Entry]) -> None:
         """Forget the other entries; what they were stays in the file, unnamed."""
         with self._index_lock:
             self._index.keep(kept)

@@ -13,7 +13,7 @@ from daf_storage.errors import CorruptDataError, DafError
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._archive import MmapZipStore
 from daf_storage.stores.mmap_zip._file import ArchiveFile
-from daf_storage.stores.mmap_zip._locating import is_own_entry, read_directory
+from daf_storage.stores.mmap_zip._locating import read_directory
 from daf_storage.stores.mmap_zip._opening import (
     earlier_directory,
     lock_for_writing,
@@ -22,6 +22,7 @@ from daf_storage.stores.mmap_zip._opening import (
     walked_directory,
 )
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
+from daf_storage.stores.mmap_zip._shared_layouts import is_own_entry
 
 _BLOCK_BYTES = 1 << 22
 

@@ -7,9 +7,10 @@ consistent view is a number: whoever holds it sees the entries below it and none
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from daf_storage.stores.mmap_zip._records import Entry
+from daf_storage.stores.mmap_zip._shared_layouts import PackedEntries
 
 _MANY = 64
 _AFTER_SLASH = chr(ord("/") + 1)
@@ -19,11 +20,16 @@ class EntryIndex:
     """Entries by name and by prefix."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.entries: list[Entry] = list(entries)
+        self.entries: Sequence[Entry]
         """All entries by number; a name that occurs twice means the later one."""
-        self._numbers: dict[str, int] = {}
-        self._names: list[str] = []
-        self._number_all()
+        self._numbers: dict[str, int]
+        self._names: list[str]
+        self._own: list[Entry] = []
+        if isinstance(entries, PackedEntries):  # names are shared with other archives
+            self.entries, layout = entries, entries.layout
+            self._numbers, self._names = layout.numbers, layout.names
+        else:
+            self.keep(entries)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -35,10 +41,22 @@ class EntryIndex:
             return None
         return self.entries[number]
 
+    def find_size(self, name: str, limit: int | None = None) -> int | None:
+        """Return the length of the data of an entry when uncompressed; see `find`."""
+        number = self._numbers.get(name)
+        if number is None or (limit is not None and number >= limit):
+            return None
+        entries = self.entries
+        if isinstance(entries, PackedEntries):
+            return entries.size_bytes(number)
+        return entries[number].size_bytes
+
     def add(self, entries: list[Entry]) -> None:
         """Add entries under the next numbers; their names must be new."""
+        if self.entries is not self._own:
+            self.keep(self.entries)
         first = len(self.entries)
-        self.entries.extend(entries)
+        self._own.extend(entries)
         self._numbers.update((e.name, first + i) for i, e in enumerate(entries))
         if len(entries) > _MANY:
             self._names.extend(e.name for e in entries)
@@ -49,8 +67,13 @@ class EntryIndex:
 
     def keep(self, kept: Iterable[Entry]) -> None:
         """Forget all entries but these."""
-        self.entries = list(kept)
-        self._number_all()
+        self.entries = self._own = list(kept)
+        self._numbers = {
+            entry.name: number
+            for number, entry in enumerate(self.entries)
+            if not entry.name.endswith("/")
+        }
+        self._names = sorted(self._numbers)
 
     def names(self) -> list[str]:
         """Return all names, sorted, without those of directories."""
@@ -81,11 +104,3 @@ class EntryIndex:
             return 0, len(self._names)
         start = bisect_left(self._names, f"{prefix}/")
         return start, bisect_left(self._names, f"{prefix}{_AFTER_SLASH}", start)
-
-    def _number_all(self) -> None:
-        self._numbers = {
-            entry.name: number
-            for number, entry in enumerate(self.entries)
-            if not entry.name.endswith("/")
-        }
-        self._names = sorted(self._numbers)

@@ -8,12 +8,17 @@ itself: right length, right number of records, all of them within the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._records import End, Entry, MalformedError
+from daf_storage.stores.mmap_zip._shared_layouts import (
+    SHARED_LAYOUTS,
+    PackedEntries,
+    is_own_entry,
+)
 
 ReadAt: TypeAlias = Callable[[int, int], bytes]
 """Returns the bytes from an offset on, this many or as many as there are."""
@@ -28,7 +33,7 @@ _MAX_SEARCHED_BYTES = 1 << 30
 class Directory:
     """A central directory as it was read."""
 
-    entries: list[Entry]
+    entries: Sequence[Entry]
     """Its entries in their order; a name may occur more than once."""
     offset: int
     """Where it begins in the file."""
@@ -47,25 +52,14 @@ class Directory:
         """Return whether all of it is what this format's writers write: safe to repair."""
         if self.shift or self.comment:
             return False
+        if isinstance(self.entries, PackedEntries):
+            return True
         last = -1
         for entry in self.entries:
             if entry.offset <= last or not is_own_entry(entry):
                 return False
             last = entry.offset
         return True
-
-
-_OWN_EXTRA_BYTES = 28
-
-
-def is_own_entry(entry: Entry) -> bool:
-    """Return whether an entry is of the kind that this format's writers write."""
-    extra_bytes = len(entry.record) - records.CENTRAL_BYTES - len(entry.raw_name)
-    return (
-        entry.method == records.STORED
-        and entry.flags == records.UTF8_FLAG
-        and extra_bytes == _OWN_EXTRA_BYTES
-    )
 
 
 def read_directory(read_at: ReadAt, size_bytes: int) -> Directory:
@@ -124,9 +118,9 @@ def find_earlier_directory(
     return None
 
 
-def agrees_with_headers(entries: list[Entry], read_at: ReadAt) -> bool:
+def agrees_with_headers(entries: Sequence[Entry], read_at: ReadAt) -> bool:
     """Return whether the local headers say the same; that of the last one may be ahead."""
-    return all(_has_header(entry, read_at, is_last=entry is entries[-1]) for entry in entries)
+    return all(_has_header(e, read_at, is_last=n == len(entries)) for n, e in enumerate(entries, 1))
 
 
 def _has_header(entry: Entry, read_at: ReadAt, *, is_last: bool) -> bool:
@@ -178,9 +172,19 @@ def _directory_before(read_at: ReadAt, position: int, data: bytes) -> Directory:
     if shift < 0:
         raise MalformedError("its directory overlaps the records behind it")
     raw = _exactly(read_at, offset, end.size_bytes)
-    entries = list(records.parse_central(raw, end.count, shift))
+    return Directory(_entries(raw, end.count, offset, shift), offset, stop, shift, end.comment, raw)
+
+
+def _entries(raw: bytes, count: int, offset: int, shift: int) -> Sequence[Entry]:
+    """Return the checked entries of a central directory; many are like one that was read before."""
+    packed = None if shift else SHARED_LAYOUTS.find(raw, count, offset)
+    if packed is not None:
+        return packed
+    entries = list(records.parse_central(raw, count, shift))
     _check(entries, offset)
-    return Directory(entries, offset, stop, shift, end.comment, raw)
+    if not shift:
+        SHARED_LAYOUTS.add(raw, entries)
+    return entries
 
 
 def _end64_before(read_at: ReadAt, position: int, end: End) -> tuple[End, int]:

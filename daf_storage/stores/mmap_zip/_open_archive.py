@@ -127,7 +127,7 @@ class OpenArchive(ArchiveReader):
         sync: bool,
     ) -> None:
         """Make the file what it was after the last whole entry; of foreign archives, nothing."""
-        entries, raw, end = directory.entries, directory.raw, directory.offset
+        entries, raw, end = list(directory.entries), directory.raw, directory.offset
         is_own = directory.is_own()
         verdict = _recovery.Verdict(entries)
         if is_own:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,10 @@ from daf_storage.stores.mmap_zip._locating import (
     Directory,
     agrees_with_headers,
     find_earlier_directory,
-    is_own_entry,
     read_directory,
 )
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
+from daf_storage.stores.mmap_zip._shared_layouts import is_own_entry
 
 _EMPTY = records.pack_tail(0, 0, 0)
 _WAIT_SECONDS = 0.01
@@ -269,7 +270,7 @@ def _is_copy_of_directory(file: ArchiveFile, directory: Directory) -> bool:
     return file.read_at(at, len(copy) + 1) == copy[: size - at]
 
 
-def put_directory(file: ArchiveFile, entries: list[Entry]) -> Directory:
+def put_directory(file: ArchiveFile, entries: Sequence[Entry]) -> Directory:
     """Write a directory of these entries at the end of a file that has none."""
     at, raw = file.size(), b"".join(entry.record for entry in entries)
     file.write_at(at, raw + records.pack_tail(len(entries), len(raw), at))

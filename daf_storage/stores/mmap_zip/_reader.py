@@ -17,9 +17,9 @@ from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._index import EntryIndex
-from daf_storage.stores.mmap_zip._locating import is_own_entry
 from daf_storage.stores.mmap_zip._pins import ArchiveSnapshot
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
+from daf_storage.stores.mmap_zip._shared_layouts import is_own_entry
 
 
 class ArchiveReader:
@@ -67,7 +67,7 @@ class ArchiveReader:
     def entries(self) -> list[Entry]:
         """Return all entries in the order of the directory, also shadowed ones."""
         with self._index_lock:
-            return self._index.entries[: self._published]
+            return list(self._index.entries[: self._published])
 
     def subkeys(self, prefix: str = "") -> list[str]:
         """Return the names of the entries directly below ``prefix``, sorted."""
@@ -134,8 +134,10 @@ class ArchiveReader:
 
     def find_size(self, key: str, limit: int) -> int | None:
         """Return the length of one of the first ``limit`` entries."""
-        entry = self._find(key, limit)
-        return None if entry is None else entry.size_bytes
+        if self._is_fixed:
+            return self._index.find_size(key, limit)
+        with self._index_lock:
+            return self._index.find_size(key, limit)
 
     def is_mapped(self, key: str, alignment: int, limit: int) -> bool:
         """Return whether one of the first ``limit`` entries is in the mapping, aligned like this.

@@ -53,10 +53,12 @@ _LOCATOR = struct.Struct("<4sLQL")
 _LOCAL_EXTRA = struct.Struct("<2H2Q")
 _CENTRAL_EXTRA = struct.Struct("<2H3Q")
 _HEAD = struct.Struct("<2H")
+_CENTRAL_EXTRA_HEAD = _HEAD.pack(_ZIP64_EXTRA, _CENTRAL_EXTRA.size - _HEAD.size)
 _LOCAL_EXTRA_HEAD = _HEAD.pack(_ZIP64_EXTRA, _LOCAL_EXTRA.size - _HEAD.size)
 
 LOCAL_BYTES: Final = _LOCAL.size
 CENTRAL_BYTES: Final = _CENTRAL.size
+CENTRAL_EXTRA_BYTES: Final = _CENTRAL_EXTRA.size
 END_BYTES: Final = _END.size
 END64_BYTES: Final = _END64.size
 LOCATOR_BYTES: Final = _LOCATOR.size
@@ -285,6 +287,23 @@ def is_header_of(entry: Entry, data: bytes | memoryview) -> bool:
         return True
     padding_bytes = int.from_bytes(header[padding_at + 2 :], "little")
     return extra_bytes == _LOCAL_EXTRA.size + _HEAD.size + padding_bytes
+
+
+def has_own_numbers(record: bytes) -> bool:
+    """Return whether a central record ends with sizes and offset, as those written here do.
+
+    >>> entry = pack_entry("a", 2, 7, 0)
+    >>> has_own_numbers(entry.record), has_own_numbers(bytes(75))
+    (True, False)
+    """
+    *_, stored, size, name_bytes, extra_bytes, comment_bytes, disk, _, _, offset = (
+        _CENTRAL.unpack_from(record)
+    )
+    return (
+        stored == size == offset == _NONE32
+        and (extra_bytes, comment_bytes, disk) == (_CENTRAL_EXTRA.size, 0, 0)
+        and record[_CENTRAL.size + name_bytes :].startswith(_CENTRAL_EXTRA_HEAD)
+    )
 
 
 def local_head_bytes(data: bytes | memoryview) -> int:

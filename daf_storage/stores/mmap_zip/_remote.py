@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from itertools import pairwise
 
 from daf_storage import errors
@@ -131,7 +132,7 @@ def _is_document(entry: Entry) -> bool:
     return name.endswith(_DOCUMENT_ENDINGS) and entry.stored_bytes <= _MAX_DOCUMENT_BYTES
 
 
-def _document_spans(entries: list[Entry], limit_bytes: int) -> list[tuple[int, int]]:
+def _document_spans(entries: Sequence[Entry], limit_bytes: int) -> list[tuple[int, int]]:
     """Return where the headers and the data of the documents lie, in the order of the file."""
     offsets = [*sorted(entry.offset for entry in entries), limit_bytes]
     ends = dict(pairwise(offsets))
