@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         decode_vlen_chunks,
         decode_vlen_utf8,
         optional_import,
+        paused_collection,
         progress_bar,
     )
     from daf_storage.data import (
@@ -189,6 +190,7 @@ __all__ = [
     "ordered",
     "output_directory",
     "output_path",
+    "paused_collection",
     "plain_values",
     "preview_cells",
     "preview_chart",
@@ -228,6 +230,7 @@ __getattr__, __dir__ = lazy_names(
             "decode_vlen_chunks",
             "decode_vlen_utf8",
             "optional_import",
+            "paused_collection",
             "progress_bar",
         ),
         "daf_storage.opening": ("check_outside", "is_stored_at"),

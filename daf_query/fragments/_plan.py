@@ -15,10 +15,17 @@ from daf_query.fragments._fragment import Fragment, Piece, file_state, source_ve
 from daf_query.fragments._open_sessions import OPEN_SESSIONS
 from daf_query.fragments._packed_rows import PackedRows
 from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable, PieceTable
+from daf_query.scan import field_names
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
-from daf_query.table import MatrixDataset, MatrixUnionDataset, TableDataset, TableFragment
+from daf_query.table import (
+    MatrixDataset,
+    MatrixUnionDataset,
+    TableDataset,
+    TableFragment,
+    UnionDataset,
+)
 from daf_storage import DafReader, errors
-from daf_storage.spi import Span
+from daf_storage.spi import Span, paused_collection
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 """A path or a URL of a data set; a pattern or a list for several as one."""
@@ -98,8 +105,8 @@ def plan_fragments(
             f"rows_per_fragment is {rows_per_fragment}; it has to be positive"
         )
     named = AxisTable(table) if isinstance(table, str) else table
-    with leased_session(source) as session:
-        dataset = _cut(named.open(session, schema), rows_per_fragment)
+    with leased_session(source) as session, paused_collection(len(session.members(schema))):
+        dataset = _cut(_opened(session, named, schema, columns, filter), rows_per_fragment)
         names = tuple(dataset.schema.names if columns is None else columns)
         needed = dataset.needed(names, filter)
         members = session.members(schema)
@@ -155,6 +162,22 @@ def _key_of(source: Paths) -> tuple[str | list[str], Hashable]:
     return paths, tuple((path, file_state(path)) for path in paths)
 
 
+def _opened(
+    session: DafSession,
+    named: NamedTable,
+    schema: str | None,
+    columns: Sequence[str] | None,
+    filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+) -> TableDataset:
+    """Return a table with the columns that are needed; with all, if one of these is not there."""
+    filtered = field_names(filter)
+    if columns is None or filtered is None or not isinstance(named, AxisTable):
+        return named.open(session, schema)
+    needed = filtered.union(columns)
+    dataset = named.open_among(session, schema, needed)
+    return dataset if needed.issubset(dataset.schema.names) else named.open(session, schema)
+
+
 def _cut(dataset: TableDataset, rows: int) -> TableDataset:
     """Return a table whose partitions have about so many rows, each a fragment of its own."""
     return dataset.with_options(
@@ -177,23 +200,35 @@ def _pieces(
 ) -> Iterator[Piece]:
     """Yield a piece for each partition that is left."""
     versions = _Versions(columns)
+    for name, table_rows, spans in _spans(dataset, filter):
+        daf = _member(members, name)
+        yield Piece(
+            daf.require_origin(),
+            name,
+            named,
+            spans,
+            sum(span.size for span in spans),
+            table_rows,
+            versions.of(daf, named),
+            columns,
+        )
+
+
+def _spans(
+    dataset: TableDataset,
+    filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+) -> Iterator[tuple[str | None, int, tuple[Span, ...]]]:
+    """Yield the name of a data set, how many rows it has, and those of a partition that is left."""
+    if isinstance(dataset, UnionDataset):
+        for member in dataset.member_spans(filter):
+            yield member.name, member.table_rows, member.spans
+        return
     for fragment in dataset.get_fragments(filter):
         part: TableFragment
         for part in fragment.parts:
             spans = tuple(span for span in part.partitions if span.size)
             if spans:
-                name = part.dataset.member_name
-                daf = _member(members, name)
-                yield Piece(
-                    daf.require_origin(),
-                    name,
-                    named,
-                    spans,
-                    part.row_count,
-                    part.dataset.table_columns.length,
-                    versions.of(daf, named),
-                    columns,
-                )
+                yield part.dataset.member_name, part.dataset.table_columns.length, spans
 
 
 def _blocks(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
@@ -65,6 +65,15 @@ class AxisTable:
             There is no such axis, matrix or entry.
         """
         return session.table(self.axis, schema=schema, matrix_columns=self.matrix_columns)
+
+    def open_among(
+        self, session: DafSession, schema: str | None, names: Collection[str]
+    ) -> TableDataset:
+        """Return the table with columns of some names; it may have others, or lack these."""
+        own = [name for name in names if name not in self.matrix_columns]
+        return session.table(
+            self.axis, schema=schema, matrix_columns=self.matrix_columns, columns=own
+        )
 
     def open_member(self, session: DafSession, dataset: str, fields: pa.Schema) -> TableDataset:
         """Return the table of one data set with the columns that all of a collection have."""

@@ -17,7 +17,7 @@ from daf_query.scan._arrow_arrays import (
     numpy_type,
     size_bytes,
 )
-from daf_query.scan._arrow_filter import parse
+from daf_query.scan._arrow_filter import field_names, parse
 from daf_query.scan._column import (
     INDEX,
     NAME,
@@ -61,6 +61,7 @@ from daf_query.scan._predicate import (
     describe,
     flat,
 )
+from daf_query.scan._prune import Zones, may_match
 from daf_query.scan._report import ScanReport
 from daf_query.scan._row_index import RowIndex, StringRowIndex
 from daf_query.scan._rows import Positions, Rows
@@ -113,6 +114,7 @@ __all__ = [
     "Values",
     "VectorColumn",
     "ZoneMap",
+    "Zones",
     "arrow_type",
     "balanced",
     "batch_of",
@@ -124,7 +126,9 @@ __all__ = [
     "conjuncts",
     "describe",
     "evaluate",
+    "field_names",
     "flat",
+    "may_match",
     "note_of",
     "nulls_for_empty",
     "number_array",

@@ -69,6 +69,21 @@ def tree_of(expression: pc.Expression, schema: pa.Schema) -> Any:
     return _Parser(*_serialised(expression), schema).tree()
 
 
+def field_names(expression: pc.Expression | None) -> frozenset[str] | None:
+    """Return the names of columns in an expression; ``None`` if Arrow does not tell them.
+
+    >>> sorted(field_names((pc.field("age") > 40) & pc.field("donor").isin(["d1"])) or ())
+    ['age', 'donor']
+    """
+    if expression is None:
+        return frozenset()
+    try:
+        tokens, _ = _serialised(expression)
+    except pa.ArrowException:
+        return None
+    return frozenset(value for role, value in tokens if role == "field_ref")
+
+
 class UnknownPartError(Exception):
     """The expression has a part that is not recognised."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import glob
+import os
 import re
 import zipfile
 from collections import Counter
@@ -30,6 +31,7 @@ from daf_storage.spi import (
     is_sidecar,
     is_url_pattern,
     matching_urls,
+    paused_collection,
     shortened,
 )
 
@@ -240,18 +242,18 @@ def matching_paths(pattern: str) -> list[str]:
         matching = matching_urls(before)
     else:
         names = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
-        is_index = functools.cache(_is_index)  # of many files in few folders
-        matching = [path for path in names if not _is_within_index(path, is_index)]
+        is_within = functools.cache(_is_within_index)  # of many files in few folders
+        matching = [path for path in names if not _is_within_index(path, is_within)]
     paths = [path + separator + group for path in matching]
     if not paths:
         raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
     return paths
 
 
-def _is_within_index(path: str, is_index: Callable[[Path], bool]) -> bool:
+def _is_within_index(path: str, is_within: Callable[[str], bool] | None = None) -> bool:
     """Return whether a path is of the indexes beside a file, or of its sidecar, or below them."""
-    folder = Path(path)
-    return is_index(folder) or any(is_index(parent) for parent in folder.parents)
+    above = os.path.dirname(path)  # noqa: PTH120 - a Path of each folder takes longer
+    return _is_index(Path(path)) or (above != path and (is_within or _is_within_index)(above))
 
 
 def _is_index(folder: Path) -> bool:
@@ -267,7 +269,8 @@ def _collection(
 
     If one cannot be opened, those that were opened before it are closed.
     """
-    with ExitStack() as stack:
+    sources = list(sources)
+    with paused_collection(len(sources)), ExitStack() as stack:
         readers: list[DafReader] = []
         for source in sources:
             if isinstance(source, DafReader):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from daf_query.dataframes import scan_polars
@@ -23,6 +23,7 @@ class Tables(Connected):
         *,
         schema: str | None = None,
         matrix_columns: Mapping[str, tuple[str, str, str]] | None = None,
+        columns: Collection[str] | None = None,
     ) -> TableDataset:
         """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
 
@@ -34,6 +35,9 @@ class Tables(Connected):
             More columns, by name: the other axis of a matrix, its name, and an entry of that axis,
             such as ``("gene", "X", "CD8A")``.  Of several data sets as one, it is NULL for those
             that lack it.
+        columns
+            The only columns of the axis that are needed, also for filters.  Of many data sets as
+            one, the metadata of others are not read, and the table may lack these.
 
         Raises
         ------
@@ -55,9 +59,13 @@ class Tables(Connected):
         {'name': ['A', 'B'], 'cd8': [0.0, 2.0]}
         """
         tables = self._connections.schema(schema)
-        if axis not in tables.axes_set():
+        if not tables.has_axis(axis):
             raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        return with_matrix_columns(tables.dataset(axis), matrix_columns or {})
+        if columns is None:
+            found = tables.dataset(axis)
+        else:
+            found = tables.dataset_among(axis, frozenset(columns))
+        return with_matrix_columns(found, matrix_columns or {})
 
     def lazy_frame(
         self,

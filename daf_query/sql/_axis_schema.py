@@ -127,6 +127,10 @@ class AxisSchema(AddedTables):
         """Return the axes."""
         raise NotImplementedError
 
+    def has_axis(self, axis: str) -> bool:
+        """Return whether there is an axis; does not list the others."""
+        raise NotImplementedError
+
     def axis_length(self, axis: str) -> int:
         """Return the number of rows of a table."""
         raise NotImplementedError
@@ -134,6 +138,14 @@ class AxisSchema(AddedTables):
     def dataset(self, axis: str) -> TableDataset:
         """Return the table of an axis, as it is now."""
         raise NotImplementedError
+
+    def dataset_among(
+        self,
+        axis: str,
+        names: frozenset[str],  # noqa: ARG002 - of many data sets
+    ) -> TableDataset:
+        """Return the table of an axis with columns of some names; it may have others, too."""
+        return self.dataset(axis)
 
     def matrix_table(
         self,

@@ -24,7 +24,7 @@ from daf_query.table import (
     warn_of_problems,
 )
 from daf_storage import DafReader, errors
-from daf_storage.spi import DecodedCache, ForkLock
+from daf_storage.spi import DecodedCache, ForkLock, paused_collection
 
 MIN_NARROW_MEMBERS: Final = 64
 """Of fewer data sets all columns are looked at, which also says what is wrong with some."""
@@ -102,7 +102,7 @@ class CollectionSchema(AxisSchema):
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
         if name in self._added:
             return None
-        if not self._has_axis(name):
+        if not self.has_axis(name):
             return shared_table(self._shared, name)
         used = current_context().named_columns.get((self.name, name))
         narrow = None if used is None else self._narrowed(name, used)
@@ -111,9 +111,10 @@ class CollectionSchema(AxisSchema):
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""
         is_own = name in self._added or name in self.descriptions or name in self._shared
-        return is_own or self._has_axis(name)
+        return is_own or self.has_axis(name)
 
-    def _has_axis(self, axis: str) -> bool:
+    def has_axis(self, axis: str) -> bool:
+        """Return whether some data set has an axis; does not list the others."""
         return any(member.daf.has_axis(axis) for member in self.members.values())
 
     def axes_set(self) -> set[str]:
@@ -130,18 +131,27 @@ class CollectionSchema(AxisSchema):
 
         It is the one of the last query as long as the metadata of all of them are the same.
         """
-        columns = {}
-        for name, member in self.members.items():
-            check_cancelled()
-            if member.daf.has_axis(axis):
-                columns[name] = member.columns(axis)
-        known = self._known.get(axis)
-        if known is None or not _are_same(known[0], columns):
-            known = self._known[axis] = (columns, self._union(axis, columns))
-            with self._lock:
-                self._narrow.pop(axis, None)
+        with paused_collection(len(self.members)):
+            columns = {}
+            for name, member in self.members.items():
+                check_cancelled()
+                if member.daf.has_axis(axis):
+                    columns[name] = member.columns(axis)
+            known = self._known.get(axis)
+            if known is None or not _are_same(known[0], columns):
+                known = self._known[axis] = (columns, self._union(axis, columns))
+                with self._lock:
+                    self._narrow.pop(axis, None)
         warn_of_problems(known[1].table_columns, self._warned)
         return known[1]
+
+    def dataset_among(self, axis: str, names: frozenset[str]) -> UnionDataset:
+        """Return the table of an axis with columns of some names; it may have others, too.
+
+        Of many data sets, the metadata of other vectors are not read.
+        """
+        narrow = self._narrowed(axis, names)
+        return self.dataset(axis) if narrow is None else narrow
 
     def _narrowed(self, axis: str, names: frozenset[str]) -> UnionDataset | None:
         """Return the table of an axis with the columns of some names, and of those of before.
@@ -157,11 +167,12 @@ class CollectionSchema(AxisSchema):
         having = {n: member for n, member in self.members.items() if member.daf.has_axis(axis)}
         # One data set of all is often asked for next.
         before = None if known is None else known.columns
-        columns = narrow_columns(having, axis, names | {DATASET}, before)
-        if known is None or columns is not known.columns:
-            known = _NarrowTable(columns, self._union(axis, columns.columns))
-            with self._lock:
-                self._narrow[axis] = known
+        with paused_collection(len(having)):
+            columns = narrow_columns(having, axis, names | {DATASET}, before)
+            if known is None or columns is not known.columns:
+                known = _NarrowTable(columns, self._union(axis, columns.columns))
+                with self._lock:
+                    self._narrow[axis] = known
         warn_of_problems(known.table.table_columns, self._warned)
         return known.table
 

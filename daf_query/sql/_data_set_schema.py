@@ -76,6 +76,10 @@ class DafSchema(AxisSchema):
         """Return the axes."""
         return self._daf.axes_set()
 
+    def has_axis(self, axis: str) -> bool:
+        """Return whether there is an axis; does not list the others."""
+        return self._daf.has_axis(axis)
+
     def axis_length(self, axis: str) -> int:
         """Return the number of entries."""
         return self._daf.axis_length(axis)

@@ -36,7 +36,7 @@ from daf_query.table._member_rows import MemberParts
 from daf_query.table._stored_reads import StringBatches, reader_of
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._union_columns import DATASET, NullColumn, column_as
-from daf_storage.spi import DecodedCache, Span
+from daf_storage.spi import DecodedCache, Span, paused_collection
 
 _SCRATCH_BYTES = 1 << 16
 """What members decode is joined at once, and not remembered beside it."""
@@ -151,14 +151,25 @@ class JoinedColumn:
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading; values that were joined count while what is stored is the same."""
-        identity = tuple(
-            vector.daf.vector_identity(vector.info.axis, vector.info.name)
-            for vector in self.vectors
-        )
+        with paused_collection(len(self.sources)):
+            identity = tuple(
+                vector.daf.vector_identity(vector.info.axis, vector.info.name)
+                for vector in self.vectors
+            )
         shown = (self.field.name, str(self.field.type), self.field.nullable)
         key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
         join = partial(self._strings if self.is_string else self._numbers, options)
-        return _OpenJoined(lambda: cache.get(key, identity, join), cache.peek(key, identity))
+        return _OpenJoined(
+            partial(self._joined, cache, key, identity, join), cache.peek(key, identity)
+        )
+
+    def _joined(
+        self, cache: DecodedCache, key: Hashable, identity: Hashable, join: Callable[[], _Joined]
+    ) -> _Joined:
+        """Return the values, joined unless they are in the cache."""
+        with paused_collection(len(self.sources)):
+            joined: _Joined = cache.get(key, identity, join)
+            return joined
 
     def _numbers(self, options: ScanOptions) -> _JoinedNumbers:
         values = [np.asarray(part) for part in self._values(options)]

@@ -36,6 +36,10 @@ class MemberRows(TableDataset):
         """Return what is evaluated for a filter; ``None`` if Arrow has to do it."""
         return super()._parsed(both(self._view.base_filter, expression))
 
+    def own_predicate_of(self, expression: pc.Expression | None) -> Predicate | None:
+        """Return the same, where columns that are lacking here are null."""
+        return self._parsed(both(self._view.base_filter, expression))
+
     def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
         predicate = super()._parsed(expression)
         absent = self._absent if predicate is not None else frozenset()

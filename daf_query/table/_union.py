@@ -40,6 +40,7 @@ from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._joined_members import JoinedRun, JoinedRuns, joined_runs
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
 from daf_query.table._member_rows import MemberPart, MemberParts, MemberRows
+from daf_query.table._member_spans import MemberSpans, member_spans
 from daf_query.table._member_tables import columns_of_tables
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner
@@ -186,6 +187,13 @@ class UnionDataset(TableDataset):
             fragments, lambda fragment: fragment.row_count, max_groups=self.options.threads
         )
         return (UnionFragment(self, group) for group in groups)
+
+    def member_spans(self, filter: pc.Expression | None = None) -> Iterator[MemberSpans]:  # noqa: A002 - pyarrow's name
+        """Yield the rows of each data set that a filter may leave, by partitions; none is joined.
+
+        Of small data sets without an index, no column is opened.
+        """
+        return member_spans(self._members, as_expression(filter))
 
     def scanner(
         self,

@@ -32,6 +32,7 @@ from daf_storage.base._model import (
 )
 from daf_storage.base._optional import optional_import, pandas
 from daf_storage.base._packing import IMPORT_CHUNK_KB, CodecName, Packing, packing_of
+from daf_storage.base._paused_collection import paused_collection
 from daf_storage.base._progress import Progress, ShowProgress, progress_bar
 from daf_storage.base._string_blocks import (
     StringBlock,
@@ -89,6 +90,7 @@ __all__ = [
     "optional_import",
     "packing_of",
     "pandas",
+    "paused_collection",
     "progress_bar",
     "string_blocks",
     "strings",

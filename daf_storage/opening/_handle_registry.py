@@ -38,7 +38,8 @@ T = TypeVar("T", bound=Shareable)
 class _Shared(Generic[T]):
     """Something open, and how many hold it."""
 
-    def __init__(self, resource: T) -> None:
+    def __init__(self, key: Path, resource: T) -> None:
+        self.key = key
         self.resource = resource
         self.holders = 0
 
@@ -76,7 +77,7 @@ class Registry(Generic[T]):
                 del self._open[key]
                 shared = None
             if shared is None:
-                shared = self._open[key] = _Shared(open_it())
+                shared = self._open[key] = _Shared(key, open_it())
             elif mode != "r" and not shared.resource.is_writable:
                 raise errors.InUseError(
                     f"{self._kind} is already open read-only in this process: {location}; close "
@@ -90,8 +91,8 @@ class Registry(Generic[T]):
         with self._lock:
             shared.holders -= 1
             if shared.holders == 0:
-                for path in [p for p, s in self._open.items() if s is shared]:
-                    del self._open[path]
+                if self._open.get(shared.key) is shared:  # not another file, put there meanwhile
+                    del self._open[shared.key]
                 shared.resource.close()
 
     def forget(self) -> None:
