@@ -91,6 +91,11 @@ class EntryIndex:
         """Return how many names begin with ``prefix`` and a slash."""
         if limit is not None and limit < len(self.entries):
             return len(self.below(prefix, limit))
+        if isinstance(self.entries, PackedEntries):
+            return self.entries.count_below(prefix, lambda: self._count(prefix))
+        return self._count(prefix)
+
+    def _count(self, prefix: str) -> int:
         start, stop = self._range(prefix)
         return stop - start
 

@@ -58,6 +58,8 @@ class Entries(Protocol):
 class ArchiveSnapshot:
     """A view of the entries that an archive had at one moment; see `Snapshot`."""
 
+    __slots__ = ("_archive", "_limit", "_prefix", "_start", "_state", "entries")
+
     def __init__(
         self,
         archive: Entries,
@@ -72,11 +74,17 @@ class ArchiveSnapshot:
         self._limit = limit
         self.entries = entries
         """What changes whenever something is added below the prefix."""
-        self._identity = (entries, state)
-        self.directory_identity: Hashable = entries[:-1]
+        self._state = state
+
+    @property
+    def directory_identity(self) -> Hashable:
         """What changes whenever an entry that was there is taken out or replaced."""
-        self.archive_identity: Hashable = (entries[:-1], state)
+        return self.entries[:-1]
+
+    @property
+    def archive_identity(self) -> Hashable:
         """What changes whenever that is so, or an entry is written to in place."""
+        return self.entries[:-1], self._state
 
     @property
     def is_local(self) -> bool:
@@ -99,7 +107,7 @@ class ArchiveSnapshot:
 
     def identity(self) -> Hashable:
         """Return what changes whenever something is added below the prefix, or rewritten."""
-        return self._identity
+        return self.entries, self._state
 
     def version(self) -> Hashable:
         """Return name, place, size and CRC of the entries, which any process sees alike."""
@@ -107,7 +115,7 @@ class ArchiveSnapshot:
 
     def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - as for all pins
         """Return what changes whenever something is added below the prefix, or rewritten."""
-        return self._identity
+        return self.entries, self._state
 
     def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
         """Return nothing: an entry has no times of its own, and a rewritten one its old CRC."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from contextlib import nullcontext
 from typing import Any
 from zlib import crc32
 
@@ -228,6 +227,10 @@ class ArchiveReader:
         return _recovery.agrees(entry, self._view[: self.present_bytes()])
 
     def _read_data_start(self, entry: Entry, present: int) -> int:
+        own = records.own_header_bytes(entry, self._view[:present])
+        start = entry.offset + (own or 0)
+        if own is not None and start <= present and start + entry.stored_bytes <= self.size_bytes:
+            return start
         try:
             header = records.parse_local(self._view[entry.offset : present])
         except MalformedError as error:
@@ -288,9 +291,13 @@ class ArchiveReader:
     def snapshot(self, prefix: str) -> ArchiveSnapshot | None:
         """Return a view of everything that is below ``prefix`` now."""
         self._check_open()
-        with nullcontext() if self._is_fixed else self._index_lock:
+        if self._is_fixed:
             limit = self._published
             count = self._index.count_below(prefix, limit)
+        else:
+            with self._index_lock:
+                limit = self._published
+                count = self._index.count_below(prefix, limit)
         if not count:
             return None
         entries = (self._token, self._generation, count)

@@ -266,27 +266,39 @@ def parse_local(data: bytes | memoryview) -> LocalHeader:
 def is_header_of(entry: Entry, data: bytes | memoryview) -> bool:
     """Return whether the local header of an entry of ours is in its place and says the same.
 
-    ``data`` is the archive from its beginning.  Compares bytes, since this is done for each entry
-    when an archive is opened for writing; a header of another writer, with another version or its
-    extra fields in another order, may say the same too.
+    ``data`` is the archive from its beginning; see `own_header_bytes`.
 
     >>> entry = pack_entry("a", 2, 7, 0)
     >>> is_header_of(entry, pack_local(b"a", 2, 7, 0)), is_header_of(entry, bytes(99))
     (True, False)
     """
+    return own_header_bytes(entry, data) is not None
+
+
+def own_header_bytes(entry: Entry, data: bytes | memoryview) -> int | None:
+    """Return the length of the local header of an entry of ours, if it says the same; else None.
+
+    ``data`` is the archive from its beginning.  Compares bytes, since this is done for each entry
+    when an archive is opened for writing; a header of another writer, with another version or its
+    extra fields in another order, may say the same too.
+
+    >>> header = pack_local(b"a", 2, 7, 0)
+    >>> own_header_bytes(pack_entry("a", 2, 7, 0), header) == len(header)
+    True
+    """
     record, name_stop = entry.record, _LOCAL.size + len(entry.raw_name)
     padding_at = name_stop + _LOCAL_EXTRA.size
     header = bytes(data[entry.offset : entry.offset + padding_at + _HEAD.size])
     if header[4:28] != record[6:30] or header[:4] != LOCAL_SIGNATURE:  # version to name length
-        return False
+        return None
     sizes = record[_CENTRAL.size + len(entry.raw_name) + _HEAD.size :][:16]
     if header[_LOCAL.size : padding_at] != entry.raw_name + _LOCAL_EXTRA_HEAD + sizes:
-        return False
+        return None
     extra_bytes = int.from_bytes(header[28:30], "little")
-    if extra_bytes == _LOCAL_EXTRA.size:
-        return True
-    padding_bytes = int.from_bytes(header[padding_at + 2 :], "little")
-    return extra_bytes == _LOCAL_EXTRA.size + _HEAD.size + padding_bytes
+    padding = _HEAD.size + int.from_bytes(header[padding_at + 2 :], "little")
+    if extra_bytes not in (_LOCAL_EXTRA.size, _LOCAL_EXTRA.size + padding):
+        return None
+    return name_stop + extra_bytes
 
 
 def has_own_numbers(record: bytes) -> bool:

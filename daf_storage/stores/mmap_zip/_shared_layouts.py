@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, overload
 
@@ -26,6 +26,8 @@ MAX_LAYOUTS_OF_SIZE: Final = 4
 """How many of one size are kept; those of further archives are parsed."""
 MAX_LAYOUT_BYTES: Final = 1 << 18
 """Longer directories are of archives that are large: there are few of them."""
+MAX_COUNTS: Final = 1 << 12
+"""Of how many prefixes it is kept how many names are below them."""
 
 _CRC_AT: Final = 16
 _CRC_BYTES: Final = 4
@@ -47,6 +49,8 @@ class Layout:
     """Which of them has a name."""
     names: list[str]
     """The names, sorted."""
+    counts: dict[str, int]
+    """How many names are below a prefix, of those that were asked for."""
     is_common: AnyArray
     """255 for each byte of a directory that is common, 0 for those of numbers."""
     common: bytes
@@ -71,6 +75,7 @@ class Layout:
             entries,
             numbers,
             sorted(numbers),
+            {},
             is_common,
             (np.frombuffer(raw, np.uint8) & is_common).tobytes(),
             positions,
@@ -119,6 +124,16 @@ class PackedEntries(Sequence[Entry]):
     def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
         chosen = range(len(self))[index]
         return self._entry(chosen) if isinstance(chosen, int) else list(map(self._entry, chosen))
+
+    def count_below(self, prefix: str, count: Callable[[], int]) -> int:
+        """Return how many names are below a prefix, counted once for all such archives."""
+        counts = self.layout.counts
+        found = counts.get(prefix)
+        if found is None:
+            found = count()
+            if len(counts) < MAX_COUNTS:
+                counts[prefix] = found
+        return found
 
     def size_bytes(self, number: int) -> int:
         """Return the uncompressed length of an entry; ``number`` is not negative."""
