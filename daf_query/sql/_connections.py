@@ -19,7 +19,7 @@ from daf_query.sql._tokens import tokens_of
 from daf_query.sql._user_tables import engine_table
 from daf_query.table import Categoricals, TableDataset, UserTable
 from daf_storage import DafReader, errors
-from daf_storage.spi import DecodedCache
+from daf_storage.spi import DecodedCache, paused_collection
 
 _RESERVED: Final = (PUBLIC, "information_schema")
 
@@ -291,10 +291,11 @@ class Connections:
                 scan_options=options,
                 categoricals=self.categoricals,
             )
-        members = {
-            key: DafSchema(key, daf, cache.part(), scan_options=options)
-            for key, daf in source.members.items()
-        }
+        with paused_collection(len(source.members)):
+            members = {
+                key: DafSchema(key, daf, cache.part(), scan_options=options)
+                for key, daf in source.members.items()
+            }
         return CollectionSchema(name, members, source.location, cache.part(), self.shared)
 
     def _add_user_table(self, name: str, table: UserTable) -> None:
