@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import operator
 from pathlib import Path
 from typing import Any
@@ -178,23 +179,30 @@ def test_partitions_are_cut_where_a_data_set_has_more_rows(tmp_path: Path) -> No
 def test_a_plan_reads_the_metadata_of_what_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Columns and those of the filter; a name that is not there is said with all that are."""
+    """Columns and those of the filter; a name that is not there is said with all that are.
+
+    Garbage collection is paused meanwhile.
+    """
     for number in range(64):
         with ZarrDaf(tmp_path / f"lot{number}.daf.zarr.zip", "w") as daf:
             daf.add_axis("cell", [f"c{number}.{row}" for row in range(3)])
             for name in ("age", "donor", "score"):
                 daf.set_vector("cell", name, np.arange(3, dtype="int32") + number)
     looked_at: list[str] = []
+    are_paused: list[bool] = []
     find = _vector_reader.VectorReader._find_vector
 
     def count(self: Any, axis: str, name: str, length: int) -> Any:
         looked_at.append(name)
+        are_paused.append(not gc.isenabled())
         return find(self, axis, name, length)
 
     monkeypatch.setattr(_vector_reader.VectorReader, "_find_vector", count)
     pattern, chosen = f"{tmp_path}/*.zip", pc.field("donor") == 5
     plan = plan_fragments(pattern, "cell", columns=["name", "age"], filter=chosen)
     assert set(looked_at) <= {"age", "donor", "dataset"}
+    assert all(are_paused)
+    assert gc.isenabled()
     assert plan.schema.names == ["name", "age"]
     batches = [batch.to_pydict() for fragment in plan.fragments for batch in fragment.read()]
     rows = [(n, a) for batch in batches for n, a in zip(batch["name"], batch["age"], strict=True)]
