@@ -304,7 +304,7 @@ class CollectionSlice(MatrixSlice):
         return figures_of(self.whole)
 
     @property
-    def _layouts(self) -> tuple[Any, ...]:  # type: ignore[override] # those of each are in its part
+    def _planned(self) -> tuple[Any, ...]:  # type: ignore[override] # those of each are in its part
         return ()
 
     def _datasets(self) -> Any:

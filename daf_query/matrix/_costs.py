@@ -100,6 +100,11 @@ def sparse_gathering(
     return Gathering(total + width * CONSTANTS.minor_ns, likely)
 
 
+def looking_at_all_ns(elements: int) -> float:
+    """Return the least that it takes to look for some minors among all stored elements."""
+    return elements * CONSTANTS.filtered_element_ns
+
+
 def dense_gathering(array: StoredArray, major: Selection, minor: Selection) -> Gathering:
     """Return what gathering some majors and minors of a dense matrix takes.
 

@@ -76,9 +76,7 @@ def estimate_read(plan: SlicePlan) -> ReadEstimate:
     if plan.colptr is None:
         _estimate_dense(plan, estimate)
         return estimate
-    arrays = [plan.stored.indices]
-    if plan.stored.has_values():
-        arrays.append(plan.stored.entries("nzval"))
+    arrays = plan.stored.element_arrays()
     if all(array.info.is_mappable for array in arrays):
         positions = plan.major.positions
         n_elements = int((plan.colptr[positions + 1] - plan.colptr[positions]).sum())

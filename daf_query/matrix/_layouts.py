@@ -7,12 +7,14 @@ plan of a slice in it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from daf_query.matrix._costs import looking_at_all_ns
 from daf_query.matrix._dense_gather import gather_dense
 from daf_query.matrix._gather import gather_sparse, scatter_major
 from daf_query.matrix._selection import Selection
@@ -89,14 +91,74 @@ class Layout:
         return sparse.toarray().T if 1 in sparse.shape else sparse.T.tocsr().toarray()
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedLayouts:
-    """The layouts in which a matrix is stored, with the plan of a slice in each."""
+_Found: TypeAlias = tuple[list[Layout], list[errors.FormatError]]
+"""Layouts that can be read, and what is wrong with others."""
 
-    whole: tuple[Layout, ...]
-    """Those that can be read as far as is known, the one that takes less time first."""
-    faults: tuple[errors.FormatError, ...]
-    """What is wrong with the others; a layout that is not stored is not among them."""
+
+class PlannedLayouts:
+    """The layouts in which a matrix is stored, with the plan of a slice in each.
+
+    Parameters
+    ----------
+    whole
+        Those that can be read as far as is known, the one that takes less time first.
+    faults
+        What is wrong with the others; a layout that is not stored is not among them.
+    others
+        Looks for layouts that surely take longer, when they are first asked for.
+    """
+
+    def __init__(
+        self,
+        whole: Sequence[Layout],
+        faults: Sequence[errors.FormatError] = (),
+        *,
+        others: Callable[[], _Found] | None = None,
+    ) -> None:
+        self.first = whole[0]
+        """The layout that takes the least time."""
+        self._whole = tuple(whole)
+        self._faults = tuple(faults)
+        self._others = others
+        self._problem: errors.DafError | None = None
+
+    def __iter__(self) -> Iterator[Layout]:
+        """Yield the layouts; others are looked for only after the first."""
+        yield self.first
+        yield from self.whole[1:]
+
+    def with_layouts(self, layouts: Sequence[Layout]) -> PlannedLayouts:
+        """Return other plans in these layouts, or in some of them."""
+        planned = PlannedLayouts(layouts, self._faults)
+        planned._problem = self._problem
+        return planned
+
+    @property
+    def whole(self) -> tuple[Layout, ...]:
+        """Those that can be read as far as is known, the one that takes less time first."""
+        others = self._others
+        if others is not None:
+            try:
+                layouts, faults = others()
+            except errors.DafError as error:
+                self._problem = error
+            else:
+                self._whole, self._faults = (self.first, *layouts), tuple(faults)
+            self._others = None
+        return self._whole
+
+    @property
+    def faults(self) -> tuple[errors.FormatError, ...]:
+        """What is wrong with those that cannot be read.
+
+        Raises
+        ------
+        DafError
+            It is not known by now: the matrix was replaced, or the data set was closed.
+        """
+        if self.whole and self._problem is not None:
+            raise self._problem
+        return self._faults
 
 
 def plan_layouts(
@@ -117,6 +179,9 @@ def find_layouts(
 ) -> PlannedLayouts:
     """Plan a slice in each layout in which a matrix is stored.
 
+    Of a slice with all entries of one axis and few of the other, one layout is looked at: the other
+    would have to look at every stored element.
+
     Parameters
     ----------
     lengths
@@ -125,7 +190,7 @@ def find_layouts(
     Warns
     -----
     DamagedLayoutWarning
-        One of two is damaged, and left out.
+        One of two is damaged, and left out; of a layout that is not looked at nothing is known.
 
     Raises
     ------
@@ -134,11 +199,81 @@ def find_layouts(
     FormatError
         No layout is whole.
     """
-    stored, faults = open_layouts(daf, axes, name, lengths)
-    layouts = []
+    first = _of_whole_majors(daf, axes, name, (rows, columns), lengths)
+    if first is not None and _is_surely_first(first):
+        return PlannedLayouts([first], others=partial(_others, daf, axes, name, first))
+    layouts, faults = _all_layouts(daf, axes, name, (rows, columns), lengths, first)
+    return PlannedLayouts(layouts, faults)
+
+
+def _of_whole_majors(
+    daf: DafReader,
+    axes: tuple[str, str],
+    name: str,
+    selections: tuple[Selection, Selection],
+    lengths: Mapping[str, int] | None,
+) -> Layout | None:
+    """Return the layout in which a slice has all minors of some majors, if it is whole."""
+    rows, columns = selections
+    if rows.is_all == columns.is_all or axes[0] == axes[1]:
+        return None
+    pair = axes if rows.is_all else axes[::-1]
+    try:
+        stored = daf.find_matrix(*pair, name, lengths=lengths)
+        if stored is None:
+            return None
+        majors, minors = (columns, rows) if rows.is_all else (rows, columns)
+        return Layout(plan_slice(stored, majors, minors), rows_are_major=columns.is_all)
+    except errors.FormatError:  # found again, and said, when the other is looked for
+        return None
+
+
+def _is_surely_first(layout: Layout) -> bool:
+    """Return whether no other layout takes less time, since it looks at every stored element."""
+    count = layout.plan.stored.info.nnz
+    return count is not None and layout.cost_ns <= looking_at_all_ns(count)
+
+
+def _others(daf: DafReader, axes: tuple[str, str], name: str, first: Layout) -> _Found:
+    """Return the layouts of the same slice beside the first.
+
+    Raises
+    ------
+    InvalidInputError
+        The matrix was replaced since.
+    """
+    layouts, faults = _all_layouts(daf, axes, name, (first.rows, first.columns))
+    same = [each for each in layouts if each.rows_are_major == first.rows_are_major]
+    if not same or not same[0].plan.stored.is_same(first.plan.stored):
+        raise errors.InvalidInputError(
+            f"{daf.location}: the matrix {name!r} was replaced since this slice of it was made; "
+            "make the slice again"
+        )
+    return [each for each in layouts if each is not same[0]], faults
+
+
+def _all_layouts(
+    daf: DafReader,
+    axes: tuple[str, str],
+    name: str,
+    selections: tuple[Selection, Selection],
+    lengths: Mapping[str, int] | None = None,
+    first: Layout | None = None,
+) -> _Found:
+    """Return the layouts that are whole, the one that takes less time first, and others' faults.
+
+    Parameters
+    ----------
+    first
+        One that was found whole just now.
+    """
+    stored, faults = (
+        _beside(daf, first, lengths) if first else open_layouts(daf, axes, name, lengths)
+    )
+    layouts = [first] if first else []
     for matrix in stored:
         rows_are_major = matrix.info.is_row_major or matrix.info.rows_axis != axes[0]
-        majors, minors = (rows, columns) if rows_are_major else (columns, rows)
+        majors, minors = selections if rows_are_major else selections[::-1]
         try:
             layouts.append(Layout(plan_slice(matrix, majors, minors), rows_are_major))
         except errors.FormatError as error:
@@ -148,7 +283,19 @@ def find_layouts(
     for fault in faults:
         _warn(fault, layouts[0])
     layouts.sort(key=lambda layout: layout.cost_ns)
-    return PlannedLayouts(tuple(layouts), tuple(faults))
+    return layouts, faults
+
+
+def _beside(
+    daf: DafReader, first: Layout, lengths: Mapping[str, int] | None
+) -> tuple[list[StoredMatrix], list[errors.FormatError]]:
+    """Return the layout beside one, if its metadata is whole, and what is wrong with it if not."""
+    info = first.plan.stored.info
+    try:
+        stored = daf.find_matrix(info.columns_axis, info.rows_axis, info.name, lengths=lengths)
+    except errors.FormatError as error:
+        return [], [error]
+    return [] if stored is None else [stored], []
 
 
 def open_layouts(
@@ -187,13 +334,13 @@ def other_layout_command(daf: DafReader, name: str) -> str:
 
 
 def gather_first(
-    layouts: Sequence[Layout], progress: Callable[[int], None] = lambda _: None
+    layouts: Iterable[Layout], progress: Callable[[int], None] = lambda _: None
 ) -> tuple[Any, Layout]:
     """Return the values from the first layout that is whole, and that layout; see `read_first`."""
     return read_first(layouts, lambda layout: layout.gather(progress))
 
 
-def read_first(layouts: Sequence[Layout], read: Callable[[Layout], _T]) -> tuple[_T, Layout]:
+def read_first(layouts: Iterable[Layout], read: Callable[[Layout], _T]) -> tuple[_T, Layout]:
     """Return what is read from the first layout that is whole, and that layout.
 
     Warns
@@ -206,10 +353,12 @@ def read_first(layouts: Sequence[Layout], read: Callable[[Layout], _T]) -> tuple
     FormatError
         No layout is whole; it is the error of the first.
     """
+    each = iter(layouts)
+    first = next(each)
     try:
-        return read(layouts[0]), layouts[0]
+        return read(first), first
     except errors.FormatError as error:
-        for other in layouts[1:]:
+        for other in each:
             try:
                 values = read(other)
             except errors.FormatError:

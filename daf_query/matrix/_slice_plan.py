@@ -29,18 +29,40 @@ class SlicePlan:
     """The selected entries of its rows axis."""
     colptr: Positions | None
     """Where the columns of a sparse matrix begin, from 0; None if dense."""
-    cost_bytes: int
-    """About how many bytes of the stored arrays it touches."""
-    gathering: Gathering
-    """What gathering it takes, by which layouts are chosen."""
+
+    @property
+    def cost_bytes(self) -> int:
+        """About how many bytes of the stored arrays it touches."""
+        if self.colptr is None:
+            return _dense_cost(self.stored, self.major, self.minor)
+        element_bytes = sum(
+            array.info.storage_type.dtype.itemsize for array in self.stored.element_arrays()
+        )
+        return self._count() * element_bytes + self.colptr.nbytes
+
+    @property
+    def gathering(self) -> Gathering:
+        """What gathering it takes, by which layouts are chosen; computed when it is asked for."""
+        if self.colptr is None:
+            return dense_gathering(self.stored.dense(), self.major, self.minor)
+        starts, counts = ranges_of(self.colptr, self.major)
+        width = self.stored.info.shape[0]
+        return sparse_gathering(self.stored.element_arrays(), starts, counts, self.minor, width)
+
+    def _count(self) -> int:
+        """Return how many stored elements the selected majors have."""
+        if self.colptr is None:
+            return 0
+        return int(ranges_of(self.colptr, self.major)[1].sum())
 
 
 def plan_slice(stored: StoredMatrix, major: Selection, minor: Selection) -> SlicePlan:
-    """Estimate what a slice costs in one stored layout; reads ``colptr`` at the most."""
+    """Plan a slice in one stored layout; reads ``colptr`` at the most."""
     if not stored.info.is_sparse:
-        gathering = dense_gathering(stored.dense(), major, minor)
-        return SlicePlan(stored, major, minor, None, _dense_cost(stored, major, minor), gathering)
-    return _sparse_plan(stored, major, minor, stored.colptr())
+        stored.dense()  # raises if there is none
+        return SlicePlan(stored, major, minor, None)
+    stored.element_arrays()
+    return SlicePlan(stored, major, minor, stored.colptr())
 
 
 def ordered_plan(plan: SlicePlan) -> SlicePlan:
@@ -59,18 +81,7 @@ def replan(plan: SlicePlan, major: Selection, minor: Selection) -> SlicePlan:
     """Plan another slice of the same stored layout; nothing is read."""
     if plan.colptr is None:
         return plan_slice(plan.stored, major, minor)
-    return _sparse_plan(plan.stored, major, minor, plan.colptr)
-
-
-def _sparse_plan(
-    stored: StoredMatrix, major: Selection, minor: Selection, colptr: Positions
-) -> SlicePlan:
-    starts, counts = ranges_of(colptr, major)
-    arrays = [stored.indices, *([stored.entries("nzval")] if stored.has_values() else [])]
-    element_bytes = sum(array.info.storage_type.dtype.itemsize for array in arrays)
-    cost_bytes = int(counts.sum()) * element_bytes + colptr.nbytes
-    gathering = sparse_gathering(arrays, starts, counts, minor, stored.info.shape[0])
-    return SlicePlan(stored, major, minor, colptr, cost_bytes, gathering)
+    return SlicePlan(plan.stored, major, minor, plan.colptr)
 
 
 def ranges_of(colptr: Positions, major: Selection) -> tuple[Positions, Positions]:

@@ -27,9 +27,9 @@ class StoredElements:
     def __init__(self, stored: StoredMatrix) -> None:
         self.stored = stored
         """The matrix."""
-        self.has_values = stored.has_values()
+        arrays = stored.element_arrays()
+        self.has_values = len(arrays) > 1
         """Whether values are stored; if not, all are true."""
-        arrays = [stored.indices, *([stored.entries("nzval")] if self.has_values else [])]
         self._arrays = arrays
         self._base = stored.index_base  # looked up once: a check of protocols takes long
         self._stop = stored.info.shape[0] + self._base

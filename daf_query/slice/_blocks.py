@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,7 @@ BLOCK_BYTES: Final = 128 << 20
 
 def row_spans(
     figures: Figures,
-    layouts: Sequence[Layout],
+    layouts: Iterable[Layout],
     rows: object,
     max_bytes: ByteSize | None,
 ) -> Iterator[Span]:
@@ -48,7 +48,7 @@ def _spans_of_rows(n_rows: int, height: int) -> Iterator[Span]:
         yield Span(start, min(start + height, n_rows))
 
 
-def _spans_of_bytes(figures: Figures, layouts: Sequence[Layout], max_bytes: int) -> Iterator[Span]:
+def _spans_of_bytes(figures: Figures, layouts: Iterable[Layout], max_bytes: int) -> Iterator[Span]:
     """Yield spans of at most so many bytes, but of one row at least."""
     if not figures.is_sparse:
         row_bytes = max(figures.shape[1] * figures.item_bytes, 1)
@@ -64,19 +64,19 @@ def _spans_of_bytes(figures: Figures, layouts: Sequence[Layout], max_bytes: int)
         start = stop
 
 
-def _row_counts(layouts: Sequence[Layout]) -> npt.NDArray[np.int64]:
+def _row_counts(layouts: Iterable[Layout]) -> npt.NDArray[np.int64]:
     """Return how many elements each row has, at most.
 
     Where the matrix is stored by columns alone, they are counted: that reads the row numbers of
     the selected columns once.
     """
-    for layout in layouts:
+    for layout in (found := list(layouts)):
         if layout.rows_are_major:
             return major_counts(layout.plan)
-    return minor_counts(layouts[0].plan)
+    return minor_counts(found[0].plan)
 
 
-def likely_row_counts(figures: Figures, layouts: Sequence[Layout]) -> npt.NDArray[np.float64]:
+def likely_row_counts(figures: Figures, layouts: Iterable[Layout]) -> npt.NDArray[np.float64]:
     """Return about how many elements each row has; nothing is read.
 
     Where the matrix is stored by columns alone, all rows are taken to have equally many.
@@ -94,14 +94,14 @@ def planned_rows(planned: PlannedLayouts, span: Span) -> PlannedLayouts:
     """Return the layouts with plans of some rows; nothing is read."""
     layouts = [layout.of_rows(span.start, span.stop) for layout in planned.whole]
     layouts.sort(key=lambda layout: layout.cost_ns)
-    return PlannedLayouts(tuple(layouts), planned.faults)
+    return planned.with_layouts(layouts)
 
 
 def planned_at(planned: PlannedLayouts, rows: Selection, columns: Selection) -> PlannedLayouts:
     """Return the layouts with plans of other entries of the matrix; nothing is read."""
     layouts = [layout.at(rows, columns) for layout in planned.whole]
     layouts.sort(key=lambda layout: layout.cost_ns)
-    return PlannedLayouts(tuple(layouts), planned.faults)
+    return planned.with_layouts(layouts)
 
 
 def without_damaged(planned: PlannedLayouts, used: Layout, first: Layout) -> PlannedLayouts:
@@ -115,4 +115,4 @@ def without_damaged(planned: PlannedLayouts, used: Layout, first: Layout) -> Pla
     if used.rows_are_major == first.rows_are_major:
         return planned
     whole = [layout for layout in planned.whole if layout.rows_are_major == used.rows_are_major]
-    return PlannedLayouts(tuple(whole), planned.faults)
+    return planned.with_layouts(whole)

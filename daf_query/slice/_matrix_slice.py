@@ -119,10 +119,10 @@ class MatrixSlice(Conversions):
         """The selected rows, and the selected columns."""
         self._current = current
         self._asked = asked
-        self._layouts = layouts.whole
-        self._costs = explaining.layout_costs(daf, axes, name, layouts)
+        self._found = layouts
+        self._planned = layouts  # once the values are read, the layout that they are from
+        self._is_damaged = False
         self._lock = ForkLock()
-        self._faults = layouts.faults
         self._gathered: Any = None
         self._nnz: int | None = None
 
@@ -148,7 +148,7 @@ class MatrixSlice(Conversions):
     @property
     def plan(self) -> SlicePlan:
         """The stored layout that is read, and about how many bytes of it."""
-        return self._layouts[0].plan
+        return self._planned.first.plan
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -222,10 +222,14 @@ class MatrixSlice(Conversions):
         >>> part.explain().stored_elements, part.explain().result_bytes
         (3, 24)
         """
-        return explaining.explain(self, self._figures(), self._layouts[0], self._costs)
+        axes = (self.rows_axis, self.columns_axis)
+        costs = explaining.layout_costs(self.daf, axes, self.name, self._found)
+        if self._is_damaged:
+            costs = explaining.after_damage(costs)
+        return explaining.explain(self, self._figures(), self._planned.first, costs)
 
     def _figures(self) -> explaining.Figures:
-        return explaining.figures_of(self.shape, self.dtype, self._layouts, self._gathered)
+        return explaining.figures_of(self.shape, self.dtype, self._planned, self._gathered)
 
     def element_count(self) -> ElementCount:
         """Return how many elements the slice has, at most; nothing is read."""
@@ -233,7 +237,7 @@ class MatrixSlice(Conversions):
 
     def row_counts(self) -> npt.NDArray[np.float64]:
         """Return about how many elements each row has; nothing is read."""
-        return likely_row_counts(self._figures(), self._layouts)
+        return likely_row_counts(self._figures(), self._planned)
 
     def load(self, *, progress: Callable[[int], None] = lambda _: None) -> MatrixSlice:
         """Read the values now, reporting stored elements done; returns the slice itself."""
@@ -247,10 +251,9 @@ class MatrixSlice(Conversions):
         """
         with self._lock:
             if self._gathered is None:
-                self._gathered, layout = gather_first(self._layouts, progress)
-                if layout is not self._layouts[0]:
-                    self._costs = explaining.after_damage(self._costs)
-                self._layouts = (layout,)
+                self._gathered, layout = gather_first(self._planned, progress)
+                self._is_damaged = layout is not self._planned.first
+                self._planned = PlannedLayouts([layout])
             return self._gathered
 
     def _dense_values(self) -> Any:
@@ -258,7 +261,7 @@ class MatrixSlice(Conversions):
 
         The slice does not keep them.
         """
-        return read_first(self._layouts, Layout.gather_dense)[0]
+        return read_first(self._planned, Layout.gather_dense)[0]
 
     def provenance(self) -> dict[str, Any]:
         """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
@@ -413,25 +416,25 @@ class MatrixSlice(Conversions):
         >>> [block.to_numpy().tolist() for block in part.blocks(rows=2)]
         [[[0, 1], [2, 3]], [[4, 5]]]
         """
-        spans = row_spans(self._figures(), self._layouts, rows, max_bytes)
+        spans = row_spans(self._figures(), self._planned, rows, max_bytes)
         return self._blocks(spans)
 
     def _blocks(self, spans: Iterator[Span]) -> Iterator[MatrixSlice]:
-        planned = PlannedLayouts(self._layouts, self._faults)
+        planned = self._planned
         for span in spans:
             layouts = planned_rows(planned, span)
             block = self._block(span, layouts)
             yield block
-            planned = without_damaged(planned, block._layouts[0], layouts.whole[0])  # noqa: SLF001 - of this class
+            planned = without_damaged(planned, block._planned.first, layouts.first)  # noqa: SLF001 - of this class
             del block  # its values, before those of the next are read
 
     def of_rows(self, span: Span) -> MatrixSlice:
         """Return some of the rows, by their offsets; nothing is read."""
-        return self._block(span, planned_rows(PlannedLayouts(self._layouts, self._faults), span))
+        return self._block(span, planned_rows(self._planned, span))
 
     def at(self, rows: Selection, columns: Selection, *, asked: Asked | None = None) -> MatrixSlice:
         """Return other entries of the same matrix; nothing is read."""
-        layouts = planned_at(PlannedLayouts(self._layouts, self._faults), rows, columns)
+        layouts = planned_at(self._planned, rows, columns)
         axes, both = (self.rows_axis, self.columns_axis), (rows, columns)
         return MatrixSlice(self.daf, axes, self.name, both, layouts, self._current, asked=asked)
 

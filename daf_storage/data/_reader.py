@@ -298,11 +298,33 @@ class DafReader(VectorReader):
         MatrixNotFoundError
             There is none in this orientation; the transpose may exist.
         """
-        found = self._find_matrix(rows_axis, columns_axis, name)
+        found = self.find_matrix(rows_axis, columns_axis, name)
         if found is None:
             known = self.matrices_set(rows_axis, columns_axis, relayout=False)
             raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
         return found
+
+    def find_matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        lengths: Mapping[str, int] | None = None,
+    ) -> StoredMatrix | None:
+        """Return a matrix stored in this orientation, pinned as it is now; None if there is none.
+
+        Parameters
+        ----------
+        lengths
+            How many entries the axes must have, if that is known; by default they are looked at.
+        """
+        if lengths is None:
+            lengths = {axis: self.axis_length(axis) for axis in (rows_axis, columns_axis)}
+        shape = (lengths[rows_axis], lengths[columns_axis])
+        if name_problem(name) is not None:
+            return None
+        return layout.open_matrix(self._tree, rows_axis, columns_axis, name, shape)
 
     def open_orientations(
         self,
@@ -331,7 +353,7 @@ class DafReader(VectorReader):
 
         def look() -> list[StoredMatrix]:
             known = lengths or {axis: self.axis_length(axis) for axis in pairs[0]}
-            stored = (self._find_matrix(*pair, name, known) for pair in pairs)
+            stored = (self.find_matrix(*pair, name, lengths=known) for pair in pairs)
             return [matrix for matrix in stored if matrix is not None]
 
         stored = look() or self._look_again(pairs, look)
@@ -428,20 +450,6 @@ class DafReader(VectorReader):
                 "stored densely; read it with get_np_matrix"
             )
         return ordered(stored).sparse_parts()
-
-    def _find_matrix(
-        self,
-        rows_axis: str,
-        columns_axis: str,
-        name: str,
-        lengths: Mapping[str, int] | None = None,
-    ) -> StoredMatrix | None:
-        if lengths is None:
-            lengths = {axis: self.axis_length(axis) for axis in (rows_axis, columns_axis)}
-        shape = (lengths[rows_axis], lengths[columns_axis])
-        if name_problem(name) is not None:
-            return None
-        return layout.open_matrix(self._tree, rows_axis, columns_axis, name, shape)
 
     def _matrix_values(self, stored: StoredMatrix) -> Any:
         if stored.info.is_sparse:

@@ -33,6 +33,7 @@ class StoredMatrix:
         self._node = node
         self._what = what
         self._colptr: AnyArray | None = None
+        self._elements: tuple[StoredArray, ...] | None = None
 
     @property
     def convention(self) -> Convention | None:
@@ -99,6 +100,13 @@ class StoredMatrix:
         rowval = self.entries("rowval")
         from_zero: StoredArray | None = getattr(rowval, "from_zero", None)  # see `CountedFromZero`
         return rowval if from_zero is None else from_zero
+
+    def element_arrays(self) -> tuple[StoredArray, ...]:
+        """Return `indices` of a sparse matrix, and its values if they are stored; found once."""
+        if self._elements is None:
+            values = [self.entries("nzval")] if self.has_values() else []
+            self._elements = (self.indices, *values)
+        return self._elements
 
     @property
     def index_base(self) -> int:
