@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from daf_query.matrix._freed_memory import keep_freed_memory
 from daf_query.matrix._slice_plan import Positions, SlicePlan
-from daf_query.matrix._stored_elements import StoredElements, joined_runs
+from daf_query.matrix._stored_elements import StoredElements, joined_runs, read_run
 from daf_storage.spi import Span, lazy_module
 
 if TYPE_CHECKING:
@@ -96,13 +96,13 @@ def scatter_major(plan: SlicePlan) -> npt.NDArray[Any] | None:
     if plan.colptr is None or not plan.minor.is_all or plan.major.size != 1:
         return None
     keep_freed_memory()
-    elements = StoredElements(plan.stored)
-    starts = plan.colptr[plan.major.positions]
-    rows, values = elements.read(starts, _counts(plan, plan.major.positions))
-    if bool(np.any(rows[1:] <= rows[:-1])):
+    stored = plan.stored
+    major = int(plan.major.positions[0])
+    rows, values = read_run(stored, int(plan.colptr[major]), int(plan.colptr[major + 1]))
+    if not (rows[1:] > rows[:-1]).all():
         return None
-    base = plan.stored.index_base
-    dense = np.zeros(plan.stored.info.shape[0] + base, _dtype(plan))
+    base = stored.index_base
+    dense = np.zeros(stored.info.shape[0] + base, values.dtype.newbyteorder("="))
     dense[rows] = values
     return dense[base:]
 

@@ -150,6 +150,27 @@ class StoredElements:
             )
 
 
+def read_run(stored: StoredMatrix, start: int, stop: int) -> tuple[Numbers, Numbers]:
+    """Return the row numbers of one range, as they are stored, and their values.
+
+    Of mapped arrays they are views.  Row numbers are checked as far as they ascend.
+
+    Raises
+    ------
+    CorruptDataError
+        The range leaves the arrays, or a row number its axis.
+    """
+    arrays = stored.element_arrays()
+    if len(arrays) > 1 and arrays[0].info.is_mappable and arrays[1].info.is_mappable:
+        rows, values = arrays[0].read(), arrays[1].read()
+        if 0 <= start < stop <= rows.size and stop <= values.size:
+            rows = rows[start:stop]
+            base = stored.index_base
+            if rows[0] >= base and rows[-1] < stored.info.shape[0] + base:
+                return rows, values[start:stop]
+    return StoredElements(stored).read(np.array([start]), np.array([stop - start]))
+
+
 def copy_runs(array: Any, starts: Positions, lengths: Positions) -> Numbers:
     """Copy ranges of a 1-D stored array, one after the other; adjacent ranges are one run."""
     run_starts, run_lengths = joined_runs(starts, lengths)

@@ -22,6 +22,7 @@ from daf_query.slice import (
     Selector,
     byte_count,
     empty_selection,
+    known_line_slice,
     resolve,
     slice_matrix,
     written_selector,
@@ -127,8 +128,15 @@ class MatrixQuestions(Connected):
             )
             return collection_slice(self._engine, tables, request, max_bytes=max_bytes)
         schema_name = tables.name
-        daf = self.reader(schema_name)
+        daf = self._connections.reader(schema_name)
         axes = (rows_axis, columns_axis)
+        if max_bytes is None and params is None:
+            described = self._connections.provenance
+            line = known_line_slice(
+                daf, axes, name, (rows, columns), schema_name, is_described=described
+            )
+            if line is not None:
+                return line
         try:
             bound = _bound(rows, columns, params)
             return self._slice(schema_name, daf, axes, name, bound, max_bytes=max_bytes)

@@ -42,6 +42,7 @@ from daf_query.slice._explanation import (
 )
 from daf_query.slice._export import FORMATS, TEXT, AxisNames, Labels, as_dense, check_format
 from daf_query.slice._expression import expression_table
+from daf_query.slice._known_line import known_line_slice
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
 from daf_query.slice._page import slice_page
 from daf_query.slice._plots import SlicePlots
@@ -98,6 +99,7 @@ __all__ = [
     "find_companions",
     "is_select",
     "is_table",
+    "known_line_slice",
     "matrix_facts",
     "matrix_source",
     "order_of",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
 from daf_storage import DafReader, errors
@@ -10,12 +10,24 @@ from daf_storage.spi import StoredMatrix
 
 
 class CurrentAxes:
-    """The axes of a slice as they were; nothing of them is open."""
+    """The axes of a slice as they were; nothing of them is open.
 
-    def __init__(self, daf: DafReader, axes: tuple[str, str]) -> None:
+    Parameters
+    ----------
+    states
+        The number of entries and the identity of each, if they have just been looked at.
+    """
+
+    def __init__(
+        self,
+        daf: DafReader,
+        axes: tuple[str, str],
+        states: Sequence[tuple[int, Hashable]] | None = None,
+    ) -> None:
         self._daf = daf
         self._axes = axes
-        states = [daf.axis_state(axis) for axis in axes]
+        if states is None:
+            states = [daf.axis_state(axis) for axis in axes]
         self.lengths = {axis: length for axis, (length, _) in zip(axes, states, strict=True)}
         """How many entries each axis has."""
         self._identities = [identity for _, identity in states]

@@ -34,6 +34,7 @@ class StoredMatrix:
         self._what = what
         self._colptr: AnyArray | None = None
         self._elements: tuple[StoredArray, ...] | None = None
+        self._index_base: int | None = None
 
     @property
     def convention(self) -> Convention | None:
@@ -111,7 +112,9 @@ class StoredMatrix:
     @property
     def index_base(self) -> int:
         """What the row numbers of `indices` count from: 1, or 0 in files of others."""
-        return 1 - hasattr(self.entries("rowval"), "from_zero")  # a check of protocols takes long
+        if self._index_base is None:  # a check of protocols takes long
+            self._index_base = 1 - hasattr(self.entries("rowval"), "from_zero")
+        return self._index_base
 
     @property
     def is_ordered(self) -> bool:

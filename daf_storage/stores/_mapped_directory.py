@@ -155,14 +155,26 @@ class MappedDirectory(LocalReads):
         One that became shorter since would end the process when it is read, so it is looked at.
         """
         data = self._files.get(key)
-        if data is None:
-            return None
+        return data if data is None or self.is_whole(key) else data[: self._size_now(key)]
+
+    def is_whole(self, key: str) -> bool:
+        """Return whether a file has not become shorter, by a look at it."""
+        seen = self._statuses[key]
         try:
-            now = os.stat(self._what(key))
+            now = os.stat(f"{self.path}/{key}")
         except OSError:  # it was replaced or deleted; what is mapped stays
-            return data
-        is_shorter = os.path.samestat(now, self._statuses[key]) and now.st_size < len(data)
-        return data[: now.st_size] if is_shorter else data
+            return True
+        return now.st_size >= seen.st_size or not os.path.samestat(now, seen)
+
+    def _size_now(self, key: str) -> int:
+        try:
+            return os.stat(self._what(key)).st_size
+        except OSError:
+            return 0
+
+    def release_replaced(self) -> None:
+        """Look whether one of the files that are kept is still at its path; see `KeptFiles`."""
+        self._kept.release_replaced()
 
     def copy_ranges(self, key: str, starts: Positions, sizes: Positions, target: Any) -> bool:
         """Read the first few ranges of a file that is mapped; see `copy_first`."""
@@ -209,6 +221,10 @@ class KeptDirectories:
             return directory
         self._drop(path)
         return None
+
+    def peek(self, path: str) -> MappedDirectory | None:
+        """Return the directory at a path if it is kept, without a look at it."""
+        return self._directories.get(path)
 
     def see(self, directory: DirectorySnapshot) -> MappedDirectory | DirectorySnapshot:
         """Return a directory that was pinned, mapped if it was asked for often and is small."""

@@ -19,7 +19,7 @@ from daf_storage.errors import (
     DafError,
     UnsupportedDataError,
 )
-from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, is_mapped
+from daf_storage.stores import MappedDirectory, ReadEstimate, Snapshot, estimate_ranges, is_mapped
 from daf_storage.trees._array_bases import NotFileBacked, chunks_of, decoded_bytes
 from daf_storage.trees._chunk_files import ChunkFiles
 from daf_storage.trees._chunk_reader import ChunkMemory, read_ranges
@@ -77,6 +77,11 @@ class ZarrNode:
         """What was made of it, where it is kept as long as nothing of it changes; else None."""
         return getattr(self.snapshot, "derived", None)
 
+    @property
+    def kept(self) -> MappedDirectory | None:
+        """Its view, if that is kept as long as nothing of it changes."""
+        return self.snapshot if isinstance(self.snapshot, MappedDirectory) else None
+
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
         return isinstance(other, ZarrNode) and self.snapshot.is_same(other.snapshot)
@@ -129,6 +134,7 @@ class ZarrArray:
         self._metadata = metadata
         self._what = what
         self._chunks: ChunkFiles | None = None
+        self._kept: tuple[MappedDirectory, str, AnyArray] | None = None
         is_direct = self.info.is_mappable or self._is_ranged
         is_plain_strings = metadata.has_plain_chunk and metadata.info.storage_type.is_string
         if not is_direct and not is_plain_strings and ChunkFiles.can_read(metadata):
@@ -298,15 +304,23 @@ class ZarrArray:
         return self._snapshot.open_file(self._chunk_key())
 
     def _mapped(self) -> AnyArray:
+        if self._kept is not None:
+            kept, key, values = self._kept
+            if kept.is_whole(key):
+                return values
         dtype = self.info.storage_type.dtype
         if self.info.size == 0:
             return _frozen(np.empty(self.info.shape, dtype))
-        data = self._snapshot.map(self._chunk_key())
+        key = self._chunk_key()
+        data = self._snapshot.map(key)
         if data is None:
             return self._filled()
         if len(data) != self.info.size * dtype.itemsize:
             raise self._wrong_size(len(data))
-        return np.frombuffer(data, dtype).reshape(self.info.shape)
+        values = np.frombuffer(data, dtype).reshape(self.info.shape)
+        if isinstance(self._snapshot, MappedDirectory):
+            self._kept = (self._snapshot, key, values)
+        return values
 
     def _ranged(self, spans: list[Span]) -> list[AnyArray]:
         """Fetch ranges of a plain chunk that is on a server."""

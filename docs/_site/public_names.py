@@ -20,7 +20,8 @@ INNER_MEMBERS: Final = {
     "CollectionSlice": "check_budget",
     "DafError": "sentence",
     "DafReader": """
-        axis_identity axis_state check_labels find_matrix known_entries known_strings open_orientations
+        axis_identity axis_state check_labels find_matrix known_entries known_matrix
+        known_position known_strings known_unique_entries open_orientations
         string_array vector_identity
     """,
     "DafServer": "find handle_error is_called process_request process_request_thread",
