@@ -68,7 +68,7 @@ from daf_storage.data._transpose import (
     transpose_sparse,
 )
 from daf_storage.data._versions import matrix_version, vectors_version
-from daf_storage.data._writer import DafWriter, check_writer, new_property
+from daf_storage.data._writer import DafWriter, check_writer, matrix_property, new_property
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",
@@ -119,6 +119,7 @@ __all__ = [
     "layout",
     "listed",
     "lost_entries",
+    "matrix_property",
     "matrix_version",
     "new_property",
     "number_strings",

@@ -379,6 +379,36 @@ def new_property(daf: DafWriter, path: str) -> Iterator[TreeTransaction]:
             changes.publish(path, replace=False)
 
 
+@contextmanager
+def matrix_property(
+    daf: DafWriter,
+    rows_axis: str,
+    columns_axis: str,
+    name: str,
+    *,
+    if_exists: IfExists,
+    packed: bool | Packing | None,
+    removes_flipped: bool = True,
+) -> Iterator[tuple[str, TreeTransaction]]:
+    """Begin one orientation of a matrix, and put it in place when the block ends well.
+
+    Parameters
+    ----------
+    removes_flipped
+        Whether the other orientation of a matrix that is replaced is taken away.
+    """
+    path, flipped = _both_paths(rows_axis, columns_axis, name)
+    with daf._change(  # noqa: SLF001 - what its own methods begin with
+        path,
+        if_exists=if_exists,
+        axes=(rows_axis, columns_axis),
+        flipped=flipped if removes_flipped else None,
+        rewrites_flipped=removes_flipped,
+        packed=packed,
+    ) as found:
+        yield found
+
+
 class ReadOnlyDaf(DafReader):
     """What `DafWriter.read_only` returns."""
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage.base import AnyArray, IfExists, OpenMode, Packing, ShowProgress, progress_bar
+from daf_storage.base import IfExists, OpenMode, Packing, ShowProgress, progress_bar
 from daf_storage.data import (
     DEFAULT_MEMORY_BYTES,
     CountsAs,
@@ -32,7 +32,6 @@ from daf_storage.data import (
     layout,
     new_property,
     ordered,
-    write_text,
 )
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, read_path
 from daf_storage.stores import is_remote, shown_url
@@ -45,12 +44,8 @@ from daf_storage.trees import (
 )
 from daf_storage.upkeep._alignment import align
 from daf_storage.upkeep._block_spans import block_spans
-from daf_storage.upkeep._copy_into import (
-    CopyOptions,
-    copy_into,
-    size_bytes,
-    size_of,
-)
+from daf_storage.upkeep._copy_arrays import copy_array, size_bytes
+from daf_storage.upkeep._copy_into import CopyOptions, copy_into, size_of
 from daf_storage.upkeep._copy_properties import CopyIfExists, check_copy_if_exists
 from daf_storage.upkeep._counted import CountedCopy, CountedMatrix
 
@@ -122,8 +117,9 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
         by hard links.  That costs no space; no writer here changes a file in place, but another
         program might.  Without it they are copied, sharing blocks where the file system can.
     memory_bytes
-        How much memory numbers may take on their way into an empty one, 16 MiB or more; of an array
-        that is cut into chunks, a row of these at least.  Strings of a vector are held besides.
+        How much memory numbers may take on their way, 16 MiB or more; of an array that is cut into
+        chunks, a row of these at least.  Vectors, and strings, are held besides; and matrices that
+        become sparse, or dense, or of another type, in one that has something.
     progress
         Whether to show a bar on stderr.
 
@@ -154,15 +150,15 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     """
     check_reader(source, "copy_all")
     check_writer(destination, "copy_all")
-    check_memory(memory_bytes)
-    options = CopyOptions(empty or {}, dtypes or {}, check_copy_if_exists(if_exists), packed)
+    how = CopySettings(link=link, memory_bytes=check_memory(memory_bytes))
+    answer = check_copy_if_exists(if_exists)
+    options = CopyOptions(empty or {}, dtypes or {}, answer, packed, memory_bytes)
     if destination.axes_set() or destination.scalars_set() or not options.is_plain:
         bar_of_all = progress_bar("copy", size_of(source), show=progress)
         with bar_of_all as bar, destination.batch():
             copy_into(source, destination, options, bar.add)
             _copy_kept(source, destination, memory_bytes)
         return
-    how = CopySettings(link=link, memory_bytes=memory_bytes)
     _copy_whole(source, destination, CountedCopy(source, None), how, progress=progress)
 
 
@@ -306,7 +302,7 @@ def copy_property(
             if _adopt(changes, place, array, link=how.link):
                 add(size_bytes(array))
             else:
-                _copy_array(changes, place, array, how.memory_bytes, add)
+                copy_array(changes, place, array, how.memory_bytes, add)
 
 
 def _copy_kept(source: DafReader, destination: DafWriter, memory_bytes: int) -> None:
@@ -320,7 +316,7 @@ def _copy_kept(source: DafReader, destination: DafWriter, memory_bytes: int) -> 
             continue
         with new_property(destination, path) as changes:
             kept.make_groups(destination.tree, changes, path)
-            _copy_array(changes, path, array, memory_bytes, lambda _: None)
+            copy_array(changes, path, array, memory_bytes, lambda _: None)
     if left:
         warnings.warn(
             f"{destination.location}: {', '.join(left)} of {source.location} were not copied: "
@@ -340,27 +336,6 @@ def _adopt(changes: TreeTransaction, path: str, array: StoredArray, *, link: boo
         return changes.adopt_array(path, shape, kind, descriptor, link=link)
     finally:
         os.close(descriptor)
-
-
-def _copy_array(
-    changes: TreeTransaction,
-    path: str,
-    array: StoredArray,
-    memory_bytes: int,
-    add: Callable[[int], None],
-) -> None:
-    if array.info.storage_type.is_string:
-        write_text(changes, path, array.read_strings(), array.info.shape)
-        add(size_bytes(array))
-        return
-
-    def blocks() -> Iterator[AnyArray]:
-        for span in block_spans(array, memory_bytes):
-            block = array.read_rows(span)
-            yield block
-            add(block.nbytes)
-
-    changes.write_blocks(path, array.info.shape, array.info.storage_type, blocks())
 
 
 def _compare(

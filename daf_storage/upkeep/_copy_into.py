@@ -8,10 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from daf_storage import errors
-from daf_storage.base import Packing
-from daf_storage.data import DafReader, DafWriter, StoredMatrix, StoredVector
-from daf_storage.trees import StoredArray
+from daf_storage.base import IfExists, Packing
+from daf_storage.data import (
+    DEFAULT_MEMORY_BYTES,
+    DafReader,
+    DafWriter,
+    StoredMatrix,
+    StoredVector,
+)
 from daf_storage.upkeep._alignment import Alignment, align
+from daf_storage.upkeep._copy_arrays import size_bytes
+from daf_storage.upkeep._copy_blocks import BlockOptions, can_copy_in_blocks, copy_in_blocks
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
     copy_axis,
@@ -24,7 +31,6 @@ PropertyKey: TypeAlias = str | tuple[str, ...]
 """A scalar; axis and vector; rows, columns and matrix; main axis, rows, columns and tensor."""
 
 _VECTOR, _TENSOR = 2, 4
-_STRING_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class CopyOptions:
     """What becomes of properties that are there."""
     packed: bool | Packing | None = None
     """Whether to pack, and how."""
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+    """What matrices may take on their way."""
 
     @property
     def is_plain(self) -> bool:
@@ -70,25 +78,49 @@ def copy_into(
         values: Any = {"empty": empty.get(key), "dtype": dtypes.get(key)}
         copy_vector(source, destination, axis, name, **values, **how)
         add(_bytes_of(source.open_vector(axis, name)))
-    for rows, columns, name in _matrices(source):
-        matrix = (rows, columns, name)
-        has_both = source.has_matrix(columns, rows, name, relayout=False)
+    for matrix in _matrices(source):
         values = {"empty": _either(empty, matrix), "dtype": _either(dtypes, matrix)}
-        copy_matrix(source, destination, rows, columns, name, relayout=has_both, **values, **how)
+        _copy_matrix(source, destination, matrix, options, **values)
         add(_bytes_of(source.open_matrix(*matrix)))
     _make_tensors(source, destination, options, dtypes)
+
+
+def _copy_matrix(
+    source: DafReader,
+    destination: DafWriter,
+    matrix: tuple[str, str, str],
+    options: CopyOptions,
+    *,
+    empty: Any,
+    dtype: Any,
+) -> None:
+    """Copy a matrix: in blocks, if that can be."""
+    rows_axis, columns_axis, name = matrix
+    has_both = source.has_matrix(columns_axis, rows_axis, name, relayout=False)
+    if options.if_exists == "skip" and destination.has_matrix(*matrix, relayout=has_both):
+        return
+    rows, columns = (align(source, axis, destination, axis) for axis in (rows_axis, columns_axis))
+    if dtype is None and can_copy_in_blocks(source.open_matrix(*matrix), rows, columns, empty):
+        how: IfExists = "replace" if options.if_exists == "replace" else "error"
+        blocks = BlockOptions(how, options.packed, options.memory_bytes)
+        copy_in_blocks(source, destination, matrix, rows, columns, empty, blocks)
+        return
+    copy_matrix(
+        source,
+        destination,
+        *matrix,
+        relayout=has_both,
+        empty=empty,
+        dtype=dtype,
+        if_exists=options.if_exists,
+        packed=options.packed,
+    )
 
 
 def size_of(source: DafReader) -> int:
     """Return how many bytes of properties there are to be copied."""
     vectors = sum(_bytes_of(source.open_vector(*key)) for key in _vectors(source))
     return vectors + sum(_bytes_of(source.open_matrix(*key)) for key in _matrices(source))
-
-
-def size_bytes(array: StoredArray) -> int:
-    """Return the bytes of the elements of an array; of strings about."""
-    kind = array.info.storage_type
-    return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
 
 
 def _bytes_of(stored: StoredVector | StoredMatrix) -> int:

@@ -39,7 +39,7 @@ def aligned_vector(values: Any, along: Alignment, empty: Any, *, what: str) -> A
     if along.is_identity:
         return values
     if not sp.issparse(values):
-        out = _filled((along.taken.size,), values.dtype, along, empty, what)
+        out = filled((along.taken.size,), values.dtype, along, empty, what)
         out[along.places] = values[along.positions]
         return out
     if along.first_missing is not None and empty != 0:
@@ -70,7 +70,8 @@ def aligned_matrix(
     shape = rows.taken.size, columns.taken.size
     if is_text and is_embedded and not isinstance(empty, str):
         raise errors.InvalidInputError(f"{what} has strings, and empty={empty!r} is none")
-    out = _filled(shape, values.dtype, rows if rows.first_missing else columns, empty, what)
+    lacking = columns if rows.first_missing is None else rows
+    out = filled(shape, values.dtype, lacking, empty, what)
     dense = values.toarray() if is_sparse else values
     for place, position in zip(columns.places, columns.positions, strict=True):
         out[rows.places, place] = dense[rows.positions, position]
@@ -86,7 +87,7 @@ def _aligned_sparse(values: Any, rows: Alignment, columns: Alignment) -> Any:
     return sp.coo_array(parts, shape=shape).tocsc()
 
 
-def _filled(
+def filled(
     shape: tuple[int, ...], dtype: np.dtype[Any], along: Alignment, empty: Any, what: str
 ) -> AnyArray:
     """Return an array of a value, which must be one of its type where entries are missing."""

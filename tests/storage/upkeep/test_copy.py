@@ -31,6 +31,7 @@ from daf_storage import (
 from daf_storage.trees._shards import ShardReader
 from daf_storage.upkeep import _block_spans
 from daf_storage.upkeep import _copy as copying
+from daf_storage.upkeep._copy_arrays import copy_array
 from tests.support import contents, create, fill, fill_served, recorded_reads
 
 FORMATS = {
@@ -174,7 +175,7 @@ def test_a_copy_that_differs_is_noticed(
 ) -> None:
     """What is written is read back and compared; a copy that failed does not appear."""
     fill(create(tmp_path / "x.daf.zarr"))
-    write = copying._copy_array
+    write = copy_array
 
     def spoil(changes: Any, path: str, array: Any, memory_bytes: int, add: Any) -> None:
         if not path.endswith("UMIs"):
@@ -184,7 +185,7 @@ def test_a_copy_that_differs_is_noticed(
         out[:] = array.read()
         out[0, 0] += 1
 
-    monkeypatch.setattr(copying, "_copy_array", spoil)
+    monkeypatch.setattr(copying, "copy_array", spoil)
     monkeypatch.setattr(copying, "_adopt", lambda *_, **__: False)
     with pytest.raises(errors.CorruptDataError, match="UMIs is not the same as in"):
         convert(tmp_path / "x.daf.zarr", tmp_path / name)

@@ -1,0 +1,144 @@
+"""Tests of matrices that are copied into a data set that has their axes, in blocks."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daf_storage import DafWriter, MemoryDaf, Packing, copy_all, copy_matrix, open_daf
+from daf_storage.spi import Span
+from daf_storage.trees import StoredArray
+from daf_storage.upkeep import _block_spans, _copy_blocks
+
+CELLS = [f"c{n}" for n in range(60)]
+GENES = [f"g{n}" for n in range(40)]
+RNG = np.random.default_rng(3)
+VALUES = RNG.poisson(0.7, (60, 40)).astype("float32")
+
+AXES = {
+    "same": CELLS,
+    "fewer": CELLS[2:50:3],
+    "shuffled": [CELLS[n] for n in RNG.permutation(60)],
+    "few, shuffled": [CELLS[n] for n in RNG.permutation(60)[:9]],
+    "more": ["x", *CELLS[:7], "y", "z", *CELLS[7:]],
+    "none": [],
+}
+
+
+def filled(path: Path, packed: Any) -> DafWriter:
+    """Return a data set with matrices of several kinds."""
+    daf = open_daf(path, "w", packed=packed)
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", GENES)
+    daf.set_matrix("cell", "gene", "dense", VALUES)
+    daf.set_matrix("cell", "gene", "one", VALUES, relayout=False)
+    daf.set_matrix("gene", "cell", "sparse", sp.csc_array(VALUES.T))
+    daf.set_matrix("cell", "gene", "counts", sp.csc_array(VALUES.astype("u2")), relayout=False)
+    daf.set_matrix("cell", "gene", "flags", sp.csc_array(VALUES > 1))
+    daf.set_matrix("cell", "gene", "text", VALUES.astype(str).astype(object))
+    daf.set_matrix("cell", "cell", "square", VALUES @ VALUES.T)
+    return daf
+
+
+def with_axes(path: Path | None, cells: list[str], genes: list[str]) -> DafWriter:
+    """Return a data set with these axes alone; in memory, if it has no path."""
+    daf = MemoryDaf() if path is None else open_daf(path, "w")
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", cells)
+    daf.add_axis("gene", genes)
+    return daf
+
+
+@pytest.fixture(params=[False, Packing(chunk_kb=1)], ids=["plain", "packed"])
+def source(tmp_path: Path, request: pytest.FixtureRequest) -> DafWriter:
+    """Return a source, plain or in chunks of a few columns."""
+    return filled(tmp_path / "source.daf.zarr", request.param)
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"), [*product(AXES, [None]), ("fewer", ".h5df"), ("more", ".daf.zarr")]
+)
+def test_each_is_what_a_copy_at_once_is(
+    tmp_path: Path,
+    source: DafWriter,
+    name: str,
+    suffix: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With blocks of a few elements; the same values in the same forms and orientations."""
+    monkeypatch.setattr(_copy_blocks, "_BLOCK_BYTES", 2000)
+    monkeypatch.setattr(_copy_blocks, "_HELD_PER_ELEMENT", 96)
+    monkeypatch.setattr(_block_spans, "_BLOCK_BYTES", 1000)
+    for number, genes in enumerate((GENES, GENES[::-1], GENES[1:32:3])):
+        if name == "more" and len(genes) < len(GENES):
+            continue
+        path = None if suffix is None else tmp_path / f"ours{number}{suffix}"
+        ours, theirs = (with_axes(each, AXES[name], genes) for each in (path, None))
+        for value in (0, 3) if name == "more" else (None,):
+            empty = {
+                key: str(value) if key[2] == "text" else (value if key[2] != "flags" else False)
+                for key in matrices(source)
+            }
+            copy_all(source, ours, empty={} if value is None else empty, if_exists="replace")
+            for key in matrices(source):
+                both = source.has_matrix(key[1], key[0], key[2], relayout=False)
+                how: Any = {"empty": None if value is None else empty[key], "relayout": both}
+                copy_matrix(source, theirs, *key, if_exists="replace", **how)
+            check_same(ours, theirs)
+        ours.close()
+
+
+def matrices(daf: DafWriter) -> list[tuple[str, str, str]]:
+    """Return all matrices in each orientation that is stored."""
+    return [
+        (rows, columns, name)
+        for rows, columns in product(("cell", "gene"), repeat=2)
+        for name in sorted(daf.matrices_set(rows, columns, relayout=False))
+    ]
+
+
+def check_same(ours: DafWriter, theirs: DafWriter) -> None:
+    """Raise if two data sets have other matrices."""
+    assert matrices(ours) == matrices(theirs)
+    for key in matrices(theirs):
+        info, expected_info = ours.matrix_info(*key), theirs.matrix_info(*key)
+        assert info.is_sparse == expected_info.is_sparse
+        assert info.storage_type == expected_info.storage_type
+        found, expected = ours.get_np_matrix(*key), theirs.get_np_matrix(*key)
+        if info.is_sparse:
+            assert found.has_sorted_indices
+            found, expected = found.toarray(), expected.toarray()
+        assert np.array_equal(found, expected)
+
+
+def test_no_matrix_is_read_as_a_whole(source: DafWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range of columns, or of elements, at a time: neither axis need be the same."""
+    source.delete_matrix("cell", "gene", "text")
+    source.delete_matrix("cell", "gene", "flags")
+    monkeypatch.setattr(_copy_blocks, "_BLOCK_BYTES", 2000)
+    monkeypatch.setattr(_block_spans, "_BLOCK_BYTES", 2000)
+    monkeypatch.setattr(_block_spans, "_THREAD_BYTES", 1)
+    longest: list[int] = []
+    opened = type(source.open_matrix("cell", "gene", "dense").dense())
+    read_rows = opened.read_rows
+
+    def counting(array: StoredArray, span: Span) -> Any:
+        found = read_rows(array, span)
+        longest.append(found.nbytes)
+        return found
+
+    monkeypatch.setattr(opened, "read_rows", counting)
+    for cells, genes in ((CELLS, GENES), (CELLS[1:], GENES), (CELLS, GENES[2:])):
+        with MemoryDaf() as daf:
+            daf.add_axis("cell", cells)
+            daf.add_axis("gene", genes)
+            copy_all(source, daf)
+            assert daf.has_matrix("cell", "cell", "square")
+    assert max(longest) <= 2000
+    assert len(longest) > 50
