@@ -29,9 +29,9 @@ def new_data_set(
 ) -> Iterator[DafWriter]:
     """Hand out an empty data set that is put in its place when the block ends well.
 
-    A data set within an archive or a file of several is made in place: an archive has all of it or
-    nothing when the block ends.  Where the path is a symbolic link, what it leads to is made or
-    replaced, and the link stays.
+    A data set within an archive or a file of several is made in place, and never replaced: an
+    archive has all of it or nothing when the block ends.  Where the path is a symbolic link, what
+    it leads to is made or replaced, and the link stays.
 
     Raises
     ------
@@ -49,6 +49,7 @@ def new_data_set(
         raise no_zarr_format(where)
     if where.group:
         with open_daf(where.given, "w+", **style) as daf, _writer(daf, where).batch():
+            _check_empty(_writer(daf, where), where)
             yield _writer(daf, where)
         return
     target = follow_links(where.container, where.given)
@@ -68,6 +69,15 @@ def new_data_set(
         _put_in_place(aside, target, where, if_exists=if_exists)
         if where.kind == "hdf5":  # those of what was replaced
             shutil.rmtree(indexes_beside(target), ignore_errors=True)
+
+
+def _check_empty(daf: DafWriter, where: DafPath) -> None:
+    """Refuse a data set of several that has something already."""
+    if daf.axes_set() or daf.scalars_set():
+        raise errors.ExistsError(
+            f"{where.given} exists already, and one data set of several in a file is not replaced; "
+            "name another one after #/"
+        )
 
 
 def _check_replaceable(where: DafPath, target: Path) -> tuple[int, int, int] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from daf_storage import errors
 from daf_storage.base import OpenMode
@@ -65,6 +66,10 @@ def _open(path: Path, mode: OpenMode, location: str) -> Hdf5File:
     )
 
 
+_OF_THE_SYSTEM: Final = (errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE)
+"""Errors in opening a file that say nothing of what is in it."""
+
+
 def _h5py_file(path: Path, mode: str, location: str) -> Any:
     options: dict[str, Any] = {}
     if mode != "r":
@@ -85,7 +90,7 @@ def _translated(error: OSError, location: str) -> errors.DafError:
             f"{location}: the file is open elsewhere ({reason}); HDF5 lets one program write, or "
             "several read: close it there"
         )
-    if "errno = " in reason and "write" in reason:
+    if error.errno in _OF_THE_SYSTEM or ("errno = " in reason and "write" in reason):
         return errors.from_os_error(error, location)
     if "signature" in reason:
         return errors.NotADafError(f"{location}: this is not an HDF5 file ({reason})")

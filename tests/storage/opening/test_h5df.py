@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -216,6 +217,26 @@ def test_a_group_is_emptied_alone(tmp_path: Path) -> None:
     new(f"{path}#/a", "w").close()
     assert H5df(f"{path}#/a").axes_set() == set()
     assert H5df(f"{path}#/b").axes_set() == {"cell", "gene"}
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(errno.EROFS, errors.ReadOnlyError), (errno.EIO, errors.StorageError)],
+)
+def test_a_file_that_the_system_refuses_to_open_is_not_called_damaged(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[errors.DafError]
+) -> None:
+    """Such as one on a read-only file system: its content is not to blame."""
+    new(path, "w").close()
+    text = f"Unable to synchronously open file (unable to open file: name = 'x', errno = {number})"
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, text)
+
+    monkeypatch.setattr(h5py, "File", refused)
+    with pytest.raises(kind) as caught:
+        H5df(path, "r+")
+    assert not isinstance(caught.value, errors.CorruptDataError)
 
 
 def test_handles_of_one_file_share_it(path: Path) -> None:

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from daf_storage import (
     DafReader,
     DafWriter,
+    IfExists,
     MemoryDaf,
     Packing,
     convert,
@@ -134,6 +135,20 @@ def test_between_data_sets_of_one_file(tmp_path: Path) -> None:
         assert contents(open_daf(f"{tmp_path}/{container}#/b")) == contents(fill(MemoryDaf()))
         with pytest.raises(errors.InvalidInputError, match="are the same data set"):
             convert(f"{tmp_path}/{container}#/a", f"{tmp_path}/{container}#/a")
+
+
+@pytest.mark.parametrize("if_exists", ["error", "replace"])
+@pytest.mark.parametrize("container", ["x.dafs.zarr.zip", "x.h5dfs"])
+def test_one_data_set_of_several_is_not_replaced(
+    tmp_path: Path, container: str, if_exists: IfExists
+) -> None:
+    """A file of several cannot replace one in one step; the error says what to do."""
+    fill(create(tmp_path / "x.daf.zarr"))
+    target = f"{tmp_path}/{container}#/a"
+    convert(tmp_path / "x.daf.zarr", target)
+    with pytest.raises(errors.ExistsError, match="name another one after #/"):
+        convert(tmp_path / "x.daf.zarr", target, if_exists=if_exists)
+    assert contents(open_daf(target)) == contents(fill(MemoryDaf()))
 
 
 def test_what_is_there_is_replaced_on_request_only(tmp_path: Path) -> None:
