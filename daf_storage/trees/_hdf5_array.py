@@ -7,7 +7,6 @@ rest is read through h5py, only the part that is asked for.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from contextlib import suppress
 from functools import cached_property
@@ -16,49 +15,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import (
-    AnyArray,
-    Span,
-    one_array,
-    optional_import,
-)
-from daf_storage.errors import (
-    CorruptDataError,
-    DafError,
-    MissingDependencyError,
-    UnsupportedDataError,
-)
+from daf_storage.base import AnyArray, Span, one_array
+from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._array_bases import NotFileBacked
 from daf_storage.trees._chunk_reader import ChunkMemory
-from daf_storage.trees._hdf5_checks import (
-    check_expansion,
-    check_source,
-    has_all_chunks,
-    references_of,
-)
+from daf_storage.trees._hdf5_checks import check_expansion, has_all_chunks, references_of
 from daf_storage.trees._hdf5_chunks import Hdf5Chunks, Pipeline, StoredChunks
+from daf_storage.trees._hdf5_dataset_info import dataset_info, header_info
 from daf_storage.trees._hdf5_few_strings import MAX_STRINGS
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, open_below
+from daf_storage.trees._hdf5_header_index import Located
+from daf_storage.trees._hdf5_headers import DatasetHeader, UnusualHeaderError
 from daf_storage.trees._hdf5_heaps import REFERENCE, check_heaps
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
     STRING_BLOCK,
     h5py,
-    is_plain,
     node_kind,
     reason_of,
     scalar_attribute,
-    storage_type_of,
 )
 from daf_storage.trees._joined_ranges import Positions, Ranges
-from daf_storage.trees._metadata import check_chunk_bytes
-from daf_storage.trees._protocol import ArrayInfo, NodeKind
-
-_FIRST_FOREIGN_FILTER = 256
-
-
-_MAX_ELEMENTS = 2**62
+from daf_storage.trees._protocol import NodeKind
 
 
 class Hdf5Node:
@@ -67,18 +46,20 @@ class Hdf5Node:
     def __init__(
         self,
         shared: Hdf5File,
-        found: Any,
+        held: HeldObject,
         kind: NodeKind,
         identity: tuple[Hashable, Hashable],
         *,
         what: str,
+        located: Located | None = None,
     ) -> None:
         self.kind = kind
         self.identity: Hashable = identity
         self.version = identity[0]
         """What changes whenever this process puts another one in its place."""
         self._shared = shared
-        self._held = HeldObject(shared, found)
+        self._held = held
+        self._located = located
         self._what = what
         self._arrays: dict[str, Hdf5Array | None] = {}
         self._attributes: dict[str, Any] = {}
@@ -101,7 +82,7 @@ class Hdf5Node:
 
     def held_open(self) -> Any:
         """Return the identifier of what it is; None where the file was opened again since."""
-        return self._held.id if self._held.is_open else None
+        return self._held.opened_id
 
     def _is_changing(self) -> bool:
         """Return whether nothing may be remembered: the file is written to, or was opened again."""
@@ -113,14 +94,33 @@ class Hdf5Node:
 
     def _open_array(self, name: str) -> Hdf5Array | None:
         what = f"{self._what}/{name}" if name else self._what
-        if not name:
-            return Hdf5Array(self._shared, self._held, what=what) if self.kind == "array" else None
-        if self.kind != "group":
+        if not name and self.kind == "array":
+            located = self._current()
+            header = None if located is None else located.header.dataset
+            return Hdf5Array(self._shared, self._held, what=what, header=header)
+        if not name or self.kind != "group":
             return None
+        located = self._current()
+        if located is not None:
+            with suppress(UnusualHeaderError):
+                return self._located_array(located.below(name), name, what)
         found = open_below(self._held.id, name, what=what)
         if node_kind(found) != "array":
             return None
         return Hdf5Array(self._shared, HeldObject(self._shared, found), what=what)
+
+    def _located_array(self, found: Located | None, name: str, what: str) -> Hdf5Array | None:
+        if found is None or found.header.dataset is None:
+            return None
+        held = self._held.below(name)
+        return Hdf5Array(self._shared, held, what=what, header=found.header.dataset)
+
+    def _current(self) -> Located | None:
+        """Return where it was found without HDF5; None where it was not, or the file changed."""
+        located = self._located
+        if located is None or not self._shared.has_index(located.index):
+            return None
+        return located if self._held.is_as_found else None
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or dataset; None if it has none of this name."""
@@ -132,6 +132,10 @@ class Hdf5Node:
             return self._attributes[name]
 
     def _read_attribute(self, name: str) -> Any:
+        located = self._current()
+        if located is not None:
+            with suppress(UnusualHeaderError):
+                return located.attribute(name)
         try:
             # Asked first: h5py takes ten times as long to say that there is none by an exception.
             encoded = name.encode()
@@ -146,18 +150,34 @@ class Hdf5Node:
 
 
 class Hdf5Array(NotFileBacked):
-    """One dataset; see `StoredArray`."""
+    """One dataset; see `StoredArray`.
 
-    def __init__(self, shared: Hdf5File, held: HeldObject, *, what: str) -> None:
+    Parameters
+    ----------
+    header
+        What its header says, if that was read: then HDF5 opens the dataset when it is first needed.
+    """
+
+    def __init__(
+        self,
+        shared: Hdf5File,
+        held: HeldObject,
+        *,
+        what: str,
+        header: DatasetHeader | None = None,
+    ) -> None:
         self._shared = shared
         self._held = held
         self._what = what
+        described = None if header is None else header_info(header, what)
         try:
-            self.info, self._item_bytes, self._is_chunked = _info(shared, held.id, what)
+            described = described or dataset_info(shared, held.id, what)
         except DafError:
             raise
         except H5PY_ERRORS as error:
             raise CorruptDataError(f"{what}: cannot be read ({reason_of(error)})") from error
+        self.info, self._item_bytes = described.info, described.item_bytes
+        self._is_chunked, self._header = described.is_chunked, described.header
         self._is_checked = False
         self._opened: tuple[Hashable, Hdf5Chunks | None] | None = None
 
@@ -173,24 +193,47 @@ class Hdf5Array(NotFileBacked):
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if there is no room in the file for the elements, by what it says of its size."""
         with self._shared.lock:
+            header = self._current_header
+            if header is not None and header.elements is not None:  # all of them: it was checked
+                self._check_size(header.elements.start, header.elements.size)
+                return
             self._attempt(lambda: self._check_stored(is_complete=is_complete))
 
     def _check_stored(self, *, is_complete: bool) -> None:
-        stored, item_bytes = self._held.id, self._item_bytes
         is_needed = is_complete or not self._is_chunked
-        chunks = self.info.chunks if self._is_chunked else None
-        if is_needed and not has_all_chunks(stored, self.info.shape, chunks, item_bytes):
+        if is_needed and not self._has_all():
             raise CorruptDataError(
                 f"{self._what}: the shape {list(self.info.shape)} needs more elements than are "
                 "stored"
             )
-        offset = stored.get_offset()
+        offset = self._offset()
         if offset is not None:
-            self._check_size(offset, self.info.size * item_bytes)
+            self._check_size(offset, self.info.size * self._item_bytes)
+
+    def _has_all(self) -> bool:
+        """Return whether there is room in the file for all elements."""
+        header = self._current_header
+        if header is not None and header.chunks is None:
+            return header.elements is not None or 0 in self.info.shape
+        chunks = self.info.chunks if self._is_chunked else None
+        return has_all_chunks(self._held.id, self.info.shape, chunks, self._item_bytes)
+
+    def _offset(self) -> int | None:
+        """Return where the elements are in the file; None where they do not lie in one piece."""
+        header = self._current_header
+        if header is not None:
+            return None if header.elements is None else header.elements.start
+        offset: int | None = self._held.id.get_offset()
+        return offset
+
+    @property
+    def _current_header(self) -> DatasetHeader | None:
+        """The header of the dataset; None where it was not read, or the file was opened again."""
+        return self._header if self._header is not None and self._held.is_as_found else None
 
     def _check_size(self, offset: int, size_bytes: int) -> None:
         """Raise if the file ends before the elements do."""
-        available = self._shared.file.id.get_filesize()
+        available = self._shared.size_bytes()
         if offset + size_bytes > available:
             raise CorruptDataError(
                 f"{self._what}: the file is truncated: {size_bytes:,} bytes at {offset:,} were "
@@ -271,7 +314,7 @@ class Hdf5Array(NotFileBacked):
 
     def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
         """Read the first few ranges, in bytes, of a file that is mapped; say if that was done."""
-        first = self._held.id.get_offset() if self.info.is_mappable else None
+        first = self._offset() if self.info.is_mappable else None
         return first is not None and self._shared.copy_ranges(first, starts + first, sizes, target)
 
     def estimate(
@@ -363,18 +406,29 @@ class Hdf5Array(NotFileBacked):
         if not 0 < self.info.size <= MAX_STRINGS:
             return None
         with self._shared.lock:
-            reader, dataset = self._shared.few_strings(), self._held.id
-            stored = dataset.get_type()
-            is_variable = stored.get_class() == h5py().h5t.STRING and stored.is_variable_str()
-            offset = dataset.get_offset() if is_variable and not self._is_chunked else None
-            if reader is None or offset is None:
+            reader = self._shared.few_strings()
+            if reader is None or self._is_chunked or not self._is_variable():
                 return None
+            offset = self._offset()
             size_bytes = self.info.size * REFERENCE.itemsize
-            if dataset.get_storage_size() != size_bytes:
+            if offset is None or self._stored_bytes() != size_bytes:
                 return None
             self._check_size(offset, size_bytes)
             elements = self._shared.whole()[offset : offset + size_bytes]
             return reader.read(elements.view(REFERENCE))
+
+    def _is_variable(self) -> bool:
+        """Return whether the elements are strings of variable length."""
+        if self._current_header is not None:
+            return self.info.storage_type.is_string  # headers with other strings are not read
+        stored = self._held.id.get_type()
+        return bool(stored.get_class() == h5py().h5t.STRING and stored.is_variable_str())
+
+    def _stored_bytes(self) -> int:
+        header = self._current_header
+        if header is not None and header.elements is not None:
+            return header.elements.size
+        return int(self._held.id.get_storage_size())
 
     def _objects(self, strings: Any, pick: Any) -> AnyArray:
         """Return a range of the strings, in one dimension."""
@@ -384,8 +438,14 @@ class Hdf5Array(NotFileBacked):
         dtype = self.info.storage_type.dtype
         size_bytes = self.info.size * dtype.itemsize
         with self._shared.lock:
-            self._check_size(self._held.id.get_offset(), size_bytes)
-            data = self._shared.map(self._held.id, size_bytes)
+            offset = self._offset()
+            if offset is None:
+                raise CorruptDataError(f"{self._what}: its elements are not in the file any more")
+            self._check_size(offset, size_bytes)
+            if self._current_header is not None:
+                data = self._shared.map_part(offset, size_bytes)
+            else:
+                data = self._shared.map(self._held.id, size_bytes)
         return np.frombuffer(data, dtype).reshape(self.info.shape)
 
     def _converted(self, values: Any) -> AnyArray:
@@ -398,7 +458,8 @@ class Hdf5Array(NotFileBacked):
         self._attempt(lambda: check_expansion(dataset, rows, what=self._what))
 
     def _attempt(self, read: Any) -> Any:
-        held = self._held.id
+        self._held.ensure_open()
+        opened = self._shared.file
         self._shared.check_length(what=self._what)
         try:
             return read()
@@ -409,7 +470,7 @@ class Hdf5Array(NotFileBacked):
                 f"{self._what}: the strings are not UTF-8 ({reason_of(error)})"
             ) from error
         except H5PY_ERRORS as error:
-            if not held.valid and self._shared.file.id.valid:  # the file was opened again
+            if self._shared.file is not opened and self._shared.file.id.valid:  # opened again
                 return self._attempt(read)
             reason = reason_of(error)
             if "filter" in reason.lower():
@@ -418,41 +479,3 @@ class Hdf5Array(NotFileBacked):
                     f"({reason}); install 'daf-query[hdf5]' with hdf5plugin, or rewrite the dataset"
                 ) from error
             raise CorruptDataError(f"{self._what}: cannot be read ({reason})") from error
-
-
-def _info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bool]:
-    """Return the metadata of a dataset, the bytes of an element, and whether it has chunks."""
-    dimensions = dataset.shape  # asked once: it takes as long as half of opening the dataset
-    if dimensions is None:
-        raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
-    stored = dataset.get_type()
-    storage_type = storage_type_of(stored, what)
-    item_bytes = int(stored.get_size())
-    chunk_shape = None
-    if dataset.get_offset() is None:  # what has one is in the file, in one piece
-        properties = dataset.get_create_plist()
-        check_source(properties, what=what)
-        if properties.get_layout() == h5py().h5d.CHUNKED:
-            chunk_shape = properties.get_chunk()
-    shape = tuple(int(n) for n in dimensions)
-    if math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS:
-        raise CorruptDataError(f"{what}: the dataset is said to have the shape {list(shape)}")
-    chunks = tuple(max(int(c), 1) for c in chunk_shape or shape)
-    if chunk_shape:
-        _load_filters(properties)
-        check_chunk_bytes(shape, chunks, item_bytes, what=what)
-    info = ArrayInfo(
-        shape=shape,
-        storage_type=storage_type,
-        chunks=chunks,
-        is_mappable=shared.can_map and is_plain(dataset, stored, storage_type),
-    )
-    return info, item_bytes, bool(chunk_shape)
-
-
-def _load_filters(properties: Any) -> None:
-    """Load the package that has the filters which are not part of every HDF5 library."""
-    numbers = [properties.get_filter(n)[0] for n in range(properties.get_nfilters())]
-    if any(number >= _FIRST_FOREIGN_FILTER for number in numbers):
-        with suppress(MissingDependencyError):  # reading names the filter, and the package
-            optional_import("hdf5plugin", extra="hdf5")

@@ -8,7 +8,6 @@ Pure: bytes in, strings out.  Source: HDF5 file format specification, III.E "Glo
 
 from __future__ import annotations
 
-import functools
 import struct
 from typing import Any, Final
 
@@ -44,13 +43,17 @@ class FewStrings:
 
     def read(self, references: npt.NDArray[Any]) -> list[str] | None:
         """Return the strings that some elements refer to; None where HDF5 had better read them."""
-        data, places_of = self._data, functools.cache(self._places)
-        strings: list[str] = []
+        data, strings = self._data, []
+        known: dict[int, Places] = {0: {}}
+        last, places = 0, known[0]
         for length, address, index in references.tolist():
             if length == 0 and address == 0:
                 strings.append("")
                 continue
-            place = places_of(address).get(index)
+            if address != last:  # neighbours lie together
+                last, places = address, known.get(address) or self._places(address)
+                known[address] = places
+            place = places.get(index)
             if place is None or place[1] - place[0] != length:
                 return None
             stored = data[place[0] : place[1]].tobytes()

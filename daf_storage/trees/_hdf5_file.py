@@ -34,6 +34,7 @@ from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._free_space import require_space, write_errors
 from daf_storage.trees._hdf5_checks import check_links
 from daf_storage.trees._hdf5_few_strings import FewStrings
+from daf_storage.trees._hdf5_header_index import HeaderIndex
 from daf_storage.trees._hdf5_heaps import WalkedHeaps
 from daf_storage.trees._hdf5_listing import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, h5py, node_kind, reason_of
@@ -90,6 +91,7 @@ class Hdf5File:
         self._listed_as: Fingerprint | None = None
         self._walked: tuple[Fingerprint | None, WalkedHeaps] | None = None
         self._few_strings: tuple[Fingerprint | None, FewStrings | None] | None = None
+        self._index: tuple[Fingerprint, HeaderIndex | None] | None = None
         self.chunk_cache = new_chunk_cache()
         """What was decoded of its datasets."""
         self.index_store = index_store(file.filename if self.can_map else None, location)
@@ -99,7 +101,7 @@ class Hdf5File:
         """Close the file; arrays that were mapped stay valid."""
         with self.lock, write_errors(self.location):
             self._reopen = None
-            self._whole = self._few_strings = None
+            self._whole = self._few_strings = self._index = None
             self._listings.clear()
             self.chunk_cache.clear()
             self.file.close()
@@ -138,6 +140,7 @@ class Hdf5File:
             # Closed already where it was damaged or locked when it was last to be opened again.
             self.file.close()
             self.file = self._reopen()
+            self._index = None
             self._opened_as = self._fingerprint()
             self._note_length()
 
@@ -205,6 +208,13 @@ class Hdf5File:
         return os.fstat(known[2]) if known[1].valid else None
 
     @property
+    def is_valid(self) -> bool:
+        """Whether the file is open."""
+        known = self._descriptor  # asking h5py for the identifier takes longer than to look at it
+        opened = known[1] if known is not None and known[0] is self.file else self.file.id
+        return bool(opened.valid)
+
+    @property
     def can_map(self) -> bool:
         """Whether the file is a plain file of the file system."""
         return self._is_plain and bool(self.file.id.valid)
@@ -230,9 +240,7 @@ class Hdf5File:
         """
         offset = dataset.get_offset()
         if not self.is_writable:
-            whole = self.whole()
-            check_length(whole.size, offset + size_bytes, what=self.location)
-            return whole.data[offset : offset + size_bytes]
+            return self.map_part(offset, size_bytes)
         descriptor = self._reopened(os.O_RDWR if is_writable else os.O_RDONLY)
         try:
             if is_writable:
@@ -247,6 +255,17 @@ class Hdf5File:
             )
         finally:
             os.close(descriptor)
+
+    def map_part(self, offset: int, size_bytes: int) -> memoryview:
+        """Map a part of a file that is only read: a view of the mapping of the whole file."""
+        whole = self.whole()
+        check_length(whole.size, offset + size_bytes, what=self.location)
+        return whole.data[offset : offset + size_bytes]
+
+    def size_bytes(self) -> int:
+        """Return how long the file is, with what HDF5 has not written yet."""
+        status = None if self.is_writable else self._status()
+        return int(self.file.id.get_filesize()) if status is None else status.st_size
 
     def copy_ranges(
         self, first: int, starts: Positions, sizes: Positions, target: AnyArray
@@ -318,6 +337,25 @@ class Hdf5File:
             self._few_strings = (current, reader)
         return self._few_strings[1]
 
+    def index(self, current: Fingerprint) -> HeaderIndex | None:
+        """Return what reads the headers of the file without HDF5; None where that has to be asked.
+
+        Parameters
+        ----------
+        current
+            What the file, which is open for reading, was just seen to be.
+        """
+        if self._index is None or self._index[0] != current:
+            strings = self.few_strings()
+            root = int(h5py().h5o.get_info(self.file.id).addr)
+            index = None if strings is None else HeaderIndex(self.whole(), root, strings)
+            self._index = (current, index)
+        return self._index[1]
+
+    def has_index(self, index: HeaderIndex) -> bool:
+        """Return whether what reads headers was made of the file as it was last seen."""
+        return self._index is not None and self._index[1] is index
+
     def whole(self) -> AnyArray:
         """Map the whole file, to look at what HDF5 keeps in it; of a reader, once."""
         current = self._fingerprint()
@@ -366,38 +404,67 @@ class HeldObject:
     Parameters
     ----------
     found
-        Its identifier: h5py takes longer to make an object of it than HDF5 to open it.
+        Its identifier: h5py takes longer to make an object of it than HDF5 to open it.  None if it
+        is opened when it is first needed.
+    path
+        Its path from the root of the file, if it is not open yet.
     """
 
-    def __init__(self, shared: Hdf5File, found: Any) -> None:
+    def __init__(self, shared: Hdf5File, found: Any, path: str = "") -> None:
         self._shared = shared
+        self._file = shared.file
         self._id = found
         self._object: Any = None
-        self._name = h5py().h5i.get_name(found)
+        self._name = f"/{path}".encode() if found is None else h5py().h5i.get_name(found)
+
+    def below(self, name: str) -> HeldObject:
+        """Return what has a name in this group, to be opened when it is first needed."""
+        path = self._name.decode().lstrip("/")
+        return HeldObject(self._shared, None, f"{path}/{name}" if path else name)
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened in the file as it is now."""
-        return bool(self._id.valid)
+        """Whether it was found in the file as it is opened now."""
+        return self.is_as_found if self._id is None else bool(self._id.valid)
+
+    @property
+    def is_as_found(self) -> bool:
+        """Whether the file was not opened again since it was found."""
+        return self._file is self._shared.file and self._shared.is_valid
+
+    @property
+    def opened_id(self) -> Any:
+        """Its identifier; None where it is not open, or was opened before the file was."""
+        return self._id if self._id is not None and self._id.valid else None
 
     @property
     def id(self) -> Any:
         """Its identifier."""
-        return self._id if self._id.valid else self.get().id
+        return self._id if self._id is not None and self._id.valid else self._opened()
+
+    def ensure_open(self) -> None:
+        """Look for it again where the file was opened again; raise if the file was closed."""
+        if not self.is_open:
+            self._opened()
 
     def get(self) -> Any:
         """Return it as h5py has it."""
         if self._object is not None and self._id.valid:
             return self._object
         with self._shared.lock:
-            if not self._id.valid:
-                if not self._shared.file.id.valid:
-                    raise InvalidInputError(
-                        f"{self._shared.location}: the file was closed; open it again"
-                    )
-                self._id = self._shared.file[self._name].id
-            self._object = as_object(self._id, is_writable=self._shared.is_writable)
+            found = self.id
+            self._object = as_object(found, is_writable=self._shared.is_writable)
         return self._object
+
+    def _opened(self) -> Any:
+        with self._shared.lock:
+            if not self._shared.file.id.valid:
+                raise InvalidInputError(
+                    f"{self._shared.location}: the file was closed; open it again"
+                )
+            self._object = None
+            self._id = h5py().h5o.open(self._shared.file.id, self._name)
+        return self._id
 
 
 def as_object(found: Any, *, is_writable: bool) -> Any:

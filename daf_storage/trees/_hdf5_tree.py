@@ -21,10 +21,12 @@ from daf_storage.errors import (
     FormatError,
     InvalidInputError,
 )
-from daf_storage.stores import file_identity, fingerprint, is_settled
+from daf_storage.stores import Fingerprint, file_identity, fingerprint, is_settled
 from daf_storage.trees._free_space import write_errors
 from daf_storage.trees._hdf5_array import Hdf5Node
-from daf_storage.trees._hdf5_file import Hdf5File, as_object, open_below
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, as_object, open_below
+from daf_storage.trees._hdf5_header_index import Located
+from daf_storage.trees._hdf5_headers import UnusualHeaderError
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, STAGING, h5py, node_kind, reason_of
 from daf_storage.trees._hdf5_write import Hdf5Transaction
 from daf_storage.trees._index_place import index_tree
@@ -55,7 +57,7 @@ class Hdf5Tree:
         self.location = f"{shared.location}#/{root}" if root else shared.location
         """Where the tree is, for messages."""
         self._known: dict[tuple[str, str], Any] = {}
-        self._known_as: Hashable = None
+        self._known_as: Fingerprint | None = None
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if it is neither a group nor a dataset.
@@ -73,7 +75,13 @@ class Hdf5Tree:
 
     def _looked_kind(self, path: str, status: os.stat_result | None) -> NodeKind | None:
         node = self._known.get(("node", path))
-        return node_kind(self._get(path, status)) if node is None else node.kind
+        if node is not None:
+            known: NodeKind = node.kind
+            return known
+        with suppress(UnusualHeaderError):
+            located = self._located(path, status)
+            return None if located is None else located.header.kind
+        return node_kind(self._get(path, status))
 
     def _remembered(
         self, what: str, path: str, look: Callable[[str, os.stat_result | None], _T]
@@ -86,6 +94,7 @@ class Hdf5Tree:
         status = self._shared.status()
         if status is None or self._shared.is_writable or not is_settled(status):
             self._known.clear()
+            self._known_as = None
             return look(path, status)
         version = fingerprint(status)
         if version != self._known_as or len(self._known) >= _MOST_REMEMBERED:
@@ -103,6 +112,11 @@ class Hdf5Tree:
             return dict(self._remembered("children", path, self._found_children))
 
     def _found_children(self, path: str, status: os.stat_result | None) -> dict[str, NodeKind]:
+        with suppress(UnusualHeaderError):
+            located = self._located(path, status)
+            is_group = located is not None and located.header.kind == "group"
+            below = located.kinds() if located is not None and is_group else {}
+            return {name: kind for name, kind in below.items() if name != STAGING}
         group = self._get(path, status)
         if node_kind(group) != "group":
             return {}
@@ -147,14 +161,38 @@ class Hdf5Tree:
             return self._remembered("node", path, self._found_node)
 
     def _found_node(self, path: str, status: os.stat_result | None) -> Hdf5Node | None:
-        found = self._get(path, status)
-        kind = node_kind(found)
-        if kind is None:
-            return None
         what = f"{self.location}: {path}"
-        version = self._shared.version(self.path_in_file(path))
+        name = self.path_in_file(path)
         state = None if status is None else file_identity(status)
-        return Hdf5Node(self._shared, found, kind, (version, state), what=what)
+        identity = (self._shared.version(name), state)
+        with suppress(UnusualHeaderError):
+            located = self._located(path, status)
+            if located is None:
+                return None
+            kind, held = located.header.kind, HeldObject(self._shared, None, name)
+            return Hdf5Node(self._shared, held, kind, identity, what=what, located=located)
+        found = self._get(path, status)
+        found_kind = node_kind(found)
+        if found_kind is None:
+            return None
+        held = HeldObject(self._shared, found)
+        return Hdf5Node(self._shared, held, found_kind, identity, what=what)
+
+    def _located(self, path: str, status: os.stat_result | None) -> Located | None:
+        """Return what is at a path without HDF5; None if nothing is.
+
+        Raises
+        ------
+        UnusualHeaderError
+            HDF5 has to be asked.
+        """
+        if self._known_as is None:
+            raise UnusualHeaderError
+        self._refresh(status)
+        index = self._shared.index(self._known_as)
+        if index is None:
+            raise UnusualHeaderError
+        return index.find(self.path_in_file(path))
 
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:
@@ -181,15 +219,18 @@ class Hdf5Tree:
     def _get(self, path: str, status: os.stat_result | None = None) -> Any:
         """Return the identifier of what is at a path; None if nothing is."""
         name = self.path_in_file(path)
-        self._shared.refresh(status)
-        if not self._shared.file.id.valid:
-            raise InvalidInputError(f"{self.location}: the file was closed; open it again")
+        self._refresh(status)
         what = f"{self.location}: {path or 'the root'}"
         folder, _, last = path.rpartition("/")
         parent = self._known_group(folder) if folder else None
         if parent is not None:
             return open_below(parent, last, what=what)
         return open_below(self._shared.file.id, name or "/", what=what)
+
+    def _refresh(self, status: os.stat_result | None) -> None:
+        self._shared.refresh(status)
+        if not self._shared.is_valid:
+            raise InvalidInputError(f"{self.location}: the file was closed; open it again")
 
     def _known_group(self, path: str) -> Any:
         """Return the identifier of a group that is held open; None where none is."""

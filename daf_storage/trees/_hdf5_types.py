@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +38,9 @@ H5PY_ERRORS = (
     NotImplementedError,
 )
 """What h5py raises for data that it cannot read."""
+
+_ENCODED: Final = 2
+"""So many bytes come before a type where HDF5 encodes it."""
 
 STRING_BLOCK = 1 << 18  # h5py makes an object of each string
 
@@ -76,7 +81,7 @@ def storage_type_of(stored: Any, what: str) -> StorageType:
     return known.storage_type
 
 
-class _KnownType(NamedTuple):
+class KnownType(NamedTuple):
     """A type of HDF5."""
 
     dtype: np.dtype[Any]
@@ -85,10 +90,12 @@ class _KnownType(NamedTuple):
     """What it is in Daf, if it has a place there."""
     is_native: bool
     """Whether the dtype says all of how numbers are stored, bit by bit."""
+    is_bits: bool = False
+    """Whether it is a bit field."""
 
 
 @functools.lru_cache(maxsize=1 << 8)
-def _known_type(encoded: bytes) -> _KnownType:
+def _known_type(encoded: bytes) -> KnownType:
     """Return what there is to know of a type as HDF5 encodes it.
 
     The datasets of a file have few types, and h5py takes as long to translate one as to open a
@@ -97,13 +104,37 @@ def _known_type(encoded: bytes) -> _KnownType:
     h5 = h5py()
     stored = h5.h5t.decode(encoded)
     if stored.get_class() == h5.h5t.BITFIELD and stored.get_size() == 1:
-        return _KnownType(np.dtype(bool), StorageType.BOOL, is_native=True)
+        return KnownType(np.dtype(bool), StorageType.BOOL, is_native=True, is_bits=True)
     dtype = stored.dtype
     if h5.check_string_dtype(dtype) is not None:
-        return _KnownType(dtype, StorageType.STRING, is_native=False)
+        return KnownType(dtype, StorageType.STRING, is_native=False)
     storage_type = None if dtype.kind not in "biuf" else StorageType.from_numpy(dtype)
     is_native = storage_type is not None and stored == h5.h5t.py_create(dtype, logical=True)
-    return _KnownType(dtype, storage_type, is_native=bool(is_native))
+    return KnownType(dtype, storage_type, is_native=bool(is_native))
+
+
+@functools.cache
+def usual_types() -> Mapping[bytes, KnownType]:
+    """Return the types that h5py gives to what Daf has, by what a file says of each.
+
+    The latter up to a multiple of 8 bytes.
+    """
+    h5 = h5py()
+    numbers = [kind.dtype for kind in StorageType if not kind.is_string]
+    stored = [h5.h5t.NATIVE_B8, *(h5.h5t.py_create(dtype, logical=True) for dtype in numbers)]
+    strings = [h5.h5t.py_create(h5.string_dtype(name), logical=True) for name in ("utf-8", "ascii")]
+    encoded = [kind.encode() for kind in stored]
+    found = {_padded(each[_ENCODED:]): _known_type(each) for each in encoded}
+    for kind in strings:
+        whole = kind.encode()
+        # In a file, a reference of 16 bytes to a heap takes the place of a pointer.
+        reference = whole[_ENCODED : _ENCODED + 4] + struct.pack("<I", 16) + whole[_ENCODED + 8 :]
+        found[_padded(reference)] = _known_type(whole)
+    return found
+
+
+def _padded(message: bytes) -> bytes:
+    return message + bytes(-len(message) % 8)
 
 
 def scalar_attribute(item: Any, name: bytes) -> Any:
