@@ -106,25 +106,29 @@ def copy_cached(descriptor: int, starts: Positions, sizes: Positions, target: An
     """
     if _ONLY_CACHED is None:
         return False
-    firsts, lengths = starts.tolist(), sizes.tolist()
-    parts: list[bytes] = []
-    waits = 0
+    if not target.nbytes:
+        return True
+    stops = np.cumsum(sizes)
+    if int(stops[-1]) != target.nbytes:
+        return False
+    # Into the target itself: parts of their own would cost a second copy, and memory to put it in.
+    whole = memoryview(target.reshape(-1).view(np.uint8))
+    begin = waits = copied = 0
     try:
-        while len(parts) < len(firsts):
-            begin = len(parts)
-            if not _is_cached(descriptor, firsts[begin]):
+        while begin < starts.size:
+            if not _is_cached(descriptor, int(starts[begin])):
                 waits += 1
                 if waits > _FEW_WAITS + begin // _RANGES_PER_WAIT:
                     return False
             some = slice(begin, begin + (1 if begin < _LOOKS else _RANGES_PER_LOOK))
-            parts += map(os.pread, repeat(descriptor), lengths[some], firsts[some])
+            ends = stops[some]
+            slices = map(slice, (ends - sizes[some]).tolist(), ends.tolist())
+            buffers = zip(map(whole.__getitem__, slices), strict=True)  # one for each range
+            copied += sum(map(os.preadv, repeat(descriptor), buffers, starts[some].tolist()))
+            begin = some.stop
     except OSError:  # the file system does not know the flag
         return False
-    data = b"".join(parts)
-    if len(data) != target.nbytes:  # the file ends before
-        return False
-    target.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8)
-    return True
+    return copied == target.nbytes  # less where the file ends before
 
 
 def _is_cached(descriptor: int, start: int) -> bool:

@@ -46,18 +46,16 @@ def test_what_the_system_refuses_is_not_read(
 ) -> None:
     """A few ranges that are not in memory are waited for, more are not; nor is an error."""
     waits: list[int] = []
-    pread = os.pread
+    preadv = os.preadv
 
-    def refused(*_: object) -> int:
-        raise BlockingIOError
-
-    def waited(descriptor: int, size: int, start: int) -> bytes:
+    def refused(descriptor: int, buffers: Any, start: int, flags: int = 0) -> int:
+        if flags:
+            raise BlockingIOError
         waits.append(start)
-        return pread(descriptor, size, start)
+        return preadv(descriptor, buffers, start)
 
     monkeypatch.setattr(cached, "_ONLY_CACHED", 1)
     monkeypatch.setattr(os, "preadv", refused)
-    monkeypatch.setattr(os, "pread", waited)
     assert copied(descriptor, (4, 2), (0, 2)) == [4, 5, 0, 1]
     assert copied(descriptor, *[(start, 2) for start in range(90)]) is None
     assert waits == [4, 0, *range(8)]
