@@ -105,13 +105,13 @@ class StoredElements:
     def _is_copied_in_place(
         self, starts: Positions, counts: Positions, indices: Numbers, values: Numbers
     ) -> bool:
-        """Copy ranges of mapped arrays as they are stored, if they are many and the types fit."""
-        if self._mapped is None or not self.has_values:
+        """Copy ranges as they are stored, if they are many, in a file, and the types fit."""
+        if not self.has_values or _single_run(starts, counts) is not None:
             return False
-        rows, stored_values = self._mapped
-        if _single_run(starts, counts) is not None or rows.dtype.itemsize != indices.dtype.itemsize:
+        kinds = [array.info.storage_type for array in self._arrays]
+        if any(kind.is_string for kind in kinds) or kinds[1].dtype != values.dtype:
             return False
-        if stored_values.dtype != values.dtype:
+        if kinds[0].dtype.itemsize != indices.dtype.itemsize:
             return False
         self._check(starts, counts)
         return self._copied(starts, counts, (indices, values))
@@ -119,16 +119,16 @@ class StoredElements:
     def _copied(
         self, starts: Positions, counts: Positions, targets: tuple[Numbers, Numbers]
     ) -> bool:
-        """Copy ranges of mapped arrays into others of the same widths; they have been checked.
+        """Copy ranges into arrays of the same widths; they have been checked.
 
         Out of the files, as long as the pages of the mappings were not touched.
         """
-        if self._mapped is None:
-            return False
         runs = joined_runs(starts, counts)
         pairs = zip(self._arrays, targets, strict=True)
         if all(copy_first_ranges(array, *runs, target) for array, target in pairs):
             return True
+        if self._mapped is None:
+            return False
         rows, values = self._mapped
         return copy_pair((rows, values), starts, counts, targets)
 

@@ -314,7 +314,10 @@ class Hdf5Array(NotFileBacked):
 
     def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
         """Read the first few ranges, in bytes, of a file that is mapped; say if that was done."""
-        first = self._offset() if self.info.is_mappable else None
+        if not self.info.is_mappable:
+            chunks = self._chunks()
+            return chunks is not None and chunks.copy_ranges(starts, sizes, target)
+        first = self._offset()
         return first is not None and self._shared.copy_ranges(first, starts + first, sizes, target)
 
     def estimate(

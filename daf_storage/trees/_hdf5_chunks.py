@@ -26,7 +26,7 @@ from daf_storage.trees._decompress import decompress, is_bounded
 from daf_storage.trees._hdf5_listing import ChunkListing
 from daf_storage.trees._hdf5_runs import CopyRanges, Runs
 from daf_storage.trees._hdf5_types import h5py, is_native
-from daf_storage.trees._joined_ranges import Ranges
+from daf_storage.trees._joined_ranges import Positions, Ranges
 from daf_storage.trees._protocol import ArrayInfo
 
 _SHUFFLE: Final = 2
@@ -133,6 +133,10 @@ class Hdf5Chunks:
     def read_joined(self, ranges: Ranges) -> AnyArray:
         """Return ranges of a dataset of one dimension, one after the other."""
         return read_ranges(self, ranges) if self._runs is None else self._runs.join(ranges)
+
+    def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
+        """Read the first few ranges, in bytes, of runs; say if that was done."""
+        return self._runs is not None and self._runs.copy_ranges(starts, sizes, target)
 
     def estimate(self, spans: list[Span], estimate: ReadEstimate, within: Span | None) -> None:
         """Add the stored bytes of the chunks, and what they expand to."""

@@ -106,10 +106,7 @@ class Runs:
 
     def join(self, ranges: Ranges) -> AnyArray:
         """Return ranges of rows, one after the other."""
-        starts = np.array([*self._starts, self._starts[-1] + len(self._views[-1])])
-        firsts = np.searchsorted(starts, ranges.starts, "right") - 1
-        lasts = np.searchsorted(starts, ranges.stops - 1, "right") - 1
-        numbers, pieces = ranges.cut(firsts, lasts - firsts + 1, lambda numbers: starts[numbers])
+        numbers, pieces = self._cut(ranges)
         if self._is_native:
             first = self._first_read(numbers, pieces)
             return join_views(self._views, numbers, pieces) if first is None else first
@@ -118,16 +115,37 @@ class Runs:
             pieces.some(np.flatnonzero(numbers == number)).copy(self._views[number], out)
         return out
 
+    def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
+        """Read ranges of bytes out of the file, one after the other; say if that was done.
+
+        It is not where the mapping is faster.
+        """
+        row_bytes = self._row_bytes
+        ranges = Ranges.joined(starts // row_bytes, sizes // row_bytes)
+        return self._is_native and self._are_read(*self._cut(ranges), target)
+
+    def _cut(self, ranges: Ranges) -> tuple[Positions, Ranges]:
+        """Return the run of each piece of some ranges of rows, and the pieces."""
+        starts = np.array([*self._starts, self._starts[-1] + len(self._views[-1])])
+        firsts = np.searchsorted(starts, ranges.starts, "right") - 1
+        lasts = np.searchsorted(starts, ranges.stops - 1, "right") - 1
+        return ranges.cut(firsts, lasts - firsts + 1, lambda numbers: starts[numbers])
+
+    @property
+    def _row_bytes(self) -> int:
+        return math.prod(self._views[0].shape[1:]) * self._dtype.itemsize
+
     def _first_read(self, numbers: Positions, pieces: Ranges) -> AnyArray | None:
         """Return pieces of runs that are read out of the file; None where the mapping is faster."""
-        rest = self._views[0].shape[1:]
-        row_bytes = math.prod(rest) * self._dtype.itemsize
+        out = np.empty((pieces.total, *self._views[0].shape[1:]), self._dtype)
+        return out if self._are_read(numbers, pieces, out) else None
+
+    def _are_read(self, numbers: Positions, pieces: Ranges, out: AnyArray) -> bool:
+        row_bytes = self._row_bytes
         if not pieces.sizes.size or pieces.total * row_bytes > pieces.sizes.size * _LONG_BYTES:
-            return None
-        out = np.empty((pieces.total, *rest), self._dtype)
+            return False
         starts = self._offsets[numbers] + pieces.starts * row_bytes
-        is_read = self._copy_first(int(self._offsets[0]), starts, pieces.sizes * row_bytes, out)
-        return out if is_read else None
+        return self._copy_first(int(self._offsets[0]), starts, pieces.sizes * row_bytes, out)
 
     def _converted(self, values: AnyArray) -> AnyArray:
         if not self._is_native:
