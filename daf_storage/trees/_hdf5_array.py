@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -355,18 +355,20 @@ class Hdf5Array(NotFileBacked):
             return self._is_chunked and is_plain
 
     def _open_chunks(self, version: Hashable, is_settled: bool) -> Hdf5Chunks | None:  # noqa: FBT001 - both are of the file
-        dataset = self._dataset
-        listing = self._shared.listing(dataset, self.info, what=self._what)
+        header = self._current_header
+        tree = None if header is None else header.tree
+        listing = self._shared.listing(self._held, self.info, tree=tree, what=self._what)
         if listing is None:
             return None
+        described = None if header is None else Pipeline.of_header(header)
         stored = StoredChunks(
             listing,
-            Pipeline.of(dataset),
+            described or Pipeline.of(self._dataset),
             self._shared.whole().data,
-            fill_value=dataset.fillvalue,
+            fill_value=cache(lambda: self._dataset.fillvalue),
             version=version if is_settled else None,
         )
-        memory = ChunkMemory(self._shared.chunk_cache, dataset.name)
+        memory = ChunkMemory(self._shared.chunk_cache, self._held.name)
         return Hdf5Chunks(
             self.info,
             stored,

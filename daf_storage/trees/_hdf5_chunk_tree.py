@@ -62,6 +62,16 @@ def chunks_in_tree(
         return None
 
 
+def chunks_below(
+    file: npt.NDArray[np.uint8], root: int, chunks: tuple[int, ...], *, most: int
+) -> Numbers | None:
+    """Return the same by the address of the root of the tree."""
+    try:
+        return _leaves(file.data, root, chunks, most)
+    except (struct.error, ValueError, OverflowError):  # beyond the end of the file
+        return None
+
+
 def _tree_address(data: memoryview, header: int, rank: int) -> int | None:
     """Return where the root of the tree is, by the messages of an object header."""
     version, count, _, block_bytes = _PREFIX.unpack_from(data, header)
@@ -102,8 +112,9 @@ def _leaves(data: memoryview, root: int, chunks: tuple[int, ...], most: int) -> 
             total += count
             if signature != b"TREE" or kind != 1 or found_level != level or total > most:
                 return None
-            nodes.append(np.frombuffer(data, entry, count, address + _NODE.size))
-        entries = np.concatenate(nodes)
+            first = address + _NODE.size
+            nodes.append(np.frombuffer(data, np.uint8, count * entry.itemsize, first))
+        entries = np.concatenate(nodes).view(entry)  # numpy takes long to join records
         if bool(np.any(entries["child"] < 0)):
             return None
         if level == 0:

@@ -23,9 +23,10 @@ from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import ChunkMemory, estimate_decoded, read_chunks, read_ranges
 from daf_storage.trees._decompress import decompress, is_bounded
+from daf_storage.trees._hdf5_headers import DatasetHeader
 from daf_storage.trees._hdf5_listing import ChunkListing
 from daf_storage.trees._hdf5_runs import CopyRanges, Runs
-from daf_storage.trees._hdf5_types import h5py, is_native
+from daf_storage.trees._hdf5_types import h5py, is_native, usual_types
 from daf_storage.trees._joined_ranges import Positions, Ranges
 from daf_storage.trees._protocol import ArrayInfo
 
@@ -55,13 +56,25 @@ class Pipeline:
         """Return that of a dataset of numbers."""
         properties = dataset.id.get_create_plist()
         filters = tuple(properties.get_filter(n)[0] for n in range(properties.get_nfilters()))
-        is_known = all(
-            number == _SHUFFLE or (number in _CODECS and is_bounded(_CODECS[number]))
-            for number in filters
-        )
         is_bits = dataset.id.get_type().get_class() == h5py().h5t.BITFIELD
         dtype = np.dtype(bool) if is_bits else dataset.dtype
-        return cls(filters, dtype, is_known and is_native(dataset))
+        return cls(filters, dtype, _are_known(filters) and is_native(dataset))
+
+    @classmethod
+    def of_header(cls, header: DatasetHeader) -> Pipeline | None:
+        """Return the same by the header of a dataset; None where HDF5 has to be asked."""
+        known = usual_types().get(header.datatype)
+        if known is None:
+            return None
+        return cls(header.filters, known.dtype, _are_known(header.filters) and known.is_native)
+
+
+def _are_known(filters: tuple[int, ...]) -> bool:
+    """Return whether all filters of a pipeline can be undone here."""
+    return all(
+        number == _SHUFFLE or (number in _CODECS and is_bounded(_CODECS[number]))
+        for number in filters
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +87,8 @@ class StoredChunks:
     """How they are stored."""
     file: memoryview
     """The bytes of the whole file."""
-    fill_value: Any
-    """What chunks hold that are not stored."""
+    fill_value: Callable[[], Any]
+    """Returns what chunks hold that are not stored."""
     version: Hashable | None
     """What changes with each write to the file; None if nothing shows that now."""
 
@@ -168,7 +181,7 @@ class Hdf5Chunks:
         """Return the elements of a chunk, padded at the end of the array."""
         dtype, shape = self._pipeline.dtype, self.info.chunks
         if stored is None:
-            return np.broadcast_to(np.array(self._stored.fill_value, self.dtype), shape)
+            return np.broadcast_to(np.array(self._stored.fill_value(), self.dtype), shape)
         if not self._pipeline.is_known or self._may_be_unfiltered(position, stored):
             return self._decoded_by_hdf5(position)
         data = self._undone(position, stored)

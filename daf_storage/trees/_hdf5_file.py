@@ -87,7 +87,7 @@ class Hdf5File:
         self._changed_below: dict[str, int] = {}
         self._whole: tuple[Fingerprint | None, AnyArray] | None = None
         self._first_ranges: dict[int, FirstRanges] = {}
-        self._listings: dict[str, ChunkListing | None] = {}
+        self._listings: dict[bytes, ChunkListing | None] = {}
         self._listed_as: Fingerprint | None = None
         self._walked: tuple[Fingerprint | None, WalkedHeaps] | None = None
         self._few_strings: tuple[Fingerprint | None, FewStrings | None] | None = None
@@ -302,23 +302,32 @@ class Hdf5File:
         status = self._status()
         return (None, False) if status is None else (fingerprint(status), is_settled(status))
 
-    def listing(self, dataset: Any, info: ArrayInfo, *, what: str) -> ChunkListing | None:
+    def listing(
+        self, held: HeldObject, info: ArrayInfo, *, tree: int | None = None, what: str
+    ) -> ChunkListing | None:
         """Return where the chunks of a dataset are; remembered until the file changes.
 
         None if there are too many to be listed.
+
+        Parameters
+        ----------
+        tree
+            Where the B-tree of its chunks is, if its header was read.
         """
         current = self._fingerprint()
         if self._listed_as != current:
             self._listings.clear()
             self._listed_as = current
-        if dataset.name not in self._listings:
-            is_usual = self._has_usual_addresses
-            found = list_chunks(dataset, info, self.whole(), is_usual=is_usual, what=what)
+        if held.name not in self._listings:
+            is_usual = tree is not None or self._has_usual_addresses
+            found = list_chunks(
+                held.get, info, self.whole(), tree=tree, is_usual=is_usual, what=what
+            )
             sizes = [0 if each is None else each.offsets.size for each in self._listings.values()]
             if sum(sizes) > MAX_LISTED_CHUNKS:
                 self._listings.clear()
-            self._listings[dataset.name] = found
-        return self._listings[dataset.name]
+            self._listings[held.name] = found
+        return self._listings[held.name]
 
     def walked_heaps(self) -> WalkedHeaps:
         """Return what was walked of the heaps of strings, as the file is now."""
@@ -421,6 +430,11 @@ class HeldObject:
         """Return what has a name in this group, to be opened when it is first needed."""
         path = self._name.decode().lstrip("/")
         return HeldObject(self._shared, None, f"{path}/{name}" if path else name)
+
+    @property
+    def name(self) -> bytes:
+        """Its path in the file."""
+        return bytes(self._name or b"")
 
     @property
     def is_open(self) -> bool:

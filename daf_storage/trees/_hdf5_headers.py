@@ -65,6 +65,8 @@ class DatasetHeader:
     """The shape of a chunk, if there are chunks."""
     filters: tuple[int, ...]
     """The numbers of the filters of the chunks."""
+    tree: int | None = None
+    """Where the B-tree of the chunks is; None where no chunk was written."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,9 +156,9 @@ def _dataset(data: memoryview, noted: dict[int, Place]) -> DatasetHeader:
         elements = _contiguous(data, noted[_LAYOUT], math.prod(shape) * item_bytes)
         return DatasetHeader(shape, datatype, item_bytes, elements, None, ())
     require(layout == _CHUNKED)
-    chunks = _chunk_shape(data, noted[_LAYOUT], len(shape), item_bytes)
+    tree, chunks = _chunk_layout(data, noted[_LAYOUT], len(shape), item_bytes)
     filters = _filter_numbers(data, noted[_FILTERS]) if _FILTERS in noted else ()
-    return DatasetHeader(shape, datatype, item_bytes, None, chunks, filters)
+    return DatasetHeader(shape, datatype, item_bytes, None, chunks, filters, tree)
 
 
 def shape_of(data: memoryview, place: Place) -> tuple[int, ...]:
@@ -194,11 +196,15 @@ def _contiguous(data: memoryview, place: Place, size_bytes: int) -> Place | None
     return Place(address, size_bytes)
 
 
-def _chunk_shape(data: memoryview, place: Place, rank: int, item_bytes: int) -> tuple[int, ...]:
-    require(data[place.start + 2] == rank + 1)
+def _chunk_layout(
+    data: memoryview, place: Place, rank: int, item_bytes: int
+) -> tuple[int | None, tuple[int, ...]]:
+    """Return where the B-tree of chunks is, and the shape of a chunk."""
+    dimensions, tree = struct.unpack_from("<BQ", data, place.start + 2)
+    require(dimensions == rank + 1)
     sizes: tuple[int, ...] = struct.unpack_from(f"<{rank + 1}I", data, place.start + 11)
     require(rank > 0 and all(sizes) and sizes[-1] == item_bytes)
-    return sizes[:-1]
+    return None if tree == _UNDEFINED else tree, sizes[:-1]
 
 
 def _filter_numbers(data: memoryview, place: Place) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees._chunk_grid import Position
-from daf_storage.trees._hdf5_chunk_tree import Numbers, chunks_in_tree
+from daf_storage.trees._hdf5_chunk_tree import Numbers, chunks_below, chunks_in_tree
 from daf_storage.trees._hdf5_types import h5py
 from daf_storage.trees._protocol import ArrayInfo
 
@@ -42,14 +43,24 @@ class ChunkListing:
 
 
 def list_chunks(
-    dataset: Any, info: ArrayInfo, file: npt.NDArray[np.uint8], *, is_usual: bool, what: str
+    dataset: Callable[[], Any],
+    info: ArrayInfo,
+    file: npt.NDArray[np.uint8],
+    *,
+    tree: int | None = None,
+    is_usual: bool,
+    what: str,
 ) -> ChunkListing | None:
     """Return where the chunks of a dataset are; None if there are too many to be listed.
 
     Parameters
     ----------
+    dataset
+        Returns it as h5py has it, where HDF5 has to be asked.
     file
         The bytes of the whole file.
+    tree
+        Where the B-tree of its chunks is, if that is known.
     is_usual
         Whether its addresses have 8 bytes and count from its beginning.
 
@@ -60,14 +71,18 @@ def list_chunks(
     """
     grid = tuple(-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True))
     count = math.prod(grid)
-    if not 0 < count <= MAX_LISTED_CHUNKS or not hasattr(dataset.id, "chunk_iter"):
+    if not 0 < count <= MAX_LISTED_CHUNKS:
         return None
     table = None
-    if is_usual:
-        header = int(h5py().h5o.get_info(dataset.id).addr)
+    if tree is not None:
+        table = chunks_below(file, tree, info.chunks, most=count)
+    elif is_usual:
+        header = int(h5py().h5o.get_info(dataset().id).addr)
         table = chunks_in_tree(file, header, info.chunks, most=count)
     if table is None:
-        table = _asked_chunks(dataset, count, len(grid), what)
+        if not hasattr(dataset().id, "chunk_iter"):
+            return None
+        table = _asked_chunks(dataset(), count, len(grid), what)
     return _listing(table, info, grid, file.size, what)
 
 

@@ -62,8 +62,10 @@ def test_lists_of_chunks_that_lie(chunks: Any, problem: str) -> None:
     small = ArrayInfo((25,), StorageType.UINT16, (10,), is_mappable=False)
     file = np.zeros(1000, np.uint8)
     with pytest.raises(errors.CorruptDataError, match=problem):
-        list_chunks(_Listed(chunks), small, file, is_usual=False, what="x")
-    fine = list_chunks(_Listed([((10,), 1, 100, 20)]), small, file, is_usual=False, what="x")
+        list_chunks(lambda: _Listed(chunks), small, file, is_usual=False, what="x")
+    fine = list_chunks(
+        lambda: _Listed([((10,), 1, 100, 20)]), small, file, is_usual=False, what="x"
+    )
     assert isinstance(fine, ChunkListing)
     assert fine.offsets.tolist() == [-1, 100, -1]
     assert fine.masks[1] == 1
@@ -107,7 +109,7 @@ def test_hdf5_is_asked_only_of_unusual_files(
         stored: Any = file["x"]
         data = np.fromfile(path, np.uint8)
         mine, theirs = (
-            list_chunks(stored, array.info, data, is_usual=is_usual, what="x")
+            list_chunks(lambda: stored, array.info, data, is_usual=is_usual, what="x")
             for is_usual in (True, False)
         )
     assert mine is not None
