@@ -24,10 +24,11 @@ from daf_storage.trees._hdf5_checks import check_expansion, has_all_chunks, refe
 from daf_storage.trees._hdf5_chunks import Hdf5Chunks, Pipeline, StoredChunks
 from daf_storage.trees._hdf5_dataset_info import dataset_info, header_info
 from daf_storage.trees._hdf5_few_strings import MAX_STRINGS
-from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, open_below
+from daf_storage.trees._hdf5_file import Hdf5File, open_below
 from daf_storage.trees._hdf5_header_index import Located
 from daf_storage.trees._hdf5_headers import DatasetHeader, UnusualHeaderError
 from daf_storage.trees._hdf5_heaps import REFERENCE, check_heaps
+from daf_storage.trees._hdf5_held import HeldObject
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
     STRING_BLOCK,
@@ -357,7 +358,8 @@ class Hdf5Array(NotFileBacked):
     def _open_chunks(self, version: Hashable, is_settled: bool) -> Hdf5Chunks | None:  # noqa: FBT001 - both are of the file
         header = self._current_header
         tree = None if header is None else header.tree
-        listing = self._shared.listing(self._held, self.info, tree=tree, what=self._what)
+        held = self._held
+        listing = self._shared.listing(held.name, held.get, self.info, tree=tree, what=self._what)
         if listing is None:
             return None
         described = None if header is None else Pipeline.of_header(header)

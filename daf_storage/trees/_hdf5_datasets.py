@@ -7,7 +7,8 @@ from typing import Any
 from daf_storage.errors import DafError
 from daf_storage.trees._hdf5_array import Hdf5Array
 from daf_storage.trees._hdf5_chunks import Pipeline
-from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
+from daf_storage.trees._hdf5_file import Hdf5File
+from daf_storage.trees._hdf5_held import HeldObject
 from daf_storage.trees._hdf5_types import h5py
 
 

@@ -24,9 +24,10 @@ from daf_storage.errors import (
 from daf_storage.stores import Fingerprint, file_identity, fingerprint, is_settled
 from daf_storage.trees._free_space import write_errors
 from daf_storage.trees._hdf5_array import Hdf5Node
-from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, as_object, open_below
+from daf_storage.trees._hdf5_file import Hdf5File, as_object, open_below
 from daf_storage.trees._hdf5_header_index import Located
 from daf_storage.trees._hdf5_headers import UnusualHeaderError
+from daf_storage.trees._hdf5_held import HeldObject
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, STAGING, h5py, node_kind, reason_of
 from daf_storage.trees._hdf5_write import Hdf5Transaction
 from daf_storage.trees._index_place import index_tree
