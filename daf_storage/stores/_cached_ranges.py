@@ -112,7 +112,7 @@ def copy_cached(descriptor: int, starts: Positions, sizes: Positions, target: An
     if int(stops[-1]) != target.nbytes:
         return False
     # Into the target itself: parts of their own would cost a second copy, and memory to put it in.
-    whole = memoryview(target.reshape(-1).view(np.uint8))
+    whole = target.reshape(-1).view(np.uint8).data
     begin = waits = copied = 0
     try:
         while begin < starts.size:
