@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._axis_schema import PUBLIC, AxisSchema
 from daf_query.sql._base_hints import base_hint
 from daf_query.sql._column_hints import entry_hint, join_hint
 from daf_query.sql._gene_columns import unknown_entry_hint
@@ -230,16 +230,20 @@ def _unknown_table_function(asked: str) -> errors.QueryError:
 
 
 def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:
-    parts = asked.split(".")
-    name = parts[-1]
-    if len(parts) > 1 and parts[-2] not in {*schemas, "public"}:
+    asked_schema, name = [PUBLIC, *asked.split(".")][-2:]
+    if asked_schema not in {*schemas, PUBLIC}:
         has = errors.known_names(schemas, none="none")
-        return errors.NotFoundError(f"no data set {parts[-2]!r} is connected; there are {has}")
+        return errors.NotFoundError(f"no data set {asked_schema!r} is connected; there are {has}")
     holders = [schema for schema, tables in schemas.items() if name in tables.table_names]
-    for schema in holders if len(parts) == 1 or len(schemas) == 1 else [parts[-2]]:
+    for schema in holders if len(schemas) == 1 else [asked_schema]:
         problem = _problem(schemas, schema, name)
         if problem is not None:
             return problem
+    if len(schemas) == 1 and holders and asked_schema == PUBLIC:
+        return errors.NotFoundError(
+            f"{PUBLIC!r} has no table {name!r}: it is one of {holders[0]!r}; write "
+            f"{holders[0]}.{name}, or just {name}"
+        )
     if len(schemas) > 1 and holders:
         where = " or ".join(f"{schema}.{name}" for schema in holders)
         return errors.AxisNotFoundError(

@@ -59,6 +59,15 @@ def test_a_single_data_set_needs_no_schema(tiny_path: Path) -> None:
         assert session.sql(f"SELECT count(*) AS n FROM {table}").to_pydict() == {"n": [3]}
 
 
+def test_a_table_is_not_looked_for_in_other_schemas(tiny_path: Path) -> None:
+    """The message names the schema that has it, or what is there."""
+    session = connect(tiny_path)
+    with pytest.raises(errors.NotFoundError, match="'public' has no table 'cell'.*write tiny.cell"):
+        session.sql("SELECT * FROM public.cell")
+    with pytest.raises(errors.AxisNotFoundError, match="no table 'sell'.*did you mean 'cell'"):
+        session.sql("SELECT * FROM public.sell")
+
+
 def test_several_data_sets_are_schemas(tiny_path: Path) -> None:
     """Queries name the data set, and may join over them."""
     other = MemoryDaf()

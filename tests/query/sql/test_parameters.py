@@ -98,6 +98,17 @@ def test_an_empty_list_has_nothing_that_is_unknown() -> None:
     assert rows == [{"a": False, "b": True, "c": True, "d": True}] * 2
 
 
+@pytest.mark.parametrize("rest", ["", ";", " ORDER BY x", " OR x = 3"])
+def test_a_list_in_brackets_may_be_the_end_of_a_query(rest: str) -> None:
+    """And may be empty, or hold several values; a bracket that is not closed is an error."""
+    select = "SELECT x FROM (VALUES (1), (2)) t(x) WHERE x IN (?)"
+    for values, expected in (([], []), ([2], [2]), ([2, 1], [1, 2])):
+        rows = ENGINE.sql(select + rest, params=[values]).to_pydict()["x"]
+        assert sorted(rows) == expected
+    with pytest.raises(errors.QueryError):
+        ENGINE.sql(select[:-1], params=[[2]]).to_pydict()
+
+
 @pytest.mark.parametrize(
     "values",
     [
