@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan import (
@@ -16,7 +15,6 @@ from daf_query.scan import (
     Rows,
     ScanOptions,
     Values,
-    number_array,
     numpy_type,
 )
 from daf_query.table._wrapped_column import WrappedColumn, WrappedOpenColumn
@@ -134,7 +132,7 @@ class _OpenConverted(WrappedOpenColumn):
 
     def __init__(self, column: OpenColumn, arrow_type: pa.DataType) -> None:
         super().__init__(column)
-        self._dtype: np.dtype[Any] = numpy_type(arrow_type)
+        self._arrow_type = arrow_type
 
     @property
     def zones(self) -> None:
@@ -145,10 +143,16 @@ class _OpenConverted(WrappedOpenColumn):
         """Return nothing: see the class."""
         return
 
-    def values(self, rows: Rows) -> npt.NDArray[Any]:
-        """Return numbers, converted."""
-        return np.asarray(self._column.values(rows)).astype(self._dtype)
+    def values(self, rows: Rows) -> Values:
+        """Return numbers, converted; of Arrow, what is null there stays so."""
+        values = self._column.values(rows)
+        if isinstance(values, pa.Array):
+            return self._cast(values)
+        return np.asarray(values).astype(numpy_type(self._arrow_type))
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return numbers, converted; NaN as null."""
-        return number_array(self.values(rows))
+        return self._cast(self._column.to_arrow(rows))
+
+    def _cast(self, array: pa.Array) -> pa.Array:
+        return array.cast(self._arrow_type, safe=False)  # integers beyond 2^53 are rounded
