@@ -337,6 +337,16 @@ def _list(parameter: _Parameter, items: Sequence[Any]) -> str:
         )
     opening = "" if parameter.is_bracketed else "("
     if items:
-        return opening + ", ".join(literal(item) for item in items) + ")"
+        return opening + ", ".join(literal(item) for item in _with_both_zeros(items)) + ")"
     # IN of nothing is false, and NOT IN true, also for NULL; SQL has no empty list.
     return f"{opening}NULL) IS {'NOT FALSE' if parameter.is_negated else 'TRUE'}"
+
+
+def _with_both_zeros(items: Sequence[Any]) -> Sequence[Any]:
+    """Return values for IN, with 0.0 and -0.0 if one is among them: the engine tells them apart.
+
+    >>> _with_both_zeros([0.5, -0.0]), _with_both_zeros([0, 1])
+    ([0.5, -0.0, 0.0, -0.0], [0, 1])
+    """
+    has_zero = any(isinstance(item, float | np.floating) and item == 0 for item in items)
+    return [*items, 0.0, -0.0] if has_zero else items

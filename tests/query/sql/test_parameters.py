@@ -88,6 +88,21 @@ def test_lists_are_those_of_in(values: list[str]) -> None:
         assert others.to_pydict()["name"] == [name for name in NAMES if name not in values]
 
 
+@pytest.mark.parametrize("kind", ["f4", "f8", "i4"])
+@pytest.mark.parametrize("zero", [-0.0, 0.0, np.float32(-0.0)])
+def test_a_zero_of_a_list_is_one_of_either_sign(kind: str, zero: float) -> None:
+    """As in comparisons, whatever evaluates the condition: the engine tells the zeros apart."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", list("abcd"))
+    daf.set_vector("cell", "x", np.array([0.0, -0.0, 5.0, 8.0], kind))
+    session = connect(daf)
+    params = {"values": [zero, 5.5, 6.5, 8.0]}
+    for end in ("", " AND random() < 2", " OR random() > 2"):
+        for said, names in (("IN", ["a", "b", "d"]), ("NOT IN", ["c"])):
+            query = f"SELECT name FROM cell WHERE (x {said} $values){end} ORDER BY name"
+            assert session.sql(query, params=params).to_pydict()["name"] == names, query
+
+
 def test_an_empty_list_has_nothing_that_is_unknown() -> None:
     """IN of nothing is false and NOT IN true, also for NULL, and with other conditions around."""
     select = (
