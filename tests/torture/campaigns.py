@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.torture.asking import ask, slices
+from tests.torture.asking_many import ask_many
 from tests.torture.mutation import mutate, mutate_indexes
 from tests.torture.samples import FORMS
 from tests.torture.serving import lie
@@ -20,6 +21,7 @@ CAMPAIGNS: dict[str, Callable[[], Case]] = {
     **{f"race {form}": race(form) for form in WRITABLE if "packed" not in form},
     **{f"server {form}": lie(form) for form in ("directory", "directory-v3", "archive-packed", "files")},
     **{f"sql {form}": ask(form, with_indexes=False) for form in ("directory", "archive-packed", "hdf5")},
+    "sql of several data sets": ask_many,
     "sql with indexes": ask("directory", with_indexes=True),
     **{f"slices {form}": slices(form) for form in FORMS},
 }  # fmt: skip
