@@ -321,7 +321,9 @@ def test_missing_integers_of_another_type_stay_missing(narrow: str) -> None:
     assert table.schema.field("i").type == pa.int64()
     assert table.column("i").to_pylist() == [1, None, 3] * 2
     for condition, names in (("i IS NULL", ["b"]), ("i < 3", ["a"]), ("NOT i = 1", ["c"])):
-        found = session.sql(f"SELECT name FROM obs WHERE {condition} AND dataset = '{members[0].name}'")
+        found = session.sql(
+            f"SELECT name FROM obs WHERE {condition} AND dataset = '{members[0].name}'"
+        )
         assert found.to_pydict()["name"] == names
     assert session.sql("SELECT min(i) AS least, count(i) AS n FROM obs").to_pylist() == [
         {"least": 1, "n": 4}
