@@ -225,3 +225,24 @@ def test_slices_and_derived_vectors(daf: DafWriter) -> None:
 
 
 REPLACE: dict[str, Any] = {"if_exists": "replace"}
+
+
+@pytest.mark.parametrize("narrow", ["Int8", "UInt16"])
+def test_missing_integers_of_another_type_stay_missing(narrow: str) -> None:
+    """Nullable integers that an import recorded are NULL where the union has a wider type, too."""
+    members = []
+    for name, kind in (("first", narrow), ("second", "Int64")):
+        obs = pd.DataFrame({"i": pd.array([1, None, 3], dtype=kind)}, index=list("abc"))
+        members.append(from_anndata(anndata.AnnData(obs=obs), name=name))
+    session = connect(members)
+    table = session.sql("SELECT dataset, i FROM obs ORDER BY dataset, index").to_arrow_table()
+    assert table.schema.field("i").type == pa.int64()
+    assert table.column("i").to_pylist() == [1, None, 3] * 2
+    for condition, names in (("i IS NULL", ["b"]), ("i < 3", ["a"]), ("NOT i = 1", ["c"])):
+        found = session.sql(
+            f"SELECT name FROM obs WHERE {condition} AND dataset = '{members[0].name}'"
+        )
+        assert found.to_pydict()["name"] == names
+    assert session.sql("SELECT min(i) AS least, count(i) AS n FROM obs").to_pylist() == [
+        {"least": 1, "n": 4}
+    ]

@@ -7,10 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-import anndata
 import duckdb
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +19,7 @@ from daf_query import DafSession, UnreadableVectorWarning, connect
 from daf_query.cli import main
 from daf_query.table import UnionDataset
 from daf_query.table._common_types import unified
-from daf_storage import DafWriter, MemoryDaf, convert, errors, from_anndata, open_daf
+from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
 from tests.support import create
 
 N = {"monday": 300, "tuesday": 200, "friday": 150}
@@ -307,24 +305,3 @@ def test_many_data_sets() -> None:
     table = UnionDataset("cell", parts, location="many")
     assert len(list(table.get_fragments())) <= 8
     assert table.count_rows() == 400
-
-
-@pytest.mark.parametrize("narrow", ["Int8", "UInt16"])
-def test_missing_integers_of_another_type_stay_missing(narrow: str) -> None:
-    """Nullable integers that an import recorded are NULL where the union has a wider type, too."""
-    members = []
-    for name, kind in (("first", narrow), ("second", "Int64")):
-        obs = pd.DataFrame({"i": pd.array([1, None, 3], dtype=kind)}, index=list("abc"))
-        members.append(from_anndata(anndata.AnnData(obs=obs), name=name))
-    session = connect(members)
-    table = session.sql("SELECT dataset, i FROM obs ORDER BY dataset, index").to_arrow_table()
-    assert table.schema.field("i").type == pa.int64()
-    assert table.column("i").to_pylist() == [1, None, 3] * 2
-    for condition, names in (("i IS NULL", ["b"]), ("i < 3", ["a"]), ("NOT i = 1", ["c"])):
-        found = session.sql(
-            f"SELECT name FROM obs WHERE {condition} AND dataset = '{members[0].name}'"
-        )
-        assert found.to_pydict()["name"] == names
-    assert session.sql("SELECT min(i) AS least, count(i) AS n FROM obs").to_pylist() == [
-        {"least": 1, "n": 4}
-    ]
