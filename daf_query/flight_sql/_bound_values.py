@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_query.flight_sql._limits import FlightSqlLimits, limit_reached
 from daf_query.flight_sql._statuses import InvalidRequest
 from daf_query.sql import Params, bind, placeholders
+
+_VIEW_WORDS: Final = 4
+"""Numbers of 32 bits per view of a string; the first is its length."""
 
 
 def bound_query(query: str, reader: Any, limits: FlightSqlLimits) -> str:
@@ -17,7 +22,7 @@ def bound_query(query: str, reader: Any, limits: FlightSqlLimits) -> str:
     Raises
     ------
     InvalidRequest
-        There is no row, or several, or they are too large.
+        There is no row, or several, or they are too large, or damaged.
     InvalidInputError
         The values do not fit the parameters.
     """
@@ -38,13 +43,61 @@ def _one_row(reader: Any, limits: FlightSqlLimits) -> pa.RecordBatch:
                 "a statement takes one row of parameters, and was given several; execute it for "
                 "each"
             )
-        if batch.nbytes > limits.max_query_bytes:
-            problem = f"the parameters have {batch.nbytes:,} bytes"
-            raise InvalidRequest(limit_reached(problem, "max_query_bytes"))
+        _check(batch, limits)
         kept = batch
     if kept is None:
         raise InvalidRequest("the statement was given no row of parameters")
     return kept
+
+
+def _check(row: pa.RecordBatch, limits: FlightSqlLimits) -> None:
+    """Raise unless what a client sent is whole, and of a size that may become a query."""
+    try:
+        row.validate(full=True)  # offsets out of range would be read out of the memory of others
+    except pa.ArrowException as error:
+        raise InvalidRequest(f"the parameters are damaged: {error}") from None
+    size = max(row.nbytes, sum(_size_bytes(column[0]) for column in row.columns))
+    if size > limits.max_query_bytes:
+        problem = f"the parameters have {size:,} bytes"
+        raise InvalidRequest(limit_reached(problem, "max_query_bytes"))
+
+
+def _size_bytes(value: pa.Scalar) -> int:
+    """Return how many bytes a value has at least, written as SQL; of a list, its items.
+
+    A list may have many items in few bytes: nulls, or one string again and again.
+    """
+    items = getattr(value, "values", None)
+    return len(items) + _string_bytes(items) if isinstance(items, pa.Array) else 0
+
+
+def _string_bytes(items: pa.Array) -> int:
+    """Return how many bytes the strings of an array have, each as often as it occurs.
+
+    >>> _string_bytes(pa.array(["ab", "ab", None]).dictionary_encode())
+    4
+    >>> _string_bytes(pa.array(["a long string of a view", "b"], pa.string_view()))
+    24
+    """
+    kind = items.type
+    if pa.types.is_dictionary(kind):
+        lengths = _lengths(items.dictionary)
+        return int(lengths[items.indices.drop_null().to_numpy()].sum()) if len(lengths) else 0
+    if pa.types.is_nested(kind) or pa.types.is_run_end_encoded(kind):
+        raise InvalidRequest(f"a parameter cannot be a list of {kind}; send a list of plain values")
+    return int(_lengths(items).sum())
+
+
+def _lengths(items: pa.Array) -> Any:
+    kind = items.type
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        views = np.frombuffer(items.buffers()[1], np.int32)[::_VIEW_WORDS]
+        return views[items.offset : items.offset + len(items)].astype(np.int64)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return pc.fill_null(pc.binary_length(items), 0).to_numpy().astype(np.int64)
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return pc.fill_null(pc.binary_length(items), 0).to_numpy()
+    return np.zeros(len(items), np.int64)
 
 
 def _params(names: list[str], row: pa.RecordBatch) -> Params:
@@ -61,4 +114,9 @@ def _params(names: list[str], row: pa.RecordBatch) -> Params:
 
 def _value(value: pa.Scalar) -> Any:
     """Return a value of Python: of a list, for IN, its items."""
-    return value.as_py()
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError, LookupError) as error:  # a time, or a zone, of no calendar
+        raise InvalidRequest(
+            f"a parameter has a {value.type} that is out of range: {error}"
+        ) from None

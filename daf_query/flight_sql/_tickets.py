@@ -19,6 +19,8 @@ from daf_query.flight_sql._statuses import InvalidRequest
 
 _ID_BYTES: Final = 16
 _SEAL_BYTES: Final = 32
+_LONGEST_STATEMENTS: Final = 64
+"""How many statements of the largest size are remembered; of short ones, as many as may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,11 @@ class Prepared:
     bound: str | None = None
     """With the values of its parameters; None if there are some, and none were bound."""
 
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory its text takes."""
+        return len(self.query) + (len(self.bound) if self.bound and self.bound != self.query else 0)
+
 
 class PreparedStatements:
     """The statements that clients prepared, by handles that cannot be guessed."""
@@ -92,9 +99,17 @@ class PreparedStatements:
         handle = secrets.token_bytes(_ID_BYTES)
         with self._lock:
             self._statements[handle] = statement
-            while len(self._statements) > self._limits.max_statements:
-                self._statements.popitem(last=False)
+            self._forget_old()
         return handle
+
+    def _forget_old(self) -> None:
+        """Forget the least recently used, until their number and their text are small enough."""
+        size = sum(statement.size_bytes for statement in self._statements.values())
+        most = _LONGEST_STATEMENTS * self._limits.max_query_bytes
+        while len(self._statements) > 1 and (
+            len(self._statements) > self._limits.max_statements or size > most
+        ):
+            size -= self._statements.popitem(last=False)[1].size_bytes
 
     def find(self, handle: bytes, client: str) -> Prepared:
         """Return a statement.
@@ -111,7 +126,7 @@ class PreparedStatements:
                 raise InvalidRequest(
                     limit_reached(
                         "the prepared statement is unknown: it was closed, or forgotten for "
-                        f"newer ones, since at most {most:,} are remembered",
+                        f"newer ones, since at most {most:,} are remembered, and fewer long ones",
                         "max_statements",
                     )
                 )
@@ -124,6 +139,7 @@ class PreparedStatements:
         with self._lock:
             if handle in self._statements:
                 self._statements[handle] = statement
+                self._forget_old()
 
     def close(self, handle: bytes, client: str) -> None:
         """Forget a statement; one that is unknown is forgotten already."""

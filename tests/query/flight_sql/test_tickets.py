@@ -50,3 +50,17 @@ def test_statements_that_are_used_stay() -> None:
     statements.close(first, "one")
     statements.close(first, "one")
     assert len(statements) == 1
+
+
+def test_long_statements_are_forgotten_sooner() -> None:
+    """Together they take 64 times the largest one at most, with what is bound to them."""
+    statements = PreparedStatements(FlightSqlLimits(max_query_bytes=100))
+    handles = [statements.add(Prepared("x" * 100, "one")) for _ in range(64)]
+    assert len(statements) == 64
+    statements.bind(handles[-1], "one", "y" * 100)
+    assert len(statements) == 63
+    handles += [statements.add(Prepared("x", "one")) for _ in range(100)]
+    assert len(statements) == 162
+    assert statements.find(handles[63], "one").bound == "y" * 100
+    with pytest.raises(pa.ArrowInvalid, match="unknown"):
+        statements.find(handles[0], "one")

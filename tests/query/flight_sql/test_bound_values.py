@@ -1,0 +1,82 @@
+"""Tests of the values that clients bind to parameters: whole, small, and of the calendar."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daf_query.flight_sql import FlightSqlLimits
+from daf_query.flight_sql._bound_values import bound_query
+
+_VIEW = struct.pack("<i4s2i", 100, b"xxxx", 0, 0)
+
+
+def _sent(value: pa.Array) -> Iterator[Any]:
+    """Yield what a reader of Flight yields."""
+    yield SimpleNamespace(data=pa.RecordBatch.from_arrays([value], ["p"]))
+
+
+def _dictionary(index: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array([index]), pa.array(["a"]), safe=False)
+
+
+def _list_of(items: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, len(items)], pa.int32()), items)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (pa.array([b"\xff\xfe"]).view(pa.string()), "damaged: .*UTF8"),
+        (_dictionary(1 << 20), "damaged: .*out of bounds"),
+        (_dictionary(-9), "damaged: .*out of bounds"),
+        (pa.array([2**62], pa.timestamp("s")), r"a timestamp\[s\] that is out of range"),
+        (
+            pa.array([86_400_000 * 2**35], pa.int64()).view(pa.date64()),
+            r"a date64\[ms\] that is out of range",
+        ),
+        (pa.array([0], pa.timestamp("us", "Nowhere/No")), "out of range: 'Nowhere/No'"),
+        (pa.array([[["a"]]]), "cannot be a list of list<.*; send a list of plain values"),
+    ],
+)
+def test_values_that_cannot_be_read_are_refused(value: pa.Array, message: str) -> None:
+    """In words for the client, whose fault it is."""
+    with pytest.raises(pa.ArrowInvalid, match=message):
+        bound_query("SELECT ?", _sent(value), FlightSqlLimits())
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pa.nulls(5_000),
+        pa.DictionaryArray.from_arrays(pa.array(np.zeros(50, "i1")), pa.array(["x" * 100])),
+        pa.Array.from_buffers(
+            pa.string_view(), 50, [None, pa.py_buffer(_VIEW * 50), pa.py_buffer(b"x" * 100)]
+        ),
+    ],
+)
+def test_many_items_in_few_bytes_are_counted(items: pa.Array) -> None:
+    """Before any of them becomes an object, or a part of a query."""
+    with pytest.raises(pa.ArrowInvalid, match=r"the parameters have 5,0.. bytes.*max-query-bytes"):
+        bound_query("SELECT 1 IN ?", _sent(_list_of(items)), FlightSqlLimits(max_query_bytes=3_000))
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        pa.array(["a", None, "b"]),
+        pa.array(["a", None, "b"], pa.large_string()),
+        pa.array(["a", None, "b"], pa.string_view()),
+        pa.array(["a", None, "b"]).dictionary_encode(),
+    ],
+)
+def test_lists_of_any_strings_are_bound(items: pa.Array) -> None:
+    """However Arrow has them."""
+    bound = bound_query("SELECT 'a' IN ?", _sent(_list_of(items)), FlightSqlLimits())
+    assert bound == "SELECT 'a' IN ('a', NULL, 'b')"
