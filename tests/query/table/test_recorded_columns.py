@@ -232,7 +232,7 @@ def test_missing_integers_of_another_type_stay_missing(narrow: str) -> None:
     """Nullable integers that an import recorded are NULL where the union has a wider type, too."""
     members = []
     for name, kind in (("first", narrow), ("second", "Int64")):
-        obs = pd.DataFrame({"i": pd.array([1, None, 3], dtype=kind)}, index=list("abc"))
+        obs = pd.DataFrame({"i": [1, None, 3]}, index=list("abc"), dtype=kind)
         members.append(from_anndata(anndata.AnnData(obs=obs), name=name))
     session = connect(members)
     table = session.sql("SELECT dataset, i FROM obs ORDER BY dataset, index").to_arrow_table()
