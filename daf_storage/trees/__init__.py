@@ -21,6 +21,7 @@ from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
 from daf_storage.trees._joined_ranges import copy_first_ranges, read_joined
 from daf_storage.trees._memory_array import MemoryArray, joined_fingerprints, memory_array
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrFormat, ZarrVersion
+from daf_storage.trees._packed_array import PackedArray
 from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
@@ -43,7 +44,7 @@ from daf_storage.trees._protocol import (
 )
 from daf_storage.trees._shard_writer import PackedChunk, ShardWriter
 from daf_storage.trees._string_search import StringMatches, StringPlaces, StringSearch
-from daf_storage.trees._zarr_array import PackedArray, ZarrArray
+from daf_storage.trees._zarr_array import ZarrArray
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats
 
 __all__ = [

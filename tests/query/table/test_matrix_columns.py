@@ -24,7 +24,8 @@ from daf_query.scan import ScanOptions
 from daf_query.table import AxisDataset, MatrixEntry, TableDataset
 from daf_storage import MemoryDaf, Packing, ZarrDaf, convert, errors
 from daf_storage.spi import Span
-from daf_storage.trees._zarr_array import PackedArray, ZarrArray
+from daf_storage.trees._packed_array import PackedArray
+from daf_storage.trees._zarr_array import ZarrArray
 from tests.query.matrix.test_layouts import CASES, damage
 from tests.storage.opening.test_remote import served
 from tests.support import CELLS, GENES, UMIS, create
