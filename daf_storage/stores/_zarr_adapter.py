@@ -42,8 +42,16 @@ class BytesZarrStore(Store):
     def part_of(
         data: memoryview, prototype: BufferPrototype, byte_range: ByteRequest | None
     ) -> Buffer:
-        """Return the part of some bytes that is asked for."""
-        return _as_buffer(prototype, _requested(data, byte_range))
+        """Return the part of some bytes that is asked for.
+
+        Raises
+        ------
+        ValueError
+            A range is empty or beyond the end, as a damaged index of a shard has them: zarr-python
+            would take the missing bytes for a chunk of fill values.
+        """
+        part = data if byte_range is None else data[_request_slice(byte_range, data.nbytes)]
+        return _as_buffer(prototype, part)
 
     async def get_partial_values(
         self,
@@ -89,7 +97,7 @@ class SnapshotZarrStore(BytesZarrStore):
         size = None if self._snapshot.is_local or byte_range is None else self._snapshot.size(key)
         if size is None:
             return await super().get(key, prototype, byte_range)
-        span = range(size)[_request_slice(byte_range)]
+        span = range(size)[_request_slice(byte_range, size)]
         part = self._snapshot.read_ranges(key, [(span.start, max(span.stop, span.start))])
         return _as_buffer(prototype, part[0])
 
@@ -132,14 +140,15 @@ def _as_buffer(prototype: BufferPrototype, data: memoryview) -> Buffer:
     return prototype.buffer.from_array_like(values)
 
 
-def _requested(data: memoryview, request: Any) -> memoryview:
-    """Return the part of some bytes that a request of zarr's asks for."""
-    return data if request is None else data[_request_slice(request)]
-
-
-def _request_slice(request: Any) -> slice:
+def _request_slice(request: Any, size_bytes: int) -> slice:
+    """Return which of so many bytes a request of zarr's asks for."""
     match request:
         case RangeByteRequest(start, end):
+            if not 0 <= start < end <= size_bytes:
+                raise ValueError(
+                    f"the bytes {start:,} to {end:,} of {size_bytes:,} are needed: the file was "
+                    "cut, or the index of its chunks is damaged"
+                )
             return slice(start, end)
         case OffsetByteRequest(offset):
             return slice(offset, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import time
 import warnings
 import zipfile
@@ -18,7 +19,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from scipy import sparse
-from zarr.codecs import BytesCodec
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ShardingCodec
 from zarr.storage import ZipStore
 
 from daf_storage import errors
@@ -445,3 +446,37 @@ def test_many_chunks_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert array.read_rows(Span(0, 3)).shape == (3, 3)
     with pytest.raises(errors.UnsupportedDataError, match="it is cut into 12 chunks"):
         array.read_rows(Span(0, 4))
+
+
+@pytest.mark.parametrize("entry", [(10**6, 40), (0, 10**6), (2**63, 40), (8, 0)])
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_shard_whose_index_is_damaged_has_no_zeros(
+    tmp_path: Path, entry: tuple[int, int], *, remote: bool
+) -> None:
+    """Without a checksum of the index, zarr takes what is beyond the file for fill values."""
+    inner: list[Any] = [BytesCodec(), BloscCodec(), Crc32cCodec()]
+    codec = ShardingCodec(chunk_shape=(5,), codecs=inner, index_codecs=[BytesCodec()])
+    root = zarr.create_group(tmp_path / "x.zarr")
+    written: Any = zarr.create(
+        store=root.store, path="x", shape=(70,), chunks=(35,), dtype="i4", codecs=[codec]
+    )
+    written[:] = np.arange(70) + 1
+    file = tmp_path / "x.zarr/x/c/0"
+    data = bytearray(file.read_bytes())
+    data[-16:] = struct.pack("<QQ", *entry)
+    file.write_bytes(data)
+    documents = {
+        each.relative_to(tmp_path / "x.zarr").as_posix(): each.read_bytes()
+        for each in (tmp_path / "x.zarr").rglob("zarr.json")
+    }
+    with served(tmp_path) as server:
+        store = (
+            RemoteStore(RemoteFiles(f"{server.url}/x.zarr"), documents)
+            if remote
+            else DirectoryStore(tmp_path / "x.zarr")
+        )
+        array = array_of(ZarrTree(store), "x")
+        assert array.read_rows(Span(0, 3)).tolist() == [1, 2, 3]
+        assert array.read_rows(Span(36, 38)).tolist() == [37, 38]
+        with pytest.raises(errors.CorruptDataError, match="x: the stored chunks cannot be decoded"):
+            array.read_rows(Span(31, 33))
