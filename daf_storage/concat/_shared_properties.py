@@ -187,15 +187,15 @@ class SharedProperties:
 
     # Matrices
 
-    def write_matrix(self, rows: ResultAxis, columns: ResultAxis, name: str) -> bool:
-        """Merge a matrix of two shared axes; return whether the result has it."""
+    def write_matrix(self, rows: ResultAxis, columns: ResultAxis, name: str) -> None:
+        """Merge a matrix of two shared axes, unless it is to be left out."""
         axes = (rows.name, columns.name)
         action = self._options.merge_action((*axes, name), (*axes[::-1], name))
         what = f"matrix {name!r} of axes {axes[0]!r} and {axes[1]!r}"
         having = [n for n, m in enumerate(self._members) if name in m.matrices(*axes)]
         if action == "skip":
             self._left_out(what, _HINT)
-            return False
+            return
         if action == "collect":
             raise errors.InvalidInputError(
                 f"{self._daf.location}: {what} cannot be collected, since there are no arrays of "
@@ -207,14 +207,13 @@ class SharedProperties:
         )
         if action == "same" and not (is_whole and self._agree(axes, name, having)):
             self._left_out(what, "the data sets have different values, or entries")
-            return False
+            return
         if columns.alignments[last].places is not None:
             rows, columns = columns, rows
         if columns.alignments[last].places is None:
             self._write_streamed(rows, columns, name, last)
         else:
             self._write_reindexed(rows, columns, name, last)
-        return True
 
     def _agree(self, axes: tuple[str, str], name: str, having: list[int]) -> bool:
         first = self._members[having[0]].daf.get_np_matrix(*axes, name)

@@ -217,6 +217,14 @@ def test_what_can_be_read_in_two_ways_is_refused(
     assert str(caught.value).rstrip().endswith("^")
 
 
+def test_a_mark_is_below_the_line_of_the_fault(session: DafSession) -> None:
+    """Also where lines before it are empty."""
+    for before in ("", "\n", "\n\n", "old AND\n"):
+        with pytest.raises(errors.QueryError, match="power") as caught:
+            rows(session, f"{before}n ** 2 > 3")
+        assert str(caught.value).endswith("n ** 2 > 3\n    ^")
+
+
 @pytest.mark.parametrize("predicate", ["age > 3) OR (age = 3", "age > 3)", "age > 3) LIMIT (1"])
 def test_no_bracket_closes_that_around_the_predicate(session: DafSession, predicate: str) -> None:
     """What begins after it would be no part of the condition."""

@@ -247,6 +247,8 @@ def tail(count: int, size: int, offset: int) -> bytes:
     [
         (b"", "too small to be a zip archive"),
         (b"PK\3\4", "too small to be a zip archive"),
+        (b"x" * (records.END_BYTES - 1), "too small to be a zip archive"),
+        (b"x" * records.END_BYTES, "does not end with the records"),
         (b"x" * 500, "does not end with the records"),
         (tail(2**40, 0, 0), "said to hold 1,099,511,627,776 entries"),
         (tail(1, 2**62, 0), "said to be 4,611,686,018,427,387,904 bytes long"),
@@ -263,7 +265,7 @@ def tail(count: int, size: int, offset: int) -> bytes:
 def test_hostile_ends_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
     """Absurd counts, sizes and places are found before anything is allocated."""
     path = tmp_path / "x.zip"
-    path.write_bytes(b"junk " * 2 + content if len(content) > 4 else content)
+    path.write_bytes(b"junk " * 2 + content if len(content) > records.END_BYTES else content)
     with pytest.raises(errors.CorruptDataError, match=message):
         MmapZipStore(path)
 
