@@ -42,15 +42,8 @@ class BytesZarrStore(Store):
     def part_of(
         data: memoryview, prototype: BufferPrototype, byte_range: ByteRequest | None
     ) -> Buffer:
-        """Return the part of some bytes that is asked for.
-
-        Raises
-        ------
-        ValueError
-            A range is empty or beyond the end, as a damaged index of a shard has them: zarr-python
-            would take the missing bytes for a chunk of fill values.
-        """
-        part = data if byte_range is None else data[_request_slice(byte_range, data.nbytes)]
+        """Return the part of some bytes that is asked for, as far as it is there."""
+        part = data if byte_range is None else data[_request_slice(byte_range)]
         return _as_buffer(prototype, part)
 
     async def get_partial_values(
@@ -93,13 +86,29 @@ class SnapshotZarrStore(BytesZarrStore):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Return bytes; of a server, no more of them than are asked for."""
+        """Return bytes; of a server, no more of them than are asked for.
+
+        Raises
+        ------
+        ValueError
+            A range is empty or beyond the end, as a damaged index of a shard has them: zarr-python
+            would take the missing bytes for a chunk of fill values.
+        """
         size = None if self._snapshot.is_local or byte_range is None else self._snapshot.size(key)
         if size is None:
             return await super().get(key, prototype, byte_range)
-        span = range(size)[_request_slice(byte_range, size)]
+        _check_range(byte_range, size)
+        span = range(size)[_request_slice(byte_range)]
         part = self._snapshot.read_ranges(key, [(span.start, max(span.stop, span.start))])
         return _as_buffer(prototype, part[0])
+
+    @staticmethod
+    def part_of(
+        data: memoryview, prototype: BufferPrototype, byte_range: ByteRequest | None
+    ) -> Buffer:
+        """Return the part of some bytes that is asked for, which has to be there."""
+        _check_range(byte_range, data.nbytes)
+        return BytesZarrStore.part_of(data, prototype, byte_range)
 
     async def exists(self, key: str) -> bool:
         """Return whether there are bytes for ``key``."""
@@ -140,15 +149,19 @@ def _as_buffer(prototype: BufferPrototype, data: memoryview) -> Buffer:
     return prototype.buffer.from_array_like(values)
 
 
-def _request_slice(request: Any, size_bytes: int) -> slice:
-    """Return which of so many bytes a request of zarr's asks for."""
+def _check_range(request: ByteRequest | None, size_bytes: int) -> None:
+    """Raise if a range is empty or goes beyond so many bytes; see `SnapshotZarrStore.get`."""
+    if not isinstance(request, RangeByteRequest) or 0 <= request.start < request.end <= size_bytes:
+        return
+    raise ValueError(
+        f"the bytes {request.start:,} to {request.end:,} of {size_bytes:,} are needed: the file "
+        "was cut, or the index of its chunks is damaged"
+    )
+
+
+def _request_slice(request: Any) -> slice:
     match request:
         case RangeByteRequest(start, end):
-            if not 0 <= start < end <= size_bytes:
-                raise ValueError(
-                    f"the bytes {start:,} to {end:,} of {size_bytes:,} are needed: the file was "
-                    "cut, or the index of its chunks is damaged"
-                )
             return slice(start, end)
         case OffsetByteRequest(offset):
             return slice(offset, None)

@@ -18,7 +18,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_storage.base import METADATA_NAMES
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.stores import BytesZarrStore, Snapshot, SnapshotZarrStore
+from daf_storage.stores import Snapshot, SnapshotZarrStore
 from daf_storage.trees._decompress import decompress, limit_of_filtered, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, ZarrVersion
 
@@ -77,7 +77,7 @@ class ForeignChunks(SnapshotZarrStore):
         if not self._codecs or posixpath.basename(key) in METADATA_NAMES:
             return await super().get(key, prototype, byte_range)
         data = await asyncio.to_thread(self.find_bytes, key)
-        return None if data is None else BytesZarrStore.part_of(data, prototype, byte_range)
+        return None if data is None else self.part_of(data, prototype, byte_range)
 
     def _opened(self, key: str, data: memoryview) -> memoryview:
         """Undo the compressions of a chunk, and check what comes out."""
