@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Error, Locator, Page, Route
+from playwright.sync_api import Error, Locator, Page, Route, expect
 
 import daf_query
 from daf_query.explore import ExploreServer
@@ -160,11 +160,11 @@ def test_low_values_can_be_seen_on_a_dark_ground(
     """The ramp begins with a lighter colour there, also when the ground changes."""
     explorer = opened(server_of_little.url, color_scheme="light").wait_until_drawn()
     explorer.colour_by("Column", "same")
-    first = ".ramp rect >> nth=0"
-    light = explorer.page.locator(first).get_attribute("fill")
+    first = explorer.page.locator(".ramp rect >> nth=0")
+    light = first.get_attribute("fill")
+    assert light
     explorer.page.emulate_media(color_scheme="dark")
-    explorer.page.wait_for_timeout(200)
-    assert explorer.page.locator(first).get_attribute("fill") != light
+    expect(first).not_to_have_attribute("fill", light)
 
 
 def test_downloads_are_of_the_rows_that_are_shown(
