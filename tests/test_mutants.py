@@ -9,6 +9,7 @@ import coverage
 import pytest
 
 from tests.mutants import runner
+from tests.mutants.__main__ import shuffled
 from tests.mutants.again import Again, find_again, printed
 from tests.mutants.covering import CoveringTests, is_of_module, measure, moved_lines
 from tests.mutants.mutations import Mutation, mutations
@@ -265,3 +266,24 @@ def test_the_names_of_functions() -> None:
         (4, "A.f.g"),
         (5, "A.f"),
     }
+
+
+def test_a_sample_stays_the_same_while_its_lines_do() -> None:
+    """Lines that are added or moved elsewhere change nothing of the order of the others."""
+    body = "def f(a, b):\n    a = b < 3\n    a = a + b\n    if not b: f(a, b)\n    return a\n"
+    moved = "def g(a):\n    return a * 2\n\n\n" + body
+    before, after = mutations("x.py", body), mutations("x.py", moved)
+    there = {one.key for one in before}
+    order = [one.key for one in shuffled(before, seed=3)]
+    assert sorted(order) == sorted(one.key for one in before)
+    assert [one.key for one in shuffled(after, seed=3) if one.key in there] == order
+    assert [one.key for one in shuffled(before, seed=4)] != order
+
+
+def test_a_line_that_is_there_twice_is_two_mutants() -> None:
+    """Of two equal changes each has a place of its own, so that a sample may have one of them."""
+    twice = "def f(a):\n    a = a + 1\n    f(a)\n    f(a)\n    a = a + 1\n    return a\n"
+    found = mutations("x.py", twice)
+    lines = [one.line for one in shuffled(found, seed=1)]
+    assert sorted(lines) == sorted(one.line for one in found)
+    assert lines != sorted(lines)

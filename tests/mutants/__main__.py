@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import os
-import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,11 +42,29 @@ def without_effect() -> set[str]:
     return {line.rpartition("  # ")[0] for line in lines if line and not line.startswith("#")}
 
 
-def sample(candidates: list[Mutation], count: int, rng: random.Random) -> list[Mutation]:
-    """Return some of the mutations, as many as asked for if there are."""
-    shuffled = rng.sample(candidates, len(candidates))
-    valid = (one for one in shuffled if is_python(one.apply((ROOT / one.path).read_text())))
+def sample(candidates: list[Mutation], count: int, seed: int) -> list[Mutation]:
+    """Return some of the mutations, as many as asked for if there are.
+
+    What a seed takes stays the same while the lines do, whatever else is written or moved: a
+    sample that was worked on can be tried again years later.
+    """
+    valid = (
+        one
+        for one in shuffled(candidates, seed)
+        if is_python(one.apply((ROOT / one.path).read_text()))
+    )
     return list(itertools.islice(valid, count))
+
+
+def shuffled(candidates: list[Mutation], seed: int) -> list[Mutation]:
+    """Return the mutations in an order that depends on the seed and on each of them alone."""
+    seen: Counter[str] = Counter()
+    places: list[tuple[bytes, int]] = []
+    for index, one in enumerate(candidates):
+        seen[one.key] += 1  # the same line may be there twice
+        named = f"{seed} {seen[one.key]} {one.key}".encode()
+        places.append((hashlib.blake2b(named, digest_size=16).digest(), index))
+    return [candidates[index] for _, index in sorted(places)]
 
 
 def main() -> int:
@@ -63,7 +82,7 @@ def main() -> int:
     if arguments.again is not None:
         chosen = _again(arguments.again, every, known)
     else:
-        chosen = sample(candidates, arguments.count, random.Random(arguments.seed))
+        chosen = sample(candidates, arguments.count, arguments.seed)
     start = time.monotonic()
     outcomes = try_all(chosen, ROOT, FOLDER, jobs=arguments.jobs)
     share = _print_survivors(outcomes)
