@@ -206,7 +206,7 @@ def _is_table(path: str | Path) -> bool:
     if is_remote(path) or _DAF.search(str(path)):
         return False
     if str(path).endswith(".zip"):
-        # Nobody may ever write into a pipe: what is no file is refused where it is opened.
+        # A pipe may never have a writer: what is no file is refused where it is opened.
         return Path(path).is_file() and zipfile.is_zipfile(path) and _has_group(path)
     return any(Path(path, META, name).is_file() for name in _GROUP_FILES)
 

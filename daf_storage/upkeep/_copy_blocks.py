@@ -54,7 +54,7 @@ def can_copy_in_blocks(
 ) -> bool:
     """Return whether a matrix can be copied in blocks.
 
-    As it is stored, always.  Along other entries neither strings, nor truth values, nor what is
+    As it is stored, always.  Along other entries neither strings, nor Bool, nor what is
     stored by rows, nor a matrix that becomes sparse, or dense; nor one that is stored in chunks,
     if its columns are in another order, since each chunk would be decoded many times.
     """
@@ -68,8 +68,8 @@ def can_copy_in_blocks(
         return False
     if info.is_sparse:
         return True
-    is_rising = bool((np.diff(columns.positions) > 0).all())
-    return is_rising or stored.dense().info.chunks[0] >= info.shape[1]
+    is_ascending = bool((np.diff(columns.positions) > 0).all())
+    return is_ascending or stored.dense().info.chunks[0] >= info.shape[1]
 
 
 def copy_in_blocks(
@@ -230,7 +230,7 @@ class _Elements:
         self._new_rows, self._new_columns = new_rows, new_columns
         self._begins = stored.colptr()
         self._most = most
-        self._is_rising = bool((np.diff(new_rows[new_rows >= 0]) > 0).all())
+        self._is_ascending = bool((np.diff(new_rows[new_rows >= 0]) > 0).all())
 
     def counts(self) -> AnyArray:
         """Return how many elements of each column are kept."""
@@ -258,7 +258,7 @@ class _Elements:
             column = np.repeat(self._new_columns[span.start : span.stop], lengths)
             row = self._moved(part)
             chosen = np.flatnonzero((row >= 0) & (column >= 0))
-            if not self._is_rising:
+            if not self._is_ascending:
                 chosen = chosen[np.lexsort((row[chosen], _runs(column[chosen])))]
             row, column = row[chosen], column[chosen]
             # The elements of a column lie side by side: each has a number within its run.
