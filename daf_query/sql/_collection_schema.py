@@ -24,7 +24,7 @@ from daf_query.table import (
     warn_of_problems,
 )
 from daf_storage import DafReader, errors
-from daf_storage.spi import DecodedCache, ForkLock, paused_collection
+from daf_storage.spi import DecodedCache, ForkLock, one_look, paused_collection
 
 MIN_NARROW_MEMBERS: Final = 64
 """Of fewer data sets all columns are looked at, which also says what is wrong with some."""
@@ -131,7 +131,7 @@ class CollectionSchema(AxisSchema):
 
         It is the one of the last query as long as the metadata of all of them are the same.
         """
-        with paused_collection(len(self.members)):
+        with paused_collection(len(self.members)), one_look():
             columns = {}
             for name, member in self.members.items():
                 check_cancelled()
@@ -164,10 +164,10 @@ class CollectionSchema(AxisSchema):
         is_small = len(self.members) < MIN_NARROW_MEMBERS
         if is_small or axis in self._known or self.broken_count:
             return None
-        having = {n: member for n, member in self.members.items() if member.daf.has_axis(axis)}
         # One data set of all is often asked for next.
         before = None if known is None else known.columns
-        with paused_collection(len(having)):
+        with paused_collection(len(self.members)), one_look():
+            having = {n: member for n, member in self.members.items() if member.daf.has_axis(axis)}
             columns = narrow_columns(having, axis, names | {DATASET}, before)
             if known is None or columns is not known.columns:
                 known = _NarrowTable(columns, self._union(axis, columns.columns))

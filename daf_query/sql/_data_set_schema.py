@@ -30,6 +30,8 @@ from daf_storage import DafReader
 from daf_storage.spi import DecodedCache, ForkLock
 
 _MAX_SEEN: Final = 1 << 8
+_MOST_KEPT: Final = 8
+"""Of how many names of one query the vectors stay open; there may be thousands of data sets."""
 
 
 class DafSchema(AxisSchema):
@@ -141,8 +143,10 @@ class DafSchema(AxisSchema):
 
     def columns_among(self, axis: str, names: frozenset[str]) -> TableColumns:
         """Return the columns of an axis that have some names; the others are not looked at."""
-        broken = self._broken_of(axis)
-        columns = axis_columns(self._daf, axis, broken, self._categoricals, among=names)
+        broken, keeps = self._broken_of(axis), len(names) <= _MOST_KEPT
+        columns = axis_columns(
+            self._daf, axis, broken, self._categoricals, among=names, keeps=keeps
+        )
         return columns.readable()
 
     def columns_added(self, axis: str, names: frozenset[str], known: TableColumns) -> TableColumns:
@@ -150,15 +154,24 @@ class DafSchema(AxisSchema):
 
         The data set has not changed since the others were looked at.
         """
-        broken = self._broken_of(axis)
+        broken, keeps = self._broken_of(axis), len(names) <= _MOST_KEPT
         added = axis_columns(
-            self._daf, axis, broken, self._categoricals, among=names, length=known.length
+            self._daf,
+            axis,
+            broken,
+            self._categoricals,
+            among=names,
+            length=known.length,
+            keeps=keeps,
         )
         return known.with_columns_of(added).readable()
 
     def _broken_of(self, axis: str) -> BrokenColumns:
         with self._lock:
-            return self._broken.setdefault(axis, broken_columns(self._daf, axis))
+            broken = self._broken.get(axis)
+            if broken is None:
+                broken = self._broken[axis] = broken_columns(self._daf, axis)
+            return broken
 
     def dataset(self, axis: str) -> AxisDataset:
         """Return the table of an axis; its metadata is read only if it changed."""

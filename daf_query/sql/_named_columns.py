@@ -77,7 +77,8 @@ def _named(query: str, tokens: Sequence[Token], default: str) -> NamedColumns:
         schema, table, rest = table, name_of(rest[1], query), rest[2:]
     rest = [token for token in rest if not token.is_operator(";")]
     require(is_so=not rest or rest[0].is_word(*_CLAUSES))
-    used = names_in(_without_functions([*tokens[1:place], *rest]), query) - {NAME, INDEX}
+    places = _without_aliases(_without_functions([*tokens[1:place], *rest]))
+    used = names_in(places, query) - {NAME, INDEX}
     return NamedColumns((schema, table), frozenset(n for n in used if n.upper() not in _NO_COLUMNS))
 
 
@@ -86,6 +87,13 @@ def _without_functions(tokens: Sequence[Token]) -> list[Token]:
     following = [*tokens[1:], None]
     is_called = [each is not None and each.is_operator("(") for each in following]
     return [token for token, called in zip(tokens, is_called, strict=True) if not called]
+
+
+def _without_aliases(tokens: Sequence[Token]) -> list[Token]:
+    """Return tokens without the names that follow AS: those that a query gives to its columns."""
+    before = [None, *tokens[:-1]]
+    is_alias = [each is not None and each.is_word("AS") for each in before]
+    return [token for token, given in zip(tokens, is_alias, strict=True) if not given]
 
 
 def _is_count(tokens: Sequence[Token], star: int) -> bool:

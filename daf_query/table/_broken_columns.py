@@ -86,12 +86,16 @@ class BrokenColumns:
 
     def mismatches(self) -> set[str]:
         """Return the columns that still do not hold what was recorded of them."""
+        if not self._mismatches:  # of thousands of tables, hardly one has any
+            return set()
         with self._lock:
             noted = dict(self._mismatches)
         return {name for name, identity in noted.items() if self._identity(name) == identity}
 
     def problems(self) -> dict[str, str]:
         """Return the columns that are still broken, and why."""
+        if not self._broken:
+            return {}
         with self._lock:
             known = dict(self._broken)
         now = time.monotonic()

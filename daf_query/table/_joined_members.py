@@ -139,10 +139,10 @@ class JoinedColumn:
         return [column_as(column, self.field) for column in columns]
 
     @cached_property
-    def vectors(self) -> Sequence[VectorColumn]:
+    def vectors(self) -> Sequence[VectorColumn | None]:
         """What is stored of each data set; nothing of columns without values that may change."""
-        vectors = [vector for column in self.parts if (vector := vector_of(column)) is not None]
-        return [] if self.field.name == INDEX else vectors
+        is_fixed = self.field.name == INDEX
+        return [None if is_fixed else vector_of(column) for column in self.parts]
 
     @property
     def is_string(self) -> bool:
@@ -153,12 +153,12 @@ class JoinedColumn:
         """Open it for reading; values that were joined count while what is stored is the same."""
         with paused_collection(len(self.sources)):
             identity = tuple(
-                vector.daf.vector_identity(vector.info.axis, vector.info.name)
+                vector and vector.daf.vector_identity(vector.info.axis, vector.info.name)
                 for vector in self.vectors
             )
         shown = (self.field.name, str(self.field.type), self.field.nullable)
         key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
-        join = partial(self._strings if self.is_string else self._numbers, options)
+        join = partial(self._strings if self.is_string else self._numbers, options, identity)
         return _OpenJoined(
             partial(self._joined, cache, key, identity, join), cache.peek(key, identity)
         )
@@ -171,14 +171,16 @@ class JoinedColumn:
             joined: _Joined = cache.get(key, identity, join)
             return joined
 
-    def _numbers(self, options: ScanOptions) -> _JoinedNumbers:
-        values = [np.asarray(part) for part in self._values(options)]
+    def _numbers(self, options: ScanOptions, identities: Sequence[Hashable]) -> _JoinedNumbers:
+        values = [np.asarray(part) for part in self._values(options, identities)]
         dtype = numpy_type(self.field.type)
         joined = np.concatenate([np.empty(0, dtype), *values], dtype=dtype)
         return _JoinedNumbers(joined, ZoneMap.unknown(len(joined), dtype, options.zone_rows))
 
-    def _strings(self, options: ScanOptions) -> _JoinedStrings | DictionaryCodes:
-        strings = pa.concat_arrays(self._string_arrays(options))
+    def _strings(
+        self, options: ScanOptions, identities: Sequence[Hashable]
+    ) -> _JoinedStrings | DictionaryCodes:
+        strings = pa.concat_arrays(self._string_arrays(options, identities))
         if self.field.name == NAME or not len(strings):
             return _JoinedStrings(strings)
         codes = DictionaryCodes.of(
@@ -186,7 +188,9 @@ class JoinedColumn:
         )
         return codes if codes.is_useful else _JoinedStrings(strings)
 
-    def _string_arrays(self, options: ScanOptions) -> list[pa.Array]:
+    def _string_arrays(
+        self, options: ScanOptions, identities: Sequence[Hashable]
+    ) -> list[pa.Array]:
         """Return the strings of all data sets, in their order."""
         if self.field.name == DATASET:
             lengths = [source.length for source in self.sources]
@@ -195,19 +199,19 @@ class JoinedColumn:
             ]
         strings = StringBatches()
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
-        for column, source in zip(self.parts, self.sources, strict=True):
+        for column, source, identity in zip(self.parts, self.sources, identities, strict=True):
             check_cancelled()
-            if not strings.add_stored(column):
+            if not strings.add_stored(column, identity):
                 opened = column.open(scratch, options)
                 strings.add(opened.to_arrow(Rows(Span(0, source.length))))
         return strings.finished()
 
-    def _values(self, options: ScanOptions) -> Iterator[Any]:
+    def _values(self, options: ScanOptions, identities: Sequence[Hashable]) -> Iterator[Any]:
         """Yield the numbers of each data set."""
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
-        for column, source in zip(self.parts, self.sources, strict=True):
+        for column, source, identity in zip(self.parts, self.sources, identities, strict=True):
             check_cancelled()
-            read_all = reader_of(column, VectorColumn.read_all)
+            read_all = reader_of(column, partial(VectorColumn.read_all, identity=identity))
             if read_all is not None:
                 yield read_all()
             elif source.length:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -55,12 +55,17 @@ class StringBatches:
         self._waiting: list[_Chunk] = []
         self._waiting_bytes = 0
 
-    def add_stored(self, column: Column) -> bool:
+    def add_stored(self, column: Column, identity: Hashable = None) -> bool:
         """Add the vector of a column, decoded sooner or later; False if it cannot be read at once.
 
         All that are added agree on whether an empty string is a missing value.
+
+        Parameters
+        ----------
+        identity
+            That of the vector, if it has just been looked at.
         """
-        read_chunk = reader_of(column, VectorColumn.string_chunk)
+        read_chunk = reader_of(column, partial(VectorColumn.string_chunk, identity=identity))
         vector = vector_of(column)
         if read_chunk is None or vector is None:
             return False

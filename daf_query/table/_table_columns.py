@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,6 +18,8 @@ from daf_query.table._categorical_columns import Categoricals, categorical_colum
 from daf_query.table._recorded_columns import RecordedColumn, recorded_columns
 from daf_storage import DafError, DafReader, VectorInfo, errors
 from daf_storage.spi import StorageType, recorded_types
+
+_MOST_REMEMBERED: Final = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,19 @@ def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:
     return BrokenColumns(partial(daf.vector_identity, axis))
 
 
+@functools.lru_cache(maxsize=_MOST_REMEMBERED)
+def _reserved_vectors(axis: str, length: int) -> tuple[VectorInfo, ...]:
+    """Return what `vector_info` says of ``name`` and ``index``, which looks at the axis for each.
+
+    Thousands of data sets share them.
+    """
+    kinds = ((NAME, StorageType.STRING), (INDEX, StorageType.INT64))
+    return tuple(
+        VectorInfo(axis, name, kind, length, is_sparse=False, chunk_rows=max(length, 1))
+        for name, kind in kinds
+    )
+
+
 def axis_columns(
     daf: DafReader,
     axis: str,
@@ -92,6 +109,7 @@ def axis_columns(
     *,
     among: frozenset[str] | None = None,
     length: int | None = None,
+    keeps: bool = False,
 ) -> TableColumns:
     """Return the columns of an axis; reads metadata and sizes of files only.
 
@@ -101,21 +119,21 @@ def axis_columns(
         The only names of vectors whose metadata are read; by default those of all.
     length
         How many entries the axis has, if that is known.
+    keeps
+        Whether the vectors that are opened stay open for reading, as far as they are light.
     """
     length = daf.axis_length(axis) if length is None else length
     columns: dict[str, Column] = {}
     problems = {}
     indexes = StoredIndexes(daf, axis)
-    for name, kind in ((NAME, StorageType.STRING), (INDEX, StorageType.INT64)):
-        reserved = VectorInfo(
-            axis, name, kind, length, is_sparse=False, chunk_rows=max(length, 1)
-        )  # as `vector_info` says, which looks at the axis for each
-        columns[name] = VectorColumn(daf, reserved, indexes)
-    for name, info in daf.vector_infos(axis, length=length, among=among):
-        if isinstance(info, DafError):
-            problems[name] = str(info)
+    for reserved in _reserved_vectors(axis, length):
+        columns[reserved.name] = VectorColumn(daf, reserved, indexes)
+    for name, found in daf.open_vectors(axis, length=length, among=among):
+        if isinstance(found, DafError):
+            problems[name] = str(found)
         else:
-            columns[name] = VectorColumn(daf, info, indexes)
+            kept = found if keeps and found.is_light else None
+            columns[name] = VectorColumn(daf, found.info, indexes, kept)
     broken = broken or broken_columns(daf, axis)
     recorded = recorded_types(daf, axis, among)
     guarded = recorded_columns(broken.guarded(columns), recorded, daf, axis, broken)

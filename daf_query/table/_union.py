@@ -47,7 +47,7 @@ from daf_query.table._table_scanner import TableScanner
 from daf_query.table._table_view import TableView
 from daf_query.table._union_columns import DATASET, NullColumn
 from daf_storage import errors
-from daf_storage.spi import DecodedCache, Span
+from daf_storage.spi import DecodedCache, Span, paused_collection
 
 
 class UnionDataset(TableDataset):
@@ -128,7 +128,8 @@ class UnionDataset(TableDataset):
         """Neighbouring small parts that are scanned as one."""
         known = self._known_runs
         if known is None or known.options != self.options:
-            runs = joined_runs(self._members, self._columns, self.options)
+            with paused_collection(len(self._members)):
+                runs = joined_runs(self._members, self._columns, self.options)
             known = self._known_runs = JoinedRuns(self.options, runs)
         return known.runs
 

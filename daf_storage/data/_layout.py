@@ -6,6 +6,7 @@ Bool.  Knows trees, and no concrete one.  Source: docs/reference/format.md.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
@@ -53,6 +54,9 @@ VECTORS: Final = "vectors"
 
 
 MATRICES: Final = "matrices"
+
+
+_MOST_REMEMBERED: Final = 1 << 12
 
 
 INDEXES: Final = "indexes"
@@ -144,6 +148,11 @@ class StoredVector:
         return self._node.identity
 
     @property
+    def is_light(self) -> bool:
+        """Whether it may be kept by the thousand: it holds no file open, and no mapping alone."""
+        return bool(getattr(self._node, "is_light", False))
+
+    @property
     def convention(self) -> Convention | None:
         """How its bytes are to be read, where their type does not say it."""
         return Convention.EMPTY_IS_MISSING if self.info.empty_is_missing else None
@@ -229,8 +238,7 @@ class StoredVector:
         Those of several vectors can be decoded together; they were not checked.
         """
         array = self.string_array()
-        is_plain = not isinstance(array, CodedArray | StringPieces)
-        return array.plain_strings() if is_plain and array.info.size else None
+        return array.plain_strings() if array.info.size and not _has_parts(type(array)) else None
 
     def string_array(self) -> StoredArray:
         """Return the stored array of a vector of strings, or of a dense one."""
@@ -247,6 +255,15 @@ class StoredVector:
             check_sparse_vector(self.info.length, nzind, what=self._what)
             self._parts = SparseVectorParts(self.info.length, nzind, nzval)
         return self._parts
+
+
+@functools.cache
+def _has_parts(kind: type[StoredArray]) -> bool:
+    """Return whether arrays of a class are decoded in parts.
+
+    Found out once: to look for the methods of a protocol takes longer than to read a short vector.
+    """
+    return issubclass(kind, CodedArray | StringPieces)
 
 
 def open_array(tree: Tree, path: str) -> StoredArray | None:
@@ -269,17 +286,36 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
     info = required_array(node, "", what).info
     _check_shape(info.shape, (length,), what=what, axes=(axis,))
     is_string = info.storage_type.is_string
-    dense = VectorInfo(
-        axis,
-        name,
-        info.storage_type,
-        length,
-        is_sparse=False,
-        chunk_rows=info.chunks[0],
-        empty_is_missing=is_string and follows(node, Convention.EMPTY_IS_MISSING, what=what),
-        entries_of=entries_axis(node, what=what) if is_string else None,
+    is_missing = is_string and follows(node, Convention.EMPTY_IS_MISSING, what=what)
+    entries_of = entries_axis(node, what=what) if is_string else None
+    dense = _dense_info(
+        axis, name, info.storage_type, length, info.chunks[0], entries_of, is_missing=is_missing
     )
     return StoredVector(dense, node, what=what)
+
+
+@functools.lru_cache(maxsize=_MOST_REMEMBERED)
+def _dense_info(
+    axis: str,
+    name: str,
+    storage_type: StorageType,
+    length: int,
+    chunk_rows: int,
+    entries_of: str | None,
+    *,
+    is_missing: bool,
+) -> VectorInfo:
+    """Return the metadata of a dense vector; those of thousands of data sets are the same."""
+    return VectorInfo(
+        axis,
+        name,
+        storage_type,
+        length,
+        is_sparse=False,
+        chunk_rows=chunk_rows,
+        empty_is_missing=is_missing,
+        entries_of=entries_of,
+    )
 
 
 def open_matrix(

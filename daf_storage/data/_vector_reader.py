@@ -97,6 +97,23 @@ class VectorReader(AxisReader):
         among
             The only names that are looked for; by default all vectors are listed.
         """
+        for name, found in self.open_vectors(axis, length=length, among=among):
+            yield name, found if isinstance(found, errors.DafError) else found.info
+
+    def open_vectors(
+        self, axis: str, *, length: int | None = None, among: Collection[str] | None = None
+    ) -> Iterator[tuple[str, StoredVector | errors.DafError]]:
+        """Yield what `open_vector` returns for each vector of an axis, in alphabetical order.
+
+        Where `vector_info` raises, the error is yielded.
+
+        Parameters
+        ----------
+        length
+            How many entries the axis has, if that has just been looked at.
+        among
+            The only names that are looked for; by default all vectors are listed.
+        """
         length = self.axis_length(axis) if length is None else length
         names = self.vectors_set(axis) if among is None else set(among).difference(RESERVED_VECTORS)
         for name in sorted(names):
@@ -110,7 +127,7 @@ class VectorReader(AxisReader):
             except errors.DafError as error:
                 yield name, error
             else:
-                yield name, stored.info
+                yield name, stored
 
     def open_vector(self, axis: str, name: str, *, length: int | None = None) -> StoredVector:
         """Return a vector pinned as it is now, to be read in parts.

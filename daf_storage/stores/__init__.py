@@ -28,6 +28,7 @@ from daf_storage.stores._key_value import MappingStore
 from daf_storage.stores._mapped_directory import MappedDirectory
 from daf_storage.stores._mapping import check_length, map_range
 from daf_storage.stores._memory import MemoryStore
+from daf_storage.stores._one_look import one_look
 from daf_storage.stores._output_files import (
     check_output,
     find_output,
@@ -122,6 +123,7 @@ __all__ = [
     "is_url_pattern",
     "map_range",
     "matching_urls",
+    "one_look",
     "open_access",
     "open_output",
     "open_regular",

@@ -19,7 +19,14 @@ from daf_storage.errors import (
     DafError,
     UnsupportedDataError,
 )
-from daf_storage.stores import MappedDirectory, ReadEstimate, Snapshot, estimate_ranges, is_mapped
+from daf_storage.stores import (
+    ArchiveSnapshot,
+    MappedDirectory,
+    ReadEstimate,
+    Snapshot,
+    estimate_ranges,
+    is_mapped,
+)
 from daf_storage.trees._array_bases import chunks_of, decoded_bytes
 from daf_storage.trees._chunk_files import ChunkFiles
 from daf_storage.trees._chunk_reader import ChunkMemory, read_ranges
@@ -80,6 +87,11 @@ class ZarrNode:
     def kept(self) -> MappedDirectory | None:
         """Its view, if that is kept as long as nothing of it changes."""
         return self.snapshot if isinstance(self.snapshot, MappedDirectory) else None
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it holds no file open: those of an archive are in the mapping that it has."""
+        return isinstance(self.snapshot, ArchiveSnapshot)
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""

@@ -90,7 +90,7 @@ def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(VectorReader, "_find_vector", recorded)
     assert session.sql(QUERIES[0]).to_pylist() == [{"n": 12}]
-    assert set(opened) == {"donor", "age", "n", "dataset"}
+    assert set(opened) == {"donor", "age", "dataset"}  # and not the alias
     assert narrow_names(session) == [frozenset(opened)]
     opened.clear()
     session.sql("SELECT count(*) AS n FROM cell WHERE age > 3 AND dataset <> 'x'").to_pylist()
@@ -112,7 +112,7 @@ def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPat
     assert opened.count("score") <= 2 * len(runs)  # its metadata, and its values
     assert set(opened) == {"score"}
     assert described == [runs[1].name]
-    assert narrow_names(session) == [frozenset({"age", "dataset", "donor", "n", "score"})]
+    assert narrow_names(session) == [frozenset({"age", "dataset", "donor", "score"})]
     opened.clear()
     session.sql("SELECT sum(only_here) AS n FROM cell").to_pylist()
     assert set(opened) == {"only_here"}
@@ -213,3 +213,19 @@ def test_products_are_no_wildcards() -> None:
     assert named is not None
     assert named.table == ("b", "cell")
     assert named.names == {"age", "score"}
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT max(age) AS donor FROM cell", {"age"}),
+        ("SELECT age AS donor FROM cell WHERE donor = 'd1'", {"age", "donor"}),
+        ("SELECT CAST(age AS bigint) AS n FROM cell ORDER BY n", {"age", "n"}),
+        ('SELECT donor AS "two words" FROM cell', {"donor"}),
+    ],
+)
+def test_what_follows_as_is_no_column(query: str, names: set[str]) -> None:
+    """Unless it is named elsewhere, too."""
+    named = named_columns(query, "runs")
+    assert named is not None
+    assert named.names == names

@@ -281,5 +281,9 @@ def test_all_vectors_at_once_are_those_of_each(paths: dict[Form, Path], form: Fo
         for axis in sorted(daf.axes_set()):
             expected = {name: daf.vector_info(axis, name) for name in sorted(daf.vectors_set(axis))}
             assert list(daf.vector_infos(axis)) == list(expected.items())
+            opened = dict(daf.open_vectors(axis))
+            assert {name: getattr(found, "info", found) for name, found in opened.items()} == (
+                expected
+            )
         with pytest.raises(errors.AxisNotFoundError):
             list(daf.vector_infos("none"))
