@@ -29,6 +29,7 @@ from daf_storage.trees._hdf5_header_index import Located
 from daf_storage.trees._hdf5_headers import DatasetHeader, UnusualHeaderError
 from daf_storage.trees._hdf5_heaps import REFERENCE, check_heaps
 from daf_storage.trees._hdf5_held import HeldObject
+from daf_storage.trees._hdf5_small_chunks import small_chunked
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
     STRING_BLOCK,
@@ -414,15 +415,23 @@ class Hdf5Array(NotFileBacked):
             return None
         with self._shared.lock:
             reader = self._shared.few_strings()
-            if reader is None or self._is_chunked or not self._is_variable():
+            if reader is None or not self._is_variable():
                 return None
-            offset = self._offset()
-            size_bytes = self.info.size * REFERENCE.itemsize
-            if offset is None or self._stored_bytes() != size_bytes:
-                return None
-            self._check_size(offset, size_bytes)
-            elements = self._shared.whole()[offset : offset + size_bytes]
-            return reader.read(elements.view(REFERENCE))
+            if self._is_chunked:
+                header, size = self._current_header, REFERENCE.itemsize
+                stored = small_chunked(self._shared.whole(), header, size)
+            else:
+                stored = self._references()
+            return None if stored is None else reader.read(np.frombuffer(stored, REFERENCE))
+
+    def _references(self) -> memoryview | None:
+        """Return the elements of a dataset of strings that lies in one piece."""
+        offset = self._offset()
+        size_bytes = self.info.size * REFERENCE.itemsize
+        if offset is None or self._stored_bytes() != size_bytes:
+            return None
+        self._check_size(offset, size_bytes)
+        return self._shared.whole().data[offset : offset + size_bytes]
 
     def _is_variable(self) -> bool:
         """Return whether the elements are strings of variable length."""

@@ -58,7 +58,7 @@ class Pipeline:
         filters = tuple(properties.get_filter(n)[0] for n in range(properties.get_nfilters()))
         is_bits = dataset.id.get_type().get_class() == h5py().h5t.BITFIELD
         dtype = np.dtype(bool) if is_bits else dataset.dtype
-        return cls(filters, dtype, _are_known(filters) and is_native(dataset))
+        return cls(filters, dtype, are_known(filters) and is_native(dataset))
 
     @classmethod
     def of_header(cls, header: DatasetHeader) -> Pipeline | None:
@@ -66,10 +66,10 @@ class Pipeline:
         known = usual_types().get(header.datatype)
         if known is None:
             return None
-        return cls(header.filters, known.dtype, _are_known(header.filters) and known.is_native)
+        return cls(header.filters, known.dtype, are_known(header.filters) and known.is_native)
 
 
-def _are_known(filters: tuple[int, ...]) -> bool:
+def are_known(filters: tuple[int, ...]) -> bool:
     """Return whether all filters of a pipeline can be undone here."""
     return all(
         number == _SHUFFLE or (number in _CODECS and is_bounded(_CODECS[number]))
@@ -206,22 +206,16 @@ class Hdf5Chunks:
     def _undone(self, position: Position, stored: memoryview) -> memoryview:
         """Undo the filters of a chunk, into no more bytes than it should have."""
         mask = int(self._listing.masks[self._listing.number(position)])
-        data = stored
-        for at in reversed(range(len(self._pipeline.filters))):
-            if mask >> at & 1:
-                continue
-            number = self._pipeline.filters[at]
-            if number == _SHUFFLE:
-                data = _unshuffled(data, self._pipeline.dtype.itemsize)
-                continue
-            try:
-                data = memoryview(decompress(_CODECS[number], data, self._chunk_bytes))
-            except Exception as error:  # each codec raises its own
-                reason = " ".join(str(error).split()) or type(error).__name__
-                raise CorruptDataError(
-                    f"{self.what}: the chunk {list(position)} cannot be decompressed ({reason})"
-                ) from error
-        return data
+        pipeline = self._pipeline
+        try:
+            return undone(
+                stored, pipeline.filters, mask, pipeline.dtype.itemsize, self._chunk_bytes
+            )
+        except Exception as error:  # each codec raises its own
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CorruptDataError(
+                f"{self.what}: the chunk {list(position)} cannot be decompressed ({reason})"
+            ) from error
 
     def _decoded_by_hdf5(self, position: Position) -> AnyArray:
         starts = [
@@ -237,6 +231,34 @@ class Hdf5Chunks:
         padded = np.zeros(self.info.chunks, self.dtype)
         padded[tuple(slice(n) for n in found.shape)] = found
         return padded
+
+
+def undone(
+    stored: memoryview, filters: tuple[int, ...], mask: int, item_bytes: int, chunk_bytes: int
+) -> memoryview:
+    """Undo the filters of a chunk, into no more bytes than it should have.
+
+    Parameters
+    ----------
+    filters
+        Their numbers, all known, in the order in which they were applied.
+    mask
+        A bit for each, set where the chunk was stored without it.
+
+    Raises
+    ------
+    Exception
+        What the codec of a filter raises for damaged bytes.
+    """
+    data = stored
+    for at in reversed(range(len(filters))):
+        if mask >> at & 1:
+            continue
+        if filters[at] == _SHUFFLE:
+            data = _unshuffled(data, item_bytes)
+        else:
+            data = memoryview(decompress(_CODECS[filters[at]], data, chunk_bytes))
+    return data
 
 
 def _unshuffled(data: memoryview, width: int) -> memoryview:
