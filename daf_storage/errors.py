@@ -317,7 +317,13 @@ def os_errors(location: str) -> Iterator[None]:
 
 
 def known_names(known: Iterable[str], *, none: str) -> str:
-    """Return a readable list of names, shortened when there are many."""
+    """Return a readable list of names, shortened when there are many.
+
+    >>> known_names("abcdefghijklm", none="nothing")
+    'a, b, c, d, e, f, g, h, i, j, k, l and 1 more'
+    >>> known_names("abcdefghijkl", none="nothing")
+    'a, b, c, d, e, f, g, h, i, j, k, l'
+    """
     names = sorted(known)
     if not names:
         return none

@@ -106,9 +106,7 @@ class PreparedStatements:
         """Forget the least recently used, until their number and their text are small enough."""
         size = sum(statement.size_bytes for statement in self._statements.values())
         most = _LONGEST_STATEMENTS * self._limits.max_query_bytes
-        while len(self._statements) > 1 and (
-            len(self._statements) > self._limits.max_statements or size > most
-        ):
+        while len(self._statements) > self._limits.max_statements or size > most:
             size -= self._statements.popitem(last=False)[1].size_bytes
 
     def find(self, handle: bytes, client: str) -> Prepared:

@@ -110,11 +110,11 @@ def _pruned(
     return spans if zones.size == count else narrowed(spans, zones, zone_rows=zone_rows, step=step)
 
 
-def _cost(table: OpenTable, condition: Predicate) -> int:
+def _cost(table: OpenTable, condition: Predicate) -> tuple[bool, bool]:
     """Return the rank of a condition: first what is cheap and leaves few rows."""
     is_string = any(
         table.columns[name].is_string and table.column(name).zones is None
         for name in columns_of(condition)
     )
     is_equality = isinstance(condition, Compare) and condition.operator == "=="
-    return 2 * is_string + (not is_equality)
+    return is_string, not is_equality

@@ -166,6 +166,6 @@ def _request_slice(request: Any) -> slice:
         case OffsetByteRequest(offset):
             return slice(offset, None)
         case SuffixByteRequest(suffix):
-            return slice(-suffix, None) if suffix else slice(0, 0)
+            return slice(-suffix, None) if suffix else slice(0)
         case _:
             raise TypeError(f"Unexpected byte_range, got {request!r}")

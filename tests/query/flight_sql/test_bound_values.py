@@ -67,6 +67,17 @@ def test_many_items_in_few_bytes_are_counted(items: pa.Array) -> None:
         bound_query("SELECT 1 IN ?", _sent(_list_of(items)), FlightSqlLimits(max_query_bytes=3_000))
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_nulls_are_counted_once(kind: pa.DataType) -> None:
+    """They have no bytes beside the one of each item, however often a dictionary has one."""
+    items = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(900, "i1")), pa.array([None], pa.string()).cast(kind)
+    )
+    limits = FlightSqlLimits(max_query_bytes=1_000)
+    bound = bound_query("SELECT 1 IN ?", _sent(_list_of(items)), limits)
+    assert bound.count("NULL") == 900
+
+
 @pytest.mark.parametrize(
     "items",
     [

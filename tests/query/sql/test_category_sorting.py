@@ -106,6 +106,7 @@ def test_wherever_a_query_sorts(session: DafSession, query: str, expected: list[
         "WITH o(m, stage) AS (SELECT n, name FROM obs) SELECT stage FROM o ORDER BY stage",
         "SELECT stage FROM (SELECT n, kind FROM obs) AS o (m, stage) ORDER BY stage",
         "SELECT stage FROM (SELECT n, kind FROM obs) o (m, stage) ORDER BY stage",
+        "WITH w AS (SELECT n, kind FROM obs) SELECT stage FROM w o (m, stage) ORDER BY stage",
         "SELECT v.stage FROM var v JOIN obs o ON o.n = 1 ORDER BY v.stage",
         "SELECT upper(stage) AS stage FROM obs WHERE n > 3 ORDER BY stage",
         "SELECT upper(stage) stage FROM obs WHERE n > 3 ORDER BY stage",

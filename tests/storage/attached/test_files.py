@@ -221,6 +221,18 @@ def test_a_truncated_file(h5ad_path: Path, tmp_path: Path) -> None:
         open_daf(path)
 
 
+def test_an_index_that_is_gone_while_a_zarr_is_open(zarr_path: Path, tmp_path: Path) -> None:
+    """What needs it says so from then on, also columns, whose length it is."""
+    path = tmp_path / zarr_path.name
+    shutil.copytree(zarr_path, path)
+    with open_daf(path) as daf:
+        assert daf.get_np_vector("obs", "int8").size == N_OBS
+        shutil.rmtree(path / "obs" / "barcode")
+        for column in ("int8", "uint64"):
+            with pytest.raises(errors.CorruptDataError, match="obs/barcode'? is missing"):
+                daf.get_np_vector("obs", column)
+
+
 def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
     """The same of a directory: codes, categories and a scalar written in place, a column more."""
     adata = adata_of([0, 0, 1], [[1, 0], [0, 2], [3, 0]])

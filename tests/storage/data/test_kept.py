@@ -298,6 +298,21 @@ class TestRoundTrip:
                 assert group["data"][:].tolist() == [0, 1, 2]
                 assert group["data"].attrs["unit"] == "mm"
 
+    def test_elements_that_lie_in_other_files(self, tmp_path: Path) -> None:
+        """What no package here can read is copied with them, as anndata would read it there."""
+        with h5py.File(tmp_path / "other.h5", "w") as other:
+            other["numbers"] = np.arange(3)
+        anndata.AnnData(np.eye(2)).write_h5ad(tmp_path / "in.h5ad")
+        with h5py.File(tmp_path / "in.h5ad", "r+") as file:
+            group = file["uns"].create_group("foreign")
+            group.attrs.update({"encoding-type": "of tomorrow", "encoding-version": "9"})
+            group["away"] = h5py.ExternalLink("other.h5", "numbers")
+        import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr")
+        (tmp_path / "other.h5").unlink()
+        export_h5ad(ZarrDaf(tmp_path / "x.daf.zarr"), tmp_path / "out.h5ad")
+        with h5py.File(tmp_path / "out.h5ad") as file:
+            assert file["uns/foreign/away"][:].tolist() == [0, 1, 2]
+
     def test_frames_of_anndata_0_7_in_uns(self, tmp_path: Path) -> None:
         """Their categoricals refer to a group beside them, which a plain copy would lose."""
         anndata.AnnData(np.eye(2)).write_h5ad(tmp_path / "in.h5ad")

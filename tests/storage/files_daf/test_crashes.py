@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, FilesDaf, errors, open_daf, repair, verify
+from daf_storage import (
+    DafWriter,
+    FilesDaf,
+    RecoveryWarning,
+    errors,
+    open_daf,
+    repair,
+    verify,
+)
 from daf_storage.testing.examples import contents
 
 OLD = sp.csc_array(np.array([[0, 1.0, 0], [2.0, 0, 0]]))
@@ -185,3 +193,15 @@ def test_data_without_its_document_in_an_archive(tmp_path: Path) -> None:
     with open_daf(path) as opened:
         assert opened.get_np_vector("cell", "age").tolist() == [1, 2]
         assert opened.vectors_set("cell") == {"age"}
+
+
+def test_opening_an_archive_for_writing_says_what_is_taken_away(tmp_path: Path) -> None:
+    """The next writer loses what another program left half done, and is warned of it."""
+    path = tmp_path / "x.daf.zip"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        store = daf.writable_tree._store  # type: ignore[attr-defined] # of this implementation
+        store.append("vectors/cell/half.json", b'{"format":"dense","eltype":"Int64"}\n')
+    with pytest.warns(RecoveryWarning, match="vector 'half' of axis 'cell' could not be read"):
+        open_daf(path, "r+").close()
+    assert {found.level for found in verify(path)} == {"warning"}

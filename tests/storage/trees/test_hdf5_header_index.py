@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_storage.base import StorageType
+from daf_storage.trees import _hdf5_header_index as header_index
 from daf_storage.trees._hdf5_chunk_tree import chunks_below, chunks_in_tree
 from daf_storage.trees._hdf5_chunks import Pipeline
 from daf_storage.trees._hdf5_few_strings import FewStrings
@@ -216,6 +218,41 @@ def test_whatever_is_read_is_what_h5py_says(
     path = tmp_path_factory.mktemp("any") / "x.h5"
     write(path, described, (libver, "latest"))
     compared(path)
+
+
+def test_few_of_many_objects_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was forgotten is read again, and is the same."""
+    monkeypatch.setattr(header_index, "_MOST_KEPT", 3)
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        for number in range(10):
+            file[f"group {number}/data"] = np.zeros(number)
+            file[f"group {number}/data"].attrs["number"] = number
+    index = index_of(path)
+    for number in (*range(10), *range(10)):
+        found = index.find(f"group {number}/data")
+        assert found is not None
+        assert found.attribute("number") == number
+        kept = index._headers, index._links, index._attributes
+        assert max(map(len, kept)) <= 3
+
+
+def test_maximal_shapes_that_are_too_small_are_left_to_hdf5(tmp_path: Path) -> None:
+    """A dataset that says that it may grow, but not as far as it is."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("data", (3, 5), "i4", chunks=(2, 2), maxshape=(777, 5))
+    data = np.fromfile(path, np.uint8)
+    found = index_of(path).find("data")
+    assert found is not None
+    assert found.header.dataset is not None
+    assert found.header.dataset.shape == (3, 5)
+    limit = data.tobytes().index(struct.pack("<2Q", 777, 5))
+    data[limit : limit + 8] = np.frombuffer(struct.pack("<Q", 2), np.uint8)
+    with pytest.raises(UnusualHeaderError):
+        index_of(path, data).find("data")
 
 
 def test_links_that_are_no_objects_are_left_to_hdf5(tmp_path: Path) -> None:
