@@ -393,10 +393,10 @@ def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], No
     if not info.is_sparse:
         array = stored.dense()
         with new.empty_dense_matrix(rows, cols, info.name, dtype) as out:
-            row_bytes = max(info.shape[0] * dtype.itemsize, 1)
             for span in block_spans(array, DEFAULT_MEMORY_BYTES):
-                out[span.slice] = array.read_rows(span)
-                add(span.size * row_bytes)
+                block = array.read_rows(span)
+                out[span.slice] = block
+                add(block.nbytes)
         return
     elements: Any = stored.element_ranges()
     rowval, nzval = elements

@@ -23,7 +23,7 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.spi import MmapZipStore
-from daf_storage.stores import WritableStore
+from daf_storage.stores import ReadEstimate, WritableStore, estimate_ranges
 from daf_storage.stores import _cached_ranges as cached
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._appender import Appender
@@ -162,6 +162,24 @@ def test_listing_and_sizes(path: Path) -> None:
     assert store.get("sub") is None
     assert value(store, "alpha") == b""
     assert repr(store) == f"MmapZipStore({str(path)!r}, 'r')"
+
+
+def test_what_ranges_cost(tmp_path: Path) -> None:
+    """Of a stored entry they themselves, of a compressed one all of it, of none nothing."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/plain", bytes(1_000))
+        archive.writestr("a/small", bytes(1_000), zipfile.ZIP_DEFLATED)
+        compressed = archive.getinfo("a/small").compress_size
+    with MmapZipStore(path) as store:
+        snapshot = store.snapshot("a")
+        assert snapshot is not None
+        found = []
+        for key in ("plain", "small", "none"):
+            estimate = ReadEstimate()
+            estimate_ranges(snapshot, key, [(0, 100), (500, 800)], estimate)
+            found.append((estimate.size_bytes, estimate.is_exact, estimate.requests))
+    assert found == [(400, True, 0), (compressed, True, 0), (0, True, 0)]
 
 
 def test_appending_across_opens(path: Path) -> None:
