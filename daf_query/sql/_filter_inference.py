@@ -170,8 +170,8 @@ def _prefix(expression: Any, residual: ResidualFilter, schema: pa.Schema) -> Pre
 def _constant_part(pattern: str) -> str:
     r"""Return what a pattern begins with; an escaped character ends it here too.
 
-    >>> _constant_part("ab%c"), _constant_part("a_"), _constant_part(r"10\%")
-    ('ab', 'a', '10')
+    >>> _constant_part("ab%c"), _constant_part("a_"), _constant_part(r"10\%"), _constant_part("ab")
+    ('ab', 'a', '10', 'ab')
     """
     for place, character in enumerate(pattern):
         if character in _WILD or character == "\\":

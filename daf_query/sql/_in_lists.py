@@ -184,7 +184,7 @@ def _comparisons(tokens: Sequence[Token]) -> Iterator[_Comparison]:
 def _before(tokens: Sequence[Token], stop: int) -> Sequence[Token]:
     """Return the operand that ends before a place."""
     depth = 0
-    for place in range(stop - 1, -1, -1):
+    for place in reversed(range(stop)):
         token = tokens[place]
         if token.is_operator(")", "]"):
             depth += 1

@@ -87,6 +87,7 @@ BY_POSITION = [
     'SELECT c.name, t.color, g.color AS other FROM cell c LEFT JOIN type t ON c.type = t.name LEFT JOIN type g ON c."type.gaps" = g.name',
     "SELECT c.name, t.color FROM joins.cell c JOIN joins.type t ON c.type = t.name",
     "SELECT cell.name, color FROM joins.cell JOIN joins.type ON joins.cell.type = joins.type.name",
+    "SELECT joins.cell.name, color FROM daf.joins.cell JOIN joins.type ON joins.cell.type = joins.type.name",
     "SELECT x.name, color FROM cell x JOIN type ON kind = 'T' AND x.type = type.name",
     "SELECT age, color FROM cell JOIN type y ON type = y.name",
     "SELECT 1 AS one FROM cell c JOIN type t ON c.type = t.name, cell d",

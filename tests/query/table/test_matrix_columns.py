@@ -189,6 +189,23 @@ def test_the_other_layout_is_read_where_one_is_damaged(
         column(AxisDataset(ZarrDaf(path), "cell"), "gene", name, GENES[1]).to_table()
 
 
+def test_the_other_layout_is_read_where_chunks_are_damaged(tmp_path: Path) -> None:
+    """Of a packed matrix, whose damage is seen when a chunk is decoded."""
+    path = tmp_path / "x.daf.zarr"
+    values = np.random.default_rng(0).random((300, 4))
+    with ZarrDaf(path, "w", packed=Packing("zstd", chunk_kb=1)) as daf:
+        daf.add_axis("cell", [f"c{i}" for i in range(300)])
+        daf.add_axis("gene", ["g", "h", "i", "j"])
+        daf.set_matrix("cell", "gene", "X", values)
+    [file] = path.glob("matrices/cell/gene/X/c/0/*")
+    data = bytearray(file.read_bytes())
+    data[250:-250] = bytes(len(data) - 500)
+    file.write_bytes(data)
+    table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "h")
+    with pytest.warns(DamagedLayoutWarning, match="matrices/cell/gene/X"):
+        assert table.to_table()["x"].to_pylist() == values[:, 1].tolist()
+
+
 def test_one_gene_reads_its_elements_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a sparse matrix two pointers and the elements of the gene; then nothing more."""
     random = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import pytest
 
 from daf_storage.attached._virtual import CodedStrings, Converted
 from daf_storage.base import Span, StorageType
+from daf_storage.errors import CorruptDataError
 from daf_storage.trees import MemoryArray
 
 
@@ -20,6 +21,18 @@ def test_codes_that_hold_no_number_beyond_the_categories(count: int) -> None:
     assert strings.read_strings().to_pylist() == ["c1", "", "c0"]
     assert strings.read_rows(Span(1, 3)).tolist() == ["", "c0"]
     assert [part.tolist() for part in strings.read_spans([Span(0, 1)])] == [["c1"]]
+
+
+@pytest.mark.parametrize("code", [-2, -128, 2, 127])
+def test_codes_of_no_category_are_damage(code: int) -> None:
+    """Of strings that are read all at once, or as codes; a range without them is read."""
+    codes = np.array([1, code, 0], np.int8)
+    strings = CodedStrings(MemoryArray(lambda: codes), lambda: pa.array(["a", "b"]), what="codes")
+    with pytest.raises(CorruptDataError, match="a code leaves the range -1 to 1 of its"):
+        strings.read_strings()
+    with pytest.raises(CorruptDataError, match="a code leaves the range -1 to 1 of its"):
+        strings.codes(Span(1, 3))
+    assert strings.codes(Span(2, 3)).tolist() == [0]
 
 
 def test_converted_numbers_are_those_of_their_range_and_cannot_be_changed() -> None:

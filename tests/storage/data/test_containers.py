@@ -119,6 +119,9 @@ def test_missing_and_mixed_values_are_named(value: Any, place: str) -> None:
         pa.array([1, 2, 3], pa.date32()),
         pd.Series([1, 2, 3], dtype="datetime64[ns]"),
         pd.Series([1, 2, 3], dtype="timedelta64[ns]"),
+        pd.Series([1, 2, 3], dtype="datetime64[ns, UTC]"),
+        pd.Series(pd.period_range("2020", periods=3, freq="M")),
+        pd.Series(pd.interval_range(0, 3)),
         pa.array([[1], [2], [3]]),
         [[1], [2, 3], [4]],
         {1, 2, 3},
@@ -159,5 +162,10 @@ def test_strings_of_pandas_are_taken_as_arrow(dtype: str) -> None:
     values = plain_values(pd.Series(["a", "b"], dtype=dtype), what="x")
     if dtype != "str" or pd.Series(["a"], dtype="str").dtype != object:  # as of pandas 3
         assert isinstance(values, pa.Array | pa.ChunkedArray)
-    assert isinstance(plain_values(pd.Series([1, 2], dtype="Int64"), what="x"), np.ndarray)
-    assert isinstance(plain_values(pd.Series([True], dtype="boolean"), what="x"), np.ndarray)
+    for plain in ("int64", "uint8", "float32"):
+        numbers = plain_values(pd.Series([1, 2], dtype=plain.title().replace("Ui", "UI")), what="x")
+        assert isinstance(numbers, np.ndarray)
+        assert numbers.dtype == plain
+    booleans = plain_values(pd.Series([True], dtype="boolean"), what="x")
+    assert isinstance(booleans, np.ndarray)
+    assert booleans.dtype == bool

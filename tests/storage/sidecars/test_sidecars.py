@@ -315,6 +315,23 @@ def test_a_damaged_sidecar_is_ignored(h5ad: Path, damage: str) -> None:
     assert found == expected
 
 
+def test_the_bytes_of_a_matrix_are_counted_as_they_are_written() -> None:
+    """By rows what was by columns, dense or sparse."""
+    values = np.arange(35.0).reshape(7, 5)
+    daf, new = MemoryDaf(), MemoryDaf()
+    for each in (daf, new):
+        each.add_axis("cell", [f"c{n}" for n in range(7)])
+        each.add_axis("gene", [f"g{n}" for n in range(5)])
+    daf.set_matrix("cell", "gene", "dense", values, relayout=False)
+    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(values), relayout=False)
+    for name, size_bytes in (("dense", 35 * 8), ("sparse", 34 * (8 + 4))):
+        counted: list[int] = []
+        writing._write_flipped(daf.open_matrix("cell", "gene", name), new, counted.append)
+        assert sum(counted) == size_bytes
+        assert new.matrices_set("gene", "cell", relayout=False) >= {name}
+    assert new.get_np_matrix("gene", "cell", "dense").tolist() == values.T.tolist()
+
+
 def test_nothing_is_left_of_what_did_not_end_well(
     h5ad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,6 +89,32 @@ def test_stores_of_pins_are_equal_if_the_pin_is() -> None:
     assert SnapshotZarrStore(snapshot) == SnapshotZarrStore(snapshot)
     assert SnapshotZarrStore(snapshot) != SnapshotZarrStore(other)
     assert SnapshotZarrStore(snapshot) != snapshot
+
+
+@pytest.mark.parametrize("compressors", [None, zarr.codecs.ZstdCodec()])
+def test_chunks_that_are_too_short_for_their_elements(tmp_path: Path, compressors: Any) -> None:
+    """Of what is stored as it is, their length alone tells."""
+    array = zarr.create_array(
+        tmp_path / "a", shape=(40,), chunks=(20,), dtype="u1", zarr_format=3,
+        compressors=compressors,
+    )  # fmt: skip
+    array[...] = np.ones(40, np.uint8)
+    chunk = tmp_path / "a/c/1"
+    assert (chunk.stat().st_size == 20) == (compressors is None)
+
+    def check() -> None:
+        node = ZarrTree(DirectoryStore(tmp_path), zarr_format=3).node("a")
+        stored = None if node is None else node.array()
+        assert stored is not None
+        stored.check_stored(is_complete=True)
+
+    check()
+    chunk.write_bytes(chunk.read_bytes()[:19])
+    if compressors is not None:
+        check()
+        return
+    with pytest.raises(errors.CorruptDataError, match="'c/1' has 19 bytes, .*20 elements"):
+        check()
 
 
 @pytest.mark.parametrize(
