@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import ZstdCodec
 
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, verify
 from daf_storage.base import _strings as strings
@@ -91,7 +92,7 @@ def test_stores_of_pins_are_equal_if_the_pin_is() -> None:
     assert SnapshotZarrStore(snapshot) != snapshot
 
 
-@pytest.mark.parametrize("compressors", [None, zarr.codecs.ZstdCodec()])
+@pytest.mark.parametrize("compressors", [None, ZstdCodec()])
 def test_chunks_that_are_too_short_for_their_elements(tmp_path: Path, compressors: Any) -> None:
     """Of what is stored as it is, their length alone tells."""
     array = zarr.create_array(
