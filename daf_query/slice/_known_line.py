@@ -28,8 +28,8 @@ def known_line_slice(
 ) -> MatrixSlice | None:
     """Return the slice of a single name of one axis, and all of the other.
 
-    None of any other slice; of a matrix that is not kept in memory, or that changed; and of what
-    there is not: these are for whoever looks for everything.
+    None of any other slice; of an axis of a single entry; of a matrix that is not kept in memory,
+    or that changed; and of what there is not: these are for whoever looks for everything.
 
     Parameters
     ----------
@@ -45,7 +45,9 @@ def known_line_slice(
     if known is None or position is None:
         return None
     states = known.states if number else known.states[::-1]
-    one = Selection(np.array([position]), is_all=states[number][0] == 1)
+    if states[number][0] == 1:  # all of both axes, so that nothing says which one is asked for
+        return None
+    one = Selection(np.array([position]), is_all=False)
     every = Selection.all(states[1 - number][0])
     selections = (every, one) if number else (one, every)
     layouts = known_line(daf, axes, known.stored, *selections)

@@ -105,6 +105,29 @@ def test_it_is_the_slice_that_others_are(db: DafSession, taken: list[bool], kind
         assert sum(taken) > len(taken) // 4
 
 
+@pytest.mark.parametrize(
+    "shape", [(1, 0), (0, 1), (1, 1), (1, 40), (40, 1), (2, 0), (0, 2), (2, 2)]
+)
+def test_axes_of_few_entries(tmp_path: Path, shape: tuple[int, int]) -> None:
+    """An axis of one entry or of none, asked again and again by rows and by columns."""
+    path = tmp_path / "few.daf.zarr"
+    expected = np.arange(1, shape[0] * shape[1] + 1, dtype="f4").reshape(shape)
+    with open_daf(path, "w") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", [f"c{n}" for n in range(shape[0])])
+        daf.add_axis("gene", [f"g{n}" for n in range(shape[1])])
+        daf.set_matrix("cell", "gene", "X", sp.csc_array(expected))
+    time.sleep(SETTLED_SECONDS)
+    with connect(path) as db:
+        for _ in range(6):
+            for cell in range(shape[0]):
+                part = db.matrix("cell", "gene", "X", rows=[f"c{cell}"])
+                assert part.to_numpy().tolist() == expected[[cell]].tolist()
+            for gene in range(shape[1]):
+                part = db.matrix("cell", "gene", "X", columns=[f"g{gene}"])
+                assert part.to_numpy().tolist() == expected[:, [gene]].tolist()
+
+
 def test_what_is_not_there(db: DafSession, taken: list[bool]) -> None:
     """Is the same error as of any slice."""
     options: Any
