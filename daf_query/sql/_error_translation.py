@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from daf_query.sql._axis_schema import PUBLIC, AxisSchema
+from daf_query.sql._axis_schema import CATALOG, PUBLIC, AxisSchema
 from daf_query.sql._base_hints import base_hint
 from daf_query.sql._column_hints import entry_hint, join_hint
 from daf_query.sql._gene_columns import unknown_entry_hint
@@ -230,7 +230,12 @@ def _unknown_table_function(asked: str) -> errors.QueryError:
 
 
 def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:
-    asked_schema, name = [PUBLIC, *asked.split(".")][-2:]
+    first, *parts = asked.split(".")
+    asked_schema, name = [PUBLIC, first, *parts][-2:]
+    if len(parts) == 2 and first != CATALOG:
+        return errors.NotFoundError(
+            f"there is no catalog {first!r}, only {CATALOG!r}; write {asked_schema}.{name}"
+        )
     if asked_schema not in {*schemas, PUBLIC}:
         has = errors.known_names(schemas, none="none")
         return errors.NotFoundError(f"no data set {asked_schema!r} is connected; there are {has}")

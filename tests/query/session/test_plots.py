@@ -257,23 +257,6 @@ def test_slices(pbmc: DafSession, adata: Any) -> None:
         pbmc.matrix("cell", "gene", "X", rows=[]).plot.heatmap()
 
 
-def test_the_size_of_a_heat_map() -> None:
-    """Up to 12 rows or columns have the room of 12, and each one more has more."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{n:02}" for n in range(20)])
-    daf.add_axis("gene", [f"g{n:02}" for n in range(20)])
-    daf.set_matrix("cell", "gene", "X", np.ones((20, 20)))
-    session = connect(daf)
-    found = []
-    for count in (3, 12, 13, 14):
-        part = session.matrix("cell", "gene", "X", rows=range(count), columns=range(20))
-        width, height = part.plot.heatmap().figure.get_size_inches()
-        across = session.matrix("cell", "gene", "X", rows=range(20), columns=range(count))
-        assert across.plot.heatmap().figure.get_size_inches().tolist() == [height, width]
-        found.append(height)
-    assert found[0] == found[1] < found[2] < found[3]
-
-
 def test_a_plot_of_some_columns_reads_those(
     pbmc: DafSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

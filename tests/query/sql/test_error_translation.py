@@ -52,6 +52,16 @@ def test_what_is_not_closed(
     assert (raised.value.line, raised.value.column) == place
 
 
+def test_a_table_of_another_catalog(session: DafSession) -> None:
+    """The catalog is what is wrong, and not the table, which is there."""
+    assert session.sql("SELECT name FROM daf.memory.cell").count() == 2
+    expected = "there is no catalog 'datafusion', only 'daf'; write memory.cell"
+    with pytest.raises(errors.NotFoundError, match=expected):
+        session.sql("SELECT name FROM datafusion.memory.cell")
+    with pytest.raises(errors.AxisNotFoundError, match="there is no table 'celli'.*did you mean"):
+        session.sql("SELECT name FROM daf.memory.celli")
+
+
 def test_a_syntax_error_carries_its_place(session: DafSession) -> None:
     """Line, column and reason, of the SQL that the caller wrote; also after pickling."""
     with pytest.raises(errors.QueryError) as caught:
