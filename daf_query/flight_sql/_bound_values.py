@@ -56,10 +56,18 @@ def _check(row: pa.RecordBatch, limits: FlightSqlLimits) -> None:
         row.validate(full=True)  # offsets out of range would be read out of the memory of others
     except pa.ArrowException as error:
         raise InvalidRequest(f"the parameters are damaged: {error}") from None
-    size = max(row.nbytes, sum(_size_bytes(column[0]) for column in row.columns))
+    size = max(_own_bytes(row), sum(_size_bytes(column[0]) for column in row.columns))
     if size > limits.max_query_bytes:
         problem = f"the parameters have {size:,} bytes"
         raise InvalidRequest(limit_reached(problem, "max_query_bytes"))
+
+
+def _own_bytes(row: pa.RecordBatch) -> int:
+    """Return how many bytes a row has, or the batch that it is of where that is not known."""
+    try:
+        return int(row.nbytes)
+    except pa.ArrowException:  # pyarrow 21 does not know it of views
+        return int(row.get_total_buffer_size())
 
 
 def _size_bytes(value: pa.Scalar) -> int:

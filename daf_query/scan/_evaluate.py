@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +126,10 @@ def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
         null = np.isnan(values) if is_float else np.zeros(len(values), np.bool_)
         return ~null if predicate.is_negated else null
     if isinstance(predicate, In):
-        is_member: Mask = np.isin(values, values_of_type(predicate.values, values.dtype))
+        # Above 2^63 numpy 2.0.0 fails in the table that it makes of a few integers.
+        kind: Literal["sort"] | None = "sort" if values.dtype == np.uint64 else None
+        members = values_of_type(predicate.values, values.dtype)
+        is_member: Mask = np.isin(values, members, kind=kind)
         if not predicate.is_negated:
             return is_member
         return ~is_member & ~np.isnan(values) if is_float else ~is_member

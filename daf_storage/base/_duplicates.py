@@ -140,7 +140,7 @@ def _first_equal(strings: Any, meeting: Hashes) -> str | None:
     """Return the first string that occurs again among those with one of these hashes."""
     suspects: list[Any] = []
     for block in _blocks(strings):
-        is_suspect = np.isin(hashes_of(block), meeting)
+        is_suspect = np.isin(hashes_of(block), meeting, kind="sort")  # numpy 2.0.0 fails without
         if not is_suspect.any():
             continue
         suspects.append(block.filter(pa.array(is_suspect)))

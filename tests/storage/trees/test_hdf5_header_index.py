@@ -285,7 +285,9 @@ def test_external_links_and_types_are_left_to_hdf5(tmp_path: Path) -> None:
         file["type"] = np.dtype("i4")
         file.create_dataset("typed", (4,), dtype=file["type"])
         file.create_dataset("compact", (4,), "i4", dcpl=compact_properties())
-        file.create_virtual_dataset("virtual", h5py.VirtualLayout((4,), "i4"))
+        layout = h5py.VirtualLayout((4,), "i4")
+        layout[:] = h5py.VirtualSource("y.h5", "x", (4,), "i4")
+        file.create_virtual_dataset("virtual", layout)
         file.create_dataset("null", data=h5py.Empty("i4"))
     index = index_of(path)
     for name in ("group/away", "outside", "type", "typed", "compact", "virtual", "null"):
