@@ -43,8 +43,8 @@ _STORED: Final = "no-store"
 class Guard:
     """Refuses requests before anything reads them, and adds the headers that protect the page."""
 
-    def __init__(self, application: ASGIApp, *, token: str) -> None:
-        self._application = application
+    def __init__(self, app: ASGIApp, *, token: str) -> None:  # starlette passes app= by its name
+        self._application = app
         self._authorization = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
