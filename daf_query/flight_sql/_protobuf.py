@@ -171,21 +171,27 @@ def decode(message_type: type[_T], data: bytes) -> _T:
     """
     numbered = {layout.number: (name, layout) for name, layout in _layouts(message_type).items()}
     values: dict[str, Any] = {}
-    parts: dict[str, bytes] = {}
+    several: dict[str, list[Any]] = {}
     for number, wire_type, value in _fields(data):
         name, layout = numbered.get(number, ("", None))
         if layout is None:
             continue
         if layout.is_repeated:
-            values[name] = (*values.get(name, ()), *_repeated(layout, wire_type, value))
+            several.setdefault(name, []).extend(_repeated(layout, wire_type, value))
         elif wire_type != layout.wire_type:
             continue  # another type than ours, which counts as unknown
         elif isinstance(layout.type, type):
-            # A message that comes in several parts is that of all of them together.
-            parts[name] = parts.get(name, b"") + value
-            values[name] = decode(layout.type, parts[name])
+            values[name] = decode(layout.type, value)
+            several.setdefault(name, []).append(value)
         else:
             values[name] = _scalar(layout.type, value)
+    for name, layout in numbered.values():
+        parts = several.get(name, [])
+        if layout.is_repeated and parts:
+            values[name] = tuple(parts)
+        elif isinstance(layout.type, type) and len(parts) > 1:
+            # A message that comes in several parts is that of all of them together.
+            values[name] = decode(layout.type, b"".join(parts))
     return message_type(**values)
 
 

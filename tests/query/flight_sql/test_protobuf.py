@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daf_query.flight_sql import _messages as messages
+from daf_query.flight_sql import _protobuf
 from daf_query.flight_sql._protobuf import decode, encode
 from daf_storage import errors
 
@@ -204,3 +205,21 @@ def test_messages_are_wrapped_with_their_type() -> None:
         messages.unpacked(messages.CommandGetDbSchemas, other)
     with pytest.raises(errors.InvalidInputError, match="no message of Flight SQL"):
         messages.unpacked(messages.CommandGetDbSchemas, encode(messages.AnyMessage("x/y", b"")))
+
+
+def test_a_message_in_many_parts_is_read_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part is parsed alone and once more with the others, not again with each of them."""
+    parsed: list[int] = []
+    fields = _protobuf._fields
+
+    def counted(data: bytes) -> Any:
+        parsed.append(len(data))
+        return fields(data)
+
+    monkeypatch.setattr(_protobuf, "_fields", counted)
+    data = bytes.fromhex("0a 02 1a 00") * 500
+    request = decode(messages.CancelFlightInfoRequest, data)
+    assert request == messages.CancelFlightInfoRequest(
+        messages.FlightInfo((messages.FlightEndpoint(),) * 500)
+    )
+    assert sum(parsed) <= 3 * len(data)
