@@ -21,10 +21,17 @@ SIDECAR_SCALAR: Final = "sidecar_of"
 SIDECARS_VARIABLE: Final = "DAF_SIDECARS"
 """The variable of the environment with a directory for sidecars."""
 
+PROPERTY_PARTS: Final = {layout.AXES: 2, layout.VECTORS: 3, layout.MATRICES: 4}
+"""How many parts the path of a property has, by its first one."""
+
 ArrayTypes: TypeAlias = dict[str, tuple[str, list[int]]]
 """Types of elements and shapes of the arrays of a property, by their names; its own is ''."""
 
 _FORMAT: Final = 1
+_MALFORMED: Final = (
+    *(ValueError, TypeError, KeyError, AttributeError, RecursionError),
+    OverflowError,  # of a length that is Infinity
+)
 _PLACE_BYTES: Final = 4
 
 
@@ -64,20 +71,32 @@ class SidecarDocument:
         try:
             values: dict[str, Any] = json.loads(text)
             version = values.pop("format")
-            if version != _FORMAT:
+            if type(version) is not int or version != _FORMAT:
                 raise CorruptDataError(f"it has the format {version!r}, not {_FORMAT}")
             values["arrays"] = {
-                str(path): {
+                _checked_path(path): {
                     str(name): (str(kind), [int(length) for length in shape])
                     for name, (kind, shape) in arrays.items()
                 }
                 for path, arrays in values["arrays"].items()
             }
             return SidecarDocument(**values)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except _MALFORMED as error:
             if isinstance(error, CorruptDataError):
                 raise
             raise CorruptDataError(f"its scalar {SIDECAR_SCALAR!r} is malformed") from None
+
+
+def _checked_path(path: str) -> str:
+    """Return the path of an axis, a vector or a matrix; raise ``ValueError`` for any other.
+
+    >>> _checked_path("vectors/cell/age")
+    'vectors/cell/age'
+    """
+    parts = path.split("/")
+    if len(parts) != PROPERTY_PARTS.get(parts[0]):
+        raise ValueError(path)
+    return path
 
 
 def read_document(tree: Tree) -> SidecarDocument:

@@ -17,6 +17,7 @@ from daf_storage import errors
 from daf_storage.base import ForkLock
 from daf_storage.data import layout
 from daf_storage.sidecars._document import (
+    PROPERTY_PARTS,
     SIDECAR_SCALAR,
     SidecarDocument,
     array_types,
@@ -38,8 +39,6 @@ from daf_storage.trees import (
 
 _MAX_DIGEST_BYTES: Final = 1 << 28
 """Up to which size a source whose times differ is read, to see whether it is a copy."""
-_DEPTHS: Final = {layout.AXES: 2, layout.VECTORS: 3, layout.MATRICES: 4}
-"""How many parts the path of a property has, by its first one."""
 
 
 class SidecarWarning(errors.DafWarning):
@@ -426,5 +425,5 @@ def _property_of(path: str) -> str | None:
     ('vectors/obs/age', None)
     """
     parts = path.split("/")
-    depth = _DEPTHS.get(parts[0])
+    depth = PROPERTY_PARTS.get(parts[0])
     return "/".join(parts[:depth]) if depth is not None and len(parts) >= depth else None

@@ -35,6 +35,15 @@ def test_it_is_read_as_it_was_written() -> None:
         ({"arrays": {"axes/cell": {"": ["String"]}}}, "is malformed"),
         ({"arrays": {"axes/cell": {"": ["String", ["x"]]}}}, "is malformed"),
         ({"other": 1}, "is malformed"),
+        ({"format": True}, "it has the format True, not 1"),
+        ({"arrays": {"axes/cell": {"": ["String", [float("inf")]]}}}, "is malformed"),
+        ({"arrays": {"axes/cell": {"": ["String", [float("nan")]]}}}, "is malformed"),
+        ({"arrays": {"matrices": {}}}, "is malformed"),
+        ({"arrays": {"matrices/x": {}}}, "is malformed"),
+        ({"arrays": {"matrices/obs/var": {}}}, "is malformed"),
+        ({"arrays": {"vectors/cell/age/nzind": {}}}, "is malformed"),
+        ({"arrays": {"": {}}}, "is malformed"),
+        ({"arrays": {"scalars/x": {}}}, "is malformed"),
     ],
 )
 def test_what_is_none(change: dict[str, Any], message: str) -> None:
