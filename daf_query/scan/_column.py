@@ -170,8 +170,8 @@ class VectorColumn:
     def string_chunk(self, identity: Hashable = None) -> memoryview | None:
         """Return the stored bytes of strings, to be decoded with those of other vectors.
 
-        None where they are stored in another way: `read_all` reads them.  The parameter is its,
-        too.
+        None where they are stored in another way: `read_all` reads them, which says what
+        ``identity`` is.
         """
         return self._pinned(identity).plain_chunk() if self.is_string else None
 

@@ -45,7 +45,7 @@ def known_line_slice(
     if known is None or position is None:
         return None
     states = known.states if number else known.states[::-1]
-    if states[number][0] == 1:  # all of both axes, so that nothing says which one is asked for
+    if states[number][0] == 1:  # both selections would be of all entries
         return None
     one = Selection(np.array([position]), is_all=False)
     every = Selection.all(states[1 - number][0])

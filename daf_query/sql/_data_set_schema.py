@@ -31,7 +31,7 @@ from daf_storage.spi import DecodedCache, ForkLock
 
 _MAX_SEEN: Final = 1 << 8
 _MOST_KEPT: Final = 8
-"""Of how many names of one query the vectors stay open; there may be thousands of data sets."""
+"""Of how many names, of all queries, the vectors stay open; there may be thousands of data sets."""
 
 
 class DafSchema(AxisSchema):
@@ -154,7 +154,8 @@ class DafSchema(AxisSchema):
 
         The data set has not changed since the others were looked at.
         """
-        broken, keeps = self._broken_of(axis), len(names) <= _MOST_KEPT
+        broken = self._broken_of(axis)
+        keeps = len(names) + len(known.columns) <= _MOST_KEPT
         added = axis_columns(
             self._daf,
             axis,

@@ -25,7 +25,8 @@ _LOOKS: Final = _Looks()
 class one_look:  # noqa: N801 - used as a statement, as contextlib names such
     """Look at the state of each archive once within a block, of this thread alone.
 
-    Only for what remembers it with what was read, and compares it with a later one.
+    For callers that remember the state together with what they read, and compare it with the one
+    that they find at the next query.
 
     Examples
     --------

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from daf_query import DafSession, ScanOptions, UnreadableVectorWarning, connect
 from daf_query.fragments import plan_fragments
 from daf_query.sql import _data_set_schema as schema_module
 from daf_query.table import UnionDataset
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, copy_all
 from daf_storage.data import _vector_reader
 
 SINGLE = ScanOptions(min_joined_members=1 << 20, zone_rows=8)
@@ -208,6 +209,40 @@ def test_of_many_names_no_vector_stays_open(
         opened = _opened(monkeypatch)
         assert session.sql(QUESTION).to_pydict() == {"n": [64]}
         assert Counter(opened) == {"age": 128, "donor": 128, "dataset": 64}
+
+
+def test_of_many_queries_no_more_vectors_stay_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The columns of earlier queries count: a session may ask for hundreds, one at a time."""
+    monkeypatch.setattr(schema_module, "_MOST_KEPT", 2)
+    with connect(_archives(tmp_path)) as session:
+        opened = _opened(monkeypatch)
+        for question in ("age > 40", "donor = 'd1'"):
+            session.sql(f"SELECT count(*) AS n FROM cell WHERE {question}").to_pydict()
+        assert Counter(opened) == {"age": 64, "donor": 128, "dataset": 64}
+
+
+def test_values_of_kept_vectors_are_those_of_opened_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers with NaN, Bool, sparse and missing strings of archives of different lengths."""
+    for number in range(64):
+        with ZarrDaf(tmp_path / f"run{number:02}.daf.zarr.zip", "w") as daf:
+            copy_all(_member(number, number % 5), daf, progress="never")
+            daf.set_vector("cell", "rare", sp.coo_array(np.arange(number % 5) // 3))
+    time.sleep(0.15)
+    names = "age, score, flag, donor, rare"
+    answers = []
+    for most in (8, 0):
+        monkeypatch.setattr(schema_module, "_MOST_KEPT", most)
+        with connect(str(tmp_path / "*.daf.zarr.zip")) as session:
+            opened = _opened(monkeypatch)
+            answers.append(session.sql(f"SELECT {names} FROM cell ORDER BY name").to_arrow_table())
+            assert opened.count("age") == (64 if most else 128)
+        monkeypatch.undo()
+    assert answers[0].equals(answers[1])
+    assert answers[0].num_rows == sum(number % 5 for number in range(64))
 
 
 def test_an_archive_that_was_written_to_since_is_opened_again(
