@@ -229,12 +229,26 @@ def _unknown_table_function(asked: str) -> errors.QueryError:
     return errors.QueryError(f"there is no table function {asked!r}; there is {has}{close}")
 
 
+def _data_set_and_table(asked: str, schemas: Collection[str]) -> tuple[str, str]:
+    """Return the two names in what the engine says, which has no quotes: either may have dots.
+
+    >>> _data_set_and_table("daf.run.1.cell", ["run.1"]), _data_set_and_table("cell", ["run.1"])
+    (('run.1', 'cell'), ('public', 'cell'))
+    """
+    rest = asked.removeprefix(f"{CATALOG}.")
+    for schema in sorted((*schemas, PUBLIC), key=len, reverse=True):
+        if rest.startswith(f"{schema}."):
+            return schema, rest.removeprefix(f"{schema}.")
+    schema, name = [PUBLIC, *rest.split(".")][-2:]
+    return schema, name
+
+
 def _unknown_table(asked: str, schemas: Mapping[str, AxisSchema]) -> DafError:
-    first, *parts = asked.split(".")
-    asked_schema, name = [PUBLIC, first, *parts][-2:]
-    if len(parts) == 2 and first != CATALOG:
+    asked_schema, name = _data_set_and_table(asked, schemas)
+    catalog, *parts = asked.split(".")
+    if len(parts) == 2 and catalog != CATALOG:
         return errors.NotFoundError(
-            f"there is no catalog {first!r}, only {CATALOG!r}; write {asked_schema}.{name}"
+            f"there is no catalog {catalog!r}, only {CATALOG!r}; write {asked_schema}.{name}"
         )
     if asked_schema not in {*schemas, PUBLIC}:
         has = errors.known_names(schemas, none="none")

@@ -248,3 +248,10 @@ def test_new_names_for_all_columns(session: DafSession) -> None:
     query = "SELECT c.p FROM cell AS c (p, q, r, s) WHERE UMIs['x'] > 1"
     with pytest.raises(errors.QueryError, match="is one more: name columns by AS in SELECT"):
         session.sql(query)
+
+
+def test_a_table_whose_name_has_dots(session: DafSession) -> None:
+    """It is the table that is not there, and not a data set called like a part of its name."""
+    for name in ('"no.axis"', 'memory."no.axis"', 'daf.memory."no.axis"'):
+        with pytest.raises(errors.AxisNotFoundError, match=r"there is no table 'no\.axis'"):
+            session.sql(f"SELECT * FROM {name}")
