@@ -39,6 +39,7 @@ _BLOCK_ELEMENTS = 1 << 18
 _FETCHED_ELEMENTS = 4 << 20
 _BLOCK_MAJORS = 1 << 20
 _SPARE_ROOM = 1.02
+_PIECE_ELEMENTS = 1 << 15
 _FEW_MINORS = 6
 """Up to how many minors are compared with, rather than looked up in a table."""
 
@@ -132,6 +133,7 @@ def _gather_minors(
     base = plan.stored.index_base
     offset_of_minor = np.full(plan.stored.info.shape[0] + base, -1, dtype=np.int32)
     offset_of_minor[minors + base] = np.arange(minors.size)  # by the stored index
+    is_wanted = offset_of_minor >= 0
     counts = np.zeros(plan.major.size, np.int64)
     indices, data = _Filled(np.dtype(np.int32)), _Filled(_dtype(plan))
     n_read = 0
@@ -139,15 +141,14 @@ def _gather_minors(
         stored, values = elements.read(block.starts, block.counts)
         if minors.size <= _FEW_MINORS:
             selected = _equal_to_any(stored, (minors + base).tolist())
-            offsets, placed = offset_of_minor[stored[selected]], None
         else:
-            offsets, selected = _looked_up(offset_of_minor, stored)
-            placed = selected
+            selected = _looked_up(is_wanted, stored)
         borders = np.concatenate([[0], np.cumsum(block.counts)])
         np.add.at(counts, block.majors, np.diff(np.searchsorted(selected, borders)))
         n_read += stored.size
-        for target, source, picked in ((indices, offsets, placed), (data, values, selected)):
-            target.add(source, picked, share_read=n_read / max(total, 1))
+        share_read = n_read / max(total, 1)
+        indices.add(offset_of_minor[stored[selected]], None, share_read=share_read)
+        data.add(values, selected, share_read=share_read)
         progress(stored.size)
     indptr = _indptr(counts, minors.size)
     parts = (data.done(), indices.done().astype(indptr.dtype, copy=False), indptr)
@@ -200,23 +201,20 @@ def _equal_to_any(rows: npt.NDArray[Any], wanted: list[int]) -> npt.NDArray[np.i
     return np.flatnonzero(is_wanted)
 
 
-def _looked_up(
-    table: npt.NDArray[np.int32], rows: npt.NDArray[Any]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.intp]]:
-    """Return the numbers of a table for row numbers, and which of them are not negative.
+def _looked_up(is_wanted: npt.NDArray[np.bool_], rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Return which row numbers are wanted, by a table of all, in which they are known to be.
 
-    The row numbers are known to be in the table.  Those of a large block, as it is decoded or
-    fetched, are looked up in pieces that stay in the cache.
+    They are looked up in pieces that stay in the cache; of most elements nothing else is asked.
     """
     if rows.dtype == np.uint64:
         rows = rows.view(np.int64)
-    numbers = np.empty(rows.size, np.int32)
-    selected = []
-    for start in range(0, rows.size, _BLOCK_ELEMENTS):
-        piece = numbers[start : start + _BLOCK_ELEMENTS]
-        table.take(rows[start : start + _BLOCK_ELEMENTS], out=piece, mode="clip")
-        selected.append(np.flatnonzero(piece >= 0) + start)
-    return numbers, np.concatenate([np.empty(0, np.intp), *selected])
+    found = np.empty(min(rows.size, _PIECE_ELEMENTS), bool)
+    selected = [np.empty(0, np.intp)]
+    for start in range(0, rows.size, _PIECE_ELEMENTS):
+        piece = rows[start : start + _PIECE_ELEMENTS]
+        is_wanted.take(piece, out=found[: piece.size], mode="clip")
+        selected.append(np.flatnonzero(found[: piece.size]) + start)
+    return np.concatenate(selected)
 
 
 def _counts(plan: SlicePlan, majors: Positions) -> Positions:

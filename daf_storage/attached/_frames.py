@@ -193,6 +193,9 @@ class EntryNames(MadeOf):
     Names that occur more than once get anndata's suffixes, with a warning.
     """
 
+    has_unique_strings = True
+    """Whether who reads them need not look for duplicates again."""
+
     def __init__(self, stored: StoredArray, *, what: str) -> None:
         self._parts = (stored,)
         self._what = what

@@ -331,7 +331,8 @@ class AxisReader:
         node = self._axis_node(axis)
         entries = self._decode_entries(axis, node)
         if self._unique.get(axis) != node.identity:
-            check_unique(self.location, axis, entries)
+            if not getattr(self._axis_array(axis, node), "has_unique_strings", False):
+                check_unique(self.location, axis, entries)
             self._unique[axis] = node.identity
         return entries
 

@@ -27,8 +27,9 @@ from daf_storage.trees._hdf5_few_strings import MAX_STRINGS
 from daf_storage.trees._hdf5_file import Hdf5File, open_below
 from daf_storage.trees._hdf5_header_index import Located
 from daf_storage.trees._hdf5_headers import DatasetHeader, UnusualHeaderError
-from daf_storage.trees._hdf5_heaps import REFERENCE, check_heaps
+from daf_storage.trees._hdf5_heaps import REFERENCE
 from daf_storage.trees._hdf5_held import HeldObject
+from daf_storage.trees._hdf5_many_strings import read_many
 from daf_storage.trees._hdf5_small_chunks import small_chunked
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
@@ -180,7 +181,6 @@ class Hdf5Array(NotFileBacked):
             raise CorruptDataError(f"{what}: cannot be read ({reason_of(error)})") from error
         self.info, self._item_bytes = described.info, described.item_bytes
         self._is_chunked, self._header = described.is_chunked, described.header
-        self._is_checked = False
         self._opened: tuple[Hashable, Hdf5Chunks | None] | None = None
 
     @property
@@ -242,31 +242,30 @@ class Hdf5Array(NotFileBacked):
                 f"recorded, and the file has {available:,}"
             )
 
-    def _check_heaps(self) -> None:
-        """Check all that strings of variable length refer to, once."""
-        dataset = self._dataset
-        h5 = h5py()
+    def _read_many_strings(self) -> Any:
+        """Return strings of variable length, whose heaps are checked; None where HDF5 reads them.
+
+        HDF5 is asked for what was checked here, if at all.
+        """
+        dataset, shared = self._dataset, self._shared
         kind = dataset.id.get_type()
-        is_variable = kind.get_class() == h5.h5t.STRING and kind.is_variable_str()
-        sizes = self._shared.file.id.get_create_plist().get_sizes()
-        if self._is_checked or not is_variable or not self._shared.can_map or sizes != (8, 8):
-            return
-        with self._shared.lock:
-            self._shared.check_length(what=self._what)
-            if self._shared.is_writable:
-                self._shared.flush()
-            file = self._shared.whole()
-            base = int(self._shared.file.userblock_size)
-            total = 0
-            walked = self._shared.walked_heaps()
-            for references in references_of(dataset, file, what=self._what):
-                total += check_heaps(file, references, base=base, what=self._what, walked=walked)
-                if total > file.size:
-                    raise CorruptDataError(
-                        f"{self._what}: its strings are said to have {total:,} bytes together, "
-                        f"more than the file"
-                    )
-        self._is_checked = True
+        is_variable = kind.get_class() == h5py().h5t.STRING and kind.is_variable_str()
+        sizes = shared.file.id.get_create_plist().get_sizes()
+        if not is_variable or not shared.can_map or sizes != (8, 8):
+            return None
+        with shared.lock:
+            shared.check_length(what=self._what)
+            if shared.is_writable:
+                shared.flush()
+            file = shared.whole()
+            return read_many(
+                file,
+                references_of(dataset, file, what=self._what),
+                self.info.size,
+                base=int(shared.file.userblock_size),
+                what=self._what,
+                walked=shared.walked_heaps(),
+            )
 
     def read(self) -> AnyArray:
         """Return all elements; a read-only view of the mapped file where that is possible."""
@@ -393,7 +392,9 @@ class Hdf5Array(NotFileBacked):
         if few is not None:
             return pa.array(few, pa.string())
         self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
-        self._attempt(self._check_heaps)
+        many = self._attempt(self._read_many_strings)
+        if many is not None:
+            return many
         strings = self._dataset.asstr("utf-8")
         n_rows = self.info.shape[0] if self.info.shape else 0
         step = max(STRING_BLOCK * n_rows // max(self.info.size, 1), 1)

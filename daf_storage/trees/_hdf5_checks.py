@@ -111,10 +111,11 @@ def check_expansion(dataset: Any, rows: Span, *, what: str) -> None:
 
 def references_of(
     dataset: Any, file: npt.NDArray[np.uint8], *, what: str
-) -> Iterator[npt.NDArray[Any]]:
+) -> Iterator[tuple[int | None, npt.NDArray[Any]]]:
     """Yield the elements of a dataset of strings as they are stored: as references to a heap.
 
-    Nothing where they are compressed in a way that only HDF5 knows.
+    Each block with the place of its first element; None where a block is no range of elements, in
+    chunks of several dimensions.  Nothing where they are compressed in a way that only HDF5 knows.
     """
     offset = dataset.id.get_offset()
     if dataset.chunks is None:
@@ -124,7 +125,7 @@ def references_of(
         stored = file[offset : offset + size_bytes // REFERENCE.itemsize * REFERENCE.itemsize]
         references = stored.view(REFERENCE)
         for start in range(0, references.size, _REFERENCE_BLOCK):
-            yield references[start : start + _REFERENCE_BLOCK]
+            yield start, references[start : start + _REFERENCE_BLOCK]
         return
     filters = _filters(dataset)
     h5z = h5py().h5z
@@ -136,7 +137,8 @@ def references_of(
         data = _undone(dataset, info.chunk_offset, filters, limit, what)
         if len(data) != limit:
             raise CorruptDataError(f"{what}: a chunk has {len(data):,} bytes instead of {limit:,}")
-        yield np.frombuffer(data, REFERENCE)
+        is_range = len(info.chunk_offset) == 1
+        yield int(info.chunk_offset[0]) if is_range else None, np.frombuffer(data, REFERENCE)
 
 
 def _filters(dataset: Any) -> list[int]:

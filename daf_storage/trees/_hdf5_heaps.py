@@ -1,17 +1,19 @@
-"""Check the heaps of an HDF5 file in which a dataset keeps its strings, before HDF5 reads them.
+"""Where the strings of a dataset lie in an HDF5 file, after a check of the heaps that hold them.
 
 An element of variable length is stored as its length and a reference: the address of a *global heap
 collection*, and the index of an *object* in it.  HDF5 believes all of that: a changed length makes
 it allocate any number of gigabytes, a changed size of an object makes it walk a collection for
 ever.  So all collections are walked here first: many side by side with numpy, few one by one.
 
-Pure: bytes in, errors out.  Source: HDF5 file format specification, III.E "Global Heap".
+Pure: bytes in, places out.  Source: HDF5 file format specification, III.E "Global Heap".
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +31,9 @@ _MAX_REMEMBERED: Final = 1 << 19
 _UNDEFINED: Final = 2**64 - 1
 _MANY: Final = 100
 """With fewer collections, a walk of each is faster than a walk side by side."""
+_MAX_ROWS: Final = 1 << 12
+_OBJECTS_IN_ROW: Final = 8
+"""So many objects have to follow each other on average for their places to be worked out."""
 _OBJECT: Final = struct.Struct("<H6xQ")
 """The header of an object: its index, a count of references and padding, its size."""
 _TOO_LARGE: Final = "a string is said to be larger than its collection"
@@ -42,31 +47,33 @@ class WalkedHeaps:
     """The objects of collections that were walked one by one: many arrays may share a few."""
 
     def __init__(self) -> None:
-        self._objects: dict[int, tuple[Numbers, Numbers]] = {}
+        self._objects: dict[int, Numbers] = {}
         self._count = 0
 
-    def find(self, start: int) -> tuple[Numbers, Numbers] | None:
-        """Return the indexes and sizes of the objects of a collection, by where it begins."""
+    def find(self, start: int) -> Numbers | None:
+        """Return the objects of a collection, by where it begins: indexes, sizes and places."""
         return self._objects.get(start)
 
-    def keep(self, start: int, objects: tuple[Numbers, Numbers]) -> None:
+    def keep(self, start: int, objects: Numbers) -> None:
         """Remember the objects of a collection."""
-        self._count += objects[0].size
+        self._count += objects.shape[1]
         if self._count > _MAX_REMEMBERED:
             self._objects.clear()
-            self._count = objects[0].size
+            self._count = objects.shape[1]
         self._objects[start] = objects
 
 
-def check_heaps(
+def locate_strings(
     file: Bytes,
     references: npt.NDArray[Any],
     *,
     base: int,
     what: str,
     walked: WalkedHeaps | None = None,
-) -> int:
-    """Check all that some elements refer to; return how many bytes their strings have together.
+) -> tuple[Numbers, Numbers]:
+    """Return where the string of each element begins in the file, and how many bytes it has.
+
+    An element that refers to nothing has no bytes, as for HDF5.
 
     Parameters
     ----------
@@ -86,18 +93,104 @@ def check_heaps(
     CorruptDataError
         A reference leads nowhere, a collection cannot be walked, or lengths contradict each other.
     """
-    used = references[references["address"] != 0]
+    places = np.zeros(references.size, np.int64)
+    is_used = references["address"] != 0
+    lengths = np.where(is_used, references["length"], 0).astype(np.int64)
+    used = references if is_used.all() else references[is_used]
     if not used.size:
-        return 0
+        return places, lengths
     addresses, number = _distinct(used["address"])
     starts, stops = _collections(file, addresses, base, what)
-    objects = _objects(file, starts, stops, what, walked or WalkedHeaps())
-    sizes = _Sizes(addresses.size, *objects, what=what)
-    stored = used["length"] > 0
-    lengths = used["length"][stored].astype(np.int64)
-    if bool(np.any(sizes.of(number[stored], used["index"][stored]) != lengths)):
-        raise _damaged(what, "the length of a string is not that of what is stored")
-    return int(lengths.sum())
+    walked = walked or WalkedHeaps()
+    is_stored = lengths > 0
+    has_string = used["length"] > 0
+    wanted = _Wanted(number[has_string], used["index"][has_string], lengths[is_stored])
+    found = _in_order(file, starts, stops, wanted, what, walked)
+    if found is None:
+        objects = _Objects(addresses.size, _walked_objects(file, starts, stops, what, walked), what)
+        rows = objects.find(wanted)
+        if bool(np.any(objects.sizes[rows] != wanted.lengths)):
+            raise _damaged(what, "the length of a string is not that of what is stored")
+        found = objects.places[rows]
+    places[is_stored] = found
+    return places, lengths
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The objects that elements refer to."""
+
+    collections: Numbers
+    indexes: npt.NDArray[np.uint32]
+    lengths: Numbers
+
+
+def _in_order(
+    file: Bytes, starts: Numbers, stops: Numbers, wanted: _Wanted, what: str, walked: WalkedHeaps
+) -> Numbers | None:
+    """Return where objects lie that were written one after the other; None if they do not.
+
+    Where an object ends the next one begins, so a row of them needs no walk: that the header at
+    each expected place has the expected index and size proves the place of the next.
+    """
+    collections, lengths = wanted.collections, wanted.lengths
+    indexes = wanted.indexes.astype(np.int64)
+    is_first = np.append(True, (np.diff(collections) != 0) | (np.diff(indexes) != 1))
+    firsts = np.flatnonzero(is_first)
+    if not indexes.size or firsts.size > _MAX_ROWS or firsts.size * _OBJECTS_IN_ROW > indexes.size:
+        return None
+    needed = _HEADER_BYTES + (lengths + 7 & ~7)
+    rows = _Rows(
+        collections[firsts],
+        indexes[firsts],
+        np.diff(np.append(firsts, indexes.size)),
+        np.add.reduceat(needed, firsts),
+    )
+    begins = rows.begins(
+        starts, lambda number: _walk_of(file, int(starts[number]), int(stops[number]), what, walked)
+    )
+    if begins is None:
+        return None
+    before = np.cumsum(needed) - needed
+    at = (begins - before[firsts])[np.cumsum(is_first) - 1] + before
+    if bool(np.any(at + needed > stops[collections])):
+        return None
+    stored = file[at].astype(np.int64) | (file[at + 1].astype(np.int64) << 8)
+    is_expected = (stored == indexes) & (_numbers_at(file, at + 8) == lengths)
+    return at + _HEADER_BYTES if bool(is_expected.all()) else None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Objects with consecutive indexes, by their first ones."""
+
+    collections: Numbers
+    indexes: Numbers
+    counts: Numbers
+    """How many objects each row has."""
+    sizes: Numbers
+    """How many bytes they take together."""
+
+    def begins(self, starts: Numbers, walk: Callable[[int], Numbers]) -> Numbers | None:
+        """Return where each row begins; None if there is no such object.
+
+        Behind the header of its collection, or where another row ends.  Only if there is none, the
+        collection is walked.
+        """
+        begins = np.zeros_like(self.indexes)
+        ends: dict[tuple[int, int], int] = {}
+        for row in np.lexsort((self.indexes, self.collections)).tolist():
+            number, index = int(self.collections[row]), int(self.indexes[row])
+            begin = int(starts[number]) + _HEADER_BYTES if index == 1 else ends.get((number, index))
+            if begin is None:
+                known, _, places = walk(number)
+                at = np.flatnonzero(known == index)
+                if at.size != 1:
+                    return None
+                begin = int(places[at[0]]) - _HEADER_BYTES
+            begins[row] = begin
+            ends[number, index + int(self.counts[row])] = begin + int(self.sizes[row])
+        return begins
 
 
 def _distinct(values: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], Numbers]:
@@ -107,48 +200,42 @@ def _distinct(values: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], N
     return found, np.repeat(number.astype(np.int64), np.diff(np.append(begins, values.size)))
 
 
-class _Sizes:
-    """The sizes of objects by the number of their collection and their index in it.
+class _Objects:
+    """Objects by the number of their collection and their index in it.
 
     A table with a column for each index, since they count from 1 in each collection; sorted where
-    that table would be mostly empty.
+    that table would be mostly empty.  The last one stands for those that are not there.
     """
 
-    def __init__(
-        self,
-        n_collections: int,
-        collections: Numbers,
-        indexes: Numbers,
-        sizes: Numbers,
-        *,
-        what: str,
-    ) -> None:
+    def __init__(self, n_collections: int, objects: Numbers, what: str) -> None:
+        collections, indexes, sizes, places = objects
+        self.sizes, self.places = np.append(sizes, -1), np.append(places, 0)
         self._width = int(indexes.max(initial=0)) + 1
         cells = n_collections * self._width
         keys = collections * self._width + indexes
         self._table = None
         if cells <= 8 * (keys.size + 1024):
             self._table = np.full(cells, -1, np.int64)
-            self._table[keys] = sizes
+            self._table[keys] = np.arange(keys.size)
             is_unique = np.count_nonzero(self._table >= 0) == keys.size
         else:
-            self._keys, order = np.unique(keys, return_index=True)
-            self._sizes = sizes[order]
+            self._keys, self._order = np.unique(keys, return_index=True)
             is_unique = self._keys.size == keys.size
         if not is_unique:
             raise _damaged(what, "two strings are stored under the same number")
 
-    def of(self, collections: Numbers, indexes: npt.NDArray[np.uint32]) -> Numbers:
-        """Return the sizes of some objects; -1 for those that are not there."""
+    def find(self, wanted: _Wanted) -> Numbers:
+        """Return which objects these are, as places in `sizes` and `places`; -1 for none."""
+        collections, indexes = wanted.collections, wanted.indexes
         found = np.full(indexes.size, -1, np.int64)
         is_known = indexes < self._width
         keys = collections[is_known] * self._width + indexes[is_known]
         if self._table is not None:
             found[is_known] = self._table[keys]
             return found
-        places = np.searchsorted(self._keys, keys)
-        places[places == self._keys.size] = 0
-        found[is_known] = np.where(self._keys[places] == keys, self._sizes[places], -1)
+        at = np.searchsorted(self._keys, keys)
+        at[at == self._keys.size] = 0
+        found[is_known] = np.where(self._keys[at] == keys, self._order[at], -1)
         return found
 
 
@@ -170,35 +257,29 @@ def _collections(
     return starts, starts + sizes
 
 
-def _objects(
+def _walked_objects(
     file: Bytes, starts: Numbers, stops: Numbers, what: str, walked: WalkedHeaps
-) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the collection, the index and the size of each object."""
+) -> Numbers:
+    """Return the objects: the number of its collection, index, size and place of each."""
     at = starts + _HEADER_BYTES
     found, rounds = _side_by_side(file, at, stops, what)
     for number in np.flatnonzero(at + _HEADER_BYTES <= stops).tolist():
-        start = int(starts[number])
-        objects = walked.find(start) if rounds == 0 else None
-        if objects is None:
-            rest = file[: stops[number]]
-            objects = _one_by_one(rest, int(at[number]), _MAX_OBJECTS - rounds, what)
-            if rounds == 0:
-                walked.keep(start, objects)
-        indexes, sizes = objects
-        found.append(np.stack([np.full(indexes.size, number), indexes, sizes]))
-    collections, indexes, sizes = np.concatenate(found, axis=1)
-    return collections, indexes, sizes
+        start, stop = int(starts[number]), int(stops[number])
+        if rounds == 0:
+            objects = _walk_of(file, start, stop, what, walked)
+        else:
+            objects = _one_by_one(file[:stop], int(at[number]), _MAX_OBJECTS - rounds, what)
+        found.append(np.insert(objects, 0, number, axis=0))
+    return np.concatenate(found, axis=1)
 
 
-def _side_by_side(
-    file: Bytes, at: Numbers, stops: Numbers, what: str
-) -> tuple[list[npt.NDArray[np.int64]], int]:
+def _side_by_side(file: Bytes, at: Numbers, stops: Numbers, what: str) -> tuple[list[Numbers], int]:
     """Walk collections, an object of each at a time, while there are many; move ``at`` along.
 
-    Return the collections, indexes and sizes found, and the number of objects walked in each
-    collection that is left.
+    Return the collections, indexes, sizes and places found, and the number of objects walked in
+    each collection that is left.
     """
-    found = [np.empty((3, 0), np.int64)]
+    found = [np.empty((4, 0), np.int64)]
     active = np.flatnonzero(at + _HEADER_BYTES <= stops)
     while active.size >= _MANY:
         if len(found) > _MAX_OBJECTS:
@@ -212,26 +293,34 @@ def _side_by_side(
         needed = np.where(is_free, size, _HEADER_BYTES + (size + 7 & ~7))
         if bool(np.any(needed < _HEADER_BYTES) or np.any(needed > left)):
             raise _damaged(what, _TOO_LARGE)
-        found.append(np.stack([active, index, size])[:, ~is_free])
+        found.append(np.stack([active, index, size, here + _HEADER_BYTES])[:, ~is_free])
         at[active] = here + needed
         active = active[at[active] + _HEADER_BYTES <= stops[active]]
     return found, len(found) - 1
 
 
-def _one_by_one(file: Bytes, at: int, most: int, what: str) -> tuple[Numbers, Numbers]:
-    """Walk one collection, which ends where the bytes end; return indexes and sizes."""
+def _walk_of(file: Bytes, start: int, stop: int, what: str, walked: WalkedHeaps) -> Numbers:
+    """Return the objects of a collection, which is walked once: indexes, sizes and places."""
+    objects = walked.find(start)
+    if objects is None:
+        objects = _one_by_one(file[:stop], start + _HEADER_BYTES, _MAX_OBJECTS, what)
+        walked.keep(start, objects)
+    return objects
+
+
+def _one_by_one(file: Bytes, at: int, most: int, what: str) -> Numbers:
+    """Walk one collection, which ends where the bytes end; return indexes, sizes and places."""
     data, stop = file.data, file.size
-    indexes, sizes = array("q"), array("q")
+    found = array("q")
     for _ in range(most + 1):
         if at + _HEADER_BYTES > stop:
-            return np.frombuffer(indexes, np.int64), np.frombuffer(sizes, np.int64)
+            return np.frombuffer(found, np.int64).reshape(-1, 3).T
         index, size = _OBJECT.unpack_from(data, at)
         needed = size if index == 0 else _HEADER_BYTES + (size + 7 & ~7)
         if not _HEADER_BYTES <= needed <= stop - at:
             raise _damaged(what, _TOO_LARGE)
         if index:
-            indexes.append(index)
-            sizes.append(size)
+            found.extend((index, size, at + _HEADER_BYTES))
         at += needed
     raise _damaged(what, _ENDLESS)
 

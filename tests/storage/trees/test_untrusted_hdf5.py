@@ -17,7 +17,7 @@ import pytest
 from daf_query import UnreadableVectorWarning, connect
 from daf_storage import DafReader, DafWriter, H5df, errors, open_daf
 from daf_storage.trees import _hdf5_heaps
-from daf_storage.trees._hdf5_heaps import REFERENCE, WalkedHeaps, check_heaps
+from daf_storage.trees._hdf5_heaps import REFERENCE, WalkedHeaps, locate_strings
 from tests.storage.upkeep.test_verify import found
 from tests.support import fill
 from tests.test_untrusted_files import in_time
@@ -236,13 +236,14 @@ def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     file[8:16] = np.frombuffer(struct.pack("<Q", file.size), np.uint8)
     file[16::16] = 1
     references = np.array([(1, 0, 1)], REFERENCE)
-    assert check_heaps(file, references, base=0, what="x") == 0  # a null reference
+    places, lengths = locate_strings(file, references, base=0, what="x")  # a null reference
+    assert (places.tolist(), lengths.tolist()) == ([0], [0])
     references["address"] = 8
     with pytest.raises(errors.CorruptDataError, match="are said to be where none are"):
-        check_heaps(file, references, base=0, what="x")
+        locate_strings(file, references, base=0, what="x")
     file = np.concatenate([np.zeros(8, np.uint8), file])
     with pytest.raises(errors.CorruptDataError, match="has no end"):
-        check_heaps(file, references, base=0, what="x")
+        locate_strings(file, references, base=0, what="x")
 
 
 def heap_file(sizes: list[list[int]], free_bytes: int) -> tuple[Any, Any]:
@@ -271,16 +272,20 @@ def test_both_walks_find_the_same(monkeypatch: pytest.MonkeyPatch, free_bytes: i
         number = rng.integers(references.size)
         one[references["address"][number] + 24] ^= rng.choice([1, 8, 64, 255])  # a first size
     starts, stops = _hdf5_heaps._collections(file, np.unique(references["address"]), 0, "x")
+    padded = [np.cumsum([0] + [16 + (size + 7) // 8 * 8 for size in one])[:-1] for one in sizes]
+    expected = np.concatenate(padded) + references["address"].astype(np.int64) + 32
     found = []
     for many in (1, 20, 1000):
         monkeypatch.setattr(_hdf5_heaps, "_MANY", many)
-        assert check_heaps(file, references, base=0, what="x") == sum(map(sum, sizes))
-        objects = np.stack(_hdf5_heaps._objects(file, starts, stops, "x", WalkedHeaps())).T.tolist()
+        places, lengths = locate_strings(file, references, base=0, what="x")
+        assert lengths.tolist() == sum(sizes, [])
+        assert places.tolist() == expected.tolist()
+        objects = _hdf5_heaps._walked_objects(file, starts, stops, "x", WalkedHeaps()).T.tolist()
         assert len(objects) == references.size
         found.append(sorted(objects))
         for one in damaged:
             with pytest.raises(errors.CorruptDataError):
-                check_heaps(one, references, base=0, what="x")
+                locate_strings(one, references, base=0, what="x")
     assert found[0] == found[1] == found[2]
 
 

@@ -1,0 +1,174 @@
+"""Many strings that are read from the bytes of a file, compared with what HDF5 reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_storage import errors
+from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_array, _hdf5_many_strings
+from daf_storage.trees._hdf5_array import Hdf5Array
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "in one piece": {},
+    "chunked": {"chunks": (7,)},
+    "compressed": {"chunks": (5,), "compression": "gzip", "shuffle": True},
+    "one chunk": {"chunks": (64,)},
+    "with the last version of HDF5": {"chunks": (3,), "file": {"libver": "latest"}},
+    "that cannot grow": {"chunks": (1,), "maxshape": None},
+    "compressed by lzf": {"chunks": (4,), "compression": "lzf"},  # HDF5 reads these
+}
+
+
+@pytest.fixture(autouse=True)
+def _all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_hdf5_array, "MAX_STRINGS", 0)
+
+
+@pytest.fixture
+def by_h5py(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Count the ranges of strings that HDF5 reads."""
+    asked: list[Any] = []
+    read = Hdf5Array._objects
+
+    def counted(array: Hdf5Array, strings: Any, pick: Any) -> Any:
+        asked.append(pick)
+        return read(array, strings, pick)
+
+    monkeypatch.setattr(Hdf5Array, "_objects", counted)
+    return asked
+
+
+def written(path: Path, strings: Any, **options: Any) -> Path:
+    """Write a file with a dataset of strings."""
+    options = dict(options)
+    with h5py.File(path, "w", **options.pop("file", {})) as file:
+        values = np.array(strings, dtype=object)
+        if "chunks" in options:
+            options.setdefault("maxshape", (None,))  # chunks may then be larger than the data
+        file.create_dataset("names", data=values, dtype=h5py.string_dtype(), **options)
+    return path
+
+
+def read(path: Path) -> list[str]:
+    """Return the strings of the dataset."""
+    with h5py.File(path) as file:
+        node = Hdf5Tree(Hdf5File(file, location=str(path))).node("names")
+        assert node is not None
+        array = node.array()
+        assert array is not None
+        strings = array.read_strings()
+        strings.validate(full=True)
+        found: list[str] = strings.to_pylist()
+        return found
+
+
+def expected(path: Path) -> list[str]:
+    """Return the strings that h5py reads, in C order."""
+    with h5py.File(path) as file:
+        found: list[str] = np.asarray(file["names"].asstr()[()], object).reshape(-1).tolist()
+        return found
+
+
+STRINGS = st.lists(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+    | st.sampled_from(["", "AAAC-1", "x" * 5000]),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(STRINGS, st.sampled_from([*LAYOUTS]), st.sampled_from([1, 20, 1 << 20]))
+def test_the_strings_are_those_of_hdf5(
+    tmp_path_factory: pytest.TempPathFactory, strings: list[str], layout: str, block_bytes: int
+) -> None:
+    """Of any length, in any layout, cut into pieces of any size."""
+    path = written(tmp_path_factory.mktemp("many") / "x.h5", strings, **LAYOUTS[layout])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_hdf5_many_strings, "_BLOCK_BYTES", block_bytes)
+        assert read(path) == strings == expected(path)
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "lzf" not in name])
+def test_hdf5_is_not_asked_for_usual_strings(
+    tmp_path: Path, by_h5py: list[Any], layout: str
+) -> None:
+    """No string becomes a Python object on its way."""
+    strings = [f"gene {n}" for n in range(500)]
+    assert read(written(tmp_path / "x.h5", strings, **LAYOUTS[layout])) == strings
+    assert not by_h5py
+
+
+def test_a_file_with_a_user_block(tmp_path: Path, by_h5py: list[Any]) -> None:
+    """Addresses count from its end."""
+    path = written(tmp_path / "x.h5", ["a", "bc", ""], file={"userblock_size": 512})
+    assert read(path) == ["a", "bc", ""]
+    assert not by_h5py
+
+
+def unusual(path: Path, kind: str) -> None:
+    """Write strings that HDF5 has to read itself."""
+    with h5py.File(path, "w") as file:
+        if kind == "several dimensions":
+            values = np.array([[f"{m}.{n}" for n in range(4)] for m in range(6)], dtype=object)
+            file.create_dataset("names", data=values, dtype=h5py.string_dtype(), chunks=(3, 2))
+        elif kind == "chunks that are not there":
+            names = file.create_dataset("names", (20,), h5py.string_dtype(), chunks=(4,))
+            names[4:8] = ["a", "b", "c", "d"]
+        elif kind == "a NUL character":
+            names = file.create_dataset("names", (2,), h5py.string_dtype())
+            names[:] = [b"ab", b"xyz"]
+            offset = names.id.get_offset()
+        elif kind == "of one length":
+            file["names"] = np.array([b"ab", b"c"])
+    if kind == "a NUL character":
+        data = bytearray(path.read_bytes())
+        heap = int.from_bytes(data[offset + 4 : offset + 12], "little")
+        data[data.index(b"ab", heap) + 1] = 0
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["several dimensions", "chunks that are not there", "a NUL character", "of one length"],
+)
+def test_hdf5_reads_what_is_unusual(tmp_path: Path, by_h5py: list[Any], kind: str) -> None:
+    """What does not lie in order, or ends before its length, is as HDF5 has it."""
+    path = tmp_path / "x.h5"
+    unusual(path, kind)
+    assert read(path) == expected(path)
+    assert by_h5py
+
+
+def test_strings_in_several_dimensions_in_one_piece(tmp_path: Path, by_h5py: list[Any]) -> None:
+    """They are in C order in the file."""
+    path = written(tmp_path / "x.h5", [["a", "b"], ["c", "d"]])
+    assert read(path) == expected(path) == ["a", "b", "c", "d"]
+    assert not by_h5py
+
+
+def test_what_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    """The message names the dataset."""
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("names", data=[b"ab", b"\xff\xfe"], dtype=h5py.string_dtype())
+    with pytest.raises(errors.CorruptDataError, match=r"names.*not UTF-8"):
+        read(path)
+
+
+def test_strings_that_were_just_written_are_read(tmp_path: Path) -> None:
+    """A file that is open for writing is flushed first."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("names", data=["a", "bc"] * 50, dtype=h5py.string_dtype())
+        tree = Hdf5Tree(Hdf5File(file, location="x.h5"))
+        for changed in ("d", "efg"):
+            file["names"][3] = changed
+            array = tree.node("names").array()  # type: ignore[union-attr]
+            assert array is not None
+            assert array.read_strings().to_pylist() == ["a", "bc", "a", changed, *["a", "bc"] * 48]
