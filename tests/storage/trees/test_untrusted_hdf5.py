@@ -278,7 +278,7 @@ def test_both_walks_find_the_same(monkeypatch: pytest.MonkeyPatch, free_bytes: i
     for many in (1, 20, 1000):
         monkeypatch.setattr(_hdf5_heaps, "_MANY", many)
         places, lengths = locate_strings(file, references, base=0, what="x")
-        assert lengths.tolist() == sum(sizes, [])
+        assert lengths.tolist() == [size for one in sizes for size in one]
         assert places.tolist() == expected.tolist()
         objects = _hdf5_heaps._walked_objects(file, starts, stops, "x", WalkedHeaps()).T.tolist()
         assert len(objects) == references.size
