@@ -36,9 +36,7 @@ class Scan:
         """Yield the matching rows of some partitions, by default of all in the plan."""
         partitions = self.plan.partitions if partitions is None else partitions
         if not self.plan.conditions and not names and self.plan.rows is None:
-            total = sum(span.size for span in partitions)
-            self._report.count_rows(0, total)
-            yield batch_of([], _NO_COLUMNS, total)  # counting reads nothing
+            yield batch_of([], _NO_COLUMNS, self._count_all(partitions))  # counting reads nothing
             return
         schema = pa.schema([self._table.columns[name].field for name in names])
         small: list[pa.RecordBatch] = []
@@ -59,8 +57,7 @@ class Scan:
         for span in self.plan.partitions:
             if not count:
                 return
-            found, rows = self._matching(span, is_counted=False)
-            self._report.count_rows(span.size, found)
+            found, rows = self._counted(span, is_counted=False)
             if found <= offset:
                 offset -= found
                 continue
@@ -71,19 +68,26 @@ class Scan:
     def matching(self, partitions: Sequence[Span]) -> Iterator[Rows]:
         """Yield the matching rows of each of some partitions that has any."""
         for span in partitions:
-            count, rows = self._matching(span, is_counted=False)
-            self._report.count_rows(span.size, count)
+            count, rows = self._counted(span, is_counted=False)
             if count:
                 yield rows
 
     def count(self) -> int:
         """Return the number of matching rows; of long tables, several threads count."""
+        partitions = self.plan.partitions
+        if not self.plan.conditions and self.plan.rows is None:
+            return self._count_all(partitions)
 
         def count(partitions: Sequence[Span]) -> int:
-            return sum(batch.num_rows for batch in self.batches((), partitions))
+            return sum(self._counted(span, is_counted=True)[0] for span in partitions)
 
-        options = self._table.options
-        return sum(side_by_side(count, self.plan.partitions, threads=options.threads))
+        return sum(side_by_side(count, partitions, threads=self._table.options.threads))
+
+    def _count_all(self, partitions: Sequence[Span]) -> int:
+        """Return the number of rows, none of which is read."""
+        total = sum(span.size for span in partitions)
+        self._report.count_rows(0, total)
+        return total
 
     def candidates(self) -> Iterator[Rows]:
         """Yield the rows of each partition that may match."""
@@ -95,8 +99,7 @@ class Scan:
 
     def _batch(self, span: Span, names: Sequence[str], schema: pa.Schema) -> pa.RecordBatch | None:
         """Return the matching rows of one partition; ``None`` if there are none."""
-        count, rows = self._matching(span, is_counted=not names)
-        self._report.count_rows(span.size, count)
+        count, rows = self._counted(span, is_counted=not names)
         if count == 0:
             return None
         return batch_of(self._arrays(names, rows), schema, count)
@@ -109,6 +112,12 @@ class Scan:
             self._report.count(name, array)
             arrays.append(array)
         return arrays
+
+    def _counted(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
+        """Return what `_matching` does, after noting it in the report."""
+        count, rows = self._matching(span, is_counted=is_counted)
+        self._report.count_rows(span.size, count)
+        return count, rows
 
     def _matching(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
         """Return how many rows of a partition match, and which.

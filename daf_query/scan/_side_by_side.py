@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from daf_query._cancellation import CancelledWork, checking, current_check
 from daf_query.scan._partition import balanced
-from daf_storage.spi import Span
+from daf_storage.spi import Span, kept_threads
 
 _T = TypeVar("_T")
 
 _MIN_ROWS: Final = 1 << 19
-"""Fewer are read sooner than a thread begins."""
+"""Fewer are read sooner than a thread takes them."""
+_MOST_THREADS: Final = os.cpu_count() or 1
 
 
 def side_by_side(
@@ -36,7 +39,11 @@ def side_by_side(
 
 
 def _in_threads(work: Callable[[Sequence[Span]], _T], groups: Sequence[Sequence[Span]]) -> list[_T]:
-    """Return what a function makes of groups; where one fails, or is interrupted, all end."""
+    """Return what a function makes of groups; where one fails, or is interrupted, all end.
+
+    The caller takes the first one, and then those that no thread has begun: so it never waits for
+    threads that are busy with what waits for it.
+    """
     has_failed = threading.Event()
     check_outer = current_check()
 
@@ -54,14 +61,21 @@ def _in_threads(work: Callable[[Sequence[Span]], _T], groups: Sequence[Sequence[
             has_failed.set()
             raise
 
-    with concurrent.futures.ThreadPoolExecutor(len(groups), thread_name_prefix="daf-scan") as pool:
-        futures = [pool.submit(checked, group) for group in groups]
-        try:
-            concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_EXCEPTION)
-        except BaseException:  # Ctrl-C arrives here: the threads know nothing of it
-            has_failed.set()
-            raise
-    errors = [error for future in futures if (error := future.exception()) is not None]
-    for error in sorted(errors, key=lambda error: isinstance(error, CancelledWork)):
-        raise error
-    return [future.result() for future in futures]
+    threads = kept_threads("scan", _MOST_THREADS)
+    others = [threads.submit(checked, group) for group in groups[1:]]
+    try:
+        found = [checked(groups[0])]
+        for future, group in zip(others, groups[1:], strict=True):
+            found.append(checked(group) if future.cancel() else future.result())
+    except BaseException as error:  # noqa: BLE001 - Ctrl-C, too: threads know nothing of it
+        has_failed.set()
+        failures = [error, *_failures(others)]
+        raise min(failures, key=lambda failure: isinstance(failure, CancelledWork)) from None
+    return found
+
+
+def _failures(futures: Sequence[Future[_T]]) -> list[BaseException]:
+    """Return what tasks raised that were begun, when none of them runs any more."""
+    begun = [future for future in futures if not future.cancel()]
+    concurrent.futures.wait(begun)
+    return [error for future in begun if (error := future.exception()) is not None]

@@ -12,6 +12,7 @@ from daf_storage.base._data_set_names import unique_name
 from daf_storage.base._decode_cache import DecodedCache
 from daf_storage.base._duplicates import first_duplicate
 from daf_storage.base._forking import SERVER_CLIENT, ForkLock, ThreadedLibrary
+from daf_storage.base._kept_threads import kept_threads
 from daf_storage.base._model import (
     INDEX_VECTOR,
     METADATA_NAMES,
@@ -84,6 +85,7 @@ __all__ = [
     "encode_vlen_utf8",
     "find_string_start",
     "first_duplicate",
+    "kept_threads",
     "may_hold_string",
     "name_problem",
     "one_array",

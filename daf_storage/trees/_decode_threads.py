@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Final, TypeVar
 
-from daf_storage.base import ForkLock
+from daf_storage.base import kept_threads
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -21,8 +21,6 @@ THREADS: Final = os.cpu_count() or 1
 """How many tasks run at a time."""
 
 _CONNECTIONS: Final = 16
-_pools: dict[tuple[str, int], ThreadPoolExecutor] = {}
-_lock: Final = ForkLock()
 
 
 def run_all(tasks: Iterable[Callable[[], object]]) -> None:
@@ -65,7 +63,7 @@ def computed(tasks: Iterable[Callable[[], _R]]) -> Iterator[_R]:
     pending: deque[Future[_R]] = deque()
     try:
         for task in tasks:
-            pending.append(_pool("decode", THREADS).submit(task))
+            pending.append(kept_threads("decode", THREADS).submit(task))
             if len(pending) > 2 * THREADS:
                 yield pending.popleft().result()
         while pending:
@@ -85,7 +83,7 @@ def fetched(items: list[_T], fetch: Callable[[_T], _R]) -> Iterator[tuple[_T, _R
     pending: deque[tuple[_T, Future[_R]]] = deque()
     try:
         for item in items:
-            pending.append((item, _pool("fetch", _CONNECTIONS).submit(fetch, item)))
+            pending.append((item, kept_threads("fetch", _CONNECTIONS).submit(fetch, item)))
             if len(pending) > 2 * _CONNECTIONS:
                 first, future = pending.popleft()
                 yield first, future.result()
@@ -95,13 +93,3 @@ def fetched(items: list[_T], fetch: Callable[[_T], _R]) -> Iterator[tuple[_T, _R
     finally:
         for _, future in pending:
             future.cancel()
-
-
-def _pool(name: str, count: int) -> ThreadPoolExecutor:
-    """Return threads of this process: a fork has none of its parent's."""
-    key = (name, os.getpid())
-    with _lock:
-        pool = _pools.get(key)
-        if pool is None:
-            pool = _pools[key] = ThreadPoolExecutor(count, thread_name_prefix=f"daf-{name}")
-    return pool
