@@ -152,6 +152,32 @@ class PostingLists:
             raise _twice()
         return rows
 
+    def samples(
+        self, key_ranges: Iterable[tuple[int, int]], max_rows: int, most: int
+    ) -> list[Positions] | None:
+        """Return some rows of each range of keys, the first and the last among them.
+
+        ``None`` where `rows` returns that.
+
+        Raises
+        ------
+        UnfitIndexError
+            These are no rows of the table.
+        CorruptDataError
+            They are not what was stored.
+        """
+        ranges = [self._row_range(low, high) for low, high in key_ranges if low < high]
+        if sum(stop - start for start, stop in ranges) > max_rows:
+            return None
+        found = []
+        for start, stop in ranges:
+            places = np.unique(np.linspace(start, stop - 1, most).astype(np.int64))
+            rows = self._rows.take(places)
+            if int(rows.max()) >= self._length:
+                raise _beyond(self._length)
+            found.append(rows.astype(np.int64))
+        return found
+
     def _row_range(self, low: int, high: int) -> tuple[int, int]:
         """Return which of the rows are those of a range of keys that is not empty."""
         if self._first is None:

@@ -63,7 +63,7 @@ from daf_query.scan._predicate import (
 )
 from daf_query.scan._prune import Zones, may_match
 from daf_query.scan._report import ScanReport
-from daf_query.scan._row_index import RowIndex, StringRowIndex
+from daf_query.scan._row_index import MAX_SINGLE_STRINGS, RowIndex, StringRowIndex
 from daf_query.scan._rows import Positions, Rows
 from daf_query.scan._scanner import Scan, batch_of, concatenated
 from daf_query.scan._string_column import StringColumn
@@ -76,6 +76,7 @@ __all__ = [
     "FLIPPED",
     "INDEX",
     "MAX_GROUPS",
+    "MAX_SINGLE_STRINGS",
     "NAME",
     "NEGATED",
     "PLAIN_TYPES",

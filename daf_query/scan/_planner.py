@@ -6,6 +6,7 @@ Reads metadata, zone maps and indexes, and no values.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from daf_query.scan._predicate import (
     conjuncts,
 )
 from daf_query.scan._prune import Zones, may_match
-from daf_query.scan._row_index import RowIndex
+from daf_query.scan._row_index import RowIndex, settled_by
 from daf_query.scan._rows import Positions
 from daf_storage.spi import Span
 
@@ -38,13 +39,13 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
     target = min(options.partition_rows, max(share, options.min_partition_rows))
     spans = aligned_spans(length, step=step, target_rows=target)
     if predicate is None or predicate == Constant(value=True):
-        return _finished(table, spans, spans, None, table.rows, ())
+        return _finished(table, spans, spans, None, _Candidates(table.rows))
     if isinstance(predicate, Constant):
-        return _finished(table, spans, [], predicate, table.rows, ())
+        return _finished(table, spans, [], predicate, _Candidates(table.rows))
     # 2. Ask the indexes which rows are candidates.
-    rows, indexes = _candidates(table, predicate)
+    found = _candidates(table, predicate)
     # 3. Leave out the zones in which the filter is true for no row.
-    return _finished(table, spans, _pruned(table, predicate, spans, step), predicate, rows, indexes)
+    return _finished(table, spans, _pruned(table, predicate, spans, step), predicate, found)
 
 
 def _finished(
@@ -52,10 +53,10 @@ def _finished(
     spans: Sequence[Span],
     partitions: Sequence[Span],
     predicate: Predicate | None,
-    rows: Positions | None,
-    indexes: Sequence[str],
+    found: _Candidates,
 ) -> ScanPlan:
     """Return a plan after leaving out the partitions without a candidate."""
+    rows = found.rows
     if rows is not None:
         bounds = np.searchsorted(rows, [(span.start, span.stop) for span in partitions])
         has_rows = [first < last for first, last in bounds.reshape(-1, 2)]
@@ -65,12 +66,27 @@ def _finished(
     if rows is not None and partitions and rows.size <= table.options.single_partition_rows:
         # A partition each would take longer than all of the rows together.
         partitions = [Span(partitions[0].start, partitions[-1].stop)]
-    conditions = sorted(conjuncts(predicate), key=lambda condition: _cost(table, condition))
-    return ScanPlan(spans, partitions, predicate, conditions, rows, indexes, pruned, rows_pruned)
+    open_ones = [each for each in conjuncts(predicate) if each not in found.settled]
+    conditions = sorted(open_ones, key=lambda condition: _cost(table, condition))
+    return ScanPlan(
+        spans, partitions, predicate, conditions, rows, found.indexes, pruned, rows_pruned
+    )
 
 
-def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | None, list[str]]:
-    """Return the rows that all indexes name, where they are few, and the indexed columns."""
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """What indexes say of a filter."""
+
+    rows: Positions | None
+    """The only rows that may match; None for all."""
+    indexes: Sequence[str] = ()
+    """The columns whose indexes named them."""
+    settled: Sequence[Predicate] = ()
+    """The conditions that all of these rows fulfil."""
+
+
+def _candidates(table: OpenTable, predicate: Predicate) -> _Candidates:
+    """Return the rows that all indexes name, where they are few."""
     options, length = table.options, table.length
     by_column: dict[str, list[Predicate]] = {}
     for condition in conjuncts(predicate):
@@ -87,13 +103,16 @@ def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | Non
     if len(numbers) > 1:
         usable += table.point_indexes(numbers)
     rows, indexes = table.rows, []
+    settled: list[Predicate] = []
     for index in usable:
         conditions = [part for name in index.columns for part in by_column[name]]
-        positions = index.find(conditions, length // index.divisor(options))
+        most = length // index.divisor(options)
+        positions = index.find(conditions, most)
         if positions is not None:
             rows = positions if rows is None else np.intersect1d(rows, positions)
             indexes.append(", ".join(index.columns))
-    return rows, indexes
+            settled += settled_by(index, conditions, most)
+    return _Candidates(rows, indexes, settled)
 
 
 def _pruned(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -12,6 +12,9 @@ from daf_query.scan._predicate import Predicate
 from daf_query.scan._rows import Positions
 from daf_query.scan._zone_map import ZoneMap
 from daf_storage.spi import DecodedCache
+
+MAX_SINGLE_STRINGS: Final = 1 << 11
+"""The strings of more rows are not read one by one."""
 
 
 class RowIndex(Protocol):
@@ -48,9 +51,28 @@ class RowIndex(Protocol):
 class StringRowIndex(RowIndex, Protocol):
     """An index of strings, which knows where each of them is stored."""
 
-    def strings(self, positions: Positions) -> pa.Array | None:
-        """Return the strings of a few rows; ``None`` if decoding all of them is faster."""
+    def settled(self, conditions: Sequence[Predicate], max_rows: int) -> list[Predicate]:
+        """Return the conditions that hold for each row that `find` returns for all of them.
+
+        The caller need not apply these again.
+        """
         ...
+
+    def strings(self, positions: Positions) -> pa.Array | None:
+        """Return the strings of up to `MAX_SINGLE_STRINGS` rows; ``None`` for others."""
+        ...
+
+
+def settled_by(
+    index: RowIndex, conditions: Sequence[Predicate], max_rows: int
+) -> Sequence[Predicate]:
+    """Return the conditions that need not be applied to what an index found.
+
+    Indexes of numbers and of points have no ``settled``: to compare numbers costs little.
+    """
+    settle = getattr(index, "settled", None)
+    settled: Sequence[Predicate] = () if settle is None else settle(conditions, max_rows)
+    return settled
 
 
 class Indexes(Protocol):

@@ -17,7 +17,7 @@ from daf_query.scan._evaluate import Mask, Values
 from daf_query.scan._missing_strings import nulls_for_empty
 from daf_query.scan._options import DEFAULT_OPTIONS
 from daf_query.scan._predicate import Compare, In, IsNull
-from daf_query.scan._row_index import StringRowIndex
+from daf_query.scan._row_index import MAX_SINGLE_STRINGS, StringRowIndex
 from daf_query.scan._rows import Positions, Rows
 from daf_query.scan._stored_strings import StoredStrings
 from daf_query.scan._zone_map import ZoneMap
@@ -95,6 +95,11 @@ class StringColumn:
                 self._index, self._find_index = self._find_index(), None
             return self._index
 
+    def _index_for(self, rows: Rows) -> StringRowIndex | None:
+        """Return the index, if it can read the strings of some rows."""
+        is_few = rows.offsets is not None and rows.count <= MAX_SINGLE_STRINGS
+        return self.row_index() if is_few else None
+
     def values(self, rows: Rows) -> Values:
         """Return codes, or strings if too many are distinct."""
         codes = self._codes_for(rows)
@@ -109,7 +114,7 @@ class StringColumn:
         stored = self._stored
         if stored is None or self._strings is not None or self._has_codes(stored):
             return None
-        if rows.offsets is not None and self.row_index() is not None:
+        if self._index_for(rows) is not None:
             return None
         return stored.matches(predicate, rows)
 
@@ -131,7 +136,7 @@ class StringColumn:
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return strings."""
         if rows.offsets is not None:
-            found = None if self.row_index() is not None else self._by_search(rows)
+            found = None if self._index_for(rows) is not None else self._by_search(rows)
             if found is not None:
                 return found
             codes = self._codes_for(rows)
@@ -144,8 +149,7 @@ class StringColumn:
     def _codes_for(self, rows: Rows) -> DictionaryCodes | None:
         """Return codes; for single rows that an index can read, only those that are there."""
         codes = self._codes
-        has_index = rows.offsets is not None and codes is None and self.row_index() is not None
-        if not has_index:
+        if codes is not None or self._index_for(rows) is None:
             codes = self._coded()
         return codes if codes is not None and codes.is_useful else None
 
@@ -154,7 +158,7 @@ class StringColumn:
         if rows.offsets is None:
             return self._decoded().slice(rows.span.start, rows.span.size)
         positions = rows.positions
-        index = None if self._decode is None else self.row_index()
+        index = None if self._decode is None else self._index_for(rows)
         strings = None if index is None else self._by_index(index, positions)
         return self._decoded().take(pa.array(positions)) if strings is None else strings
 

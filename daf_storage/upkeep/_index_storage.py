@@ -43,7 +43,19 @@ IndexKind: TypeAlias = Literal["lookup", "ranges", "points"]
 _KINDS: Final[tuple[IndexKind, ...]] = ("lookup", "ranges", "points")
 _FINGERPRINT: Final = "fingerprint"
 _PAGES: Final = "page"
-_PARTS: Final = ("fence", "first", "high", "key", "low", "null", "row", "rtree", "start", "zone")
+_PARTS: Final = (
+    "exact",
+    "fence",
+    "first",
+    "high",
+    "key",
+    "low",
+    "null",
+    "row",
+    "rtree",
+    "start",
+    "zone",
+)
 _VERSION: Final = 4
 _HEAD: Final = 4
 _MAX_NUMBERS: Final = 1 << 10
