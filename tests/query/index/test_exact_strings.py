@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.index import _build, _sorted_index, build_index
+from daf_query.index import build_index
+from daf_query.index._string_hash import hash_of, hashes_of
 from daf_query.index._sorted_index import StringIndex
 from daf_query.scan import MAX_SINGLE_STRINGS, Compare, ScanOptions, plan_scan
 from daf_query.table import AxisDataset
@@ -130,9 +131,13 @@ def test_more_rows_than_are_read_one_by_one(
 
 def test_strings_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch, plain: DafSession) -> None:
     """Then a hash is not of one string, and what is found is compared."""
-    real = _build.hashes_of
-    monkeypatch.setattr(_build, "hashes_of", lambda strings: real(strings) // np.uint64(1 << 58))
-    monkeypatch.setattr(_sorted_index, "hash_of", lambda text: real_hash(text) // (1 << 58))
+    few = np.uint64(1 << 58)
+    monkeypatch.setattr(
+        "daf_query.index._build.hashes_of", lambda strings: hashes_of(strings) // few
+    )
+    monkeypatch.setattr(
+        "daf_query.index._sorted_index.hash_of", lambda string: hash_of(string) // int(few)
+    )
     daf = MemoryDaf()
     fill(daf, indexed=True)
     stored = IndexStorage(daf).load(IndexPlace("cell", "lookup", ("donor",)))
@@ -142,17 +147,17 @@ def test_strings_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch, plain: DafSe
     assert connect(daf).sql(query).to_arrow_table().equals(plain.sql(query).to_arrow_table())
 
 
-real_hash = _sorted_index.hash_of
-
-
 def test_a_string_that_is_not_there_with_the_hash_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The rows that have the hash tell that they are of another string."""
     daf = MemoryDaf()
     fill(daf, indexed=True)
-    others = {"nobody": "donor7"}
-    monkeypatch.setattr(_sorted_index, "hash_of", lambda text: real_hash(others.get(text, text)))
+
+    def hash_of_another(string: str) -> int:
+        return hash_of("donor7" if string == "nobody" else string)
+
+    monkeypatch.setattr("daf_query.index._sorted_index.hash_of", hash_of_another)
     session = connect(daf)
     for asked, count in (("donor = 'nobody'", 0), ("donor IN ('nobody', 'nemo')", 0)):
         query = f"SELECT count(*) AS n FROM cell WHERE {asked}"
