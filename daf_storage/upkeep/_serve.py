@@ -35,6 +35,7 @@ _BUSY = (
     b"Connection: close\r\n\r\n"
 )
 _LONGEST_NAME_BYTES = 255
+_LONGEST_PATH_BYTES = 4096
 _MOST_DIGITS = 19
 _SHOWN_DOT_FILES = {".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 
@@ -138,7 +139,12 @@ class DafServer(ThreadingHTTPServer):
         """
         plain = unquote(urlsplit(path).path)
         parts = [part for part in plain.split("/") if part]
-        if "\0" in plain or any(len(part.encode()) > _LONGEST_NAME_BYTES for part in parts):
+        is_long = len(plain.encode()) > _LONGEST_PATH_BYTES
+        if (
+            "\0" in plain
+            or is_long
+            or any(len(part.encode()) > _LONGEST_NAME_BYTES for part in parts)
+        ):
             raise ValueError("no such path is possible")
         if not parts or parts[0] != self.root.name or any(map(_is_hidden, parts[1:])):
             return None
@@ -239,12 +245,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.BAD_REQUEST)
         elif not self.server.is_called(host[0]):
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST)
-        elif self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+        elif self._has_body() or self.headers.defects:
             self._refuse(HTTPStatus.BAD_REQUEST)
         else:
             return True
         self.close_connection = True
         return False
+
+    def _has_body(self) -> bool:
+        """Return whether something follows the headers, which would be taken for a request."""
+        lengths = self.headers.get_all("Content-Length", ["0"])
+        return any(each != "0" for each in lengths) or "Transfer-Encoding" in self.headers
 
     def _answer(self, *, has_body: bool) -> None:
         if not self._is_acceptable():
@@ -266,7 +277,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer_with(self, file: BinaryIO, *, has_body: bool) -> None:
         """Send the part of a file that is asked for, if it is the version that is asked for."""
         status = os.fstat(file.fileno())
-        tag = f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
+        tag = _tag(status)
         if self.headers.get("If-Match", tag) not in (tag, "*"):
             self._refuse(HTTPStatus.PRECONDITION_FAILED)
             return
@@ -274,7 +285,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_MODIFIED)
             return
         try:
-            span = _requested(self.headers.get("Range"), status.st_size)
+            is_same = self.headers.get("If-Range", tag) == tag
+            asked = self.headers.get("Range") if is_same else None
+            span = _requested(asked, status.st_size)
         except ValueError:
             self._refuse(HTTPStatus.BAD_REQUEST)
             return
@@ -292,13 +305,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{status.st_size}")
         self.end_headers()
         if has_body:
-            self._send_part(file, start, stop)
+            self._send_part(file, start, stop, tag)
 
-    def _send_part(self, file: Any, start: int, stop: int) -> None:
+    def _send_part(self, file: BinaryIO, start: int, stop: int, tag: str) -> None:
         file.seek(start)
         while start < stop:
             block = file.read(min(_COPY_BYTES, stop - start))
-            if not block:  # it became shorter: hang up, so that nobody takes it for complete
+            if _tag(os.fstat(file.fileno())) != tag:
+                # It was changed: hang up, so that nobody takes old and new bytes for a file.
                 self.close_connection = True
                 return
             self.wfile.write(block)
@@ -318,6 +332,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes */{size_bytes}")
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+
+def _tag(status: os.stat_result) -> str:
+    """Return what names one version of a file."""
+    return f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
 
 
 def _check_readable_remotely(root: Path) -> None:

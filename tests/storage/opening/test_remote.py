@@ -75,9 +75,9 @@ class _WatchedHandler(serving._Handler):
         self.server.asked.append((self.command, self.path, None))
         super().do_HEAD()
 
-    def _send_part(self, file: Any, start: int, stop: int) -> None:
+    def _send_part(self, file: Any, start: int, stop: int, tag: str) -> None:
         self.server.sent_bytes += stop - start
-        super()._send_part(file, start, stop)
+        super()._send_part(file, start, stop, tag)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import socket
 import socketserver
@@ -90,6 +91,55 @@ def test_versions(server: DafServer) -> None:
     (server.root / "vectors/cell/age/0").write_bytes(b"abcd")
     assert ask(server, AGE)[1]["ETag"] != tag
     assert ask(server, AGE, If_Match=tag)[0] == 412
+
+
+def test_a_download_goes_on_only_with_the_same_version(server: DafServer) -> None:
+    """Of a file that was changed meanwhile, browsers get the whole, and no part for the old one."""
+    tag = ask(server, AGE)[1]["ETag"]
+    status, _, part = ask(server, AGE, Range="bytes=2-", If_Range=tag)
+    whole = ask(server, AGE)[2]
+    assert (status, part) == (206, whole[2:])
+    (server.root / "vectors/cell/age/0").write_bytes(b"new bytes")
+    for earlier in (tag, "Mon, 23 Nov 2026 06:00:00 GMT"):
+        assert ask(server, AGE, Range="bytes=2-", If_Range=earlier)[::2] == (200, b"new bytes")
+
+
+@pytest.mark.parametrize("start", [0, (64 << 20) - 4, None])
+def test_old_and_new_bytes_are_not_mixed(server: DafServer, start: int | None) -> None:
+    """A file that is written into while it is sent, as archives are, or cut: the server hangs up."""
+    file = server.root / "large"
+    file.write_bytes(b"old!" * (16 << 20))
+    request = b"GET /a%20b.daf.zarr/large HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with connected(server, sending=request) as connection:
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        with file.open("r+b") as written:
+            if start is None:
+                written.truncate()
+            else:
+                written.seek(start)
+                written.write(b"new!" * (((64 << 20) - start) >> 2))
+        received = bytearray()
+        while part := connection.recv(1 << 20):
+            received += part
+    body = bytes(received).partition(b"\r\n\r\n")[2]
+    assert len(body) < 64 << 20
+    assert body == (b"old!" * (16 << 20))[: len(body)]
+    assert ask(server, AGE)[0] == 200
+
+
+def test_a_file_that_is_replaced_is_sent_as_it_was(server: DafServer) -> None:
+    """Another file of its name is another one."""
+    file = server.root / "large"
+    file.write_bytes(b"old!" * (9 << 18))
+    request = b"GET /a%20b.daf.zarr/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with connected(server, sending=request) as connection:
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        (server.root / "other").write_bytes(b"new!" * (9 << 18))
+        os.replace(server.root / "other", file)
+        received = bytearray()
+        while part := connection.recv(1 << 16):
+            received += part
+    assert bytes(received).partition(b"\r\n\r\n")[2] == b"old!" * (9 << 18)
 
 
 def test_other_methods(server: DafServer) -> None:
@@ -182,6 +232,10 @@ def send(server: DafServer, request: bytes) -> bytes:
         b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nHost: 127.0.0.1\r\n\r\n",
         b"GET @AGE HTTP/9.9.9\r\n\r\n",
         b"banana\r\n\r\n",
+        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 3\r\n\r\nabc",
+        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nbanana\r\n\r\n",
+        b"GET /a%20b.daf.zarr" + b"/a" * 2100 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
 def test_odd_requests_are_bad_requests(
