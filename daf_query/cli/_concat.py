@@ -104,7 +104,7 @@ def _pair(given: str, option: str) -> tuple[Any, Any]:
     key, text = _key_and_text(given, option)
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or a list of lists of lists, which is no number
         return key, text
     return key, value if isinstance(value, bool | int | float | str) else text
 

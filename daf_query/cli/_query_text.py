@@ -12,6 +12,7 @@ from daf_query.sql import one_statement
 from daf_storage import errors
 
 STANDARD_INPUT: Final = "-"
+_SHOWN: Final = 20
 
 
 def query_of(options: argparse.Namespace) -> str:
@@ -91,8 +92,19 @@ def fill_value_of(text: str | None) -> Any:
 
 
 def value_of(text: str) -> Any:
-    """Return what JSON means; any other text is itself."""
+    """Return what JSON means; any other text is itself.
+
+    Raises
+    ------
+    InvalidInputError
+        It is nested too deeply to be read.
+    """
     try:
         return json.loads(text, parse_constant=str)  # NaN and Infinity are no JSON
     except ValueError:
         return text
+    except RecursionError:
+        raise errors.InvalidInputError(
+            f"the value {text[:_SHOWN]}... is JSON that is nested too deeply; give a number, a "
+            "string, or a list of them"
+        ) from None

@@ -40,6 +40,7 @@ from daf_query.sql._limited_order import (
     sorted_limits,
     with_barriers,
 )
+from daf_query.sql._name_lengths import check_names
 from daf_query.sql._named_columns import named_columns
 from daf_query.sql._names import quoted_name
 from daf_query.sql._nesting import check_nesting
@@ -208,6 +209,7 @@ class Engine:
     def _plan_raw(
         self, query: str, *, allow: Allow, once: tuple[str, ...], restricts: bool = True
     ) -> Planned:
+        check_names(query)
         check_nesting(query)
         with planning(replace(current_context(), rewritings={})):
             if allow == "write":

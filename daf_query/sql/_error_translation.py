@@ -15,10 +15,11 @@ from daf_query.sql._axis_schema import CATALOG, PUBLIC, AxisSchema
 from daf_query.sql._base_hints import base_hint
 from daf_query.sql._column_hints import entry_hint, join_hint
 from daf_query.sql._gene_columns import unknown_entry_hint
+from daf_query.sql._limit_errors import column_in_limit, limit_error
 from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._statements import one_statement
 from daf_query.sql._subquery_errors import subquery_error
-from daf_query.sql._syntax_errors import syntax_error
+from daf_query.sql._syntax_errors import shortened, syntax_error
 from daf_query.sql._table_functions import USAGES
 from daf_query.sql._tokens import Token, tokens_of
 from daf_query.table import TableDataset
@@ -64,6 +65,10 @@ _REMEDIES = (
         "Column in SELECT must be in GROUP BY",
         "; add it to GROUP BY (GROUP BY ALL takes all that are no aggregates), or aggregate it",
     ),
+    (
+        "SQL error: RecursionLimitExceeded",
+        ": brackets are too deep within each other; write inner ones as WITH name AS (...)",
+    ),
 )
 """How messages of the engine begin, and what to write."""
 _PREFIXES = re.compile(
@@ -100,7 +105,12 @@ def translate_planning_error(
     if match := _NO_TABLE.search(text):
         return _unknown_table(match["table"], schemas)
     if match := _NO_FIELD.search(text):
-        return subquery_error(text) or _unknown_column(match["field"], text, query, schemas, shared)
+        field = match["field"]
+        return (
+            subquery_error(text)
+            or column_in_limit(_last_part(field), query)
+            or _unknown_column(field, text, query, schemas, shared)
+        )
     if match := _NO_TABLE_FUNCTION.search(text):
         return _unknown_table_function(match["name"])
     if (match := _NO_FUNCTION.search(text)) and (missing := _unknown_function(match["name"], text)):
@@ -114,10 +124,10 @@ def _other(text: str, query: str) -> DafError:
         one_statement(query)
     except errors.QueryError as of_the_text:  # none, or several: it says where
         return of_the_text
-    if of_a_subquery := subquery_error(text):
-        return of_a_subquery
+    if known := subquery_error(text) or limit_error(text):
+        return known
     problem = strip_prefixes(text).replace("While expanding wildcard, ", "")
-    return errors.QueryError(f"{problem}{_remedy(problem)}")
+    return errors.QueryError(f"{shortened(problem)}{_remedy(problem)}")
 
 
 def _no_unicode(query: str) -> DafError:
@@ -167,7 +177,7 @@ def translate_execution_error(error: Exception) -> DafError:
         named = getattr(errors, match["error"], None)
         if isinstance(named, type) and issubclass(named, DafError):
             return named(match["message"])
-    return subquery_error(text) or errors.QueryError(text)
+    return subquery_error(text) or limit_error(text) or errors.QueryError(shortened(text))
 
 
 def _remedy(problem: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from daf_query.sql._name_lengths import check_names
 from daf_query.sql._tokens import Token, tokens_of
 from daf_storage import errors
 
@@ -90,6 +91,8 @@ def bind_all(queries: Sequence[str], params: Params | None) -> list[str]:
             )
     if params is None and not any("$" in query or "?" in query for query in queries):
         return list(queries)
+    for query in queries:
+        check_names(query)
     parameters = [list(_parameters(query)) for query in queries]
     values = _values(params)
     _check(parameters, values, params)

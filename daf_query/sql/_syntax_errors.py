@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from daf_storage import errors
+
+_LONGEST: Final = 1000
+_LONGEST_LINE: Final = 300
+_BEFORE: Final = 100
 
 
 def syntax_error(
@@ -20,9 +26,9 @@ def syntax_error(
         How the message calls the place.
     """
     lines = written.split("\n")
-    shown = lines[line - 1] if line <= len(lines) else ""
+    shown, mark = _around(lines[line - 1] if line <= len(lines) else "", column - 1)
     error = errors.QueryError(
-        f"SQL syntax error {where}: {reason}\n  {shown}\n  {' ' * (column - 1)}^"
+        f"SQL syntax error {where}: {shortened(reason)}\n  {shown}\n  {' ' * mark}^"
     )
     error.line, error.column, error.reason = line, column, reason
     return error
@@ -40,3 +46,27 @@ def in_second_line(error: errors.DafError, written: str, what: str) -> errors.Da
     if line > len(lines):
         line, column = len(lines), len(lines[-1]) + 1
     return syntax_error(error.reason or str(error), written, line, column, where=f"in the {what}")
+
+
+def shortened(text: str) -> str:
+    """Return a message of the engine, without its middle where it repeats a long value.
+
+    >>> short = shortened(f"Cannot cast string '{'x' * 10_000}' to Int64")
+    >>> short[:25], short[745:780], short[-15:]
+    ("Cannot cast string 'xxxxx", 'xxxxx ... (9,030 characters) ... xx', "xxxxx' to Int64")
+    """
+    if len(text) <= _LONGEST:
+        return text
+    end = _LONGEST // 4
+    left = len(text) - _LONGEST
+    return f"{text[: _LONGEST - end]} ... ({left:,} characters) ... {text[-end:]}"
+
+
+def _around(line: str, place: int) -> tuple[str, int]:
+    """Return the part of a long line that is around a place, and the place in it."""
+    if len(line) <= _LONGEST_LINE:
+        return line, place
+    start = max(0, min(place, len(line)) - _BEFORE)
+    part = line[start : start + _LONGEST_LINE]
+    before, after = "..." * (start > 0), "..." * (start + len(part) < len(line))
+    return f"{before}{part}{after}", place - start + len(before)

@@ -255,3 +255,36 @@ def test_a_table_whose_name_has_dots(session: DafSession) -> None:
     for name in ('"no.axis"', 'memory."no.axis"', 'daf.memory."no.axis"'):
         with pytest.raises(errors.AxisNotFoundError, match=r"there is no table 'no\.axis'"):
             session.sql(f"SELECT * FROM {name}")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT CAST('{}' AS BIGINT)",
+        "SELECT DATE '{}'",
+        "SELECT count(*) FROM cell WHERE age = '{}'",
+        "{}",
+        "SELECT 1 /* {}",
+        "SELECT '{}",
+        "SELECT 1 FROM cell WHERE {} WHERE",
+    ],
+)
+def test_messages_are_short_however_long_a_value_is(session: DafSession, query: str) -> None:
+    """The engine repeats a value, and the parser the line; the place in it stays the one."""
+    written = query.format("x " * 100_000)
+    with pytest.raises(errors.QueryError) as raised:
+        session.sql(written).to_arrow_table()
+    assert len(str(raised.value)) < 1200
+    error = raised.value
+    if error.line and error.column:
+        _, line, mark = str(error).split("\n")
+        shown = line[len(mark) - 1 :].removesuffix("...")
+        assert written[error.column - 1 :].startswith(shown)
+
+
+def test_brackets_that_are_too_deep_are_an_error_that_says_what_to_do(session: DafSession) -> None:
+    """The engine names a limit of its parser alone."""
+    with pytest.raises(
+        errors.QueryError, match=r"brackets are too deep within each other.*WITH name AS"
+    ):
+        session.sql("SELECT " + "(" * 60 + "1" + ")" * 60)
