@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import uvicorn
 
 from daf_query.explore._app import app
+from daf_query.explore._connections import Connection
 from daf_query.explore._data import ExploredData
 from daf_query.explore._limits import ExploreLimits
 from daf_query.session import DafSession
@@ -30,6 +31,8 @@ class ExploreServer:
     """Serves the explorer to programs of this machine that have its token.
 
     It runs as soon as it is made, in threads of its own; `close` or the end of ``with`` ends it.
+    There are at most 64 connections; of those that have not sent a whole request, the one that has
+    waited longest gives way to a new one.
 
     Parameters
     ----------
@@ -171,6 +174,7 @@ def _uvicorn(application: Any) -> Any:
     return uvicorn.Server(
         uvicorn.Config(
             application,
+            http=Connection,
             log_config=None,
             access_log=False,
             lifespan="off",

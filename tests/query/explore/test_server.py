@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +21,7 @@ import pytest
 from daf_query import connect
 from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
+from daf_query.explore._connections import MOST
 from daf_storage import MemoryDaf, copy_all, errors, open_daf
 from tests.query.explore.conftest import CELLS, tiny
 
@@ -68,6 +71,54 @@ def test_only_this_machine_can_ask(server: ExploreServer) -> None:
             other.settimeout(0.5)
             with pytest.raises(OSError):  # noqa: PT011 - refused, or no such network
                 other.connect((address, server.port))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: local",
+        b"POST /api/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{",
+        b"GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n",
+    ],
+)
+def test_connections_that_say_nothing_keep_nobody_out(server: ExploreServer, sent: bytes) -> None:
+    """They took all descriptors; of too many, the one that waited longest gives way to a new one."""
+    with contextlib.ExitStack() as stack, client_of(server, timeout=20) as client:
+        silent = []
+        for _ in range(3 * MOST):
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            silent.append(stack.enter_context(connection))
+            with contextlib.suppress(ConnectionError):  # one that gave way already
+                connection.sendall(sent)
+                if sent.endswith(b"\r\n\r\n"):  # one that was answered, and says nothing more
+                    connection.recv(1)
+        assert client.get("/api/catalogue").status_code == 200
+        wait_until(lambda: len(server._server.server_state.connections) <= MOST)
+        with contextlib.suppress(ConnectionResetError):
+            while silent[0].recv(1 << 16):
+                pass
+        assert client.get("/api/catalogue").status_code == 200
+
+
+def test_connections_that_are_being_answered_go_on(server: ExploreServer) -> None:
+    """A request that is computed while others say nothing gets its answer."""
+    with contextlib.ExitStack() as stack, client_of(server, timeout=20) as client:
+        asking = threading.Thread(
+            target=lambda: answers.append(
+                client.post("/api/query", json={"id": "e", "sql": ENDLESS})
+            )
+        )
+        answers: list[httpx.Response] = []
+        asking.start()
+        wait_until(lambda: server.running_queries > 0)
+        for _ in range(2 * MOST):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+        with client_of(server, timeout=20) as other:
+            assert state(other, "e")["state"] == "running"
+            other.delete("/api/query/e")
+        asking.join(20)
+        assert answers[0].json()["error"] == "CancelledError"
 
 
 def test_a_query_that_hangs_up_ends(server: ExploreServer) -> None:
