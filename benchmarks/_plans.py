@@ -41,9 +41,11 @@ def parts(size: Size) -> list[Part]:
             Part(TableData(5_000), every["table"], _TABLE_WORKS),
         ]
     cells, rows = MatrixData(200_000, 2_000, 100), TableData(10_000_000)
+    strings = tuple(work for work in _works.TABLE if work.task in {"string_equality", "look_up"})
     daily = [
         Part(cells, _without(every["matrix"], _LAST), _MATRIX_WORKS, is_import_measured=True),
         Part(rows, _without(every["table"], _LAST), _TABLE_WORKS),
+        Part(rows, ("daf-indexed",), strings),
         Part(TableData(200_000), _LOCAL_TABLE, _WARM_TABLE),
         Part(
             MatrixData(50_000, 25_000, 1_240),

@@ -13,6 +13,9 @@ _LIMIT: Final = (
 _OPEN: Final = "anndata in memory: the whole matrix was read before the clock started"
 _REASONS: Final = {
     ("prepare", "daf-packed"): "packed: fewer bytes are written",
+    ("string_equality", "daf-indexed"): "indexed: an index names the rows of a string",
+    ("look_up", "daf-indexed"): "indexed: an index names the row of a name",
+    ("mean_by", "h5py"): "h5py: the codes and numbers are read whole, and nothing is planned",
     ("count", "duckdb"): "DuckDB: the count stands in the footer of the Parquet file",
     ("count", "datafusion"): "DataFusion: the count stands in the footer of the Parquet file",
     ("count", "polars"): "polars: the count stands in the footer of the Parquet file",

@@ -71,6 +71,14 @@ class _Targets:
             "string equality, first, 10 M rows", _ROWS_10M, f"{equality}-first", _ENGINES, 1
         )
         yield self._times(
+            "the same, of an indexed column",
+            _ROWS_10M,
+            f"{equality}-first",
+            _ENGINES,
+            1,
+            ours="daf-indexed",
+        )
+        yield self._times(
             "string equality, later, 10 M rows", _ROWS_10M, f"{equality}-warm", _ENGINES, 5
         )
         for task in ("group_by", "join"):
@@ -109,12 +117,19 @@ class _Targets:
         )
 
     def _times(
-        self, title: str, data: str, work: str, others: tuple[str, ...], times: float
+        self,
+        title: str,
+        data: str,
+        work: str,
+        others: tuple[str, ...],
+        times: float,
+        *,
+        ours: str = "daf",
     ) -> Row:
         """The best of some others takes so many times as long."""
-        ours = self._medians.get((data, work, "daf"))
+        own = self._medians.get((data, work, ours))
         theirs = [median for other in others if (median := self._medians.get((data, work, other)))]
-        ratio = min(theirs) / ours if ours and len(theirs) == len(others) else None
+        ratio = min(theirs) / own if own and len(theirs) == len(others) else None
         who = "the limit" if others == ("limit",) else " and ".join(others)
         if times == 1:
             target = f"no slower than {who}"

@@ -14,7 +14,7 @@ INFOS: Final[dict[str, SystemInfo]] = {
         SystemInfo("daf-packed", "daf-query, packed", "_daf.Packed", ("matrix", "table")),
         SystemInfo("daf-archive", "daf-query, one file", "_daf.Archive", ("matrix",)),
         SystemInfo("daf-h5ad", "daf-query, h5ad in place", "_daf.InPlace", ("matrix",)),
-        SystemInfo("daf-indexed", "daf-query, names indexed", "_daf.Indexed", ("table",)),
+        SystemInfo("daf-indexed", "daf-query, strings indexed", "_daf.Indexed", ("table",)),
         SystemInfo("limit", "numpy on np.memmap (the limit)", "_limit.Limit", ("matrix", "table")),
         SystemInfo("anndata", "anndata, in memory", "_anndata.InMemory", ("matrix",)),
         SystemInfo("anndata-backed", "anndata, backed", "_anndata.Backed", ("matrix",)),

@@ -108,7 +108,7 @@ class Packed(Flat):
 
 
 class Indexed(Flat):
-    """The same, with an index of the names."""
+    """The same, with indexes of the names and of the donors."""
 
     def prepare(self, place: Place) -> None:
         """Import, and index."""
@@ -116,7 +116,7 @@ class Indexed(Flat):
 
         super().prepare(place)
         with daf_query.connect(place.folder / self.file_name, mode="r+") as session:
-            session.build_index("cell", "name")
+            session.build_index("cell", ["name", "donor"])
 
 
 class Archive(Flat):
