@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from daf_query._provenance import refuse_own_files
 from daf_query._row_files import Rows, format_of
 from daf_query.cli._colours import coloured_table
 from daf_query.cli._output import table_lines
@@ -102,6 +103,7 @@ class PromptCommands:
         path = Path(argument).expanduser()
         if path.suffix != ".txt":
             format_of(path)  # or an error that says which there are
+        refuse_own_files(self.session._connections.data_sets(), path)  # noqa: SLF001 - our own
         self.settings.output = path
 
     def max_rows(self, argument: str) -> None:

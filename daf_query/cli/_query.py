@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from daf_query._provenance import refuse_own_files
 from daf_query.cli import _output
 from daf_query.cli._anndata_choice import anndata_choice
 from daf_query.cli._connected import reading
@@ -48,6 +49,7 @@ def sql_command(options: argparse.Namespace) -> None:
                 frame, file_format, max_rows=options.max_rows, pager=pager_of(options)
             )
         else:
+            refuse_own_files(session._connections.data_sets(), output)  # noqa: SLF001 - our own
             _output.to_file(frame, file_format, Path(output), progress=progress_of(options))
 
 

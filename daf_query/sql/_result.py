@@ -6,13 +6,14 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import datafusion
 import pyarrow as pa
 from datafusion.expr import SortExpr
 
-from daf_query._provenance import described, record_of
+from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Rows
 from daf_query._runs import call_engine
 from daf_query.sql._direct_scan import DirectRows
@@ -395,6 +396,9 @@ class QueryResult(ResultConversions):
         if self._written:
             asked["then"] = list(self._written)
         return record_of(self._statement.engine.connections.data_sets(), asked)
+
+    def _refuse_own_files(self, path: Path) -> None:
+        refuse_own_files(self._statement.engine.connections.data_sets(), path)
 
     def is_described(self, provenance: bool | None) -> bool:  # noqa: FBT001 - as it was given
         """Return whether what leaves says where it comes from; None: as the session says."""

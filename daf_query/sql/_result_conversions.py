@@ -27,6 +27,10 @@ class ResultConversions(ABC):
     def rows(self, *, provenance: bool | None = False) -> Rows:
         """Return the schema and the stream of batches."""
 
+    @abstractmethod
+    def _refuse_own_files(self, path: Path) -> None:
+        """Refuse to write the rows where a data set lies that they come from."""
+
     def to_pandas(self, *, arrow_backed: bool = False) -> Any:
         """Return the rows as a pandas DataFrame.
 
@@ -105,7 +109,8 @@ class ResultConversions(ABC):
         Raises
         ------
         InvalidInputError
-            The suffix says no format, or there is none of that name.
+            The suffix says no format, or there is none of that name; or a data set that is read
+            lies there, or around it.
         SourceNotFoundError
             There is no such folder.
         """
@@ -114,6 +119,7 @@ class ResultConversions(ABC):
         if chosen not in SUFFIXES.values():
             has = ", ".join(dict.fromkeys(SUFFIXES.values()))
             raise errors.InvalidInputError(f"there is no format {chosen!r}; there are {has}")
+        self._refuse_own_files(target)
         total = 0
         rows = self.rows(provenance=provenance if chosen in BINARY else False)
         with progress_bar("save", None, show=progress) as bar:

@@ -11,7 +11,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.cli import main
-from daf_storage import errors
+from daf_storage import errors, open_daf
 from tests.support import PBMC
 
 Save = Callable[[DafSession, Path], None]
@@ -27,6 +27,11 @@ def save_profile(db: DafSession, path: Path) -> None:
     db.profile("obs", "var", "X", by="phase").save(path)
 
 
+def save_rows(db: DafSession, path: Path) -> None:
+    """Write the rows of a query, in a format of their own."""
+    db.sql("SELECT name, phase FROM obs").save(path, format="csv")
+
+
 @pytest.fixture
 def atlas(tmp_path: Path) -> Path:
     """Return an h5ad file of its own."""
@@ -35,7 +40,7 @@ def atlas(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("save", [save_slice, save_profile])
+@pytest.mark.parametrize("save", [save_slice, save_profile, save_rows])
 def test_the_file_that_is_read_is_not_replaced(atlas: Path, save: Save) -> None:
     """A part of an AnnData would be all that is left of it; the error names the file."""
     before = atlas.read_bytes()
@@ -44,7 +49,7 @@ def test_the_file_that_is_read_is_not_replaced(atlas: Path, save: Save) -> None:
     assert atlas.read_bytes() == before
 
 
-@pytest.mark.parametrize("save", [save_slice, save_profile])
+@pytest.mark.parametrize("save", [save_slice, save_profile, save_rows])
 def test_by_any_path(atlas: Path, save: Save, tmp_path: Path) -> None:
     """By a symbolic link, with other names of the axes, below an overlay, in a view."""
     link = tmp_path / "link.h5ad"
@@ -64,7 +69,7 @@ def test_by_any_path(atlas: Path, save: Save, tmp_path: Path) -> None:
         save(part, atlas)
 
 
-@pytest.mark.parametrize("save", [save_slice, save_profile])
+@pytest.mark.parametrize("save", [save_slice, save_profile, save_rows])
 def test_nor_is_one_of_several(atlas: Path, save: Save) -> None:
     """A slice of a folder of runs does not replace one of them."""
     other = atlas.with_name("other.h5ad")
@@ -87,7 +92,7 @@ def test_a_zarr_directory_is_not_replaced(atlas: Path, tmp_path: Path) -> None:
         save_slice(db, tmp_path / "part.zarr")
 
 
-@pytest.mark.parametrize("save", [save_slice, save_profile])
+@pytest.mark.parametrize("save", [save_slice, save_profile, save_rows])
 def test_nothing_is_written_into_a_directory_that_is_read(
     atlas: Path, tmp_path: Path, save: Save
 ) -> None:
@@ -102,7 +107,7 @@ def test_nothing_is_written_into_a_directory_that_is_read(
     assert not (tmp_path / "part.zarr" / "in.h5ad").exists()
 
 
-@pytest.mark.parametrize("save", [save_slice, save_profile])
+@pytest.mark.parametrize("save", [save_slice, save_profile, save_rows])
 def test_other_files_are_replaced_as_ever(atlas: Path, save: Save) -> None:
     """Also one that was made of the same data set before."""
     target = atlas.with_name("part.h5ad")
@@ -122,3 +127,29 @@ def test_the_command_line_says_it_in_a_sentence(
     assert main(["extract", "pbmc.h5ad", "--matrix", "X", "-o", "pbmc.h5ad"]) == 1
     assert "name another file" in capsys.readouterr().err
     assert os.stat(atlas).st_ino == before.st_ino
+
+
+@pytest.mark.parametrize("file_format", ["csv", "table"])
+def test_nor_do_the_rows_of_a_query_on_the_command_line(
+    atlas: Path, capsys: pytest.CaptureFixture[str], file_format: str
+) -> None:
+    """``daf sql -o`` with another format than the suffix says, also by a hard link."""
+    link = atlas.with_name("other.h5ad")
+    link.hardlink_to(atlas)
+    before = os.stat(atlas)
+    asked = ["sql", str(atlas), "SELECT name FROM obs", "--format", file_format, "-o"]
+    for target in (atlas, link):
+        assert main([*asked, str(target)]) == 1
+        assert "name another file" in capsys.readouterr().err
+    assert [os.stat(path).st_ino for path in (atlas, link)] == [before.st_ino] * 2
+
+
+def test_rows_do_not_replace_a_document_of_the_data_set(tmp_path: Path) -> None:
+    """One of plain files has JSON files, whose suffix is that of a format."""
+    path = tmp_path / "mine.daf"
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", ["A", "B"])
+    before = (path / "daf.json").read_bytes()
+    with connect(path) as db, pytest.raises(errors.InvalidInputError, match="lies within"):
+        db.sql("SELECT name FROM cell").save(path / "daf.json")
+    assert (path / "daf.json").read_bytes() == before
