@@ -169,6 +169,9 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
         The source is not an h5ad file.
     InvalidInputError
         ``memory_bytes`` is too little.
+    UnsupportedDataError
+        A link in the file leads to another file, or the elements of a dataset are in one: no other
+        file is read.
     UnsupportedInputError
         Something would be lost and ``strict`` is true; nothing is left at the destination.
     ExistsError

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from daf_storage._lazy import lazy_module
 from daf_storage.base import StorageType, optional_import
 from daf_storage.errors import FormatError, SourceNotFoundError
+from daf_storage.trees import check_contained
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -158,6 +159,8 @@ def open_h5ad(path: Path) -> Iterator[AnnDataSource]:
         There is no such file.
     FormatError
         It is not an HDF5 file, or not one that holds an AnnData.
+    UnsupportedDataError
+        Something in it is in another file, which is not read.
     """
     h5py = optional_import("h5py", extra="anndata")
     anndata = optional_import("anndata", extra="anndata")
@@ -168,6 +171,7 @@ def open_h5ad(path: Path) -> Iterator[AnnDataSource]:
             f"{path}: not an h5ad file: it is not HDF5; an h5ad is written by AnnData.write_h5ad()"
         )
     with h5py.File(path, "r") as file:
+        check_contained(file, what=str(path))
         missing = [part for part in ("obs", "var") if part not in file]
         if missing:
             raise FormatError(

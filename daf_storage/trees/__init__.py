@@ -13,6 +13,7 @@ from daf_storage.trees._consolidated import differences, has_consolidated
 from daf_storage.trees._decode_threads import THREADS, computed, run_all
 from daf_storage.trees._decompress import decompress_chunk
 from daf_storage.trees._free_space import require_space_in
+from daf_storage.trees._hdf5_contained import check_contained
 from daf_storage.trees._hdf5_datasets import dataset_array
 from daf_storage.trees._hdf5_file import Hdf5File
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
@@ -85,6 +86,7 @@ __all__ = [
     "ZarrFormat",
     "ZarrTree",
     "ZarrVersion",
+    "check_contained",
     "computed",
     "copy_first_ranges",
     "dataset_array",

@@ -54,16 +54,21 @@ def check_links(group: Any, path: str, *, what: str) -> None:
         if kind == h5l.TYPE_HARD:
             continue
         if kind != h5l.TYPE_SOFT:
-            raise UnsupportedDataError(
-                f"{what}: it is a link to another file, and no file but this one is read; copy "
-                "what it leads to into the file"
-            )
+            raise leads_out(what)
         target = group.links.get_val(at.encode()).decode("utf-8", "surrogateescape")
         full = posixpath.join("/" if target.startswith("/") else posixpath.dirname(at), target)
         if target.startswith("/"):
             group = h5py().h5i.get_file_id(group)
         at, rest = "", [part for part in full.split("/") if part not in ("", ".")] + rest
     raise UnsupportedDataError(f"{what}: it is reached over too many links; replace them")
+
+
+def leads_out(what: str) -> UnsupportedDataError:
+    """Say that a link leads to another file."""
+    return UnsupportedDataError(
+        f"{what}: it is a link to another file, and no file but this one is read; copy what it "
+        "leads to into the file"
+    )
 
 
 def check_source(properties: Any, *, what: str) -> None:

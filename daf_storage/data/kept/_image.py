@@ -20,7 +20,7 @@ import numpy as np
 from daf_storage.base import AnyArray, optional_import
 from daf_storage.data.kept import _values
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedInputError
-from daf_storage.trees import StoredArray
+from daf_storage.trees import StoredArray, check_contained
 
 ELEMENTS: Final = "elements"
 DOCUMENT: Final = "document"
@@ -119,12 +119,15 @@ def opened(array: StoredArray, *, what: str) -> Iterator[Any]:
     ------
     CorruptDataError
         It is no such image.
+    UnsupportedDataError
+        Something in it leads to another file.
     """
     h5py = optional_import("h5py", extra="anndata")
     if len(array.info.shape) != 1 or array.info.storage_type.dtype != np.uint8:
         raise CorruptDataError(f"{what}: it is no array of bytes, as a part of an AnnData is")
     try:
         with h5py.File(_ArrayFile(array.read()), "r") as file:
+            check_contained(file, what=what)
             yield file
     except DafError:
         raise

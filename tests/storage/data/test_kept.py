@@ -298,20 +298,27 @@ class TestRoundTrip:
                 assert group["data"][:].tolist() == [0, 1, 2]
                 assert group["data"].attrs["unit"] == "mm"
 
-    def test_elements_that_lie_in_other_files(self, tmp_path: Path) -> None:
-        """What no package here can read is copied with them, as anndata would read it there."""
-        with h5py.File(tmp_path / "other.h5", "w") as other:
-            other["numbers"] = np.arange(3)
+    def test_no_part_leads_to_another_file(self, tmp_path: Path) -> None:
+        """A data set of somebody else does not get a file of this machine into an export."""
         anndata.AnnData(np.eye(2)).write_h5ad(tmp_path / "in.h5ad")
         with h5py.File(tmp_path / "in.h5ad", "r+") as file:
             group = file["uns"].create_group("foreign")
             group.attrs.update({"encoding-type": "of tomorrow", "encoding-version": "9"})
-            group["away"] = h5py.ExternalLink("other.h5", "numbers")
         import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr")
-        (tmp_path / "other.h5").unlink()
-        export_h5ad(ZarrDaf(tmp_path / "x.daf.zarr"), tmp_path / "out.h5ad")
-        with h5py.File(tmp_path / "out.h5ad") as file:
-            assert file["uns/foreign/away"][:].tolist() == [0, 1, 2]
+        with ZarrDaf(tmp_path / "x.daf.zarr", "r+") as daf:
+            path, array = next(iter(kept.arrays(daf.tree).items()))
+            image = io.BytesIO(array.read().tobytes())
+            with h5py.File(image, "r+") as file:
+                file["away"] = h5py.ExternalLink(str(tmp_path / "in.h5ad"), "/")
+            kept.delete_part(daf.writable_tree, path)
+            with daf.writable_tree.transaction() as changes, daf.writable_tree.lock():
+                changes.write_array(path, np.frombuffer(image.getvalue(), np.uint8))
+                changes.publish(path, replace=False)
+        with (
+            ZarrDaf(tmp_path / "x.daf.zarr") as daf,
+            pytest.raises(errors.UnsupportedDataError, match="away: it is a link to another file"),
+        ):
+            to_anndata(daf)
 
     def test_frames_of_anndata_0_7_in_uns(self, tmp_path: Path) -> None:
         """Their categoricals refer to a group beside them, which a plain copy would lose."""

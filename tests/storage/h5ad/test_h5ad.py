@@ -864,3 +864,21 @@ def test_a_series_in_uns() -> None:
     with pytest.warns(AnnDataWarning, match=r"uns\['series'\].*Series"):
         daf = from_anndata(adata)
     assert "series" not in to_anndata(daf).uns
+
+
+@pytest.mark.parametrize("part", ["obs", "X", "layers/away", "uns/away", "obsm/away", "obs/away"])
+@pytest.mark.parametrize("is_old", [False, True])
+def test_links_to_other_files_are_not_followed(tmp_path: Path, part: str, is_old: bool) -> None:  # noqa: FBT001 - a parameter
+    """The other file may be anything, also a named pipe; the error is that of a file in place."""
+    adata = anndata.AnnData(np.eye(2), layers={"x": np.eye(2)}, uns={"a": 1}, obsm={"p": np.eye(2)})
+    adata.write_h5ad(tmp_path / "in.h5ad")
+    os.mkfifo(tmp_path / "pipe")
+    with h5py.File(tmp_path / "in.h5ad", "r+") as file:
+        if is_old:
+            file["raw.X"] = np.eye(2)
+        if part in file:
+            del file[part]
+        file[part] = h5py.ExternalLink("pipe", "/x")
+    with pytest.raises(errors.UnsupportedDataError, match=f"{part}: it is a link to another file"):
+        import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.h5ad", "pipe"]

@@ -1,0 +1,89 @@
+"""Check that nothing in an HDF5 file leads out of it, before a library follows it by itself."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.trees._hdf5_checks import check_source, leads_out
+from daf_storage.trees._hdf5_file import as_object
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, h5py, reason_of
+
+_CATEGORIES: Final = "categories"
+"""The attribute by which anndata finds the categories of an old column: a reference."""
+
+
+def check_contained(file: Any, *, what: str) -> None:
+    """Raise if anything in a file leads out of it.
+
+    Parameters
+    ----------
+    file
+        An open ``h5py.File``.
+
+    Raises
+    ------
+    UnsupportedDataError
+        A link leads to another file, or the elements of a dataset are elsewhere.
+    CorruptDataError
+        The file cannot be looked through.
+    """
+    try:
+        _Look(file, what).run()
+    except UnsupportedDataError:
+        raise
+    except H5PY_ERRORS as error:
+        raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
+
+
+class _Look:
+    """A look at all objects of a file, also at those that only categories refer to."""
+
+    def __init__(self, file: Any, what: str) -> None:
+        self._what = what
+        self._referred = [file]
+        self._seen = {h5py().h5o.get_info(file.id).addr}
+
+    def run(self) -> None:
+        """Look at the file, then at what is referred to, until nothing is new."""
+        while self._referred:
+            found = self._referred.pop()
+            self._check(found.id, found.name or _CATEGORIES)
+            if isinstance(found.id, h5py().h5g.GroupID):
+                self._check_below(found.id)
+
+    def _check_below(self, group: Any) -> None:
+        h5l, h5o = h5py().h5l, h5py().h5o
+
+        def look(name: bytes, info: Any) -> Exception | None:
+            path = name.decode("utf-8", "surrogateescape")
+            if info.type == h5l.TYPE_SOFT:  # what it leads to is looked at by itself
+                return None
+            if info.type != h5l.TYPE_HARD:
+                return leads_out(f"{self._what}: {path}")
+            try:
+                self._check(h5o.open(group, name), path)
+            except (UnsupportedDataError, *H5PY_ERRORS) as error:  # none may pass through HDF5
+                return error
+            return None
+
+        problem = group.links.visit(look, info=True)
+        if problem is not None:
+            raise problem
+
+    def _check(self, found: Any, path: str) -> None:
+        if isinstance(found, h5py().h5d.DatasetID):
+            check_source(found.get_create_plist(), what=f"{self._what}: {path}")
+        if h5py().h5a.exists(found, _CATEGORIES.encode()):
+            self._note(as_object(found, is_writable=False))
+
+    def _note(self, found: Any) -> None:
+        """Remember to look at what the categories of an object are."""
+        reference = found.attrs[_CATEGORIES]
+        if not isinstance(reference, h5py().Reference) or not reference:
+            return
+        target = found.file[reference]
+        address = h5py().h5o.get_info(target.id).addr
+        if address not in self._seen:
+            self._seen.add(address)
+            self._referred.append(target)
