@@ -18,6 +18,7 @@ from daf_storage.stores._directory_snapshot import DirectorySnapshot
 from daf_storage.stores._filled_file import put_values
 from daf_storage.stores._identity import (
     Fingerprint,
+    check_linked,
     file_identity,
     files_version,
     fingerprint,
@@ -106,6 +107,7 @@ __all__ = [
     "allocate",
     "bytes_version",
     "check_length",
+    "check_linked",
     "check_output",
     "copy_first",
     "estimate_ranges",

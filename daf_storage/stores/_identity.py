@@ -13,12 +13,29 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, TypeAlias
 
+from daf_storage.errors import SourceNotFoundError
+
 Fingerprint: TypeAlias = tuple[int, int, int, int]
 """Inode, size, time of the data and time of the inode of a file."""
 
 _TIME_STEP_NS: Final = 100_000_000
 _MAX_DEPTH: Final = 16
 _MAX_WAITS: Final = 5
+
+
+def check_linked(status: os.stat_result, location: str) -> None:
+    """Raise if an open file has no name any more, so that what is written into it would be lost.
+
+    Raises
+    ------
+    SourceNotFoundError
+        It was deleted, or another file took its place.
+    """
+    if not status.st_nlink:
+        raise SourceNotFoundError(
+            f"{location}: the file was deleted, or replaced by another one, since it was opened; "
+            "nothing was written, since it would be lost; open it again"
+        )
 
 
 class Unsettled:

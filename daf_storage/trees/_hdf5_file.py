@@ -23,6 +23,7 @@ from daf_storage.stores import (
     FirstRanges,
     allocate,
     check_length,
+    check_linked,
     copy_first,
     file_identity,
     files_version,
@@ -105,6 +106,12 @@ class Hdf5File:
             self._listings.clear()
             self.chunk_cache.clear()
             self.file.close()
+
+    def require_linked(self) -> None:
+        """Raise ``SourceNotFoundError`` if the file was deleted: what is written would be lost."""
+        status = self._status() if any(self.file_identity) else None
+        if status is not None:
+            check_linked(status, self.location)
 
     def require_space(self, size_bytes: int) -> None:
         """Raise ``StorageFullError`` unless there is room for some bytes more."""
@@ -287,7 +294,10 @@ class Hdf5File:
 
     def _reopened(self, flags: int) -> int:
         own = self.file.id.get_vfd_handle()
-        descriptor = os.open(self.file.filename, flags | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(self.file.filename, flags | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return os.dup(int(own))  # no file has it any more
         if os.path.samestat(os.fstat(descriptor), os.fstat(own)):
             return descriptor
         os.close(descriptor)

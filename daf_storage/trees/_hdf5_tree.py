@@ -261,6 +261,7 @@ class WritableHdf5Tree(Hdf5Tree):
     @contextmanager
     def transaction(self) -> Iterator[Hdf5Transaction]:
         """Begin changes; what was not published when the block ends is discarded."""
+        self._shared.require_linked()
         self._shared.require_space(0)
         changes = Hdf5Transaction(
             self._shared, self.path_in_file, location=self.location, packing=self.packing

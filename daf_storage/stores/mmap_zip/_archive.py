@@ -78,7 +78,15 @@ class MmapZipStore(OpenArchive):
 
     @contextmanager
     def transaction(self) -> Iterator[ArchiveTransaction]:
-        """Begin changes; what was not published when the block ends is discarded."""
+        """Begin changes; what was not published when the block ends is discarded.
+
+        Raises
+        ------
+        SourceNotFoundError
+            The file was deleted, or replaced by another one.
+        """
+        if self._file is not None:
+            self._file.require_linked()
         changes = ArchiveTransaction(self)
         try:
             yield changes

@@ -17,7 +17,7 @@ from pathlib import Path
 from daf_storage import errors
 from daf_storage.base import ForkLock
 from daf_storage.stores._allocate import allocate
-from daf_storage.stores._identity import Unsettled, fingerprint, is_settled
+from daf_storage.stores._identity import Unsettled, check_linked, fingerprint, is_settled
 
 _MAX_WRITE_BYTES = 1 << 30
 
@@ -88,6 +88,10 @@ class ArchiveFile:
                     yield
             finally:
                 self._known = fingerprint(os.fstat(self.descriptor))
+
+    def require_linked(self) -> None:
+        """Raise ``SourceNotFoundError`` if the file was deleted: what is written would be lost."""
+        check_linked(os.fstat(self.descriptor), self.location)
 
     def is_at(self, path: Path) -> bool:
         """Return whether this is still the file at ``path``."""
