@@ -299,7 +299,7 @@ class TestRoundTrip:
                 assert group["data"].attrs["unit"] == "mm"
 
     def test_no_part_leads_to_another_file(self, tmp_path: Path) -> None:
-        """A data set of somebody else does not get a file of this machine into an export."""
+        """A data set of another user does not bring a file of this machine into an export."""
         anndata.AnnData(np.eye(2)).write_h5ad(tmp_path / "in.h5ad")
         with h5py.File(tmp_path / "in.h5ad", "r+") as file:
             group = file["uns"].create_group("foreign")
