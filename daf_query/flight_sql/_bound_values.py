@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import flight
 
 from daf_query.flight_sql._limits import FlightSqlLimits, limit_reached
 from daf_query.flight_sql._statuses import InvalidRequest
@@ -14,6 +16,7 @@ from daf_query.sql import Params, bind, placeholders
 
 _VIEW_WORDS: Final = 4
 """Numbers of 32 bits per view of a string; the first is its length."""
+_SHOWN: Final = 200
 
 
 def bound_query(query: str, reader: Any, limits: FlightSqlLimits) -> str:
@@ -34,8 +37,7 @@ def bound_query(query: str, reader: Any, limits: FlightSqlLimits) -> str:
 def _one_row(reader: Any, limits: FlightSqlLimits) -> pa.RecordBatch:
     """Return the only row; what follows is not read."""
     kept: pa.RecordBatch | None = None
-    for chunk in reader:
-        batch = chunk.data
+    for batch in _batches(reader):
         if batch is None or batch.num_rows == 0:
             continue
         if kept is not None or batch.num_rows > 1:
@@ -50,11 +52,23 @@ def _one_row(reader: Any, limits: FlightSqlLimits) -> pa.RecordBatch:
     return kept
 
 
+def _batches(reader: Any) -> Iterator[pa.RecordBatch | None]:
+    """Yield what a client sends, which may be no Arrow at all."""
+    try:
+        for chunk in reader:
+            yield chunk.data
+    except flight.FlightError:  # the client has gone
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidRequest(f"the parameters are no Arrow: {str(error)[:_SHOWN]}") from None
+
+
 def _check(row: pa.RecordBatch, limits: FlightSqlLimits) -> None:
     """Raise unless what a client sent is whole, and of a size that may become a query."""
     try:
         row.validate(full=True)  # offsets out of range would be read out of the memory of others
-    except pa.ArrowException as error:
+        _ = row.schema.names  # which may be no UTF-8
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise InvalidRequest(f"the parameters are damaged: {error}") from None
     size = max(_own_bytes(row), sum(_size_bytes(column[0]) for column in row.columns))
     if size > limits.max_query_bytes:

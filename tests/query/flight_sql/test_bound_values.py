@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import flight
 
 from daf_query.flight_sql import FlightSqlLimits
 from daf_query.flight_sql._bound_values import bound_query
+from daf_storage import errors
 
 _VIEW = struct.pack("<i4s2i", 100, b"xxxx", 0, 0)
 
@@ -49,6 +51,55 @@ def test_values_that_cannot_be_read_are_refused(value: pa.Array, message: str) -
     """In words for the client, whose fault it is."""
     with pytest.raises(pa.ArrowInvalid, match=message):
         bound_query("SELECT ?", _sent(value), FlightSqlLimits())
+
+
+def _received(data: bytes) -> Iterator[Any]:
+    """Yield the batches of a stream of Arrow, as a reader of Flight does."""
+    for batch in pa.ipc.open_stream(data):
+        yield SimpleNamespace(data=batch)
+
+
+def test_what_is_no_arrow_is_a_fault_of_the_client() -> None:
+    """A stream that is cut off or damaged anywhere is refused, and never a fault of the server."""
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"p": pa.array(["a value"]).dictionary_encode()})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    whole = sink.getvalue().to_pybytes()
+    raised = []
+    for place in range(len(whole)):
+        changed = (whole[:place] + other + whole[place + 1 :] for other in (b"\x7f", b"\x80"))
+        for damaged in (whole[:place], *changed):
+            try:
+                bound_query("SELECT ?", _received(damaged), FlightSqlLimits())
+            except (pa.ArrowException, errors.DafError) as error:  # or of another name
+                raised.append(error)
+    refused = [str(error) for error in raised if not isinstance(error, errors.DafError)]
+    assert {type(error).__name__ for error in raised} <= {
+        "InvalidRequest",
+        "QueryError",
+        "InvalidInputError",
+    }
+    assert all(len(message) < 400 for message in refused)
+    assert sum("the parameters are no Arrow: " in message for message in refused) > 100
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError("Expected to read 8 bytes"), pa.ArrowInvalid("x" * 9999), pa.ArrowIndexError()],
+)
+def test_errors_of_reading_are_short_and_in_words(error: Exception) -> None:
+    """Whatever class they have in Arrow; that a client has gone is another thing."""
+
+    def failing(raised: Exception) -> Iterator[Any]:
+        yield SimpleNamespace(data=None)
+        raise raised
+
+    with pytest.raises(pa.ArrowInvalid, match="the parameters are no Arrow: ") as caught:
+        bound_query("SELECT ?", failing(error), FlightSqlLimits())
+    assert len(str(caught.value)) < 300
+    with pytest.raises(flight.FlightCancelledError, match="gone"):
+        bound_query("SELECT ?", failing(flight.FlightCancelledError("gone")), FlightSqlLimits())
 
 
 @pytest.mark.parametrize(
