@@ -6,6 +6,9 @@ interrupts the thread: an exception is raised in it, for which the engine looks 
 it computes.  It is raised in no other code, so that no lock or cache is left half changed: whoever
 produces results says which calls may be interrupted.  Code in Python asks by itself, between its
 steps, whether it is to end (`_cancellation`).
+
+Clients that do not read keep no places: where all are taken, the query whose rows have waited
+longest gives way to a new one.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -43,6 +47,10 @@ _LOOK_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 0.5
 """How long a query waits for one of those that run to end."""
 _MAX_CANCELLED: Final = 1000
+_STALLED_SECONDS: Final = 30.0
+"""After how long rows that nobody takes give way."""
+_MAX_GIVEN_WAY: Final = 64
+"""How many runs may have given way while their clients stay connected: each keeps its last rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ class Work(Generic[_T]):
         """Whether nothing will be added to the results."""
         self.error: BaseException | None = None
         """Why it ended early, for whoever takes the results."""
+        self.waits_since: float | None = None
+        """Since when a result waits to be taken; None if none waits."""
         self._deadline = deadline
         self._overdue = overdue
         self._lock = threading.Lock()
@@ -136,12 +146,15 @@ class Work(Generic[_T]):
                 time.sleep(_LOOK_SECONDS)
 
     def _hand_over(self, result: _T) -> None:
+        self.waits_since = time.monotonic()
         while self.error is None:
             try:
                 self.results.put(result, timeout=_LOOK_SECONDS)
-                return
             except queue.Full:
                 self.stop_if_overdue()
+            else:
+                break
+        self.waits_since = None
 
 
 class Run(Iterator[_T]):
@@ -197,6 +210,7 @@ class Runs:
         self._max_queries = max_queries
         self._lock = threading.Condition()
         self._running: set[Work[Any]] = set()
+        self._given_way: weakref.WeakSet[Work[Any]] = weakref.WeakSet()
         self._cancelled: deque[bytes] = deque(maxlen=_MAX_CANCELLED)
         self._is_closed = False
 
@@ -244,6 +258,8 @@ class Runs:
             query_id, time.monotonic() + seconds, lambda: endings.overdue(seconds)
         )
         with self._lock:
+            if len(self._running) >= most:
+                self._stop_stalled()
             self._lock.wait_for(
                 lambda: self._is_closed or len(self._running) < most, _PATIENCE_SECONDS
             )
@@ -255,6 +271,24 @@ class Runs:
                 raise endings.busy(most)
             self._running.add(work)
         return work
+
+    def _stop_stalled(self) -> None:
+        """End the run whose results have waited longest, if that is long; called with the lock."""
+        waiting = {
+            work: since
+            for work in self._running
+            if work.error is None and (since := work.waits_since) is not None
+        }
+        oldest = min(waiting, key=waiting.__getitem__, default=None)
+        if oldest is None or len(self._given_way) >= _MAX_GIVEN_WAY:
+            return
+        if time.monotonic() - waiting[oldest] >= _STALLED_SECONDS:
+            self._given_way.add(oldest)
+            reason = (
+                f"nobody has read the rows of this query for {_STALLED_SECONDS:g} seconds, and it "
+                "gave way to another; ask again"
+            )
+            oldest.stop(self._endings.cancelled(reason))
 
     def cancel(self, query_id: bytes) -> None:
         """End the query of a ticket; if it does not run, it never will."""

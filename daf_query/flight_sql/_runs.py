@@ -20,7 +20,7 @@ def _overdue(seconds: float) -> Exception:
 
 
 def _busy(most: int) -> Exception:
-    running = f"{most} quer{'y' if most == 1 else 'ies'} are running"
+    running = "1 query is running" if most == 1 else f"{most} queries are running"
     error: Exception = flight.FlightUnavailableError(limit_reached(running, "max_queries"))
     return error
 

@@ -31,6 +31,11 @@ def _numbers(interruptible: Interruptible) -> Iterator[int]:
         yield interruptible(partial(int, number))
 
 
+def _few(_: Interruptible) -> Iterator[int]:
+    """Yield as many results as nobody has to take."""
+    yield from range(2)
+
+
 def _busy(interruptible: Interruptible) -> Iterator[int]:
     """Compute in Python, which is interrupted like the engine's calls."""
 
@@ -127,6 +132,43 @@ def test_there_are_never_more_than_the_limit() -> None:
     _wait_until(lambda: runs.count == 0)  # the time of the second is over, and nobody took it
     with pytest.raises(flight.FlightTimedOutError):
         list(second)
+
+
+def test_what_nobody_reads_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one whose rows have waited longest ends; those that compute, and are read, go on."""
+    runs = Runs(FlightSqlLimits(max_queries=3))
+    stalled = [runs.start(_numbers, is_abandoned=_never) for _ in range(2)]
+    computing = runs.start(_busy, is_abandoned=_never)
+    _wait_until(lambda: all(run._work.waits_since is not None for run in stalled))
+    with pytest.raises(flight.FlightUnavailableError, match="3 queries are running"):
+        runs.start(_numbers, is_abandoned=_never)
+    stalled[0]._work.waits_since = time.monotonic() - 3600
+    monkeypatch.setattr("daf_query._runs._STALLED_SECONDS", 0.0)
+    assert next(runs.start(_few, is_abandoned=_never)) == 0
+    taken: list[int] = []
+    with pytest.raises(flight.FlightCancelledError, match="gave way to another; ask again"):
+        taken.extend(stalled[0])
+    assert [next(stalled[1]) for _ in range(3)] == [0, 1, 2]
+    assert next(computing) == 0
+    assert runs.count <= 3
+    runs.close()
+
+
+def test_few_clients_keep_rows_that_gave_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a call that waits for its client, which a server cannot end; it is let go first."""
+    monkeypatch.setattr("daf_query._runs._STALLED_SECONDS", 0.0)
+    monkeypatch.setattr("daf_query._runs._MAX_GIVEN_WAY", 2)
+    runs = Runs(FlightSqlLimits(max_queries=1))
+    held = []
+    for _ in range(3):
+        held.append(runs.start(_numbers, is_abandoned=_never))
+        _wait_until(lambda: held[-1]._work.waits_since is not None)
+    with pytest.raises(flight.FlightUnavailableError, match="1 query is running"):
+        runs.start(_numbers, is_abandoned=_never)
+    del held[0]
+    gc.collect()
+    assert next(runs.start(_numbers, is_abandoned=_never)) == 0
+    runs.close()
 
 
 def test_short_queries_wait_for_each_other() -> None:
