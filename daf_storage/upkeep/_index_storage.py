@@ -56,6 +56,15 @@ _PARTS: Final = (
     "start",
     "zone",
 )
+_RANGES: Final = frozenset({"high", "low", "null", "zone"})
+_POINTS: Final = frozenset({"rtree"})
+_PARTS_OF: Final[dict[IndexKind, frozenset[str]]] = {
+    "lookup": frozenset(_PARTS) - _RANGES - _POINTS,
+    "ranges": _RANGES,
+    "points": _POINTS,
+}
+"""The arrays that an index of each kind may have: its checksum does not say of which it is."""
+
 _VERSION: Final = 4
 _HEAD: Final = 4
 _MAX_NUMBERS: Final = 1 << 10
@@ -186,6 +195,8 @@ class IndexStorage:
             return StoredIndex("damaged", str(error).removeprefix(f"{self._daf.location}: "))
         if _checksum(arrays, sums, numbers) != numbers[1]:
             return StoredIndex("damaged", "its checksum is wrong")
+        if not arrays.keys() <= _PARTS_OF[place.kind]:
+            return StoredIndex("damaged", "its arrays are those of an index of another kind")
         if not self._is_of_now(place, numbers):
             return StoredIndex("stale", "its vector was changed since it was built")
         return StoredIndex("fit", arrays=_paged(arrays, sums))

@@ -386,6 +386,18 @@ def damage(path: Path, place: IndexPlace) -> None:
         opened.write(bytes([byte ^ 16]))
 
 
+def test_indexes_of_one_vector_in_the_place_of_each_other(path: Path) -> None:
+    """Their checksums are right; verify finds them by their arrays, and repair builds both."""
+    age = path / "indexes" / "cell" / "age"
+    (age / "lookup").rename(age / "aside")
+    (age / "ranges").rename(age / "lookup")
+    (age / "aside").rename(age / "ranges")
+    found = [one.path for one in verify(path) if "another kind" in one.problem]
+    assert sorted(found) == ["indexes/cell/age/lookup", "indexes/cell/age/ranges"]
+    assert len(rebuild_indexes(path)) == 2
+    assert [one for one in verify(path) if one.level == "error"] == []
+
+
 def test_a_stale_index_is_a_warning_of_verify(path: Path) -> None:
     """Queries pass it over in silence; `repair` builds it again, or takes it away."""
     with open_daf(path, "r+") as daf:
