@@ -262,7 +262,7 @@ UNFIT: list[tuple[IndexPlace, str, Callable[[dict[str, Any]], Mapping[str, Any]]
     (FAR, "nulls", lambda a: {**a, "null": a["null"] + N + 1}, "more nulls than rows"),
     (FAR, "less than none", lambda a: {**a, "null": a["null"] - 1}, "more nulls than rows"),
     (FAR, "other ranges", lambda a: {**a, "zone": a["zone"] * 2}, "no 1 ranges"),
-    (POINTS, "no tree", lambda _: {"row": np.arange(3)}, "no array 'rtree'"),
+    (POINTS, "no tree", lambda _: {"row": np.arange(3)}, "an index of another kind"),
     (
         POINTS,
         "numbers",
