@@ -17,7 +17,6 @@ from daf_storage.trees._block_threads import copy_block, fill_blocks, has_equal_
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have two threads and pieces of 64 bytes."""
     monkeypatch.setattr(_decode_threads, "THREADS", 2)
-    monkeypatch.setattr(_decode_threads, "_pools", {})
     monkeypatch.setattr(_block_threads, "_PIECE_BYTES", 64)
     monkeypatch.setattr(_block_threads, "_COMPARED_BYTES", 16)
 

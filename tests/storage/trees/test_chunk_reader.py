@@ -90,7 +90,6 @@ def test_chunks_are_decoded_side_by_side(
     """Each once, whatever number of ranges needs it; a few are left to the caller's thread."""
     monkeypatch.setattr(_chunk_reader, "_TASK_BYTES", 80)
     monkeypatch.setattr(_decode_threads, "THREADS", 2)
-    monkeypatch.setattr(_decode_threads, "_pools", {})
     source = Source(5000, cache)
     spans = [Span(7, 4003), Span(0, 100), Span(4990, 5000), Span(9, 9)]
     for part, span in zip(read_chunks(source, spans), spans, strict=True):

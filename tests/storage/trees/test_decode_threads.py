@@ -17,7 +17,6 @@ from daf_storage.trees._decode_threads import run_all
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have two threads, whatever the machine has."""
     monkeypatch.setattr(_decode_threads, "THREADS", 2)
-    monkeypatch.setattr(_decode_threads, "_pools", {})
 
 
 def test_tasks_run_side_by_side() -> None:

@@ -28,7 +28,6 @@ def write(
 
     def written(packing: Packing, values: Any, threads: int, step: int) -> bytes:
         monkeypatch.setattr(_decode_threads, "THREADS", threads)
-        monkeypatch.setattr(_decode_threads, "_pools", {})
         if isinstance(values, pa.Array):
             writer = request.param((len(values),), StorageType.STRING, packing)
             writer.add_strings(values)
@@ -69,7 +68,6 @@ def test_many_bytes_wait_in_a_file(
 def test_chunks_are_compressed_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each once, by several threads, which wait for each other."""
     monkeypatch.setattr(_decode_threads, "THREADS", 2)
-    monkeypatch.setattr(_decode_threads, "_pools", {})
     together = threading.Barrier(2, timeout=20)
     threads: list[int] = []
     monkeypatch.setattr(_shard_writer, "_TASK_BYTES", 1)
