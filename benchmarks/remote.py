@@ -39,14 +39,22 @@ class SlowServer(DafServer):
 class _SlowHandler(serving._Handler):
     server: SlowServer
 
-    def _answer(self, *, has_body: bool) -> None:
+    def do_GET(self) -> None:
+        self._wait()
+        super().do_GET()
+
+    def do_HEAD(self) -> None:
+        self._wait()
+        super().do_HEAD()
+
+    def send_header(self, keyword: str, value: str) -> None:
+        if keyword == "Content-Length" and self.command == "GET":
+            self.server.sent_bytes += int(value)
+        super().send_header(keyword, value)
+
+    def _wait(self) -> None:
         self.server.requests += 1
         time.sleep(self.server.latency_seconds)
-        super()._answer(has_body=has_body)
-
-    def _send_part(self, file: Any, start: int, stop: int) -> None:
-        self.server.sent_bytes += stop - start
-        super()._send_part(file, start, stop)
 
 
 def measure(server: SlowServer, cells: np.ndarray, latency_seconds: float) -> list[tuple[Any, ...]]:
