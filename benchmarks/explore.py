@@ -53,7 +53,7 @@ def make(folder: Path, cells: int) -> None:
         obsm={"X_umap": (random.normal(size=(cells, 2)) + places).astype(np.float32)},
     )
     adata.write_h5ad(folder / "cells.h5ad")
-    import_h5ad(folder / "cells.h5ad", folder / "cells.daf.zarr", progress=False)
+    import_h5ad(folder / "cells.h5ad", folder / "cells.daf.zarr", progress="never")
 
 
 def measured(ask: Callable[[], httpx.Response]) -> tuple[int, float, float]:
