@@ -39,11 +39,11 @@ class SlowServer(DafServer):
 class _SlowHandler(serving._Handler):
     server: SlowServer
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the parent's
         self._wait()
         super().do_GET()
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self) -> None:  # noqa: N802 - the parent's
         self._wait()
         super().do_HEAD()
 
