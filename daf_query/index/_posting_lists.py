@@ -147,10 +147,12 @@ class PostingLists:
         parts = [self._rows.read(start, stop) for start, stop in ranges]
         if any(int(part.max()) >= self._length for part in parts):  # before it is made signed
             raise _beyond(self._length)
-        rows = np.sort(np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64))
+        if len(parts) == 1 and np.all(parts[0][1:] > parts[0][:-1]):  # those of one key
+            return parts[0].astype(np.int64)
+        rows = np.sort(np.concatenate([self._rows.read(0, 0), *parts]))
         if np.any(rows[1:] == rows[:-1]):
             raise _twice()
-        return rows
+        return rows.astype(np.int64)
 
     def samples(
         self, key_ranges: Iterable[tuple[int, int]], max_rows: int, most: int

@@ -92,6 +92,25 @@ def test_rows_of_values(arrays: dict[str, Any]) -> None:
     assert index.find([In("x", (1.0,), is_negated=True), Compare("x", "!=", 1.0)], LENGTH) is None
 
 
+def test_rows_of_a_key_in_any_order() -> None:
+    """They are ascending where they are found, and none of them is there twice."""
+    turned = {**LISTS, "row": np.array([6, 0, 3, 1, 7, 2], np.uint32)}
+    postings = PostingLists.from_arrays(paged(turned), LENGTH, np.dtype("f8"))
+    for key_range, expected in (((0, 1), [0, 3, 6]), ((0, 2), [0, 1, 3, 6]), ((2, 3), [2, 7])):
+        found = postings.rows([key_range], LENGTH)
+        assert found is not None
+        assert found.tolist() == expected
+        assert found.dtype == np.int64
+    nothing = postings.rows([], LENGTH)
+    assert nothing is not None
+    assert nothing.size == 0
+    for rows in ([0, 3, 3, 1, 2, 7], [3, 0, 3, 1, 2, 7]):
+        repeated = {**LISTS, "row": np.array(rows, np.uint32)}
+        postings = PostingLists.from_arrays(paged(repeated), LENGTH, np.dtype("f8"))
+        with pytest.raises(UnfitIndexError, match="rows twice"):
+            postings.rows([(0, 1)], LENGTH)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
