@@ -133,10 +133,10 @@ def comparable(value: Any, query: str = "") -> Any:
     """
     if not isinstance(value, float):
         return value
-    if "avg(large)" in query and np.isfinite(value):
-        return round(value / 2**24)
     if abs(value) in (float(np.finfo("f4").max), float(np.finfo("f8").max)):
         value = float(np.copysign(np.inf, value))
+    if "avg(large)" in query and np.isfinite(value):
+        return round(value / 2**24)
     return f"{value + 0.0:.10g}".replace("-nan", "nan")
 
 
