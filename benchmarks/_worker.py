@@ -13,11 +13,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks import _answers, _data, _machine, _systems, _works
 from benchmarks._systems import System
 from benchmarks._systems._base import NotOfferedError, Place
+
+_LONG_SECONDS: Final = 0.1
+"""Garbage is collected after a run that takes longer."""
 
 
 class Measurement:
@@ -127,7 +130,9 @@ class Measurement:
     def _repeat(self, ask: Callable[[], Any]) -> None:
         """Ask once to warm up, watching memory, and then for as long as there is time.
 
-        At least three times, or once if that takes all of the time.
+        At least three times, or once if that takes all of the time.  Garbage is collected before
+        the first of them, and after long ones, so that memory does not grow.  Between short ones
+        it would empty the caches of the processor, of which each would then pay for the refill.
         """
         started = time.perf_counter()
         with _machine.watched() as memory:
@@ -140,7 +145,8 @@ class Measurement:
         times: list[float] = self.result["times"]
         while len(times) < self.repeats and (len(times) < fewest or sum(times) < self.seconds):
             del answer
-            gc.collect()
+            if not times or times[-1] > _LONG_SECONDS:
+                gc.collect()
             started = time.perf_counter()
             answer = ask()
             times.append(time.perf_counter() - started)
