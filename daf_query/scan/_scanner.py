@@ -35,8 +35,8 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the matching rows of some partitions, by default of all in the plan."""
         partitions = self.plan.partitions if partitions is None else partitions
-        if not self.plan.conditions and not names and self.plan.rows is None:
-            yield batch_of([], _NO_COLUMNS, self._count_all(partitions))  # counting reads nothing
+        if not self.plan.conditions and not names:
+            yield batch_of([], _NO_COLUMNS, self._count_unread(partitions))
             return
         schema = pa.schema([self._table.columns[name].field for name in names])
         small: list[pa.RecordBatch] = []
@@ -75,18 +75,24 @@ class Scan:
     def count(self) -> int:
         """Return the number of matching rows; of long tables, several threads count."""
         partitions = self.plan.partitions
-        if not self.plan.conditions and self.plan.rows is None:
-            return self._count_all(partitions)
+        if not self.plan.conditions:
+            return self._count_unread(partitions)
 
         def count(partitions: Sequence[Span]) -> int:
             return sum(self._counted(span, is_counted=True)[0] for span in partitions)
 
         return sum(side_by_side(count, partitions, threads=self._table.options.threads))
 
-    def _count_all(self, partitions: Sequence[Span]) -> int:
-        """Return the number of rows, none of which is read."""
-        total = sum(span.size for span in partitions)
-        self._report.count_rows(0, total)
+    def _count_unread(self, partitions: Sequence[Span]) -> int:
+        """Return the number of rows, or of those that indexes named; none of them is read."""
+        if self.plan.rows is None:
+            total = sum(span.size for span in partitions)
+            self._report.count_rows(0, total)
+            return total
+        bounds = [(span.start, span.stop) for span in partitions]
+        found = np.searchsorted(self.plan.rows, np.array(bounds, np.int64).reshape(-1, 2))
+        total = int(np.diff(found).sum())
+        self._report.count_rows(total, total)
         return total
 
     def candidates(self) -> Iterator[Rows]:
