@@ -63,5 +63,5 @@ def _values(values: list[Any]) -> list[Any]:
 def _array(values: np.ndarray) -> Any:
     if values.size <= SMALL:
         return values.tolist()
-    digest = hashlib.sha256(np.ascontiguousarray(values)).hexdigest()
+    digest = hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
     return [str(values.dtype), [*values.shape], digest]

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import _answers, _data, _machine, _systems, _works
-from benchmarks._systems import System
-from benchmarks._systems._base import NotOfferedError, Place
+from benchmarks._systems._base import NotOfferedError, Place, System
 
 _LONG_SECONDS: Final = 0.1
 """Garbage is collected after a run that takes longer."""

@@ -177,7 +177,7 @@ def appending(folder: Path, *, small: bool) -> None:
         started = time.perf_counter()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
         for vector in vectors:
-            view = memoryview(vector).cast("B")
+            view = vector.data.cast("B")
             while view:
                 view = view[os.write(descriptor, view) :]
         os.close(descriptor)

@@ -65,7 +65,7 @@ def write_h5ad(path: Path, count: int) -> None:
 
 def run_step(step: str, path: Path, count: int) -> None:
     """Do one step, and print its time and the peak of memory."""
-    given = names(count) if step == "add" else None
+    given = names(count) if step == "add" else []
     started = time.perf_counter()
     if step == "add":
         with daf_storage.open_daf(path, "w") as daf:
