@@ -85,6 +85,7 @@ class DirectoryStore:
         """Mappings and documents of its files, kept while the files are what they were."""
         self._properties = KeptDirectories(self.kept)
         self._absent = AbsentNames(self._root_path)
+        self._was_there = False
 
     def __repr__(self) -> str:
         return f"DirectoryStore({self.location!r})"
@@ -95,16 +96,33 @@ class DirectoryStore:
         return False
 
     def snapshot(self, prefix: str) -> DirectorySnapshot | None:
-        """Return a view of the directory at ``prefix`` that no writer can change."""
-        if not prefix:
-            return self._snapshot(prefix)
+        """Return a view of the directory at ``prefix`` that no writer can change.
+
+        Raises
+        ------
+        SourceNotFoundError
+            The store was there, and was deleted or moved.
+        """
         top = prefix.partition("/")[0]
-        if self._absent.is_absent(top):
+        if prefix and self._absent.is_absent(top):
             return None
-        found = self._snapshot(prefix) or self._snapshot_after_replacement(prefix)
+        found = self._snapshot(prefix)
+        if found is None and prefix:
+            found = self._snapshot_after_replacement(prefix)
         if found is None:
+            self._check_root()
             self._absent.note(top)
+        else:
+            self._was_there = True
         return found
+
+    def _check_root(self) -> None:
+        """Raise if the whole directory is gone: to have nothing any more is no answer."""
+        if self._was_there and not os.path.isdir(self._root_path):
+            raise errors.SourceNotFoundError(
+                f"{self.location}: the directory was deleted, or moved, since it was opened; "
+                "put it back, or open it where it is now"
+            )
 
     def property_snapshot(self, prefix: str) -> DirectorySnapshot | MappedDirectory | None:
         """Return the same view as `snapshot`; of a small directory one that is kept.

@@ -398,3 +398,24 @@ def test_a_copy_that_another_program_took_away_is_an_error(
     monkeypatch.setattr(_swap, "exchange", exchange)
     with pytest.raises(FileNotFoundError):
         exchange_directories(tmp_path / "x.rebuilt", tmp_path / "x")
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved"])
+def test_a_directory_that_is_gone(tmp_path: Path, how: str) -> None:
+    """It is an error, rather than a store without keys; one that is not there yet has none."""
+    store = DirectoryStore(tmp_path / "store")
+    assert store.snapshot("") is None
+    assert store.snapshot("a") is None
+    (store.root / "a").mkdir(parents=True)
+    assert store.snapshot("a") is not None
+    assert store.snapshot("nothing") is None
+    if how == "deleted":
+        shutil.rmtree(store.root)
+    else:
+        store.root.rename(tmp_path / "other")
+    for prefix in ("", "a", "nothing"):
+        with pytest.raises(errors.SourceNotFoundError, match=f"{store.location}: .* deleted"):
+            store.snapshot(prefix)
+    if how == "moved":
+        (tmp_path / "other").rename(store.root)
+        assert store.snapshot("a") is not None
