@@ -15,11 +15,15 @@ import re
 import shlex
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anndata
+import numpy as np
+import pandas as pd
 import pytest
 
 from daf_query.cli import main
@@ -132,13 +136,20 @@ def test_every_block_runs(
     """In order, with the output that the page shows."""
     if "import geodatafusion" in page.read_text():
         pytest.importorskip("geodatafusion")
-    monkeypatch.chdir(tmp_path)
+    run_page(page, tmp_path, monkeypatch, imported)
+
+
+def run_page(
+    page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, imported: Path
+) -> dict[str, Any]:
+    """Run the blocks of a page in a folder, and return the names that its sessions leave."""
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
     # Pages are sessions at a prompt; pyspark takes a worker of pytest-xdist for its own doctests.
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    shutil.copy(PBMC, tmp_path / "pbmc.h5ad")
+    shutil.copy(PBMC, folder / "pbmc.h5ad")
     if page.name not in STARTS_EMPTY:
-        shutil.copytree(imported, tmp_path / "pbmc.daf.zarr")
+        shutil.copytree(imported, folder / "pbmc.daf.zarr")
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
@@ -150,6 +161,50 @@ def test_every_block_runs(
             run_pycon(block, names, where)
         else:
             raise AssertionError(f"{where}: a {block.language} block has to run or say why not")
+    return names
+
+
+def expression() -> pd.DataFrame:
+    """Return the genes of ``raw``, a row for each cell, by its type and its name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is an old file
+        adata = anndata.read_h5ad(PBMC)
+    values = adata.raw.X.toarray().astype("float64")
+    rows = [adata.obs["bulk_labels"].astype(str), adata.obs_names]
+    return pd.DataFrame(values, rows, adata.raw.var_names)
+
+
+def test_marker_genes_of_the_cookbook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: Path
+) -> None:
+    """Genes, percentages and differences are those that pandas computes, for all types."""
+    page = ROOT / "docs/how-to/cookbook.md"
+    markers = run_page(page, tmp_path, monkeypatch, imported)["markers"]
+    genes = expression()
+    assert len(markers) == 2 * genes.index.get_level_values(0).nunique()
+    for cell_type, found in markers.groupby("type"):
+        inside, outside = genes.loc[cell_type], genes.drop(index=cell_type, level=0)
+        differences = (inside.mean() - outside.mean()).nlargest(2)
+        assert found["gene"].tolist() == differences.index.tolist()
+        np.testing.assert_allclose(found["difference"], differences)
+        percent = 100 * (inside[found["gene"]] != 0).mean()
+        np.testing.assert_allclose(found["percent"], percent)
+
+
+def test_what_a_sparse_matrix_does_not_store_counts_in_recipes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: Path
+) -> None:
+    """Totals of all cells, and means of all cells of a type, are those that pandas computes."""
+    names = run_page(ROOT / "docs/how-to/long-form.md", tmp_path, monkeypatch, imported)
+    genes = expression()
+    totals = names["totals"].set_index("name")["total"]
+    np.testing.assert_allclose(
+        totals[genes.index.get_level_values(1)], genes[["CST3", "NKG7"]].sum(axis=1)
+    )
+    types = names["types"].set_index("type")
+    by_type = genes["NKG7"].groupby(level=0)
+    np.testing.assert_allclose(types["mean"], by_type.mean()[types.index])
+    assert types["cells"].tolist() == by_type.size()[types.index].tolist()
 
 
 def test_links_lead_somewhere() -> None:

@@ -108,7 +108,7 @@ def _has_entry(session: DafSession, axis: str, column: MatrixColumns) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MatrixTable:
-    """The long form of a matrix: a row for each element."""
+    """The long form of a matrix: a row for each element, of a sparse one for each stored."""
 
     rows_axis: str
     columns_axis: str

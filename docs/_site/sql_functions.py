@@ -25,7 +25,7 @@ FROM information_schema.routines GROUP BY 1, 2 ORDER BY 2, 1
 _OURS: Final = {
     "matrix": (
         "matrix(rows_axis, columns_axis, name[, rows[, columns]])",
-        "The [long form](../how-to/long-form.md) of a matrix, a row for each element.",
+        "The [long form](../how-to/long-form.md) of a matrix, a row for each stored element.",
     ),
     "profile": (
         "profile(rows_axis, columns_axis, name, by[, rows[, columns]])",

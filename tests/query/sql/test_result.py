@@ -27,7 +27,7 @@ from daf_query import DafSession, QueryResult, connect
 from daf_query import _row_files as row_files
 from daf_query._row_files import SUFFIXES, Format, Rows, write_rows
 from daf_query.sql import TableResult
-from daf_storage import DafWriter, errors, open_daf
+from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from tests.support import create, is_mapped, reopen
 
 N = 200_000
@@ -74,6 +74,25 @@ def test_pandas_with_arrow_or_numpy(session: DafSession) -> None:
     assert backed["score"].isna().sum() == plain["score"].isna().sum() > 0
     assert backed["donor"].tolist() == plain["donor"].tolist()
     assert isinstance(backed, pd.DataFrame)
+
+
+def test_entries_that_the_engine_lists_twice_are_one_category() -> None:
+    """The dictionaries of batches are joined end to end by a window, which pandas refuses."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(100)])
+    daf.add_axis("gene", [f"g{i}" for i in range(200)])
+    values = np.random.default_rng(0).random((100, 200))
+    daf.set_matrix("cell", "gene", "X", values)
+    frame = (
+        connect(daf)
+        .sql(
+            "SELECT cell, gene FROM matrix('cell', 'gene', 'X') "
+            "QUALIFY row_number() OVER (PARTITION BY cell ORDER BY value DESC) = 1 ORDER BY cell"
+        )
+        .to_pandas()
+    )
+    best = dict(zip(frame["cell"], frame["gene"], strict=True))
+    assert best == {f"c{i}": f"g{gene}" for i, gene in enumerate(values.argmax(axis=1))}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
