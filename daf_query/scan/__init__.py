@@ -64,7 +64,7 @@ from daf_query.scan._predicate import (
 from daf_query.scan._prune import Zones, may_match
 from daf_query.scan._report import ScanReport
 from daf_query.scan._row_index import MAX_SINGLE_STRINGS, RowIndex, StringRowIndex
-from daf_query.scan._rows import Positions, Rows
+from daf_query.scan._rows import LastOfThreads, Positions, Rows
 from daf_query.scan._scanner import Scan, batch_of, concatenated
 from daf_query.scan._string_column import StringColumn
 from daf_query.scan._zone_map import ZoneMap
@@ -95,6 +95,7 @@ __all__ = [
     "In",
     "IsNull",
     "IsTrue",
+    "LastOfThreads",
     "Mask",
     "NumberColumn",
     "OpenColumn",

@@ -18,7 +18,7 @@ from daf_query.scan._missing_strings import nulls_for_empty
 from daf_query.scan._options import DEFAULT_OPTIONS
 from daf_query.scan._predicate import Compare, In, IsNull
 from daf_query.scan._row_index import MAX_SINGLE_STRINGS, StringRowIndex
-from daf_query.scan._rows import Positions, Rows
+from daf_query.scan._rows import LastOfThreads, Positions, Rows
 from daf_query.scan._stored_strings import StoredStrings
 from daf_query.scan._zone_map import ZoneMap
 from daf_storage.spi import ForkLock, Span
@@ -69,7 +69,7 @@ class StringColumn:
         self._find_index: Callable[[], StringRowIndex | None] | None = find_index
         self._cache_span = cache_span
         self._index: StringRowIndex | None = None
-        self._last = threading.local()
+        self._last: LastOfThreads = {}
         self._lock = ForkLock()
         self._decode: Callable[[], Any] | None = decode if strings is None else None
         self._encode = encode
@@ -164,12 +164,13 @@ class StringColumn:
 
     def _by_index(self, index: StringRowIndex, positions: Positions) -> pa.Array | None:
         """Return single strings; those of the last call are kept for the next one."""
-        last = getattr(self._last, "strings", None)
+        thread = threading.get_ident()
+        last = self._last.get(thread)
         if last is None or not np.array_equal(last[0], positions):
             strings = index.strings(positions)
             if strings is not None and self._empty_is_missing:
                 strings = nulls_for_empty(strings)
-            last = self._last.strings = (positions, strings)
+            last = self._last[thread] = (positions, strings)
         return last[1]
 
     def _coded(self) -> DictionaryCodes | None:

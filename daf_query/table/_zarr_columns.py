@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from daf_query.scan import (
     PLAIN_TYPES,
+    LastOfThreads,
     OpenColumn,
     Positions,
     Rows,
@@ -97,7 +98,7 @@ class OpenZarrColumn:
 
     def __init__(self, column: ZarrColumn) -> None:
         self._column = column
-        self._last = threading.local()
+        self._last: LastOfThreads = {}
 
     def row_index(self) -> None:
         """Return nothing: only axes have such indexes."""
@@ -106,11 +107,12 @@ class OpenZarrColumn:
     def values(self, rows: Rows) -> Values:
         """Return values to evaluate a predicate on; only their chunks are decoded."""
         span, offsets = rows.span, rows.offsets
-        last = getattr(self._last, "read", None)
+        thread = threading.get_ident()
+        last = self._last.get(thread)
         if last is None or last[0] != span:
             if offsets is not None:
                 return self._read_rows(rows)
-            last = self._last.read = (span, self._read_span(span))
+            last = self._last[thread] = (span, self._read_span(span))
         return last[1] if offsets is None else _at(last[1], offsets)
 
     def to_arrow(self, rows: Rows) -> pa.Array:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, copy_all, from_anndata
+from daf_query.index import build_index
+from daf_storage import DafWriter, copy_all, from_anndata, open_daf
 from tests.support import create
 
 NAMES = ["A", "B", "C", "D"]
@@ -245,4 +249,39 @@ def test_missing_integers_of_another_type_stay_missing(narrow: str) -> None:
         assert found.to_pydict()["name"] == names
     assert session.sql("SELECT min(i) AS least, count(i) AS n FROM obs").to_pylist() == [
         {"least": 1, "n": 4}
+    ]
+
+
+DAYS = """
+import sys
+import daf_query
+days = daf_query.connect(sys.argv[1])
+for query in sys.argv[2:]:
+    print([str(*row.values()) for row in days.sql(query).to_pylist()])
+"""
+
+
+def test_days_beside_an_index(tmp_path: Path) -> None:
+    """Strings that an index has read are freed in threads of the engine, which ended the process.
+
+    That ends the script, if it does.
+    """
+    days = np.arange("2020-01-01", "2020-02-20", dtype="M8[D]").astype("M8[ns]")
+    days[7] = np.datetime64("NaT")
+    names = [f"c{n}" for n in range(50)]
+    obs = pd.DataFrame({"flag": np.arange(50) % 2 == 1, "day": days}, names)
+    path = tmp_path / "days.daf.zarr"
+    daf = from_anndata(anndata.AnnData(obs=obs), open_daf(path, "w"))
+    build_index(daf, "obs", "day")
+    queries = {
+        "SELECT max(day) FROM obs WHERE flag": "2020-02-19 00:00:00",
+        "SELECT count(day) FROM obs WHERE flag": "24",
+        "SELECT max(day + INTERVAL '1 day') FROM obs WHERE flag": "2020-02-20 00:00:00",
+        "SELECT count(*) FROM obs AS a JOIN obs AS b ON a.day = b.day WHERE a.flag": "24",
+    }
+    script = [sys.executable, "-c", DAYS, str(path), *queries]
+    ended = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [ast.literal_eval(line) for line in ended.stdout.splitlines()] == [
+        [found] for found in queries.values()
     ]
