@@ -253,8 +253,8 @@ def _decode_categorical(
 
 def _typed(strings: list[str], dtype: str) -> Any:
     """Return categories in the dtype they had before they were text."""
-    if dtype == "bool":
-        return [text == "True" for text in strings]
+    if dtype in ("bool", "boolean"):
+        return pandas().Index([text == "True" for text in strings], dtype=dtype)
     try:
         return pandas().Index(strings).astype(dtype)
     except (TypeError, ValueError):

@@ -10,7 +10,11 @@ import numpy as np
 from daf_storage.attached import _elements as elements
 from daf_storage.attached._categorical_column import CategoricalColumn
 from daf_storage.attached._columns import Column, HalfColumn, NoVector, PlainColumn, SeriesColumn
-from daf_storage.attached._nullable_columns import NullableColumn, NullableStrings
+from daf_storage.attached._nullable_columns import (
+    NullableColumn,
+    NullableStrings,
+    values_and_mask,
+)
 from daf_storage.base import pandas
 from daf_storage.data import required_array
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
@@ -25,23 +29,37 @@ def column_at(tree: Tree, path: str) -> Column:
     if node.kind == "array":
         return _array_column(tree, path, node)
     encoding = elements.encoding_of(node)
+    what = f"{tree.location}: {path}"
     if encoding == "categorical":
-        categories = _readable(tree, f"{path}/categories")
-        if categories is None:  # such as dates
+        categories = _categories(tree, f"{path}/categories")
+        if categories is None:  # such as dates, or numbers with a mask
             return SeriesColumn((path,), functools.partial(_series_at, tree, path))
         return CategoricalColumn(
             (path,),
             lambda nodes: required_array(nodes[0], "codes", path),
             categories,
             is_ordered=bool(node.attribute("ordered")),
-            what=f"{tree.location}: {path}",
+            what=what,
             pinned=lambda: (node,),
         )
     if encoding in ("nullable-integer", "nullable-boolean"):
-        return NullableColumn(tree, path)
+        return NullableColumn(path, node, what=what)
     if encoding == "nullable-string-array":
-        return NullableStrings(tree, path)
+        return NullableStrings(path, node, what=what)
     return SeriesColumn((path,), functools.partial(_series_at, tree, path))
+
+
+def _categories(tree: Tree, path: str) -> StoredArray | None:
+    """Return categories that are an array, or strings none of which is missing; None for others."""
+    node = tree.node(path)
+    if node is None or node.kind == "array":
+        return _readable(tree, path)
+    if elements.encoding_of(node) != "nullable-string-array":
+        return None
+    values, mask = values_and_mask(node, f"{tree.location}: {path}")
+    if mask.read().any():
+        raise CorruptDataError(f"{tree.location}: {path}: one of the categories is missing")
+    return values if values.info.size else None
 
 
 def _readable(tree: Tree, path: str) -> StoredArray | None:

@@ -20,6 +20,7 @@ from daf_storage.attached._columns import (
     PlainColumn,
     SeriesColumn,
 )
+from daf_storage.attached._nullable_columns import MaskedStrings
 from daf_storage.attached._virtual import MadeOf
 from daf_storage.base import (
     StorageType,
@@ -220,7 +221,9 @@ class EntryNames(MadeOf):
     def read_strings(self) -> Any:
         """Return all names."""
         stored = self._parts[0]
-        if stored.info.storage_type.is_string:
+        if isinstance(stored, MaskedStrings):
+            names = stored.filled("<NA>")  # as AnnData calls what has no name
+        elif stored.info.storage_type.is_string:
             names = stored.read_strings()
         else:  # as AnnData has them
             index = pandas(extra="anndata").Index(stored.read()).map(str)

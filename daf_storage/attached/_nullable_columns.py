@@ -14,14 +14,13 @@ import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import columns as rules
-from daf_storage.attached import _elements as elements
 from daf_storage.attached._columns import Nodes, WholeColumn
 from daf_storage.attached._virtual import CodedStrings, MadeOf
 from daf_storage.base import AnyArray, Span, StorageType, pandas
 from daf_storage.data import Convention, required_array
 from daf_storage.data import convention_attributes as attributes_of
 from daf_storage.errors import CorruptDataError
-from daf_storage.trees import ArrayInfo, MemoryArray, StoredArray, Tree, WholeStrings
+from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, WholeStrings
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -34,22 +33,16 @@ _TRUTH: Final = pa.array(["false", "true"], pa.string())
 class NullableColumn(WholeColumn):
     """Integers or booleans, and a mask of those that are missing."""
 
-    def __init__(self, tree: Tree, path: str) -> None:
+    def __init__(self, path: str, node: Node, *, what: str) -> None:
         self.sources = (path,)
-        self._what = f"{tree.location}: {path}"
-        self._is_bool = elements.array_at(tree, f"{path}/values").info.storage_type is (
-            StorageType.BOOL
-        )
-        self._dtype = elements.array_at(tree, f"{path}/values").info.storage_type
-        self._has_missing = functools.cache(lambda: _any(elements.array_at(tree, f"{path}/mask")))
-        self._is_large = functools.cache(
-            lambda: isinstance(
-                self._encoded(
-                    *(elements.array_at(tree, f"{path}/{n}") for n in ("values", "mask"))
-                ),
-                pa.Array,
-            )
-        )
+        self._what = what
+        values, mask = values_and_mask(node, what)
+        self._dtype = values.info.storage_type
+        self._is_bool = self._dtype is StorageType.BOOL
+        if not (self._is_bool or self._dtype.is_integer):
+            raise CorruptDataError(f"{what}: its values are no integers or booleans")
+        self._has_missing = functools.cache(lambda: _any(mask))
+        self._is_large = functools.cache(lambda: isinstance(self._encoded(values, mask), pa.Array))
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column."""
@@ -57,11 +50,7 @@ class NullableColumn(WholeColumn):
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the stored values if none is missing, else what an import makes of them."""
-        values, mask = (
-            required_array(nodes[0], part, self.sources[0]) for part in ("values", "mask")
-        )
-        if mask.info.shape != values.info.shape:
-            raise CorruptDataError(f"{self._what}: its mask and its values differ in length")
+        values, mask = values_and_mask(nodes[0], self._what)
         if not _any(mask):
             return values
         if self._is_bool:
@@ -83,14 +72,14 @@ class NullableColumn(WholeColumn):
 class NullableStrings(WholeColumn):
     """Strings, and a mask of those that are missing."""
 
-    def __init__(self, tree: Tree, path: str) -> None:
+    def __init__(self, path: str, node: Node, *, what: str) -> None:
         self.sources = (path,)
-        self._has_missing = functools.cache(lambda: _any(elements.array_at(tree, f"{path}/mask")))
-        self._has_empty = functools.cache(
-            lambda: _has_empty(
-                elements.array_at(tree, f"{path}/values"), elements.array_at(tree, f"{path}/mask")
-            )
-        )
+        self._what = what
+        values, mask = values_and_mask(node, what)
+        if not values.info.storage_type.is_string:
+            raise CorruptDataError(f"{what}: its values are no strings")
+        self._has_missing = functools.cache(lambda: _any(mask))
+        self._has_empty = functools.cache(lambda: _has_empty(values, mask))
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column."""
@@ -107,9 +96,7 @@ class NullableStrings(WholeColumn):
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the strings; the missing ones are empty."""
-        values, mask = (
-            required_array(nodes[0], part, self.sources[0]) for part in ("values", "mask")
-        )
+        values, mask = values_and_mask(nodes[0], self._what)
         return MaskedStrings(values, mask) if self._has_missing() else values
 
     def is_missing(self, nodes: Nodes) -> StoredArray:
@@ -159,13 +146,30 @@ class MaskedStrings(MadeOf, WholeStrings):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
+        return self.filled("")
+
+    def filled(self, text: str) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, with a text in place of those that are missing."""
         values, mask = self._parts
         strings = values.read_strings()
-        return pc.if_else(pa.array(mask.read()), pa.scalar("", strings.type), strings)
+        return pc.if_else(pa.array(mask.read()), pa.scalar(text, strings.type), strings)
 
 
-def _values_and_mask(nodes: Nodes, path: str) -> tuple[StoredArray, StoredArray]:
-    return required_array(nodes[0], "values", path), required_array(nodes[0], "mask", path)
+def values_and_mask(node: Node, what: str) -> tuple[StoredArray, StoredArray]:
+    """Return the arrays of a column with a mask.
+
+    Raises
+    ------
+    CorruptDataError
+        One is missing, or the mask is not a boolean for each value.
+    """
+    values, mask = (required_array(node, part, what) for part in ("values", "mask"))
+    if mask.info.storage_type is not StorageType.BOOL:
+        kind = mask.info.storage_type.value
+        raise CorruptDataError(f"{what}: its mask has the type {kind}, and should have booleans")
+    if mask.info.shape != values.info.shape:
+        raise CorruptDataError(f"{what}: its mask and its values differ in length")
+    return values, mask
 
 
 def _any(mask: StoredArray) -> bool:

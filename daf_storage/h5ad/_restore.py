@@ -16,6 +16,8 @@ _COLUMNS = frozenset({"obs", "var", "raw.var"})
 """Parts that are columns of a DataFrame; `axis_frame` has them."""
 _WHOLE = frozenset({"X", "raw.X"})
 """Parts without keys."""
+_FRAMES = {"obsm": "obs", "varm": "var", "raw.varm": "raw/var"}
+"""Parts whose DataFrames have the names of another one, as anndata requires."""
 
 
 class KeptParts:
@@ -76,6 +78,8 @@ class KeptParts:
             value = part.value()
             if not self._fits(part, value):
                 continue
+            if part.part in _FRAMES and hasattr(value, "iloc"):
+                value = value.set_axis(adata.obs_names if name == "obsm" else adata.var_names)
             if name == "X":
                 adata.X = value if adata.X is None else adata.X
             elif part.key not in getattr(adata, name):
@@ -89,7 +93,10 @@ class KeptParts:
             place, key = (place, name) if part.part in _WHOLE else (place[name], part.key)
             if key in place:
                 continue
-            if not part.copy_to(place, key):
+            if part.copy_to(place, key):
+                if part.part in _FRAMES:
+                    _rename_rows(place[key], file[_FRAMES[part.part]])
+            else:
                 value = part.value()
                 if self._fits(part, value):
                     write_value(place, key, value, what=_label(part), report=self._report)
@@ -102,6 +109,14 @@ class KeptParts:
             return True
         self._report.lost(_label(part), f"it has the shape {shape}, and its axes {lengths}")
         return False
+
+
+def _rename_rows(element: Any, frame: Any) -> None:
+    """Give a DataFrame in a file the names of another one."""
+    if element.attrs.get("encoding-type") == "dataframe":
+        index, names = element.attrs["_index"], frame.attrs["_index"]
+        del element[index]
+        frame.copy(frame[names], element, index)
 
 
 def with_kept_columns(

@@ -182,7 +182,7 @@ def open_h5ad(path: Path) -> Iterator[AnnDataSource]:
             is_old = isinstance(file["obs"], h5py.Dataset) or "raw.X" in file
             with _quiet():
                 source = None if is_old else _from_file(file, str(path), anndata)
-        except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+        except (OSError, LookupError, ValueError, TypeError, AttributeError) as error:
             raise _unreadable(path, error) from error
         if source is not None:
             yield source
@@ -247,13 +247,13 @@ def _from_file(file: Any, name: str, anndata: Any) -> AnnDataSource:
         varm = file["raw"].get("varm", {})
         raw = RawSource(
             _from_hdf5(file["raw/X"]),
-            _as_anndata_has_it(read(file["raw/var"]), anndata),
+            _frame(file["raw/var"], read, anndata),
             {key: _read_or_keep(varm[key], read) for key in varm},
         )
     return AnnDataSource(
         name=name,
-        obs=_as_anndata_has_it(read(file["obs"]), anndata),
-        var=_as_anndata_has_it(read(file["var"]), anndata),
+        obs=_frame(file["obs"], read, anndata),
+        var=_frame(file["var"], read, anndata),
         main=_main(file),
         layers=_matrices(file, "layers"),
         obsm={key: _read_or_keep(value, read) for key, value in file.get("obsm", {}).items()},
@@ -267,12 +267,16 @@ def _from_file(file: Any, name: str, anndata: Any) -> AnnDataSource:
     )
 
 
-def _as_anndata_has_it(frame: Any, anndata: Any) -> Any:
+def _frame(element: Any, read: Callable[[Any], Any], anndata: Any) -> Any:
     """Return ``obs`` or ``var`` with names that are strings.
 
     Byte strings are decoded.  A group without encoding attributes is read as a dictionary, of
     which anndata makes a DataFrame with numbers for names.
     """
+    for column in element.values():  # anndata takes numbers in a mask for positions
+        if _encoding(column) == "nullable-string-array" and column["mask"].dtype != bool:
+            raise ValueError(f"the mask of {column.name} has no booleans")
+    frame = read(element)
     if hasattr(frame, "columns") and frame.index.inferred_type in {"string", "empty"}:
         return frame
     return anndata.AnnData(obs=frame).obs

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import anndata
+import h5py
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+import zarr
 
 Categorical: Any = pd.Categorical
 array: Any = pd.array
@@ -20,6 +22,12 @@ FORMS: Final[tuple[Form, ...]] = ("h5ad", "gzip", "zarr2", "zarr3", "zip")
 
 N_OBS: Final = 30
 N_VAR: Final = 20
+NULLABLE_CATEGORIES: Final[dict[str, list[Any]]] = {
+    "string": ["T", "µ-ÿ", "B"],
+    "Int64": [10, 2, 33],
+    "boolean": [True, False],
+}
+"""Categories by the type in which they are stored, as some versions of anndata and R do."""
 
 
 def obs_columns() -> Any:
@@ -51,6 +59,9 @@ def obs_columns() -> Any:
     frame["numbered"] = Categorical.from_codes(whole, [10, 2, 33])
     frame["halves"] = Categorical.from_codes(codes, [0.5, 1.5, 2.5])
     frame["flags"] = Categorical.from_codes(np.minimum(whole, 1), [False, True])
+    for dtype, categories in NULLABLE_CATEGORIES.items():
+        few = np.minimum(codes, len(categories) - 1)
+        frame[f"categories_{dtype}"] = Categorical.from_codes(few, categories)
     frame["no_categories"] = Categorical([None] * N_OBS)
     frame["nullable"] = array(_gappy(np.full(N_OBS, 5), gaps), dtype="Int32")
     frame["not_null"] = array(np.arange(N_OBS), dtype="UInt8")
@@ -136,10 +147,23 @@ def write(adata: Any, folder: Path, form: Form) -> Path:
                 compression="gzip" if form == "gzip" else None,
                 convert_strings_to_categoricals=False,
             )
+            with h5py.File(path, "r+") as file:
+                _store_nullable_categories(file)
             return path
         with anndata.settings.override(zarr_write_format=2 if form == "zarr2" else 3):
             adata.write_zarr(path, convert_strings_to_categoricals=False)
+            _store_nullable_categories(zarr.open_group(path, mode="r+", use_consolidated=False))
+            zarr.consolidate_metadata(path)
     return _zipped(path) if form == "zip" else path
+
+
+def _store_nullable_categories(root: Any) -> None:
+    """Store the categories of some columns with a mask, where there are these columns."""
+    for dtype, categories in NULLABLE_CATEGORIES.items():
+        if f"categories_{dtype}" in root["obs"]:
+            column = root[f"obs/categories_{dtype}"]
+            del column["categories"]
+            anndata.io.write_elem(column, "categories", array(categories, dtype=dtype))
 
 
 def _zipped(path: Path) -> Path:

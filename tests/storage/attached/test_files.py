@@ -166,9 +166,17 @@ def with_values(name: str, values: Any) -> Callable[[Any], None]:
         ("with_gaps", with_values("obs/with_gaps/codes", np.full(N_OBS, -2, np.int8))),
         ("nullable", without("obs/nullable/values")),
         ("nullable", with_values("obs/nullable/mask", np.zeros(3, bool))),
+        ("missing", with_values("obs/missing/mask", np.zeros(3, bool))),
+        ("missing", with_values("obs/missing/mask", np.zeros(N_OBS, np.int8))),
+        ("categories_string", with_values("obs/categories_string/categories/mask", [True] * 3)),
+        ("categories_string", without("obs/categories_string/categories")),
         ("int8", with_values("obs/int8", np.zeros(N_OBS + 1, np.int8))),
     ],
-    ids=["missing", "no codes", "codes", "negative", "no values", "short mask", "long"],
+    ids=[
+        *("missing", "no codes", "codes", "negative", "no values", "short mask"),
+        *("short mask of strings", "integers as mask", "missing categories", "no categories"),
+        "long",
+    ],
 )
 def test_a_damaged_column_takes_itself_only(
     column: str, change: Callable[[Any], None], h5ad_path: Path, tmp_path: Path

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import anndata
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from anndata.tests.helpers import assert_equal
@@ -179,3 +180,27 @@ def test_names_that_are_not_unique(tmp_path: Path) -> None:
         pytest.warns(UserWarning, match="var names are not unique: 'a' occurs"),
     ):
         assert daf.axis_entries("var").tolist() == adata.var_names.tolist()
+
+
+def test_names_with_a_mask_are_those_of_an_import(tmp_path: Path) -> None:
+    """Names that pandas stores as nullable strings, of which one is missing, are anndata's."""
+    adata = anndata.AnnData(np.eye(3, dtype=np.float32))
+    adata.obs_names = ["a", "b", "c"]
+    path = tmp_path / "nullable.h5ad"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adata.write_h5ad(path)
+    with (
+        h5py.File(path, "r+") as file,
+        anndata.settings.override(allow_write_nullable_strings=True),
+    ):
+        del file["obs/_index"]
+        names: Any = pd.array(["a", pd.NA, "c"], dtype="string")
+        anndata.io.write_elem(file["obs"], "_index", names)
+    daf = MemoryDaf()
+    import_h5ad(path, daf, progress="never")
+    with open_daf(path) as attached:
+        assert attached.axis_entries("obs").tolist() == daf.axis_entries("obs").tolist()
+        assert (
+            daf.axis_entries("obs").tolist() == anndata.read_h5ad(path).obs_names.map(str).tolist()
+        )

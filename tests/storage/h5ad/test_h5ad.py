@@ -8,7 +8,7 @@ import sys
 import warnings
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anndata
 import h5py
@@ -29,6 +29,7 @@ from daf_storage import (
     export_h5ad,
     from_anndata,
     import_h5ad,
+    open_daf,
     to_anndata,
 )
 from daf_storage.anndata_rules._columns import encode_column
@@ -882,3 +883,37 @@ def test_links_to_other_files_are_not_followed(tmp_path: Path, part: str, is_old
     with pytest.raises(errors.UnsupportedDataError, match=f"{part}: it is a link to another file"):
         import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.h5ad", "pipe"]
+
+
+@pytest.mark.parametrize("way", ["in place", "imported"])
+def test_a_frame_of_obsm_with_names_of_another_type(way: str, tmp_path: Path) -> None:
+    """Its names are those of obs again, which anndata requires, in memory and in an h5ad."""
+    names = pd.Index(pd.array(["a", "b", "c"], dtype="string"))
+    adata = anndata.AnnData(np.eye(3), obs=pd.DataFrame(index=names))
+    adata.obsm["words"] = pd.DataFrame({"word": ["x", "y", "z"]}, index=adata.obs_names)
+    path, out = tmp_path / "a.h5ad", tmp_path / "out.h5ad"
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        adata.write_h5ad(path)
+    daf = open_daf(path) if way == "in place" else MemoryDaf()
+    if way == "imported":
+        import_h5ad(path, cast("Any", daf), progress="never")
+    export_h5ad(daf, out, progress="never")
+    for found in (to_anndata(daf), read(out)):
+        assert found.obsm["words"]["word"].tolist() == ["x", "y", "z"]
+        assert found.obsm["words"].index.tolist() == found.obs_names.tolist() == ["a", "b", "c"]
+    daf.close()
+
+
+@pytest.mark.parametrize("mask", [[1, 0], [True]], ids=["integers", "short"])
+def test_a_mask_of_strings_that_is_none(mask: list[Any], tmp_path: Path) -> None:
+    """It is an error of the file: anndata would take numbers for positions."""
+    path = tmp_path / "a.h5ad"
+    strings: Any = pd.array(["x", "y"], dtype="string")
+    adata = anndata.AnnData(np.eye(2), obs=pd.DataFrame({"s": strings}, index=["a", "b"]))
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        adata.write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        del file["obs/s/mask"]
+        file["obs/s/mask"] = mask
+    with pytest.raises(errors.FormatError, match=r"a\.h5ad: the h5ad file cannot be read"):
+        import_h5ad(path, MemoryDaf(), progress="never")
