@@ -115,7 +115,8 @@ def _of_values(daf: EntryAxis, axis: str, selector: Any, keyword: str) -> npt.ND
     if values.dtype.kind in "iu":
         return _checked(_as_int64(values), daf, axis, keyword)
     if values.dtype.kind in "OUT" and all(isinstance(value, str) for value in values):
-        return daf.axis_indices(axis, values)
+        is_list = isinstance(selector, list | tuple)  # numpy takes a NUL at the end for padding
+        return daf.axis_indices(axis, selector if is_list else values)
     raise errors.InvalidInputError(
         f"{keyword}= mixes types or holds {type(values[0]).__name__} values; pass names (strings), "
         "positions (integers) or a mask (booleans)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ import pyarrow as pa
 from daf_query._provenance import Record, described
 from daf_query._row_files import COMPRESSED, compressed
 from daf_query.scan import NAME, number_array
-from daf_query.table import DATASET
+from daf_query.table import DATASET, check_column_names
 from daf_storage import DafReader, errors
 from daf_storage.spi import find_output, lazy_module, open_output, optional_import
 
@@ -229,7 +229,9 @@ def _pandas_index(pandas: Any, labels: Labels) -> Any:
 
 def wide_polars(part: Slice) -> Any:
     """Return a polars DataFrame; the row entries come first."""
-    return optional_import("polars", extra="polars").from_arrow(wide_table(part))
+    table = wide_table(part)
+    check_column_names(table.column_names, "a frame of polars", "to_pandas() or to_arrow()")
+    return optional_import("polars", extra="polars").from_arrow(table)
 
 
 def as_dense(values: Any) -> npt.NDArray[Any]:
@@ -344,7 +346,7 @@ def _write_npz(part: Slice, file: IO[bytes]) -> None:
     matrix = sp.csr_array(part.values())
     rows, columns = part.labels()
     datasets: dict[str, Any] = {
-        name: np.asarray(labels.datasets.to_pylist(), str)
+        name: _fixed_width(labels.datasets.to_pylist())
         for name, labels in (("row_datasets", rows), ("column_datasets", columns))
         if labels.datasets is not None
     }
@@ -356,10 +358,22 @@ def _write_npz(part: Slice, file: IO[bytes]) -> None:
         indices=matrix.indices,
         indptr=matrix.indptr,
         _is_array=np.array(True),  # noqa: FBT003 - scipy's own mark
-        row_names=rows.names.astype(str),
-        column_names=columns.names.astype(str),
+        row_names=_fixed_width(rows.names),
+        column_names=_fixed_width(columns.names),
         **datasets,
     )
+
+
+def _fixed_width(names: Iterable[str]) -> npt.NDArray[np.str_]:
+    """Return names as numpy stores them without pickling, which takes NULs at the end off."""
+    listed = list(names)
+    for name in listed:
+        if name.endswith("\0"):
+            raise errors.UnsupportedInputError(
+                f"a file of numpy cannot hold the name {name!r}, which ends in a NUL character; "
+                "write another form, such as .parquet, or select other entries"
+            )
+    return np.array(listed, str)
 
 
 def _write_mtx(part: Slice, file: IO[bytes]) -> None:

@@ -30,7 +30,7 @@ from daf_query.sql._planning import EntryRewriting
 from daf_query.sql._residual_filters import TableName
 from daf_query.sql._tokens import tokens_of
 from daf_query.sql._wildcards import wildcard_edits
-from daf_query.table import MatrixEntry, entry_not_found, find_entry
+from daf_query.table import MatrixEntry, check_column_names, entry_not_found, find_entry
 from daf_storage import DafError, errors
 
 
@@ -221,6 +221,8 @@ class _Resolver:
         if reference.entry is None:
             raise malformed(reference, reference.name)
         check_entry(schema, other, reference.entry, axis)
+        remedy = f"FROM matrix('{axis}', '{other}', '{name}') AS m WHERE m.{other} = $entry"
+        check_column_names([reference.column], "a query", remedy)
         entry = MatrixEntry(other, name, reference.entry)
         self.columns.setdefault(table, {})[reference.column] = entry
         return True

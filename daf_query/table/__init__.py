@@ -44,6 +44,7 @@ from daf_query.table._union_columns import DATASET
 from daf_query.table._user_table import (
     UserTable,
     arrow_table,
+    check_column_names,
     is_user_table,
     table_name,
     user_table,
@@ -94,6 +95,7 @@ __all__ = [
     "cached_range",
     "cached_strings",
     "category_columns",
+    "check_column_names",
     "entry_not_found",
     "find_entry",
     "is_of_few_bits",

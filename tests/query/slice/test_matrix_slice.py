@@ -198,6 +198,24 @@ def test_duplicates_in_tables() -> None:
         part.to_polars()
 
 
+def test_names_that_end_in_nul(tmp_path: Path) -> None:
+    """Forms that would cut them off refuse them, the others keep them."""
+    names = ["G", "G\0"]
+    daf = MemoryDaf()
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", names)
+    daf.set_matrix("cell", "gene", "m", np.arange(2 * len(CELLS)).reshape(-1, 2))
+    part = connect(daf).matrix("cell", "gene", "m")
+    with pytest.raises(
+        errors.UnsupportedInputError, match=r"the name 'G\\x00', which ends in a NUL"
+    ):
+        part.save(tmp_path / "x.npz")
+    with pytest.raises(errors.InvalidInputError, match=r"polars cannot have a column 'G\\x00'"):
+        part.to_polars()
+    assert part.to_pandas().columns.tolist() == part.to_anndata().var_names.tolist() == names
+    assert set(part.to_arrow().column("gene").to_pylist()) == set(names)
+
+
 def test_string_and_bool_matrices() -> None:
     """Labels are sliced like numbers; an all-true Bool matrix has no stored values."""
     daf = MemoryDaf()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from daf_query import DafSession
+from daf_query import DafSession, connect
+from daf_query.index import build_index
 from daf_query.slice import _selector
 from daf_query.sql._engine import Engine
-from daf_storage import errors
+from daf_storage import errors, open_daf
 from tests.support import CELLS, GENES
 
 
@@ -222,3 +224,34 @@ def test_unknown_axes_and_matrices(
     """Say which exist, with the nearest names."""
     with pytest.raises(kind, match=message):
         tiny_session.matrix(*axes, name)
+
+
+ALIKE = ["a", "a\0", "a\0\0", "\0", "A", "a ", " a", "a\0b", "\u00e9", "e\u0301", "\u0430"]
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_names_that_look_alike(tmp_path: Path, *, indexed: bool) -> None:
+    """Each chooses its own row: by NUL characters, spaces, cases and accents they differ."""
+    daf = open_daf(tmp_path / "alike.daf.zarr", "w")
+    daf.add_axis("cell", ALIKE, vectors={"label": ALIKE})
+    daf.add_axis("gene", ["G"])
+    daf.set_matrix("cell", "gene", "X", np.arange(len(ALIKE))[:, None])
+    if indexed:
+        build_index(daf, "cell", ["name", "label"])
+    session = connect(daf)
+
+    def chosen(rows: Any, params: Any = None) -> list[int]:
+        part = session.matrix("cell", "gene", "X", rows=rows, params=params)
+        found: list[int] = part.to_numpy()[:, 0].tolist()
+        return found
+
+    for place, name in enumerate(ALIKE):
+        for rows in ([name], (name,), {name}, iter([name]), pa.array([name]), pd.Series([name])):
+            assert chosen(rows) == [place], (name, type(rows))
+        for written in (f"name = '{name}'", f"label IN ('{name}', 'z')", f"label LIKE '{name}'"):
+            assert chosen(written) == [place], written
+        for written in ("name = $x", "label = $x", "concat(label, '') = $x"):
+            assert chosen(written, {"x": name}) == [place], written
+        assert chosen("name IN $x", {"x": [name]}) == [place]
+    assert chosen(ALIKE[::-1]) == list(range(len(ALIKE)))[::-1]
+    assert chosen(["a\0", "a"]) == [1, 0]

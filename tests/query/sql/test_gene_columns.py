@@ -415,6 +415,21 @@ class TestErrors:
         with pytest.raises(errors.EntryNotFoundError, match="ask the table 'cell' for it"):
             session.sql("SELECT X['FOXP3'] FROM gene")
 
+    def test_an_entry_with_nul_is_no_name_of_a_column(self) -> None:
+        """The engine would know it by what comes before; the long form has it."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["A", "B"])
+        daf.add_axis("gene", ["G", "G\0"])
+        daf.set_matrix("cell", "gene", "X", [[1, 2], [3, 4]])
+        session = connect(daf)
+        with pytest.raises(
+            errors.InvalidInputError, match=r"FROM matrix\('cell', 'gene', 'X'\) AS m"
+        ):
+            session.sql("SELECT X['G\0'] FROM cell")
+        asked = "SELECT value FROM matrix('cell', 'gene', 'X') AS m WHERE m.gene = $entry"
+        found = session.sql(f"{asked} ORDER BY value", params={"entry": "G\0"})
+        assert found.to_pydict() == {"value": [2, 4]}
+
     def test_other_subscripts_are_left_alone(self, session: DafSession) -> None:
         """Lists and maps of SQL work as they did."""
         query = "SELECT [1, 2][1] AS a, ARRAY['x'][1] AS b, map(['k'], [3])['k'] AS c"

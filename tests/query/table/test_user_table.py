@@ -246,6 +246,12 @@ def test_frames_without_columns_are_refused(session: DafSession) -> None:
             session.register(frame, "t")
 
 
+def test_names_of_columns_with_nul_are_refused(session: DafSession) -> None:
+    """The engine would know them by what comes before it, which may be the name of another."""
+    with pytest.raises(errors.InvalidInputError, match=r"cannot have a column 'c\\x00d'"):
+        session.register(pd.DataFrame({"c\0d": [1], "n": [2]}), "wild")
+
+
 def test_the_index_of_pandas() -> None:
     """Positions are no column, names are the column ``name``, a named index is a column."""
     frame = pd.DataFrame({"n": [1, 2]})
