@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ import zarr
 
 from daf_query import connect
 from daf_query.session import _session as session_module
-from daf_storage import MemoryDaf, errors
+from daf_storage import MemoryDaf, errors, open_daf
 from daf_storage.spi import ForkLock, ThreadedLibrary
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -139,6 +140,24 @@ def test_a_child_of_a_reader_of_a_server(tiny_path: Path, tmp_path: Path) -> Non
         command = [sys.executable, "-c", _REMOTE, server.url, other.url, str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["10", *["ForkedProcessError"] * 4, "0"]
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf", "x.daf.zarr.zip"])
+def test_a_child_keeps_no_writer_waiting(tmp_path: Path, name: str) -> None:
+    """It was forked while a writer had the lock, and does not hold it when that one is done."""
+    path = tmp_path / name
+    with open_daf(path, "w") as daf, ExitStack() as stack:
+        with daf.writable_tree.transaction(), daf.writable_tree.lock():
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                signal.pause()
+        stack.callback(os.waitpid, child, 0)
+        stack.callback(os.kill, child, signal.SIGKILL)
+        daf.close()
+        code = "import sys, daf_storage; daf_storage.open_daf(sys.argv[1], 'r+').set_scalar('n', 1)"
+        subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=30)
+    assert open_daf(path).get_scalar("n") == 1
 
 
 def test_a_library_is_refused_where_its_threads_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

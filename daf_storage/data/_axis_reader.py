@@ -214,7 +214,7 @@ class AxisReader:
         return {entry: i for i, entry in enumerate(self._entries(axis).to_pylist())}
 
     def axis_version_counter(self, axis: str) -> int:
-        """Return how often an axis was set or deleted through this object since it was opened."""
+        """Return how often an axis was set, reordered or deleted through this object."""
         return self._counters[layout.axis_path(axis)]
 
     def axis_indices(

@@ -301,6 +301,8 @@ class AxisWriter(DafReader):
             with progress_bar(what, reordering.size_of(self, orders), show=progress) as bar:
                 reordering.write_reordered(self, tree, orders, bar.add)
             yield
+        for axis in orders:
+            self._count_version(layout.axis_path(axis))
 
     @contextmanager
     def _change(

@@ -218,9 +218,10 @@ class DafReader(KnownReader):
                         yield self.open_vector(axis, name).info
 
     def matrix_version_counter(self, rows_axis: str, columns_axis: str, name: str) -> int:
-        """Return how often a matrix was set or deleted, in either orientation; see the others."""
+        """Return how often a matrix, in either orientation, or one of its axes was changed."""
         first, second = sorted((rows_axis, columns_axis))
-        return self._counters[layout.matrix_path(first, second, name)]
+        count = self._counters[layout.matrix_path(first, second, name)]
+        return count + sum(self.axis_version_counter(axis) for axis in {first, second})
 
     def read_only(self) -> DafReader:
         """Return an object that reads the same data and cannot change it; a reader returns itself.

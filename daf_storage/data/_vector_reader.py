@@ -47,8 +47,8 @@ class VectorReader(AxisReader):
     """A data set that is open: its vectors; see `DafReader`."""
 
     def vector_version_counter(self, axis: str, name: str) -> int:
-        """Return how often a vector was set or deleted through this object since it was opened."""
-        return self._counters[layout.vector_path(axis, name)]
+        """Return how often a vector, or its axis, was changed through this object; as for axes."""
+        return self._counters[layout.vector_path(axis, name)] + self.axis_version_counter(axis)
 
     def vectors_set(self, axis: str) -> set[str]:
         """Return the names of an axis's vectors, without the reserved ``name`` and ``index``."""

@@ -7,10 +7,9 @@ import posixpath
 from collections.abc import Hashable, Iterator
 from typing import Any, TypeAlias
 
-from daf_storage.data import layout
+from daf_storage.data import kept, layout
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.files_daf._arrays import lines_in
-from daf_storage.files_daf._consolidated import METADATA_FILE
 from daf_storage.files_daf._descriptors import DAF_FILE, parse_property, parse_version
 from daf_storage.files_daf._node import (
     FolderNode,
@@ -37,6 +36,9 @@ from daf_storage.stores import (
     snapshot_version,
 )
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree, ZarrTree, new_chunk_cache
+
+_VECTORS_DEPTH = 2
+_MATRICES_DEPTH = 3
 
 FileStore: TypeAlias = DirectoryStore | MmapZipStore | RemoteArchive | RemoteStore
 """Where files can be."""
@@ -117,8 +119,8 @@ class FilesTree:
             names |= set(snapshot.names())  # a writer may have put one in place meanwhile
         kinds: dict[str, NodeKind] = {}
         for file in sorted(names):
-            name = _property_name(file, path)
-            if name is not None and (path or file not in (DAF_FILE, METADATA_FILE)):
+            name = None if _has_folders_only(path) else _property_name(file, path)
+            if name is not None:
                 is_group = place_of(posixpath.join(path, name)).may_be_sparse and (
                     is_sparse(name, names) or self._is_sparse_remote(snapshot, file)
                 )
@@ -271,6 +273,18 @@ def _property_name(file: str, path: str) -> str | None:
     if is_axes and file.endswith(LINES_ENDING):
         return file[: -len(LINES_ENDING)] or None
     return file[: -len(DOCUMENT_ENDING)] or None if file.endswith(DOCUMENT_ENDING) else None
+
+
+def _has_folders_only(path: str) -> bool:
+    """Return whether all that counts in a directory are directories, whatever they are called.
+
+    >>> _has_folders_only("anndata/matrices/cell"), _has_folders_only("scalars")
+    (True, False)
+    """
+    names = path.split("/") if path else []
+    names = names[1:] if names[:1] == [kept.GROUP] else names
+    depths = {layout.VECTORS: _VECTORS_DEPTH, layout.MATRICES: _MATRICES_DEPTH}
+    return not names or len(names) < depths.get(names[0], 1)
 
 
 def _has_properties_only(path: str) -> bool:

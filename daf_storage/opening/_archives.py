@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
 from pathlib import Path
 
 from daf_storage import errors, settings
 from daf_storage.base import OpenMode
-from daf_storage.data import layout
-from daf_storage.files_daf import DAF_FILE, FilesTree
+from daf_storage.data import kept, layout
+from daf_storage.files_daf import DAF_FILE, INDEXES_FOLDER, FilesTree
 from daf_storage.opening._handle_registry import Lease, Registry
 from daf_storage.opening._paths import DafPath
 from daf_storage.stores import MmapZipStore
 from daf_storage.trees import Tree, ZarrTree
+
+_PARTS = frozenset({*layout.SKELETON, layout.DAF, layout.INDEXES, INDEXES_FOLDER, kept.GROUP})
+"""The groups of a data set, in which no other one can lie."""
 
 REGISTRY: Registry[MmapZipStore] = Registry("zip file")
 
@@ -47,7 +49,17 @@ def groups_of(store: MmapZipStore) -> list[str]:
         for marker in (f"/{layout.DAF}/.zarray", f"/{layout.AXES}/zarr.json", f"/{DAF_FILE}"):
             if f"/{key}".endswith(marker):
                 groups.add(key[: -len(marker) + 1].rstrip("/"))
-    return sorted(group for group in groups if _is_daf(tree_of(store, group)))
+    found: set[str] = set()
+    for group in sorted(groups):  # what lies above comes before
+        if not _is_within(group, found) and _is_daf(tree_of(store, group)):
+            found.add(group)
+    return sorted(found)
+
+
+def _is_within(group: str, others: set[str]) -> bool:
+    """Return whether a group lies among the properties of another data set."""
+    names = group.split("/")
+    return any(name in _PARTS and "/".join(names[:n]) in others for n, name in enumerate(names))
 
 
 def tree_of(store: MmapZipStore, group: str) -> FilesTree | ZarrTree:
@@ -63,13 +75,11 @@ def _is_daf(tree: Tree) -> bool:
         return True
 
 
-def check_free_group(where: DafPath, tree_of: Callable[[str], Tree]) -> None:
-    """Refuse a group that lies among the properties of another data set of its archive."""
-    parts = where.group.split("/")
-    for depth in range(1, len(parts)):
-        above = "/".join(parts[:depth])
-        if parts[depth] in (*layout.SKELETON, layout.DAF) and layout.is_daf(tree_of(above)):
-            raise errors.InvalidInputError(
-                f"{where.given}: {above!r} is a data set itself, and {parts[depth]!r} is part of "
-                "it; choose another group"
-            )
+def check_free_group(where: DafPath, tree: Tree) -> None:
+    """Refuse a new group that is called as a part of a data set is, so that none lies in one."""
+    name = next((name for name in where.group.split("/") if name in _PARTS), None)
+    if name is not None and not layout.is_daf(tree):
+        raise errors.InvalidInputError(
+            f"{where.given}: {name!r} is the name of a part of each data set, in which no other "
+            "one can lie; choose another group"
+        )

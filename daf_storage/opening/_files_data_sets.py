@@ -30,7 +30,6 @@ from daf_storage.opening._zarr_directories import (
 )
 from daf_storage.stores import (
     DirectoryStore,
-    MmapZipStore,
     follow_links,
     interrupted_exchange,
     is_remote,
@@ -185,7 +184,7 @@ def _open_archive(where: DafPath, mode: OpenMode, name: str | None, style: Style
         if mode == "r+":
             _check_marked(writable)
         elif where.group:
-            _check_free_group(lease.resource, where)
+            archives.check_free_group(where, writable)
         make_or_check(writable, mode)
         recover_archive(lease.resource, writable)
         take_out_metadata(lease.resource, writable)
@@ -213,8 +212,3 @@ def _check_marked(tree: FilesTree) -> None:
     """Refuse what is not marked as a data set, or has a version that this code does not know."""
     if tree.marker(layout.DAF) is None:
         raise errors.NotADafError(f"{tree.location}: not a daf data set: it has no {DAF_FILE}")
-
-
-def _check_free_group(store: MmapZipStore, where: DafPath) -> None:
-    """Refuse a group that lies among the properties of another data set."""
-    archives.check_free_group(where, lambda group: FilesTree(store, group))

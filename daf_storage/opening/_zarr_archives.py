@@ -83,7 +83,7 @@ def open_archive(where: DafPath, mode: OpenMode, name: str | None, style: Style)
         if mode == "r+":
             check_group(writable)
         elif where.group:
-            archives.check_free_group(where, lambda group: ZarrTree(lease.resource, group))
+            archives.check_free_group(where, writable)
         make_or_check(writable, mode)
         archive_recovery.recover_archive(lease.resource, writable, where.group)
         archive_recovery.take_out_consolidated(lease.resource, writable, where.group)

@@ -12,7 +12,6 @@ for writing later can tell a crashed writer's leftovers (and clear them) from a 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
@@ -45,9 +44,11 @@ from daf_storage.stores._locks import (
     exclusive,
     is_at,
     lock_shared,
+    locked,
     make_directories,
     names_in,
     new_locked_directory,
+    release,
     remove_if_empty,
 )
 from daf_storage.stores._mapped_directory import KeptDirectories, MappedDirectory
@@ -225,7 +226,7 @@ class DirectoryStore:
             if name.startswith(TRASH):
                 discard(staging / name)
         with errors.os_errors(self.location):
-            token, descriptor = self._new_token(staging)
+            (token, descriptor), owner = self._new_token(staging), os.getpid()
         changes = DirectoryTransaction(self.root, token, self.location)
         try:
             yield changes
@@ -237,7 +238,7 @@ class DirectoryStore:
                     with suppress(OSError):
                         os.rename(token, staging / f"{TRASH}{token.name}")
             finally:
-                os.close(descriptor)
+                release(descriptor, owner)
             remove_if_empty(staging)
 
     def _new_token(self, staging: Path) -> tuple[Path, int]:
@@ -263,14 +264,10 @@ class DirectoryStore:
     def lock(self) -> Iterator[None]:
         """Exclude other writers of this directory; the lock dies with the process."""
         while True:
-            descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with locked(self.root) as descriptor:
                 if is_at(descriptor, self.root):  # or else it was rebuilt meanwhile
                     yield
                     return
-            finally:
-                os.close(descriptor)
 
     @contextmanager
     def rebuilt(self, token: str, without: list[str]) -> Iterator[DirectoryStore]:

@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 _TRIES = 1000
@@ -53,14 +53,31 @@ def new_locked_directory(name: Callable[[], Path]) -> tuple[Path, int]:
 
 
 @contextmanager
-def exclusive(directory: Path) -> Iterator[None]:
-    """Lock a directory, or raise ``OSError`` if its owner is alive."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def locked(directory: Path, operation: int = fcntl.LOCK_EX) -> Iterator[int]:
+    """Lock a directory for the length of a block, and hand out its descriptor."""
+    descriptor, owner = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), os.getpid()
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        fcntl.flock(descriptor, operation)
+        yield descriptor
     finally:
-        os.close(descriptor)
+        release(descriptor, owner)
+
+
+def exclusive(directory: Path) -> AbstractContextManager[int]:
+    """Lock a directory, or raise ``OSError`` if its owner is alive."""
+    return locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def release(descriptor: int, owner: int) -> None:
+    """Close what the process ``owner`` has locked; it is unlocked first.
+
+    A mapping of the file would keep it locked otherwise, and so would a process that was forked
+    meanwhile.  That one shares the lock, and must not release it.
+    """
+    if os.getpid() == owner:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def lock_shared(descriptor: int) -> bool:
@@ -98,19 +115,12 @@ def discard(folder: Path) -> bool:
 
 def _is_in_snapshot(directory: str) -> bool:
     try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:  # another writer is deleting it too
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with exclusive(Path(directory)):
+            return False
     except BlockingIOError:
         return True
-    except OSError:  # a file system without locks: delete without
+    except OSError:  # another writer is deleting it too, or a file system without locks
         return False
-    else:
-        return False
-    finally:
-        os.close(descriptor)
 
 
 def names_in(directory: Path) -> list[str]:

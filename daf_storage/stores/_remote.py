@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from daf_storage import errors
-from daf_storage.base import SERVER_CLIENT, ForkLock, optional_import
+from daf_storage.base import METADATA_NAMES, SERVER_CLIENT, ForkLock, optional_import
 from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores._remote_access import (
     RETRIES,
@@ -349,8 +349,7 @@ def _runs(blocks: Iterable[int], *, gap_blocks: int) -> Iterator[range]:
 
 def _is_document(path: str) -> bool:
     """Return whether a path is that of metadata, all of which the consolidated one lists."""
-    name = path.rsplit("/", 1)[-1]
-    return name.startswith(".z") or name == "zarr.json"
+    return path.rsplit("/", 1)[-1] in METADATA_NAMES
 
 
 class RemoteStore:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
+from daf_storage.base import METADATA_NAMES
 from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
 from daf_storage.stores import Snapshot
 from daf_storage.trees._metadata import ZarrFormat
@@ -129,5 +130,5 @@ def _is_same(documents: ZarrFormat, snapshot: Snapshot, group: str, listed: set[
     return not any(
         documents.kind(snapshot, posixpath.join(group, name)) is not None
         for name in found - listed
-        if not name.startswith(".") and name not in documents.node_files
+        if name not in METADATA_NAMES
     )

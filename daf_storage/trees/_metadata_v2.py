@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from daf_storage.base import Packing, StorageType
+from daf_storage.base import METADATA_NAMES, Packing, StorageType
 from daf_storage.errors import (
     CorruptDataError,
     FormatError,
@@ -140,7 +140,7 @@ class ZarrV2:
             yield key_below(path, ATTRIBUTES_FILE), attributes or ATTRIBUTES_BYTES
             if name == GROUP_FILE:
                 for child in names:
-                    if not child.startswith(".z"):
+                    if child not in METADATA_NAMES:
                         yield from self.documents(snapshot, key_below(path, child))
 
     def consolidated(self, snapshot: Snapshot, documents: Mapping[str, bytes]) -> bytes:  # noqa: ARG002 - as above

@@ -170,7 +170,7 @@ class ZarrV3:
             yield path, data
         if json.loads(data).get("node_type") == "group":
             for child in snapshot.names(path):
-                if child != NODE_FILE and not child.startswith("."):
+                if child != NODE_FILE:
                     yield from self.documents(snapshot, key_below(path, child))
 
     def consolidated(self, snapshot: Snapshot, documents: Mapping[str, bytes]) -> bytes:

@@ -146,7 +146,7 @@ class DafServer(ThreadingHTTPServer):
             or any(len(part.encode()) > _LONGEST_NAME_BYTES for part in parts)
         ):
             raise ValueError("no such path is possible")
-        if not parts or parts[0] != self.root.name or any(map(_is_hidden, parts[1:])):
+        if not parts or parts[0] != self.root.name or any(map(_is_hidden, parts[1:2])):
             return None
         found = Path(os.path.realpath(self.root.joinpath(*parts[1:])))
         if found != self.root and self.root not in found.parents:
@@ -357,7 +357,7 @@ def _check_readable_remotely(root: Path) -> None:
 
 
 def _is_hidden(part: str) -> bool:
-    """Return whether a part of a path is not for others: a dot file that is no metadata."""
+    """Return whether the first part of a path is not for others: a dot file that is no metadata."""
     return part.startswith(".") and part not in _SHOWN_DOT_FILES
 
 

@@ -11,13 +11,14 @@ import os
 import stat
 import weakref
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.base import ForkLock
 from daf_storage.stores._allocate import allocate
 from daf_storage.stores._identity import Unsettled, check_linked, fingerprint, is_settled
+from daf_storage.stores._locks import release
 
 _MAX_WRITE_BYTES = 1 << 30
 
@@ -36,7 +37,7 @@ class ArchiveFile:
     def __init__(self, descriptor: int, location: str) -> None:
         self.descriptor = descriptor
         self.location = location
-        self._release = weakref.finalize(self, _release, descriptor, os.getpid())
+        self._release = weakref.finalize(self, release, descriptor, os.getpid())
         self._changes_lock = ForkLock()
         self._known = fingerprint(os.fstat(descriptor))
         self._foreign_changes = 0
@@ -178,14 +179,3 @@ class ArchiveFile:
     def close(self) -> None:
         """Close the file and release its lock."""
         self._release()
-
-
-def _release(descriptor: int, owner: int) -> None:
-    """Close a file; its mappings would otherwise keep it locked, so it is unlocked first.
-
-    A forked process shares the lock with its parent and must not release it.
-    """
-    if os.getpid() == owner:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)

@@ -78,6 +78,31 @@ def test_counters_of_versions() -> None:
     assert daf.matrix_version_counter("gene", "cell", "UMIs") == before + 1
 
 
+@pytest.mark.parametrize("name", ["", "x.daf.zarr", "x.daf", "x.h5df"])
+def test_counters_rise_with_those_of_axes(tmp_path: Path, name: str) -> None:
+    """Reordering, replacing and deleting an axis changes its vectors and matrices, too."""
+    daf = fill(open_daf(tmp_path / name, "w") if name else MemoryDaf())  # type: ignore[arg-type]
+
+    def counts() -> tuple[int, ...]:
+        return (
+            daf.axis_version_counter("cell"),
+            daf.vector_version_counter("cell", "age"),
+            daf.matrix_version_counter("gene", "cell", "UMIs"),
+            daf.axis_version_counter("gene"),
+        )
+
+    for change in (
+        lambda: daf.reorder_axis("cell", [2, 0, 1], progress="never"),
+        lambda: daf.add_axis("cell", ["A"], if_exists="replace"),
+        lambda: daf.add_axis("cell", ["A"], if_exists="replace", vectors={"age": [1]}),
+        lambda: daf.delete_axis("cell"),
+    ):
+        before = counts()
+        change()
+        assert all(now > then for now, then in zip(counts()[:3], before[:3], strict=True))
+        assert counts()[3] == before[3]
+
+
 def test_a_read_only_view(tmp_path: Path) -> None:
     """It sees what the writer does, has no way to change anything, and is closed with it."""
     daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", name="view!")

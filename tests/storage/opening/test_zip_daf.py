@@ -268,8 +268,10 @@ def test_an_archive_of_several_says_which(tmp_path: Path) -> None:
 def test_a_group_within_a_data_set_is_refused(tmp_path: Path) -> None:
     """A data set may lie below another one, and not among its properties."""
     path = _shared(tmp_path)
-    with pytest.raises(errors.InvalidInputError, match="'present' is a data set itself"):
+    with pytest.raises(errors.InvalidInputError, match="'vectors' is the name of a part"):
         ZarrDaf(f"{path}#/present/vectors/cell", "w+")
+    with pytest.raises(errors.InvalidInputError, match="'axes' is the name of a part"):
+        ZarrDaf(f"{path}#/axes", "w+")
     ZarrDaf(f"{path}#/present/more", "w+")
 
 

@@ -287,3 +287,19 @@ def test_a_crash_while_it_is_taken_out(tmp_path: Path, folder: Path) -> None:
         if not died:
             break
     assert last > 2
+
+
+@pytest.mark.parametrize("form", ["x.daf.zarr", "v3.daf.zarr", "x.daf"])
+def test_names_that_begin_with_a_dot(tmp_path: Path, form: str) -> None:
+    """They are in the consolidated metadata, also when it is written again, and on servers."""
+    path = tmp_path / form
+    with open_daf(path, "w", zarr_format=3 if form.startswith("v3") else None) as daf:
+        for name in (".x", ".zeta", ".zattrs.json"):
+            daf.add_axis(name, ["A", "B"], vectors={name: [1, 2]}, matrices={})
+            daf.set_scalar(name, name)
+            daf.set_matrix(name, name, name, np.eye(2))
+        before = contents(daf)
+    repair(path)
+    assert verify(path) == []
+    with served(path) as server, open_daf(server.url) as daf:
+        assert contents(daf) == before

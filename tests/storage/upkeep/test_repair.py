@@ -380,3 +380,25 @@ def test_another_version_is_not_mended(tmp_path: Path) -> None:
     with pytest.raises(errors.VersionError, match="version"):
         repair(path)
     assert not (path / "vectors" / ".zgroup").exists()
+
+
+@pytest.mark.parametrize("name", ["daf", "axes", "vectors", "daf.json"])
+@pytest.mark.parametrize(
+    "form", ["x.daf.zarr.zip", "x.dafs.zarr.zip#/a", "v3.daf.zarr.zip", "x.daf.zip", "x.daf.zarr"]
+)
+def test_properties_that_are_called_as_parts_of_a_data_set(
+    tmp_path: Path, form: str, name: str
+) -> None:
+    """They are not taken for data sets within the data set: all is in order, and stays as it is."""
+    path = f"{tmp_path}/{form}"
+    with open_daf(path, "w+", zarr_format=3 if form.startswith("v3") else None) as daf:
+        assert isinstance(daf, DafWriter)
+        fill(daf).add_axis(name, ["A", "B"], vectors={name: [1, 2]})
+        daf.set_vector("cell", name, ["A", "B", "A"])
+        daf.set_scalar(name, 5)
+        daf.set_matrix(name, "cell", name, np.ones((2, 3)))
+        before = contents(daf)
+    for whole in {path, path.partition("#")[0]}:
+        assert verify(whole) == []
+        assert repair(whole) == RepairReport((), (), ())
+    assert contents(open_daf(path)) == before

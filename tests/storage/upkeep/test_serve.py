@@ -255,7 +255,7 @@ def test_odd_requests_are_bad_requests(
 
 def test_dot_files_are_not_served(server: DafServer) -> None:
     """But for the metadata of Zarr: neither what a writer prepares, nor what others put there."""
-    for name in (".daf.staging/x", ".git/config", ".hidden", "vectors/.cell/age"):
+    for name in (".daf.staging/x", ".git/config", ".hidden", ".cell/age"):
         file = server.root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("secret")
