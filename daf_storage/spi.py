@@ -103,7 +103,6 @@ if TYPE_CHECKING:
         StringSearch,
         copy_first_ranges,
         decompress_chunk,
-        hdf5_output,
         read_joined,
     )
     from daf_storage.upkeep import (
@@ -171,7 +170,6 @@ __all__ = [
     "decode_vlen_utf8",
     "decompress_chunk",
     "find_output",
-    "hdf5_output",
     "histogram",
     "html_details",
     "html_element",
@@ -319,7 +317,6 @@ __getattr__, __dir__ = lazy_names(
             "StringSearch",
             "copy_first_ranges",
             "decompress_chunk",
-            "hdf5_output",
             "read_joined",
         ),
         "daf_storage.upkeep": (

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import subprocess
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -116,6 +118,64 @@ def test_targets_of_the_guide() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text())) <= targets
     assert "dist" in targets
+
+
+def test_what_has_to_pass() -> None:
+    """The guide lists the commands of ``.ci/run``, in their order."""
+    commands = re.findall(r"^make ([a-z-]+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    assert ", ".join(f"`make {each}`" for each in commands[:-1]) in " ".join(guide.split())
+    assert f"and `make {commands[-1]}`." in guide
+
+
+def test_the_readme_is_a_landing_page() -> None:
+    """It is short, and shows a query before anything else."""
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 110
+    first = text[text.index("```") :]
+    assert first.startswith("```console\n$ daf sql pbmc.h5ad ")
+    assert "\\" not in first.splitlines()[1]
+
+
+def test_ratios_of_the_readme() -> None:
+    """What it says of other systems is what was measured last."""
+    measured: dict[tuple[str, str], str] = {}
+    systems: list[str] = []
+    for line in (ROOT / "benchmarks/results/daily.md").read_text().splitlines():
+        task, *cells = [cell.strip(" *") for cell in line.strip("|").split("|")]
+        systems = cells if "daf-query" in cells else systems
+        for system, cell in zip(systems, cells, strict=False):
+            measured.setdefault((system, task), cell.replace("*", ""))
+    rows = {"scanpy, `backed`": "anndata, backed", "DuckDB on Parquet": "DuckDB on Parquet"}
+    rows["TileDB-SOMA"] = "TileDB-SOMA"
+    text = (ROOT / "README.md").read_text()
+    for title, system in rows.items():
+        [said] = re.findall(rf"^\| {re.escape(title)} \| (.*?) \|", text, re.MULTILINE)
+        for task, _, ratio in (each.rpartition(": ") for each in said.split("; ")):
+            assert measured[system, task] == ratio
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_installing_says_how_far_it_is(tmp_path: Path, code: int) -> None:
+    """What pip says is shown if it fails, and else what came of it, without its warnings."""
+    (tmp_path / "pip.py").write_text(
+        "import sys\n"
+        "print('WARNING: Location is ignored', file=sys.stderr)\n"
+        "print('Collecting numpy')\n"
+        "print('Installing collected packages: numpy')\n"
+        f"sys.exit({code})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, ROOT / "requirements/install.py", "numpy"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert ("Collecting numpy" in done.stderr) == (code != 0)
+    assert "WARNING" not in done.stdout
+    assert ("0 packages in" in done.stdout) == (code == 0)
 
 
 def test_the_citation() -> None:

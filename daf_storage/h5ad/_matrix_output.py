@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,15 +68,8 @@ def write_sparse(
     layout: str,
     progress: Progress,
     note: dict[str, Any],
-    check: Callable[[], None],
 ) -> None:
-    """Write a sparse matrix as ``csr`` or ``csc``, block by block.
-
-    Parameters
-    ----------
-    check
-        Called after each block: raises if it could not be written.
-    """
+    """Write a sparse matrix as ``csr`` or ``csc``, block by block."""
     nnz = stored.info.nnz or 0
     blocks = (data for _, data in sparse_blocks(stored))
     dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
@@ -96,7 +89,6 @@ def write_sparse(
         data[start:stop] = block_data
         start = stop
         progress.add(block_indices.nbytes + block_data.nbytes)
-        check()
 
 
 def write_dense(
@@ -105,11 +97,10 @@ def write_dense(
     stored: StoredMatrix,
     progress: Progress,
     note: dict[str, Any],
-    check: Callable[[], None],
     *,
     by_rows: bool,
 ) -> None:
-    """Write a dense matrix, block by block; see `write_sparse`."""
+    """Write a dense matrix, block by block."""
     values = stored.dense().read()
     values = values if by_rows else values.T
     rows = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
@@ -122,4 +113,3 @@ def write_dense(
         block = values[start : start + rows]
         dataset[start : start + rows] = block
         progress.add(block.nbytes)
-        check()

@@ -14,7 +14,7 @@ from daf_storage import errors
 
 
 def test_the_demonstration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """It imports, describes, queries twice, extracts and draws; also a second time."""
+    """It queries, imports, describes, queries twice, extracts and draws; also a second time."""
     for _ in range(2):
         assert main(["demo", str(tmp_path / "demo")]) == 0
         printed = capsys.readouterr().out
@@ -34,6 +34,7 @@ def test_the_demonstration_in_an_archive(
     assert sorted(p.name for p in (tmp_path / "demo").iterdir()) == [
         "dendritic.h5ad",
         "mine.daf.zarr.zip",
+        "pbmc.h5ad",
         "umap.png",
     ]
 
@@ -49,3 +50,11 @@ def test_a_failing_step_stops_it(tmp_path: Path) -> None:
     """And is an error."""
     with pytest.raises(errors.DafError, match="stopped here"):
         demo.run_demo(tmp_path, lambda _: 1)
+
+
+def test_a_file_of_yours_is_not_replaced(tmp_path: Path) -> None:
+    """Which has the name that the data of the demonstration get."""
+    (tmp_path / "pbmc.h5ad").write_text("mine")
+    with pytest.raises(errors.ExistsError, match="name another folder"):
+        demo.run_demo(tmp_path, main)
+    assert (tmp_path / "pbmc.h5ad").read_text() == "mine"
