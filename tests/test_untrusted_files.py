@@ -6,11 +6,14 @@ import bz2
 import json
 import lzma
 import os
+import re
 import resource
 import shutil
 import socket
 import stat
 import threading
+import tracemalloc
+import zipfile
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +24,7 @@ import google_crc32c
 import numcodecs
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
@@ -30,7 +34,7 @@ from daf_storage.spi import MmapZipStore, Span
 from daf_storage.trees._decompress import decompress
 from tests.storage.data.test_damaged import change_metadata
 from tests.storage.upkeep.test_verify import found
-from tests.support import create, fill
+from tests.support import contents, create, fill, served
 
 AGE = "vectors/cell/age"
 
@@ -402,6 +406,58 @@ def test_packed_chunks_that_expand(tmp_path: Path, codec: CodecName) -> None:
     with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
         ZarrDaf(path).get_np_vector("cell", "age")
     assert verify(path, progress="never")
+
+
+@pytest.mark.parametrize(
+    ("form", "entry"),
+    [
+        ("x.daf.zarr.zip", "vectors/cell/age/0"),
+        ("x.daf.zarr.zip", "vectors/cell/kind/0"),
+        ("x.daf.zarr.zip", "matrices/cell/gene/eye/nzval/0"),
+        ("x.daf.zarr.zip", "vectors/cell/age/.zarray"),
+        ("v3.daf.zarr.zip", "vectors/cell/age/c/0"),
+        ("packed.daf.zarr.zip", "vectors/more/age/c/0"),
+        ("x.daf.zip", "vectors/cell/age.data"),
+        ("x.daf.zip", "vectors/cell/kind.txt"),
+        ("x.daf.zip", "vectors/cell/age.json"),
+        ("packed.daf.zip", "vectors/more/age.zip"),
+    ],
+)
+def test_entries_of_archives_that_expand(tmp_path: Path, form: str, entry: str) -> None:
+    """No more of a compressed entry is expanded than its metadata have use for, nor by verify."""
+    source, path = tmp_path / f"source.{form}", tmp_path / form
+    size_mb = 48 if "age/" in entry or entry.endswith((".data", "nzval/0", "age.zip")) else 300
+    size_mb = 300 if entry.endswith(".zarray") else size_mb
+    packed = Packing("zstd", chunk_kb=1) if form.startswith("packed") else False
+    with open_daf(
+        source, "w", zarr_format=3 if form.startswith("v3") else None, packed=packed
+    ) as daf:
+        fill(daf).set_vector("cell", "kind", ["a", "b", "c"])
+        daf.set_matrix("cell", "gene", "eye", sp.csc_array(np.eye(3, 4)))
+        daf.add_axis("more", [f"{n}" for n in range(2000)], vectors={"age": np.arange(2000.0)})
+    with (
+        zipfile.ZipFile(source) as old,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new,
+    ):
+        assert entry in old.namelist()
+        for name in old.namelist():
+            with new.open(name, "w") as file:
+                for part in [bytes(1 << 20)] * size_mb if name == entry else [old.read(name)]:
+                    file.write(part)
+    message = "expands to|have no more than|is too long|the stored shape is"
+    tracemalloc.start()
+    try:
+        with served(path) as server:
+            for location in (path, server.url):
+                with (
+                    open_daf(location) as daf,
+                    pytest.raises(errors.CorruptDataError, match=message),
+                ):
+                    contents(daf)
+        assert any(re.search(message, finding.problem) for finding in verify(path))
+        assert tracemalloc.get_traced_memory()[1] < size_mb << 19
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc"])

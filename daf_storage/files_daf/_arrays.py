@@ -13,7 +13,7 @@ from daf_storage.errors import CorruptDataError
 from daf_storage.files_daf._descriptors import PackedForm, PartForm, ScalarForm
 from daf_storage.files_daf._lines import count_lines, decode_lines
 from daf_storage.files_daf._zipped import IndexedShard
-from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
+from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, map_within
 from daf_storage.trees import (
     ArrayInfo,
     ArrayMetadata,
@@ -24,9 +24,12 @@ from daf_storage.trees import (
     StoredArray,
     WholeStrings,
     ZarrArray,
+    limit_of_stored,
 )
 
 _LINE_BYTES = 16
+_MOST_EXPANDED_BYTES = 1 << 30
+"""Of the entries of an axis, of which nothing says how many there are."""
 
 
 class _SingleFile(ArrayMetadata):
@@ -56,7 +59,14 @@ def open_array(
         return LinesArray(snapshot, file, shape, what=what)
     info = ArrayInfo(shape, form.storage_type, _no_zeros(shape), is_mappable=True)
     metadata = _SingleFile(
-        version=2, info=info, has_plain_chunk=True, fill_value=None, separator=".", prefix=file
+        version=2,
+        info=info,
+        has_plain_chunk=True,
+        fill_value=None,
+        separator=".",
+        prefix=file,
+        item_bytes=form.storage_type.dtype.itemsize,
+        chunk_dtype=form.storage_type.dtype,
     )
     return ZarrArray(snapshot, "", metadata, cache=chunk_cache, what=what)
 
@@ -90,7 +100,15 @@ def _packed_array(
         shard=ShardLayout(grid, {"id": packed.codec}, index_at_start=True, has_checksum=has_index),
     )
     if not has_index:
-        snapshot = IndexedShard(snapshot, file, math.prod(grid), packed.codec, what=what)
+        count = math.prod(grid)
+        most_bytes = limit_of_stored(
+            count * math.prod(packed.chunks),
+            0 if kind.is_string else kind.dtype.itemsize,
+            n_chunks=count,
+        )
+        snapshot = IndexedShard(
+            snapshot, file, count, packed.codec, most_bytes=most_bytes, what=what
+        )
     return PackedArray(snapshot, "", metadata, memory=memory, what=what)
 
 
@@ -147,7 +165,8 @@ class LinesArray(WholeStrings):
         return f"{self._what}: {self._file}"
 
     def _lines(self) -> memoryview:
-        data = self._snapshot.map(self._file)
+        most_bytes = limit_of_stored(self.info.size, 0)
+        data = map_within(self._snapshot, self._file, most_bytes, what=self._what)
         if data is None:
             raise missing(self._what, self._file)
         return data
@@ -155,7 +174,7 @@ class LinesArray(WholeStrings):
 
 def lines_in(snapshot: Snapshot, file: str, *, what: str) -> int:
     """Return how many lines a file of a pinned property has."""
-    data = snapshot.map(file)
+    data = map_within(snapshot, file, _MOST_EXPANDED_BYTES, what=what)
     if data is None:
         raise missing(what, file)
     return count_lines(data, what=f"{what}: {file}")

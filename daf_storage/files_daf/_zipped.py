@@ -14,7 +14,7 @@ import numpy as np
 
 from daf_storage.base import AnyArray
 from daf_storage.errors import CorruptDataError
-from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
+from daf_storage.stores import ReadEstimate, Snapshot, check_within, estimate_ranges
 
 _TAIL_BYTES: Final = 98
 _END64_SIGNATURE: Final = b"PK\6\6"
@@ -39,14 +39,26 @@ class IndexedShard:
         How many chunks there are.
     codec
         How they are compressed.
+    most_bytes
+        How long the file may be.
     """
 
-    def __init__(self, snapshot: Snapshot, file: str, count: int, codec: str, *, what: str) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        file: str,
+        count: int,
+        codec: str,
+        *,
+        most_bytes: int,
+        what: str,
+    ) -> None:
         self.snapshot = snapshot
         """Its files."""
         self._file = file
         self._count = count
         self._method = _METHODS.get(codec, 0)
+        self._most_bytes = most_bytes
         self._what = f"{what}: {file}"
         self._made: bytes | None = None
 
@@ -121,6 +133,7 @@ class IndexedShard:
 
     def _make_index(self) -> bytes:
         size = self.snapshot.size(self._file) or 0
+        check_within(self.snapshot, self._file, self._most_bytes, what=self._what)
         if size < _TAIL_BYTES:
             raise self._damaged("it is too short for a ZIP archive")
         tail = self.snapshot.read_ranges(self._file, [(size - _TAIL_BYTES, size)])[0]

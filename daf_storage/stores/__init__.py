@@ -46,8 +46,10 @@ from daf_storage.stores._protocol import (
     VersionedSnapshot,
     WritableStore,
     bytes_version,
+    check_within,
     has_entries,
     is_mapped,
+    map_within,
     snapshot_version,
 )
 from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
@@ -109,6 +111,7 @@ __all__ = [
     "check_length",
     "check_linked",
     "check_output",
+    "check_within",
     "copy_first",
     "estimate_ranges",
     "file_identity",
@@ -124,6 +127,7 @@ __all__ = [
     "is_settled",
     "is_url_pattern",
     "map_range",
+    "map_within",
     "matching_urls",
     "one_look",
     "open_access",

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
+from daf_storage import errors
 from daf_storage.base import AnyArray
 
 
@@ -163,6 +164,28 @@ def is_mapped(snapshot: Snapshot, key: str, *, alignment: int = 1) -> bool:
     if is_entry_mapped is None:
         return snapshot.is_local
     return bool(is_entry_mapped(key, alignment))
+
+
+def check_within(snapshot: Snapshot, key: str, most_bytes: int, *, what: str) -> None:
+    """Raise if an archive would have to expand an entry to more than belongs there.
+
+    Raises
+    ------
+    CorruptDataError
+        It is compressed, and the directory says that it expands to more.
+    """
+    size_bytes = snapshot.size(key) if has_entries(snapshot) else None
+    if size_bytes is not None and size_bytes > most_bytes and not is_mapped(snapshot, key):
+        raise errors.CorruptDataError(
+            f"{what}: the entry {key!r} of the archive expands to {size_bytes:,} bytes, and no "
+            f"more than {most_bytes:,} belong there; write it again"
+        )
+
+
+def map_within(snapshot: Snapshot, key: str, most_bytes: int, *, what: str) -> memoryview | None:
+    """Return what `Snapshot.map` does, unless an archive would have to expand it to more."""
+    check_within(snapshot, key, most_bytes, what=what)
+    return snapshot.map(key)
 
 
 class ReadableStore(Protocol):

@@ -11,7 +11,7 @@ from daf_storage.trees._block_threads import fill_blocks, has_equal_bytes
 from daf_storage.trees._chunk_reader import ChunkMemory, new_chunk_cache, passing_over
 from daf_storage.trees._consolidated import differences, has_consolidated
 from daf_storage.trees._decode_threads import THREADS, computed, run_all
-from daf_storage.trees._decompress import decompress_chunk
+from daf_storage.trees._decompress import decompress_chunk, limit_of_stored
 from daf_storage.trees._free_space import require_space_in
 from daf_storage.trees._hdf5_contained import check_contained
 from daf_storage.trees._hdf5_datasets import dataset_array
@@ -99,6 +99,7 @@ __all__ = [
     "has_equal_bytes",
     "indexes_beside",
     "joined_fingerprints",
+    "limit_of_stored",
     "memory_array",
     "names_identity",
     "new_chunk_cache",

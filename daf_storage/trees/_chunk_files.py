@@ -17,7 +17,14 @@ import pyarrow as pa
 from daf_storage.base import AnyArray, Span
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.stores import ReadEstimate, Snapshot, bytes_version, has_entries, is_mapped
+from daf_storage.stores import (
+    ReadEstimate,
+    Snapshot,
+    bytes_version,
+    has_entries,
+    is_mapped,
+    map_within,
+)
 from daf_storage.trees._array_bases import decoded_bytes
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import (
@@ -27,7 +34,7 @@ from daf_storage.trees._chunk_reader import (
     read_string_chunks,
 )
 from daf_storage.trees._decode_threads import fetched
-from daf_storage.trees._decompress import decompress, limit_of_strings
+from daf_storage.trees._decompress import decompress, limit_of_stored, limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata
 
 _MAX_FILES: Final = 1 << 20
@@ -62,7 +69,11 @@ class ChunkFiles:
         self._snapshot = snapshot
         self._path = path
         self._metadata = metadata
-        is_small = math.prod(metadata.info.chunks) * metadata.item_bytes <= _MAX_READ_BYTES
+        count = math.prod(metadata.info.chunks)
+        is_small = count * metadata.item_bytes <= _MAX_READ_BYTES
+        self._most_bytes = limit_of_stored(
+            count, 0 if metadata.has_plain_strings else metadata.item_bytes
+        )
         is_file = snapshot.is_local and not has_entries(snapshot)
         self._is_read = bool(metadata.compressions) and is_file and is_small
 
@@ -180,7 +191,9 @@ class ChunkFiles:
     def _stored(self, position: Position) -> memoryview | bytes | None:
         """Return the bytes of a chunk; to map a file takes longer than to read a small one."""
         key = self._key(position)
-        return self._snapshot.read(key) if self._is_read else self._snapshot.map(key)
+        if self._is_read:
+            return self._snapshot.read(key)
+        return map_within(self._snapshot, key, self._most_bytes, what=self.what)
 
     def _key(self, position: Position) -> str:
         return posixpath.join(self._path, self._metadata.chunk_key(position))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import functools
 import lzma
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -30,11 +31,15 @@ _BLOSC_HEADER_BYTES: Final = 16
 _CHECKSUM_BYTES: Final = 4
 _LZ4_HEADER_BYTES: Final = 4
 _GZIP: Final = 31
+_WINDOW_BYTES: Final = 1 << 9
+_PADDING_END: Final = re.compile(rb"[^\0]")
 _LZMA_MEMORY_BYTES: Final = 1 << 28
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_RLE: Final = 1
 _MAX_BLOCKS: Final = 1 << 14
 
+_STORED_BYTES: Final = 1 << 20
+_CHUNK_OVERHEAD_BYTES: Final = 1 << 8
 _FREE_BYTES: Final = 1 << 28
 _STRING_BYTES: Final = 1 << 20
 _STRING_RATIO: Final = 64
@@ -77,6 +82,19 @@ def limit_of_strings(count: int, compressed_bytes: int) -> int:
     True
     """
     return max(_FREE_BYTES, count * _STRING_BYTES, compressed_bytes * _STRING_RATIO)
+
+
+def limit_of_stored(count: int, item_bytes: int, *, n_chunks: int = 1) -> int:
+    """Return how many bytes a file of chunks may have, compressed or not; far more than real ones.
+
+    Parameters
+    ----------
+    count, item_bytes
+        How many elements the file holds, and the size of one; 0 if that varies.
+    """
+    if not item_bytes:
+        return limit_of_strings(count, 0)
+    return count * item_bytes * 9 // 8 + n_chunks * _CHUNK_OVERHEAD_BYTES + _STORED_BYTES
 
 
 def limit_of_filtered(size_bytes: int) -> int:
@@ -126,17 +144,24 @@ def decompress_chunk(
 
 def _zlib(codec: Codec, data: memoryview, limit: int) -> bytes:
     """Decompress one stream, or of gzip one after the other."""
-    wbits = _GZIP if codec["id"] == "gzip" else zlib.MAX_WBITS
+    is_gzip = codec["id"] == "gzip"
     parts: list[bytes] = []
-    rest: Any = data
-    size_bytes = 0
-    while rest and size_bytes <= limit:
-        decoder = _inflate_module().decompressobj(wbits)
-        parts.append(decoder.decompress(rest, limit + 1 - size_bytes))
-        size_bytes += len(parts[-1])
-        if not decoder.eof and size_bytes <= limit:
-            raise ValueError("the compressed data is cut off")
-        rest = decoder.unused_data.lstrip(b"\0") if wbits == _GZIP else b""
+    at, size_bytes, window = 0, 0, len(data)
+    while at < len(data) and size_bytes <= limit:
+        decoder = _inflate_module().decompressobj(_GZIP if is_gzip else zlib.MAX_WBITS)
+        while not decoder.eof and size_bytes <= limit:
+            piece = data[at : at + window]
+            if not piece:
+                raise ValueError("the compressed data is cut off")
+            parts.append(decoder.decompress(piece, limit + 1 - size_bytes))
+            size_bytes += len(parts[-1])
+            at += len(piece) - len(decoder.unused_data)
+            window *= 2
+        if not is_gzip:
+            break
+        window = _WINDOW_BYTES  # what follows may be any number of short ones
+        more = _PADDING_END.search(data, at)
+        at = len(data) if more is None else more.start()
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -18,8 +18,13 @@ from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_storage.base import METADATA_NAMES
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.stores import Snapshot, SnapshotZarrStore
-from daf_storage.trees._decompress import decompress, limit_of_filtered, limit_of_strings
+from daf_storage.stores import Snapshot, SnapshotZarrStore, check_within
+from daf_storage.trees._decompress import (
+    decompress,
+    limit_of_filtered,
+    limit_of_stored,
+    limit_of_strings,
+)
 from daf_storage.trees._metadata import ArrayMetadata, ZarrVersion
 
 _DOCUMENTS = {2: ".zarray", 3: "zarr.json"}
@@ -65,6 +70,7 @@ class ForeignChunks(SnapshotZarrStore):
         last = self._last
         if last is not None and last[0] == key:
             return last[1]
+        check_within(self._snapshot, key, self._most_stored_bytes, what=self._what)
         data = super().find_bytes(key)
         found = None if data is None else self._opened(key, data)
         self._last = (key, found)
@@ -98,6 +104,12 @@ class ForeignChunks(SnapshotZarrStore):
     @property
     def _has_variable_items(self) -> bool:
         return self._metadata.info.storage_type.is_string and not self._metadata.item_bytes
+
+    @property
+    def _most_stored_bytes(self) -> int:
+        """How many bytes a chunk, or a file of several, may have before it is decompressed."""
+        count = max(math.prod(self._metadata.info.chunks), self._metadata.info.size)
+        return limit_of_filtered(limit_of_stored(count, self._metadata.item_bytes))
 
     def _limit(self, stored_bytes: int) -> int:
         count = math.prod(self._metadata.info.chunks)

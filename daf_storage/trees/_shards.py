@@ -21,7 +21,14 @@ import pyarrow as pa
 from daf_storage.base import AnyArray, Span
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError
-from daf_storage.stores import ReadEstimate, Snapshot, bytes_version, estimate_ranges, is_mapped
+from daf_storage.stores import (
+    ReadEstimate,
+    Snapshot,
+    bytes_version,
+    check_within,
+    estimate_ranges,
+    is_mapped,
+)
 from daf_storage.trees._array_bases import STRING_BYTES
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import (
@@ -32,7 +39,7 @@ from daf_storage.trees._chunk_reader import (
     read_ranges,
     read_string_chunks,
 )
-from daf_storage.trees._decompress import decompress, limit_of_strings
+from daf_storage.trees._decompress import decompress, limit_of_stored, limit_of_strings
 from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout
 
@@ -52,9 +59,11 @@ class _ShardFile:
         layout: ShardLayout,
         *,
         memory: ChunkMemory,
+        most_bytes: int,
         what: str,
     ) -> None:
         self.key = key
+        self._most_bytes = most_bytes
         self._memory = memory
         self._snapshot = snapshot
         self._layout = layout
@@ -107,6 +116,7 @@ class _ShardFile:
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the file; one that is compressed itself, in an archive, is remembered."""
+        check_within(self._snapshot, self.key, self._most_bytes, what=self._what)
         if not self._snapshot.is_local or is_mapped(self._snapshot, self.key):
             return self._snapshot.read_ranges(self.key, ranges)
         whole = self._memory.find(self.key, self.version)
@@ -165,6 +175,10 @@ class ShardReader:
         per_file = zip(self._layout.grid, self.info.chunks, strict=True)
         heights = [count * chunk for count, chunk in per_file]
         self._grid = [-(-n // h) for n, h in zip(self.info.shape, heights, strict=True)]
+        item_bytes = 0 if self.info.storage_type.is_string else self.dtype.itemsize
+        self._most_bytes = limit_of_stored(
+            math.prod(heights), item_bytes, n_chunks=math.prod(self._layout.grid)
+        )
         self._first = self._file((0,) * len(self._grid))
 
     @property
@@ -177,7 +191,12 @@ class ShardReader:
         if outer not in self._files:
             key = posixpath.join(self._path, self._metadata.chunk_key(outer))
             self._files[outer] = _ShardFile(
-                self._snapshot, key, self._layout, memory=self.memory, what=self.what
+                self._snapshot,
+                key,
+                self._layout,
+                memory=self.memory,
+                most_bytes=self._most_bytes,
+                what=self.what,
             )
         return self._files[outer]
 

@@ -26,10 +26,12 @@ from daf_storage.stores import (
     Snapshot,
     estimate_ranges,
     is_mapped,
+    map_within,
 )
 from daf_storage.trees._array_bases import chunks_of, decoded_bytes
 from daf_storage.trees._chunk_files import ChunkFiles
 from daf_storage.trees._chunk_reader import ChunkMemory, read_ranges
+from daf_storage.trees._decompress import limit_of_strings
 from daf_storage.trees._joined_ranges import Positions, Ranges
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, key_below
 from daf_storage.trees._packed_array import PackedArray
@@ -216,7 +218,7 @@ class ZarrArray:
             return _as_strings(self._foreign(slice(None)), what=self._what)
         if self.info.size == 0:
             return pa.array([], pa.string())
-        data = self._snapshot.map(self._chunk_key())
+        data = self._mapped_chunk()
         if data is None:
             return _as_strings(self._filled(), what=self._what)
         decoded = vlen.decode_vlen_utf8(data, what=self._what)
@@ -300,7 +302,7 @@ class ZarrArray:
         """Return the single plain chunk of strings, mapped."""
         if not self.info.storage_type.is_string or not self._metadata.has_plain_chunk:
             return None
-        return self._snapshot.map(self._chunk_key())
+        return self._mapped_chunk()
 
     def mapped_strings(self) -> memoryview | None:
         """Return the single plain chunk of strings, unless it has to be downloaded or expanded."""
@@ -323,7 +325,7 @@ class ZarrArray:
         if self.info.size == 0:
             return _frozen(np.empty(self.info.shape, dtype))
         key = self._chunk_key()
-        data = self._snapshot.map(key)
+        data = self._mapped_chunk()
         if data is None:
             return self._filled()
         if len(data) != self.info.size * dtype.itemsize:
@@ -332,6 +334,12 @@ class ZarrArray:
         if isinstance(self._snapshot, MappedDirectory):
             self._kept = (self._snapshot, key, values)
         return values
+
+    def _mapped_chunk(self) -> memoryview | None:
+        """Return the single plain chunk."""
+        kind, size = self.info.storage_type, self.info.size
+        most_bytes = limit_of_strings(size, 0) if kind.is_string else size * kind.dtype.itemsize
+        return map_within(self._snapshot, self._chunk_key(), most_bytes, what=self._what)
 
     def _ranged(self, spans: list[Span]) -> list[AnyArray]:
         """Fetch ranges of a plain chunk that is on a server."""

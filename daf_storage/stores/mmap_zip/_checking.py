@@ -12,6 +12,7 @@ from zlib import crc32
 from daf_storage.errors import CorruptDataError, DafError
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._archive import MmapZipStore
+from daf_storage.stores.mmap_zip._codecs import blocks
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._locating import read_directory
 from daf_storage.stores.mmap_zip._opening import (
@@ -48,7 +49,8 @@ def _problem(store: MmapZipStore, entry: Entry, progress: Callable[[int], None])
     try:
         data = store.stored_bytes(entry)
         if entry.method != records.STORED:
-            store.decompressed(entry)
+            for _ in blocks(entry, data, f"{store.location}: entry {entry.name!r}"):
+                pass
             progress(len(data))
             return None
     except DafError as error:

@@ -19,6 +19,8 @@ from daf_storage.stores.mmap_zip._records import Entry
 
 _BLOCK_BYTES = 1 << 20
 _PART_BYTES = 1 << 16
+_DOCUMENT_ENDINGS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", ".json")
+_MAX_DOCUMENT_BYTES = 1 << 28
 
 
 def is_plain(entry: Entry) -> bool:
@@ -50,21 +52,44 @@ def check_readable(entry: Entry, what: str) -> None:
 
 def decompress(entry: Entry, data: memoryview, what: str) -> memoryview:
     """Return the data of a compressed entry, checked against its size and CRC."""
-    check_readable(entry, what)
-    _, blocks_of = _DECODERS[entry.method]
+    if is_document(entry) and entry.size_bytes > _MAX_DOCUMENT_BYTES:
+        raise CorruptDataError(
+            f"{what} expands to {entry.size_bytes:,} bytes, and metadata have no more than "
+            f"{_MAX_DOCUMENT_BYTES:,}; write it again"
+        )
     found = bytearray()
     try:
-        for block in blocks_of(data):
+        for block in blocks(entry, data, what):
             found += block
-            if len(found) > entry.size_bytes:
+    except MemoryError:
+        raise CorruptDataError(
+            f"{what} expands to {entry.size_bytes:,} bytes, for which there is no memory; "
+            "take it from a backup if it cannot be so large, or unpack the archive"
+        ) from None
+    return memoryview(found).toreadonly()
+
+
+def blocks(entry: Entry, data: memoryview, what: str) -> Iterator[bytes]:
+    """Yield the data of a compressed entry, and check its size and CRC as they come."""
+    check_readable(entry, what)
+    size_bytes = crc = 0
+    try:
+        for block in _DECODERS[entry.method][1](data):
+            size_bytes, crc = size_bytes + len(block), zlib.crc32(block, crc)
+            if size_bytes > entry.size_bytes:
                 break
+            yield block
     except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
         raise CorruptDataError(f"{what} cannot be decompressed ({error})") from error
-    if len(found) != entry.size_bytes or zlib.crc32(found) != entry.crc:
+    if size_bytes != entry.size_bytes or crc != entry.crc:
         raise CorruptDataError(
             f"{what} is damaged: what it decompresses to has not the recorded size and CRC"
         )
-    return memoryview(found).toreadonly()
+
+
+def is_document(entry: Entry) -> bool:
+    """Return whether an entry is metadata, by its name."""
+    return entry.name.endswith(_DOCUMENT_ENDINGS)
 
 
 def _deflate(data: memoryview) -> Iterator[bytes]:

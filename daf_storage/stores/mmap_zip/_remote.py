@@ -16,7 +16,6 @@ from daf_storage.stores.mmap_zip._locating import ReadAt, read_directory
 from daf_storage.stores.mmap_zip._reader import ArchiveReader
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 
-_DOCUMENT_ENDINGS = (".zarray", ".zgroup", ".zattrs", ".json")
 _MAX_DOCUMENT_BYTES = 1 << 16
 _FEW_DOCUMENTS = 6
 
@@ -128,8 +127,7 @@ class RemoteArchive(ArchiveReader):
 
 
 def _is_document(entry: Entry) -> bool:
-    name = entry.name.rpartition("/")[2]
-    return name.endswith(_DOCUMENT_ENDINGS) and entry.stored_bytes <= _MAX_DOCUMENT_BYTES
+    return _codecs.is_document(entry) and entry.stored_bytes <= _MAX_DOCUMENT_BYTES
 
 
 def _document_spans(entries: Sequence[Entry], limit_bytes: int) -> list[tuple[int, int]]:

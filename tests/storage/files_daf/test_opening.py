@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from daf_query.index import build_index
 from daf_storage import (
     DafReader,
     FilesDaf,
+    Packing,
     RecoveryWarning,
     ZarrDaf,
     errors,
@@ -26,7 +28,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.files_daf import WritableFilesTree
-from tests.support import served
+from tests.support import contents, fill, served
 
 
 def test_modes(tmp_path: Path) -> None:
@@ -285,3 +287,20 @@ def test_metadata_file_after_something_is_deleted(tmp_path: Path) -> None:
         daf.delete_axis("gene")
         assert listed() == {"axes/cell"}
         assert verify(path) == []
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_archives_that_another_program_has_compressed(tmp_path: Path, *, packed: bool) -> None:
+    """They read as before."""
+    path, compressed = tmp_path / "x.daf.zip", tmp_path / "y.daf.zip"
+    with FilesDaf(path, "w", packed=Packing("zstd", chunk_kb=1) if packed else False) as daf:
+        fill(daf).add_axis("more", map(str, range(2000)), vectors={"age": np.arange(2000.0)})
+        before = contents(daf)
+    with (
+        zipfile.ZipFile(path) as old,
+        zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    assert contents(open_daf(compressed)) == before
+    assert verify(compressed) == []

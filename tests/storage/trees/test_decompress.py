@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import time
 import zlib
 
 import numcodecs
@@ -90,6 +91,27 @@ def _answer(codec: str, stream: bytes, limit: int) -> bytes | None:
         return bytes(decompress({"id": codec}, memoryview(stream), limit))
     except Exception:  # noqa: BLE001 - each module has its own
         return None
+
+
+@pytest.mark.parametrize("has_isal", [True, False])
+def test_many_members_of_gzip(monkeypatch: pytest.MonkeyPatch, *, has_isal: bool) -> None:
+    """They are read in a time that grows with their number, not with its square; also padded."""
+    if not has_isal:
+        monkeypatch.setattr(decompress_module, "_inflate_module", lambda: zlib)
+    stream = memoryview(gzip.compress(b"x") * 80_000)
+    start = time.process_time()
+    assert decompress({"id": "gzip"}, stream, 80_000) == b"x" * 80_000
+    assert time.process_time() - start < 5
+    draw = random.Random(3)
+    members = [draw.randbytes(draw.choice([0, 1, 400, 600, 70_000])) for _ in range(200)]
+    padded = b"".join(gzip.compress(one) + bytes(draw.choice([0, 0, 7])) for one in members)
+    whole = b"".join(members)
+    assert decompress({"id": "gzip"}, memoryview(padded), len(whole)) == whole
+    for limit in (0, 1, len(whole) // 2, len(whole) - 1):
+        with pytest.raises(ValueError, match="expands to more"):
+            decompress({"id": "gzip"}, memoryview(padded), limit)
+    with pytest.raises(ValueError, match="cut off"):
+        decompress({"id": "gzip"}, memoryview(padded.rstrip(b"\0"))[:-3], len(whole))
 
 
 def test_deflate_is_read_without_the_fast_decompressor(monkeypatch: pytest.MonkeyPatch) -> None:
