@@ -15,7 +15,7 @@ INSTALL := requirements/install.py --constraint $(LOCK)
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs conformance corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -121,6 +121,9 @@ crash-points: setup  ## Crash an archive's writer at every step, and print how m
 
 corpus:  ## Make the AnnData files of all versions of anndata again; needs Python 3.7 to 3.12.
 	$(PYTHON) -m tests.corpus.build
+
+conformance: setup  ## Ask the table of queries on every path, and print how many are right.
+	$(BIN)/python -m tests.conformance
 
 mutants: setup  ## Change random lines, one at a time, and print those that no test notices.
 	$(BIN)/python -m tests.mutants

@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         StringSearch,
         copy_first_ranges,
         decompress_chunk,
+        hdf5_output,
         read_joined,
     )
     from daf_storage.upkeep import (
@@ -170,6 +171,7 @@ __all__ = [
     "decode_vlen_utf8",
     "decompress_chunk",
     "find_output",
+    "hdf5_output",
     "histogram",
     "html_details",
     "html_element",
@@ -317,6 +319,7 @@ __getattr__, __dir__ = lazy_names(
             "StringSearch",
             "copy_first_ranges",
             "decompress_chunk",
+            "hdf5_output",
             "read_joined",
         ),
         "daf_storage.upkeep": (

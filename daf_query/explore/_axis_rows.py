@@ -13,7 +13,7 @@ import pyarrow as pa
 from daf_query._runs import Interruptible
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
-from daf_query.session import DafSession
+from daf_query.session import DafSession, NotedCategories, noted_categories
 from daf_query.slice import RowKey, WrappedSql, explained_of
 from daf_query.sql import CollectionSchema, interruptible_rows, quoted_name, unopened_bracket
 from daf_query.table import DATASET
@@ -63,6 +63,11 @@ class AxisRows:
         if self.joined is None:
             return [self.session.reader(self.schema)]
         return list(self.joined.members.values())
+
+    def noted_categories(self, vector: str) -> NotedCategories:
+        """Return the order and the colours of the values of a vector, as far as they are noted."""
+        tables = self.session._connections.schema(self.schema)  # noqa: SLF001 - our own
+        return noted_categories(tables, self.session.members(self.schema), self.axis, vector)
 
     def identity(self) -> Hashable | None:
         """Return what changes when the entries do; None while they are being changed."""

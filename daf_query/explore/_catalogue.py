@@ -124,7 +124,10 @@ def _axis(session: DafSession, schema: str, axis: str) -> dict[str, Any]:
 def _matrices(
     session: DafSession, schema: str, members: Iterable[DafReader]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the matrices, the rows being those of the axis that comes first."""
+    """Yield the matrices, the rows being those of the axis that comes first; the main one first.
+
+    That is the one of the first two axes, and of its layers X; square ones come last.
+    """
     order = {axis: place for place, axis in enumerate(_axes(members))}
     tables = session._connections.schema(schema)  # noqa: SLF001 - our own
     known: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -143,7 +146,12 @@ def _matrices(
             "stored": row["elements"],
             "is_sparse": row["is_sparse"],
         }
-    yield from known.values()
+
+    def place(key: tuple[str, str, str]) -> tuple[Any, ...]:
+        rows, columns, name = key
+        return rows == columns, order.get(rows, 0), order.get(columns, 0), name != "X", name
+
+    yield from (known[key] for key in sorted(known, key=place))
 
 
 def _scalars(members: Iterable[DafReader]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from daf_query.explore._failures import refusal
 from daf_query.explore._requests import Asked, asked_of
 from daf_query.explore._responses import ARROW, BINARY, Head, Part, parts_of
 from daf_query.explore._values import VALUE, points_of, values_of
+from daf_query.session import NotedCategories
 from daf_query.sql import quoted_name
 
 _ROWS: Any = "X-Daf-Rows"
@@ -60,11 +62,16 @@ async def colour(explorer: Explorer, request: Request) -> Response:
     """Answer with what an axis is coloured by: an Arrow stream of one column."""
     asked = await asked_of(request)
     schema, axis = asked.string("schema"), asked.string("axis")
-    written = _written(asked.part("by"))
+    by = asked.part("by")
+    written = _written(by)
+    vector = by.optional_string("vector") or by.optional_string("sql")
 
     def produce(interruptible: Interruptible) -> Iterator[Part]:
         rows = explorer.data.rows(schema, axis)
-        batch = _coloured(values_of(rows, written, interruptible, dtype=np.float64))
+        noted = rows.noted_categories(vector) if vector else NotedCategories()
+        order = noted.order
+        values = values_of(rows, written, interruptible, dtype=np.float64, order=order)
+        batch = _coloured(values, noted.colours)
         explorer.check_bytes(batch.nbytes)
         head = Head(ARROW, {_ROWS: str(rows.length)})
         yield from parts_of(head, _stream(batch))
@@ -86,10 +93,18 @@ def _written(by: Asked) -> str:
     return f"{quoted_name(f'{columns}.{matrix}')}['{entry}']"
 
 
-def _coloured(values: pa.Array) -> pa.RecordBatch:
-    """Return one column; of numbers in float32, with their exact range as metadata of the field."""
+def _coloured(values: pa.Array, noted: Mapping[str, str] | None) -> pa.RecordBatch:
+    """Return one column; of numbers in float32.
+
+    Metadata of the field have the exact range of numbers, or the colours of categories, in their
+    order, as far as an import noted them.
+    """
     metadata = {}
-    if not pa.types.is_dictionary(values.type):
+    if pa.types.is_dictionary(values.type):
+        if noted:
+            colours = [noted.get(category) for category in values.dictionary.to_pylist()]
+            metadata = {"colours": json.dumps(colours)}
+    else:
         numbers = values.to_numpy(zero_copy_only=False)
         finite = numbers[np.isfinite(numbers)]
         if finite.size:

@@ -92,7 +92,11 @@ def _rows(
 
 
 def limited(result: QueryResult, sql: str, count: int) -> QueryResult:
-    """Return the first rows of a result; all of EXPLAIN, upon which nothing can be built."""
+    """Return the first rows of a result; all of EXPLAIN, upon which nothing can be built.
+
+    So it is with a mere scan: its rows come in the order of the axis, and only as they are taken.
+    """
     first = next(tokens_of(sql), None)
     is_plan = first is not None and first.is_word("EXPLAIN")
-    return result if is_plan else result.limit(count)
+    is_whole = is_plan or result._is_direct()  # noqa: SLF001 - our own
+    return result if is_whole else result.limit(count)

@@ -44,9 +44,19 @@ def points_of(
 
 
 def values_of(
-    rows: AxisRows, sql: str, interruptible: Interruptible, *, dtype: Any = np.float32
+    rows: AxisRows,
+    sql: str,
+    interruptible: Interruptible,
+    *,
+    dtype: Any = np.float32,
+    order: pa.Array | None = None,
 ) -> pa.Array:
     """Return an SQL expression of each entry.
+
+    Parameters
+    ----------
+    order
+        Categories that come first, in their order, whether they occur or not.
 
     Returns
     -------
@@ -72,7 +82,7 @@ def values_of(
             coded.append((positions, _encoded(column)))
     places.check()
     if coded:
-        return _categories(rows.length, coded)
+        return _categories(rows.length, coded, order)
     return pa.array(np.empty(0, dtype) if numbers is None else numbers)
 
 
@@ -135,14 +145,18 @@ def _encoded(column: pa.Array) -> pa.Array:
     )
 
 
-def _categories(length: int, coded: Iterable[tuple[Positions, pa.Array]]) -> pa.Array:
-    """Return one dictionary array of parts, its strings in alphabetical order."""
+def _categories(
+    length: int, coded: Iterable[tuple[Positions, pa.Array]], order: pa.Array | None
+) -> pa.Array:
+    """Return one dictionary array of parts, its strings in their order, or the alphabetical."""
     places, parts = zip(*coded, strict=True)
     unified = pa.chunked_array(parts).unify_dictionaries()
     dictionary = unified.chunk(0).dictionary
-    order = pc.sort_indices(dictionary)
-    ranks = np.empty(len(dictionary) + 1, _code_dtype(len(dictionary)))
-    ranks[order.to_numpy()] = np.arange(len(dictionary))
+    first = pa.array([], pa.string()) if order is None else order.cast(pa.string())
+    others = dictionary.filter(pc.invert(pc.is_in(dictionary, value_set=first)))
+    categories = pa.concat_arrays([first, others.take(pc.sort_indices(others))])
+    ranks = np.empty(len(dictionary) + 1, _code_dtype(len(categories)))
+    ranks[:-1] = pc.index_in(dictionary, value_set=categories).to_numpy(zero_copy_only=False)
     ranks[-1] = -1
     codes = np.full(length, -1, ranks.dtype)
     for positions, part in zip(places, unified.chunks, strict=True):
@@ -153,7 +167,7 @@ def _categories(length: int, coded: Iterable[tuple[Positions, pa.Array]]) -> pa.
         np.where(is_missing, 0, codes), mask=is_missing if is_missing.any() else None
     )
     return pa.DictionaryArray.from_arrays(
-        indices.cast(pa.from_numpy_dtype(codes.dtype)), dictionary.take(order)
+        indices.cast(pa.from_numpy_dtype(codes.dtype)), categories
     )
 
 

@@ -8,6 +8,7 @@ Must not know the command line.
 """
 
 from daf_query.session._annotation import Annotation
+from daf_query.session._coordinates import NotedCategories, noted_categories
 from daf_query.session._plots import SessionPlots
 from daf_query.session._saved_profile import group_axis_of
 from daf_query.session._session import DafSession, connect
@@ -16,6 +17,7 @@ from daf_query.session._sources import axis_names, is_pattern, matching_paths, n
 __all__ = [
     "Annotation",
     "DafSession",
+    "NotedCategories",
     "SessionPlots",
     "axis_names",
     "connect",
@@ -23,4 +25,5 @@ __all__ = [
     "is_pattern",
     "matching_paths",
     "named_sources",
+    "noted_categories",
 ]

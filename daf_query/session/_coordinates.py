@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from daf_query.sql import (
     AxisSchema,
     CollectionSchema,
     Engine,
+    GroupedAxis,
     grouped_axis,
     grouped_member_axis,
     in_all,
@@ -82,6 +83,43 @@ class PlottedValues:
 
 
 @dataclass(frozen=True, slots=True)
+class NotedCategories:
+    """What an AnnData import noted of the values of a vector."""
+
+    order: pa.Array | None = None
+    """The categories in their order, as strings; None of what is no categorical."""
+    colours: dict[str, str] | None = None
+    """The colour of each category."""
+
+
+def noted_categories(
+    tables: AxisSchema, members: Mapping[str, DafReader], axis: str, vector: str
+) -> NotedCategories:
+    """Return what is noted of a vector of an axis; nothing of what is none.
+
+    Of several data sets the order is that of all, one after the other, and the first that has a
+    colour for a category counts.
+
+    Parameters
+    ----------
+    tables
+        The tables of the data set, or of several as one.
+    members
+        The data sets.
+    """
+    grouped = _grouped(tables, members, axis)
+    if vector not in grouped.vectors:
+        return NotedCategories()
+    return NotedCategories(grouped.categories(vector), _noted_colours(members, vector))
+
+
+def _grouped(tables: AxisSchema, members: Mapping[str, DafReader], axis: str) -> GroupedAxis:
+    if isinstance(tables, CollectionSchema):
+        return grouped_member_axis(tables.concatenated(axis))
+    return grouped_axis(next(iter(members.values())), axis)
+
+
+@dataclass(frozen=True, slots=True)
 class Coordinates:
     """Entries of an axis that are drawn, and where."""
 
@@ -102,31 +140,25 @@ class Coordinates:
             It is wrong.
         """
         members, tables = source.members(), source.tables
-        if isinstance(tables, CollectionSchema):
-            concatenated = tables.concatenated(self.axis)
-            grouped = grouped_member_axis(concatenated)
-            key: tuple[str, ...] = (DATASET, INDEX)
-        else:
-            grouped = grouped_axis(next(iter(members.values())), self.axis)
-            key = (INDEX,)
-        is_vector = text in grouped.vectors
-        expression = quoted_name(text) if is_vector else text
+        grouped = _grouped(tables, members, self.axis)
+        is_collection = isinstance(tables, CollectionSchema)
+        key = (DATASET, INDEX) if is_collection else (INDEX,)
+        expression = quoted_name(text) if text in grouped.vectors else text
         try:
             table = expression_table(source.engine, tables.name, self.axis, expression, key)
         except errors.DafError as error:
             raise errors.with_message(error, f"{keyword}=: {error}") from None
         if isinstance(tables, CollectionSchema):
-            table = in_all(concatenated, table)
+            table = in_all(tables.concatenated(self.axis), table)
         places = table.column(0).to_numpy().astype(np.int64)
         order = np.empty(grouped.length, np.int64)
         order[places] = np.arange(places.size)
         taken = table.column(1).take(pa.array(order[self.positions])).combine_chunks()
-        categories = grouped.categories(text) if is_vector else None
+        noted = noted_categories(tables, members, self.axis, text)
+        categories = noted.order
         if categories is None and self.positions.size < grouped.length:
             categories = _categories(table.column(1))
-        return PlottedValues(
-            taken, categories, _noted_colours(members, text) if is_vector else None
-        )
+        return PlottedValues(taken, categories, noted.colours)
 
 
 def _categories(values: pa.ChunkedArray) -> pa.Array | None:
@@ -151,11 +183,8 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _noted_colours(members: dict[str, DafReader], vector: str) -> dict[str, str] | None:
-    """Return the colours of categories: those of the axis that is called as the vector.
-
-    Of several data sets the first that has a category counts.
-    """
+def _noted_colours(members: Mapping[str, DafReader], vector: str) -> dict[str, str] | None:
+    """Return the colours of categories: those of the axis that is called as the vector."""
     noted: dict[str, str] = {}
     for daf in members.values():
         if daf.has_axis(vector) and daf.has_vector(vector, _COLOUR):

@@ -24,6 +24,7 @@ from daf_query.slice._anndata import Companion
 from daf_query.slice._explanation import Figures
 from daf_storage.spi import (
     AlignedMatrix,
+    hdf5_output,
     lazy_module,
     open_output,
     optional_import,
@@ -95,6 +96,8 @@ class Reading:
         self.block_bytes = block_bytes
         self.nnz = 0
         """The number of elements that are stored, or not zero."""
+        self.check: Callable[[], None] = lambda: None
+        """Called before the next block is read: raises if one could not be written."""
         self._progress = progress
 
     def blocks(self, part: BlockSlice) -> Iterator[BlockSlice]:
@@ -109,6 +112,7 @@ class Reading:
         yield from map(self._read, part.blocks(max(self.block_bytes // row_bytes, 1)))
 
     def _read(self, block: BlockSlice) -> BlockSlice:
+        self.check()
         values = block.load(progress=self._progress).values()
         self.nnz += int(values.nnz if sp.issparse(values) else np.count_nonzero(values))
         return block
@@ -141,7 +145,7 @@ def save_anndata(
     """
     with _anndata.anndata_output(path, file_format) as prepared, part.unchanged_axes():
         report = write_anndata(contents.with_annotations(), prepared, file_format=file_format)
-        with _opened(prepared, file_format) as root:
+        with _opened(prepared, file_format) as (root, reading.check):
             if "X" in root:
                 del root["X"]
             _write_matrix(root, "X", part, contents.main, reading)
@@ -149,19 +153,22 @@ def save_anndata(
                 if companion.matrix.is_annotation:
                     continue
                 group = root.require_group(companion.matrix.part)
-                _write_companion(group, companion, contents, slice_of, reading.block_bytes)
+                _write_companion(group, companion, contents, slice_of, reading)
     report.warn()
 
 
 @contextmanager
-def _opened(prepared: Path, file_format: str) -> Iterator[Any]:
-    """Open a file for more matrices; Zarr lists them in its consolidated metadata in the end."""
+def _opened(prepared: Path, file_format: str) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """Open a file for more matrices; Zarr lists them in its consolidated metadata in the end.
+
+    Also hands out what raises if a block could not be written.
+    """
     if file_format == export.H5AD:
-        with optional_import("h5py", extra="anndata").File(prepared, "r+") as file:
-            yield file
+        with hdf5_output(prepared, "r+") as opened:
+            yield opened
         return
     group = zarr.open_group(prepared, mode="r+", use_consolidated=False)
-    yield group
+    yield group, lambda: None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that Zarr v3 does not specify them yet
         zarr.consolidate_metadata(group.store)
@@ -172,15 +179,18 @@ def _write_companion(
     companion: Companion,
     contents: _anndata.Contents,
     slice_of: SliceOf,
-    block_bytes: int,
+    reading: Reading,
 ) -> None:
     matrix = companion.matrix
-    if companion.estimated_bytes > block_bytes:
-        _write_matrix(group, matrix.key, slice_of(matrix), matrix, Reading(block_bytes))
+    if companion.estimated_bytes > reading.block_bytes:
+        own = Reading(reading.block_bytes)
+        own.check = reading.check
+        _write_matrix(group, matrix.key, slice_of(matrix), matrix, own)
         return
     anndata = optional_import("anndata", extra="anndata")
     with anndata.settings.override(allow_write_nullable_strings=True):
         anndata.io.write_elem(group, matrix.key, contents.gathered(companion))
+    reading.check()
 
 
 def _write_matrix(

@@ -27,6 +27,7 @@ from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._group_items import (
     By,
+    GroupedAxis,
     group_values,
     grouped_axis,
     grouped_member_axis,
@@ -71,6 +72,7 @@ __all__ = [
     "Engine",
     "ErrorPlace",
     "Explanation",
+    "GroupedAxis",
     "ListedTable",
     "NeverNullWarning",
     "Params",

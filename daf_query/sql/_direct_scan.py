@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from daf_query.scan import (
     plan_scan,
 )
 from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._direct_groups import DirectGroups
 from daf_query.sql._engine_fork import ENGINE
@@ -61,6 +62,8 @@ class FirstRows:
     """How many of them."""
     offset: int = 0
     """How many are passed over before."""
+    by_index: bool = False
+    """Whether they are sorted by index; of several data sets that is another order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def simple_select(query: str) -> SimpleSelect | None:
     >>> simple_select("SELECT name, age FROM cell WHERE age > 60").columns
     ('name', 'age')
     >>> simple_select("SELECT name FROM cell ORDER BY index LIMIT 3").first
-    FirstRows(limit=3, offset=0)
+    FirstRows(limit=3, offset=0, by_index=True)
     >>> simple_select("SELECT name FROM cell ORDER BY name") is None
     True
     """
@@ -141,11 +144,12 @@ def _first_rows(query: str, tokens: Sequence[Token]) -> tuple[Sequence[Token], F
         require(is_so=numbers[1].is_word("OFFSET"))
         numbers = numbers[::2]
     require(is_so=len(numbers) in (1, 2) and all(_WHOLE.fullmatch(n.text) for n in numbers))
-    first = FirstRows(*(int(number.text) for number in numbers))
+    limit, *offset = (int(number.text) for number in numbers)
+    first = FirstRows(limit, sum(offset))
     require(is_so=first.limit <= _MAX_FIRST_ROWS)
     if len(before) > 2 and before[-3].is_word("ORDER") and before[-2].is_word("BY"):
         require(is_so=name_of(before[-1], query) == INDEX)
-        before = before[:-3]
+        before, first = before[:-3], replace(first, by_index=True)
     return before, first
 
 
@@ -175,7 +179,8 @@ def _selected(
 class DirectScan:
     """A scan of the table of an axis that answers a query."""
 
-    tables: DafSchema
+    tables: DafSchema | CollectionSchema
+    """Of several data sets as one, the first rows are scanned: those of the first of them."""
     known: TableColumns
     """The columns of the table, as they are known."""
     names: tuple[str, ...]
@@ -213,6 +218,9 @@ class DirectScan:
             A column cannot be read.
         """
         ENGINE.check()
+        if isinstance(self.tables, CollectionSchema):
+            yield from self._first_of_members(self.tables)
+            return
         cache = self.tables.cache
         report = ScanReport(self.known.table, self.known.length, cache=cache)
         table = OpenTable(
@@ -231,6 +239,13 @@ class DirectScan:
             yield from scan.batches(self.names)
             return
         yield pa.record_batch([pa.array([scan.count()], pa.int64())], schema=self.schema)
+
+    def _first_of_members(self, tables: CollectionSchema) -> Iterator[pa.RecordBatch]:
+        first = self.first or FirstRows(self.known.length)
+        table = tables.dataset_among(self.known.table, frozenset(self.names))
+        members = table.first_rows(first.offset + first.limit)
+        rows = members.to_table(columns=list(self.names))
+        yield from rows.slice(first.offset, first.limit).to_batches()
 
     def to_table(self) -> pa.Table:
         """Return the rows as a table; errors are those of `batches`."""
@@ -274,11 +289,16 @@ class DirectScans:
         if select is None:
             return self._groups_of(query)
         schema = self.default if select.schema is None else select.schema
-        found = self._table(schema, select.table, None if select.columns == "*" else select.used)
+        first = None if select.condition else select.first
+        used = None if select.columns == "*" else select.used
+        found: tuple[DafSchema | CollectionSchema, TableColumns] | None
+        found = self._table(schema, select.table, used)
+        if found is None and first is not None and not first.by_index:
+            found = self._of_members(schema, select.table, used)
         if found is None:
             return None
         tables, known = found
-        is_bounded = select.count is not None or (select.first and not select.condition)
+        is_bounded = select.count is not None or first is not None
         if known.length > MAX_ROWS and not is_bounded:
             return None
         names = tuple(known.schema.names) if select.columns == "*" else select.columns
@@ -373,6 +393,21 @@ class DirectScans:
         except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
             return None
         return tables, known
+
+    def _of_members(
+        self, schema: str, axis: str, used: frozenset[str] | None
+    ) -> tuple[CollectionSchema, TableColumns] | None:
+        """Return the table of several data sets as one; None as above."""
+        tables = self.schemas.get(schema)
+        if not isinstance(tables, CollectionSchema) or current_context() != _PLANNED:
+            return None
+        try:
+            if tables.has_added(axis) or not tables.has_axis(axis):
+                return None
+            table = tables.dataset(axis) if used is None else tables.dataset_among(axis, used)
+            return tables, table.table_columns
+        except (DafError, errors.DafWarning):
+            return None
 
     def _predicate(
         self,

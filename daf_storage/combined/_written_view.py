@@ -33,7 +33,7 @@ def parse_view(written: object, *, what: str) -> tuple[Pairs | None, Pairs | Non
     """
     try:
         view = json.loads(written) if isinstance(written, str) else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptDataError(f"{what} is no JSON ({error}): {written!r:.80}") from error
     if not isinstance(view, dict) or set(view) - {"axes", "data"}:
         raise CorruptDataError(
@@ -57,8 +57,10 @@ def _key(key: str, what: str) -> str | tuple[str, ...]:
         return key
     try:
         names = json.loads(f"[{key.removeprefix('(').removesuffix(')').rstrip(', ')}]")
-    except ValueError as error:
-        raise CorruptDataError(f"{what} has the key {key!r}, which is no tuple of names") from error
+    except (ValueError, RecursionError) as error:
+        raise CorruptDataError(
+            f"{what} has the key {key!r:.80}, which is no tuple of names"
+        ) from error
     return tuple(map(str, names))
 
 

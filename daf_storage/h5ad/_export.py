@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from daf_storage.base import (
 )
 from daf_storage.data import DafReader, StoredMatrix, check_reader, kept, ordered
 from daf_storage.h5ad._aligned import AlignedMatrix, Part, axis_annotations, restore_matrix
-from daf_storage.h5ad._file_values import writable_frame, write_value
+from daf_storage.h5ad._file_values import writable_frame, write_parts, write_value
 from daf_storage.h5ad._frames import COLOR, axis_frame, column_rules
 from daf_storage.h5ad._matrix_output import (
     index_dtype,
@@ -33,6 +33,7 @@ from daf_storage.h5ad._matrix_output import (
 from daf_storage.h5ad._restore import KeptParts
 from daf_storage.opening import check_outside
 from daf_storage.stores import check_output, output_path
+from daf_storage.trees import hdf5_output
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -140,7 +141,6 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     check_output(path, if_exists=if_exists)
     check_outside(daf, path)
     anndata = optional_import("anndata", extra="anndata")
-    h5py = optional_import("h5py", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
     parts = exporter.frames()
     uns = parts.pop("uns")
@@ -148,12 +148,11 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
         parts[name] = writable_frame(parts[name], name, exporter.report)
     with output_path(path, if_exists=if_exists) as prepared:
         adata = anndata.AnnData(**parts)
-        with anndata.settings.override(allow_write_nullable_strings=True):
-            adata.write_h5ad(prepared, convert_strings_to_categoricals=False)
-        with h5py.File(prepared, "r+") as file:
+        with hdf5_output(prepared) as (file, check):
+            write_parts(file, adata, check)
             for key, value in uns.items():
                 write_value(file["uns"], key, value, what=f"uns[{key!r}]", report=exporter.report)
-            exporter.write_matrices(file, show=progress)
+            exporter.write_matrices(file, check, show=progress)
             exporter.kept.write(file)
         exporter.report_what_stays()
         if strict:
@@ -291,8 +290,8 @@ class _Exporter:
             matrix = sp.csc_matrix((data, indices, indptr), shape=(n_minor, n_major))
         return restore_matrix(matrix, note)
 
-    def write_matrices(self, file: Any, *, show: ShowProgress) -> None:
-        """Write the large matrices into an h5ad file, block by block."""
+    def write_matrices(self, file: Any, check: Callable[[], None], *, show: ShowProgress) -> None:
+        """Write the large matrices into an h5ad file, block by block; see `write_sparse`."""
         chosen = list(self.matrices())
         every = [stored for *_, stored in chosen] + ([self.raw] if self.raw else [])
         with progress_bar("export", sum(map(size_bytes, every)), show=show) as progress:
@@ -300,31 +299,37 @@ class _Exporter:
                 parent = file if part == "X" else file.require_group(part)
                 if part == "X" and "X" in file:
                     del file["X"]
-                self._write(parent, key or "X", stored, self.note(part, key), progress)
+                self._write(parent, key or "X", stored, self.note(part, key), progress, check)
             if self.has_raw:
-                self._write_raw(file, progress)
+                self._write_raw(file, progress, check)
 
-    def _write_raw(self, file: Any, progress: Progress) -> None:
+    def _write_raw(self, file: Any, progress: Progress, check: Callable[[], None]) -> None:
         write_elem = optional_import("anndata", extra="anndata").io.write_elem
         raw = file.create_group("raw")
         raw.attrs.update({"encoding-type": "raw", "encoding-version": "0.1.0"})
         if self.raw is not None:
-            self._write(raw, "X", self.raw, self.note("raw.X", ""), progress)
+            self._write(raw, "X", self.raw, self.note("raw.X", ""), progress, check)
         frame = writable_frame(self.raw_var(), "raw.var", self.report)
         write_value(raw, "var", frame, what="raw.var", report=self.report)
         write_elem(raw, "varm", self.annotations("raw.varm", self.raw_axis))
 
     def _write(
-        self, parent: Any, key: str, stored: StoredMatrix, note: dict[str, Any], progress: Progress
+        self,
+        parent: Any,
+        key: str,
+        stored: StoredMatrix,
+        note: dict[str, Any],
+        progress: Progress,
+        check: Callable[[], None],
     ) -> None:
         by_rows = self._is_by_rows(stored)
         if note.get("format") == "csc" and by_rows:
             write_elem = optional_import("anndata", extra="anndata").io.write_elem
             write_elem(parent, key, self.whole(note, stored))
         elif stored.info.is_sparse:
-            write_sparse(parent, key, stored, "csr" if by_rows else "csc", progress, note)
+            write_sparse(parent, key, stored, "csr" if by_rows else "csc", progress, note, check)
         else:
-            write_dense(parent, key, stored, progress, note, by_rows=by_rows)
+            write_dense(parent, key, stored, progress, note, check, by_rows=by_rows)
 
     def annotations(self, part: str, axis: str) -> dict[str, Any]:
         """Return ``obsm`` or ``varm``: the matrices of an axis with axes of their own."""

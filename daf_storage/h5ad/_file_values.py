@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,8 @@ import numpy as np
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import Report
 from daf_storage.base import optional_import, pandas
+from daf_storage.errors import UnsupportedInputError
+from daf_storage.trees import hdf5_output
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -51,11 +55,62 @@ def write_anndata(adata: Any, path: str | Path, *, file_format: str = "h5ad") ->
         matrices = getattr(adata, part)
         for key, value in matrices.items():
             matrices[key] = _with_writable_columns(value, f"{part}[{key!r}]", report)
+    if file_format != "zarr":
+        with hdf5_output(Path(path)) as (file, check):
+            write_parts(file, adata, check)
+        return report
     with anndata.settings.override(allow_write_nullable_strings=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Writing zarr v2", UserWarning)  # all versions read it
-        write = adata.write_zarr if file_format == "zarr" else adata.write_h5ad
-        write(path, convert_strings_to_categoricals=False)
+        adata.write_zarr(path, convert_strings_to_categoricals=False)
     return report
+
+
+def write_parts(file: Any, adata: Any, check: Callable[[], None]) -> None:
+    """Write an AnnData in memory into a new h5ad file, as ``write_h5ad`` does.
+
+    Parameters
+    ----------
+    check
+        Called after each part: raises if it could not be written.
+
+    Raises
+    ------
+    UnsupportedInputError
+        It has a string that HDF5 cannot hold.
+    """
+    anndata = optional_import("anndata", extra="anndata")
+    file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
+    parts = {"X": adata.X, "raw": adata.raw, "obs": adata.obs, "var": adata.var}
+    for name in ("obsm", "varm", "obsp", "varp", "layers", "uns"):
+        parts[name] = dict(getattr(adata, name))
+    write = functools.partial(_write_element, check)
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        for name, part in parts.items():
+            if part is not None:
+                anndata.experimental.write_dispatched(file, name, part, write)
+
+
+def _write_element(
+    check: Callable[[], None],
+    write: Callable[..., None],
+    group: Any,
+    key: str,
+    element: Any,
+    *,
+    dataset_kwargs: Any,
+    iospec: Any,  # noqa: ARG001 - part of anndata's call
+) -> None:
+    """Write what anndata has cut an AnnData into."""
+    try:
+        write(group, key, element, dataset_kwargs=dataset_kwargs)
+    except ValueError as error:
+        if "NULL" not in str(error):
+            raise
+        raise UnsupportedInputError(
+            f"{Path(group.file.filename).name}: {key.lstrip('/')} cannot be stored in HDF5, whose "
+            "strings end at the first NUL character; replace those strings, or leave them out"
+        ) from error
+    check()
 
 
 def _with_writable_columns(value: Any, what: str, report: Report) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,8 +68,15 @@ def write_sparse(
     layout: str,
     progress: Progress,
     note: dict[str, Any],
+    check: Callable[[], None],
 ) -> None:
-    """Write a sparse matrix as ``csr`` or ``csc``, block by block."""
+    """Write a sparse matrix as ``csr`` or ``csc``, block by block.
+
+    Parameters
+    ----------
+    check
+        Called after each block: raises if it could not be written.
+    """
     nnz = stored.info.nnz or 0
     blocks = (data for _, data in sparse_blocks(stored))
     dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
@@ -89,6 +96,7 @@ def write_sparse(
         data[start:stop] = block_data
         start = stop
         progress.add(block_indices.nbytes + block_data.nbytes)
+        check()
 
 
 def write_dense(
@@ -97,10 +105,11 @@ def write_dense(
     stored: StoredMatrix,
     progress: Progress,
     note: dict[str, Any],
+    check: Callable[[], None],
     *,
     by_rows: bool,
 ) -> None:
-    """Write a dense matrix, block by block."""
+    """Write a dense matrix, block by block; see `write_sparse`."""
     values = stored.dense().read()
     values = values if by_rows else values.T
     rows = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
@@ -113,3 +122,4 @@ def write_dense(
         block = values[start : start + rows]
         dataset[start : start + rows] = block
         progress.add(block.nbytes)
+        check()

@@ -19,6 +19,7 @@ from daf_storage.combined import owning_reader, owning_view, owning_writer, pars
 from daf_storage.data import DafReader, DafWriter, Origin, check_reader
 from daf_storage.opening._apart import check_apart
 from daf_storage.opening._open import open_daf
+from daf_storage.opening._paths import path_input
 from daf_storage.stores import is_remote, shown_url
 
 BASE: Final = "base_daf_repository"
@@ -74,7 +75,8 @@ def complete_daf(
         An axis has another length in the base; other entries are a ``LabelsError``, see
         `chain_reader`.
     FormatError
-        The bases form a circle, one is no string, or ``base_daf_view`` is a query that is not read.
+        The bases form a circle, there are more than 64, one is no path of a data set, or
+        ``base_daf_view`` is a query that is not read.
 
     Examples
     --------
@@ -94,7 +96,7 @@ def complete_daf(
             f"{path}: complete_daf() has the modes 'r' and 'r+', not {mode!r}; create a data set "
             "with open_daf() or open_overlay()"
         )
-    members = _opened_with_bases(str(path), mode)
+    members = _opened_with_bases(path_input(path), mode)
     chain = _chain(members, name=name or f"{path}.complete")
     if chain.origin is not None:
         chain.origin = Origin(complete_daf, chain.origin.path, chain.name)
@@ -177,10 +179,15 @@ def _opened_with_bases(
     try:
         while True:
             key = path if is_remote(path) else os.path.realpath(path)
-            if key in seen or len(seen) > _MOST_BASES:
+            if key in seen:
                 raise errors.CorruptDataError(
                     f"{path}: the data sets that {BASE!r} names form a circle; correct that scalar "
                     "of one of them"
+                )
+            if len(seen) > _MOST_BASES:
+                raise errors.UnsupportedDataError(
+                    f"{path}: more than {_MOST_BASES} data sets are based on each other; make one "
+                    "of some of them with copy_all()"
                 )
             seen.add(key)
             daf = _opened_base(path, opened[-1]) if opened else open_daf(path, mode)
@@ -209,12 +216,16 @@ def _opened_base(path: str, child: DafReader) -> DafReader:
             f"{child.location}: its base {path} is not there ({error}); put it back, or correct "
             f"the scalar {BASE!r}"
         ) from error
+    except errors.InvalidInputError as error:
+        raise errors.CorruptDataError(
+            f"{child.location}: its scalar {BASE!r} is no path that can be opened ({error})"
+        ) from error
 
 
 def _base_path(daf: DafReader, path: str, base: object) -> str:
-    if not isinstance(base, str) or not base:
+    if not isinstance(base, str) or not base or "\0" in base:
         raise errors.CorruptDataError(
-            f"{daf.location}: the scalar {BASE!r} is {base!r}, and not the path of a data set"
+            f"{daf.location}: the scalar {BASE!r} is {base!r:.80}, and not the path of a data set"
         )
     if is_remote(base):
         return base

@@ -187,7 +187,9 @@ def _parsed_to_read(path: str | Path) -> DafPath:
         return parsed(path)
     except errors.InvalidInputError as error:
         given = Path(os.path.abspath(path))
-        if given.exists() or any(character in str(path) for character in "#*?["):
+        with errors.os_errors(str(path)):
+            is_there = given.exists()
+        if is_there or any(character in str(path) for character in "#*?["):
             raise
         beside = siblings(given)
         raise errors.with_message(error, f"{error}; there is no such file{beside}") from None

@@ -111,9 +111,14 @@ def path_input(path: object, other: str = "a mutable mapping of keys to bytes") 
     Raises
     ------
     InvalidInputError
-        It is neither a string nor a path; ``other`` is what may be passed instead of one.
+        It is neither a string nor a path; ``other`` is what may be passed instead of one.  Or a
+        NUL character is in it.
     """
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if isinstance(given, str) and "\0" in given:
+        raise errors.InvalidInputError(
+            f"not the path of a data set: {given!r}; no path has a NUL character in it"
+        )
     if isinstance(given, str):
         return given
     shown = "an open data set" if hasattr(path, "axes_set") else repr(path)
@@ -150,7 +155,9 @@ def parse_path(path: str | Path, *, any_directory: bool = False) -> DafPath:
         if plain.endswith(suffix):
             return DafPath(given, Path(os.path.abspath(plain)), kind, "", form)
     is_plain = any_directory and "#" not in given and not plain.endswith((".zip", ".zarr"))
-    if is_plain or Path(plain, DAF_FILE).is_file():  # it may have any name
+    with errors.os_errors(given):  # a name may be too long to look for it
+        is_files = is_plain or Path(plain, DAF_FILE).is_file()  # it may have any name
+    if is_files:
         return DafPath(given, Path(os.path.abspath(plain)), "directory", "", "files")
     _refuse_group(given, plain)
     hint = ""

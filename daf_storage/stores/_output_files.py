@@ -108,7 +108,7 @@ def output_path(path: str | Path, *, if_exists: IfExists = "replace") -> Iterato
     """
     output = check_output(path, if_exists=if_exists)
     if not output.is_regular:
-        with tempfile.TemporaryDirectory() as folder:
+        with errors.os_errors(output.given), tempfile.TemporaryDirectory() as folder:
             prepared = Path(folder) / (Path(output.given).name or "output")
             yield prepared
             with _opened(output) as file, prepared.open("rb") as source:

@@ -16,6 +16,7 @@ from daf_storage.trees._free_space import require_space_in
 from daf_storage.trees._hdf5_contained import check_contained
 from daf_storage.trees._hdf5_datasets import dataset_array
 from daf_storage.trees._hdf5_file import Hdf5File
+from daf_storage.trees._hdf5_output import OutputFile, hdf5_output, open_for_output
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
@@ -64,6 +65,7 @@ __all__ = [
     "Node",
     "NodeKind",
     "NotFileBacked",
+    "OutputFile",
     "PackedArray",
     "PackedChunk",
     "Remarked",
@@ -97,6 +99,7 @@ __all__ = [
     "h5py",
     "has_consolidated",
     "has_equal_bytes",
+    "hdf5_output",
     "indexes_beside",
     "joined_fingerprints",
     "limit_of_stored",
@@ -104,6 +107,7 @@ __all__ = [
     "names_identity",
     "new_chunk_cache",
     "once",
+    "open_for_output",
     "passing_over",
     "read_joined",
     "release_kept",

@@ -61,7 +61,7 @@ def test_the_keyboard_is_enough(explorer: Explorer) -> None:
     page.keyboard.press("+")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("s")
-    expect(page.locator(".selection-bar")).to_contain_text("of 700 cell selected")
+    expect(page.locator(".selection-bar")).to_contain_text("of 700 cells selected")
     page.keyboard.press("Escape")
     expect(page.locator(".selection-bar")).to_be_hidden()
 

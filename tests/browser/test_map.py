@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import anndata
+import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
+from matplotlib.image import imread
 from playwright.sync_api import expect
 
 import daf_query
+from daf_query.demo import find_pbmc
 from daf_query.explore import ExploredData, ExploreServer
 from tests.browser.conftest import Open
-from tests.browser.explorer import Explorer
+from tests.browser.explorer import Explorer, strings
 
 LEFT = ((0.3, 0.02), (0.3, 0.98), (0.01, 0.98), (0.01, 0.02))
+RED = "#d62728"
 SELECTED = "name IN (SELECT name FROM selection)"
 
 
 def test_the_legend_counts_categories_and_picks_them_out(explorer: Explorer) -> None:
-    """The categories of the first colour are sorted by their counts; one that is picked can be selected."""
+    """They have the order and the colours of the data, as in a plot; one that is picked can be selected."""
     entries = explorer.page.locator(".legend-entry")
-    assert entries.first.inner_text().split("\n") == ["Dendritic", "240"]
-    entries.first.click()
-    expect(entries.first).to_have_attribute("aria-pressed", "true")
+    with daf_query.connect(find_pbmc()) as db:
+        noted = db.sql("SELECT name, color FROM bulk_labels").to_pylist()
+    assert len(noted) == 10
+    assert [text.split("\n")[0] for text in strings(entries)] == [each["name"] for each in noted]
+    swatches = explorer.page.locator(".legend-entry .swatch").all()
+    shown = [
+        each.evaluate("swatch => getComputedStyle(swatch).backgroundColor") for each in swatches
+    ]
+    assert shown == [
+        f"rgb({', '.join(map(str, bytes.fromhex(each['color'][1:7])))})" for each in noted
+    ]
+    assert entries.last.inner_text().split("\n") == ["Dendritic", "240"]
+    entries.last.click()
+    expect(entries.last).to_have_attribute("aria-pressed", "true")
     explorer.page.get_by_role("button", name="Select these").click()
-    expect(explorer.page.locator(".selection-bar")).to_contain_text("240 of 700 cell selected")
+    expect(explorer.page.locator(".selection-bar")).to_contain_text("240 of 700 cells selected")
 
 
 def test_points_are_coloured_by_a_gene_and_by_sql(explorer: Explorer, pbmc_path: Path) -> None:
@@ -47,7 +66,7 @@ def test_a_lasso_becomes_a_condition(explorer: Explorer) -> None:
     """The query is narrowed to the points within, and its table has just these."""
     explorer.run("SELECT name, phase FROM cell WHERE phase <> 'S' ORDER BY name")
     explorer.lasso(*LEFT)
-    expect(explorer.page.locator(".selection-bar")).to_contain_text("of 700 cell selected")
+    expect(explorer.page.locator(".selection-bar")).to_contain_text("of 700 cells selected")
     explorer.wait_until_answered()
     assert (
         explorer.sql
@@ -73,19 +92,81 @@ def test_a_click_selects_one_point(explorer: Explorer) -> None:
         if bar.is_visible():
             break
         explorer.page.wait_for_timeout(60)
-    expect(bar).to_contain_text("1 of 700 cell selected")
+    expect(bar).to_contain_text("1 of 700 cells selected")
     explorer.wait_until_answered()
     assert explorer.status.startswith("1 row in")
 
 
 def test_the_rows_of_a_query_are_lit(explorer: Explorer) -> None:
-    """So are the cells of a group whose row is clicked."""
+    """If it has a condition; so are the cells of a group whose row is clicked, until that is cleared."""
     note = explorer.page.locator(".lit-note")
     explorer.run("SELECT name FROM cell WHERE phase = 'G2M'")
     expect(note).to_have_text("lit: 17 points of the query")
     explorer.run("SELECT bulk_labels, count(*) AS n FROM cell GROUP BY bulk_labels ORDER BY n DESC")
     explorer.page.locator(".table-body [role=row]").first.click()
     expect(note).to_contain_text("lit: 240 points")
+
+
+@pytest.fixture(scope="module")
+def server_of_red(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExploreServer]:
+    """Return a server of 3,000 red cells of three stages, with a graph of their neighbours."""
+    numbers = np.arange(3000)
+    stages = ["early", "mid", "late"]
+    obs = pd.DataFrame(
+        {
+            "cell_type": pd.Categorical(["T"] * 3000),
+            "stage": pd.Categorical([stages[number % 3] for number in numbers]),
+        },
+        index=[f"c{number}" for number in numbers],
+    )
+    data = anndata.AnnData(np.ones((3000, 5), "f4"), obs, uns={"cell_type_colors": [RED]})
+    data.obsm["X_umap"] = np.stack([numbers % 60, numbers // 60], 1).astype("f4")
+    data.obsp["connectivities"] = scipy.sparse.eye(3000, format="csr", dtype="f4")
+    path = tmp_path_factory.mktemp("red") / "red.h5ad"
+    data.write_h5ad(path)
+    with daf_query.connect(path) as session, ExploreServer(session) as server:
+        yield server
+
+
+def red(explorer: Explorer) -> int:
+    """Return how many pixels of the map are in full colour."""
+    explorer.page.wait_for_timeout(300)
+    png = explorer.page.locator(".scatter-canvas").screenshot()
+    pixels = np.asarray(imread(io.BytesIO(png)))[:, :, :3] * 255
+    full = np.array([int(RED[place : place + 2], 16) for place in (1, 3, 5)])
+    return int((np.abs(pixels - full).max(axis=2) < 60).sum())
+
+
+def test_the_first_map_is_in_full_colour(opened: Open, server_of_red: ExploreServer) -> None:
+    """A LIMIT chooses nothing; what a condition has chosen is lit, until all is shown again."""
+    explorer = opened(server_of_red.url).wait_until_drawn()
+    assert explorer.sql.endswith("LIMIT 1000")
+    assert explorer.status.startswith("1,000 rows")
+    note = explorer.page.locator(".lit-note")
+    whole = red(explorer)
+    assert whole > 3000
+    assert note.is_hidden()
+    explorer.run("SELECT name FROM obs WHERE stage = 'mid'")
+    expect(note).to_have_text("lit: 1,000 points of the query")
+    assert red(explorer) < 0.7 * whole
+    explorer.page.get_by_role("button", name="Show all").click()
+    expect(note).to_be_hidden()
+    assert red(explorer) == whole
+
+
+def test_the_main_matrix_is_offered_first(opened: Open, server_of_red: ExploreServer) -> None:
+    """Not a graph of the cells, whose name comes before; and cells are counted in words."""
+    explorer = opened(server_of_red.url).wait_until_drawn()
+    assert explorer.page.locator(".matrix-name").first.inner_text() == "X"
+    explorer.page.locator(".scatter-canvas").press("s")
+    expect(explorer.page.locator(".selection-bar")).to_contain_text("3,000 of 3,000 obs selected")
+    explorer.page.get_by_role("button", name="Extract…").click()
+    dialog = explorer.page.get_by_role("dialog")
+    matrix = dialog.get_by_label("Matrix")
+    chosen = matrix.evaluate("box => box.selectedOptions[0].text")
+    assert re.fullmatch(r"X \(obs \S var\)", chosen)
+    which = dialog.get_by_label("Which")
+    assert which.evaluate("box => box.selectedOptions[0].text") == "the selection: 3,000 obs"
 
 
 def test_selected_cells_are_extracted(explorer: Explorer, tmp_path: Path) -> None:

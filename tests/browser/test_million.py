@@ -71,7 +71,7 @@ def test_a_million_points_are_drawn_and_move(opened: Open, million: daf_query.Da
         assert sent["/api/colour"] < 6 * COUNT
         explorer.lasso((0.99, 0.01), (0.99, 0.99), (0.01, 0.99), (0.01, 0.01))
         selected = page.locator(".selection-bar").get_by_text(
-            "1,000,000 of 1,000,000 cell selected"
+            "1,000,000 of 1,000,000 cells selected"
         )
         selected.wait_for(timeout=60_000)
         figures = {

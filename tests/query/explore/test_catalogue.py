@@ -87,6 +87,25 @@ def test_the_sql_of_embeddings_runs() -> None:
         assert np.frombuffer(reply.content, "<f4").tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
+def test_the_main_matrix_comes_first(tmp_path: Path) -> None:
+    """Then its layers, the other axes, and at last the graphs: the page offers the first one."""
+    data = anndata.AnnData(np.ones((3, 2), "f4"))
+    data.layers["Counts"] = data.X
+    data.obsp["connectivities"] = np.ones((3, 3))
+    data.varp["cor"] = np.ones((2, 2))
+    data.obsm["X_umap"] = np.ones((3, 2))
+    data.write_h5ad(tmp_path / "x.h5ad")
+    with connect(tmp_path / "x.h5ad") as session:
+        (data_set,) = catalogue(session)
+    assert [(each["rows"], each["columns"], each["name"]) for each in data_set["matrices"]] == [
+        ("obs", "var", "X"),
+        ("obs", "var", "Counts"),
+        ("obs", "X_umap", "X_umap"),
+        ("obs", "obs", "connectivities"),
+        ("var", "var", "cor"),
+    ]
+
+
 def test_matrices_of_one_name() -> None:
     """Those of other rows are others."""
     daf = MemoryDaf(name="matrices of one name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from daf_query import connect
 from daf_query.explore import app
 from daf_query.explore._axis_rows import axis_rows
 from daf_query.explore._values import points_of, values_of
-from daf_storage import MemoryDaf, copy_all, errors, open_daf
+from daf_storage import MemoryDaf, copy_all, errors, import_h5ad, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 
 AXIS = {"schema": "tiny", "axis": "cell"}
@@ -92,6 +93,47 @@ def test_colours_are_those_of_sql(client: TestClient) -> None:
     names = colour(client, {"sql": "name"})
     assert names.type.index_type == pa.int16()
     assert names.to_pylist() == [f"C{number}" for number in NUMBERS]
+
+
+def staged(stages: list[str], colours: list[str]) -> anndata.AnnData:
+    """Return cells with a stage, which has an order, a category without cells, and colours."""
+    order = ["week 2", "week 10", "never", "relapse"]
+    obs = pd.DataFrame(
+        {"stage": pd.Categorical(stages, order), "plain": stages},
+        index=[f"c{number}" for number in range(len(stages))],
+    )
+    return anndata.AnnData(
+        np.ones((len(stages), 1)), obs, uns={"stage_colors": np.array(colours, object)}
+    )
+
+
+@pytest.mark.parametrize("form", ["h5ad", "directory", "collection"])
+def test_categories_have_the_order_and_the_colours_of_the_data(form: str, tmp_path: Path) -> None:
+    """As in a plot; an expression has none, and neither has a column without categories."""
+    colours = ["#112233", "red", "#445566", "#778899"]
+    path = tmp_path / "a.h5ad"
+    staged(["relapse", "week 10", "week 2", "week 10"], colours).write_h5ad(path)
+    if form == "directory":
+        import_h5ad(path, path := tmp_path / "a.daf.zarr")
+    elif form == "collection":
+        staged(["week 2", "relapse"], ["green"] * 4).write_h5ad(tmp_path / "b.h5ad")
+        path = tmp_path / "*.h5ad"
+    with connect({"x": str(path)}) as session:
+        client = client_of(app(session, token=TOKEN))
+
+        def coloured(by: dict[str, str]) -> tuple[list[str], Any]:
+            body = {"schema": "x", "axis": "obs", "by": by}
+            reply = client.post("/api/colour", json=body)
+            column = pa.ipc.open_stream(reply.content).read_all()
+            noted = (column.field(0).metadata or {}).get(b"colours")
+            values = column.column(0).combine_chunks()
+            assert values.to_pylist()[:3] == ["relapse", "week 10", "week 2"]
+            return values.dictionary.to_pylist(), noted and json.loads(noted)
+
+        order = ["week 2", "week 10", "never", "relapse"]
+        assert coloured({"vector": "stage"}) == coloured({"sql": "stage"}) == (order, colours)
+        assert coloured({"sql": "stage || ''"}) == (["relapse", "week 10", "week 2"], None)
+        assert coloured({"vector": "plain"})[1] is None
 
 
 @pytest.mark.parametrize(("count", "bits"), [(127, 8), (128, 16), (32_767, 16), (32_768, 32)])

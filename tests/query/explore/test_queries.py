@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import ExploreLimits, app
+from daf_storage import open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 
 
@@ -35,6 +38,23 @@ def test_rows_are_those_of_the_session(client: TestClient) -> None:
         assert table.to_pylist() == session.sql(sql).to_arrow_table().to_pylist()
     assert state(client)["state"] == "done"
     assert (state(client)["rows"], state(client)["truncated"]) == (CELLS, False)
+
+
+@pytest.mark.parametrize("sources", [("a",), ("a", "b")])
+def test_the_first_rows_are_the_same_each_time(sources: tuple[str, ...], tmp_path: Path) -> None:
+    """Those of the beginning, of a long axis and of several data sets as one."""
+    names = [f"C{number}" for number in range(300_000)]
+    for source in sources:
+        with open_daf(tmp_path / f"{source}.daf.zarr", "w") as daf:
+            daf.add_axis("cell", names)
+            daf.set_vector("cell", "age", np.arange(len(names)))
+    with connect(str(tmp_path / "*.daf.zarr")) as session:
+        client = client_of(app(session, token=TOKEN))
+        for number in range(12):
+            reply = sent(client, "SELECT *\nFROM cell\nLIMIT 1000", name=str(number))
+            rows = pa.ipc.open_stream(reply.content).read_all()
+            assert rows["name"].to_pylist() == names[:1000]
+            assert state(client, str(number))["truncated"] is False
 
 
 @pytest.mark.parametrize(

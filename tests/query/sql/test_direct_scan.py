@@ -431,3 +431,31 @@ def test_the_first_rows_of_a_long_axis_are_read_alone(
             assert f"donor {5 % donors}" in repr(every)
             assert f"donor {5 % donors}" in every._repr_mimebundle_()["text/html"]
             every.show(3)
+
+
+def test_the_first_rows_of_several_data_sets(tmp_path: Path) -> None:
+    """They are those of the first one, then of the next, in the types of the engine."""
+    for number, name in enumerate("ab"):
+        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
+            daf.add_axis("cell", [f"{name}{row}" for row in range(3)])
+            daf.set_vector("cell", "age", np.arange(3, dtype=("i2", "i8")[number]))
+            daf.set_vector("cell", f"only {name}", ["x", "y", "z"])
+    with connect({"runs": str(tmp_path / "*.daf.zarr")}) as session:
+        for limit in (
+            "LIMIT 2",
+            "LIMIT 4",
+            "LIMIT 9",
+            "LIMIT 2 OFFSET 2",
+            "LIMIT 0",
+            "LIMIT 9 OFFSET 9",
+        ):
+            query = f"SELECT * FROM cell {limit}"
+            assert "the first" in str(session.explain(query))
+            whole = session.sql("SELECT * FROM cell ORDER BY dataset, index " + limit)
+            found = session.sql(query).to_arrow_table()
+            assert found.equals(whole.to_arrow_table(), check_metadata=True)
+        assert session.sql("SELECT age, name FROM cell LIMIT 1").to_pylist() == [
+            {"age": 0, "name": "a0"}
+        ]
+        by_index = session.sql("SELECT index FROM cell ORDER BY index LIMIT 4").to_pydict()
+        assert by_index == {"index": [0, 0, 1, 1]}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -37,6 +39,7 @@ from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError
 from daf_storage.h5ad import _matrices
 from daf_storage.spi import axis_frame
+from tests.faulty_disk import environment, has_faults
 from tests.support import PBMC, UMIS, contents, create, dense
 
 AXIS_KEYS = ("obs_is", "var_is", "X_is")
@@ -917,3 +920,54 @@ def test_a_mask_of_strings_that_is_none(mask: list[Any], tmp_path: Path) -> None
         file["obs/s/mask"] = mask
     with pytest.raises(errors.FormatError, match=r"a\.h5ad: the h5ad file cannot be read"):
         import_h5ad(path, MemoryDaf(), progress="never")
+
+
+@pytest.mark.skipif(not has_faults(), reason="needs Linux and a C compiler")
+def test_a_file_whose_write_failed_is_right_or_not_there(tmp_path: Path) -> None:
+    """Whichever write fails below HDF5, once or for ever: no wrong file, no crash, and our error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.storage.h5ad.failing_writes", str(tmp_path), "9"],
+        check=True,
+        capture_output=True,
+        env=environment(),
+    )
+    outcomes = {k: v for line in done.stdout.splitlines() for k, v in json.loads(line).items()}
+    assert sorted(outcomes) == ["export", "slice"]
+    for found in outcomes.values():
+        once = {n: outcome for n, outcome in found.items() if len(set(n.split("-"))) == 1}
+        assert once == dict.fromkeys(once, "right")
+        later = {n: outcome for n, outcome in found.items() if n not in once}
+        assert later == dict.fromkeys(later, "refused")
+        assert len(once) > 5
+        assert len(later) > 5
+
+
+def test_text_with_a_nul_is_refused_by_name(tmp_path: Path) -> None:
+    """HDF5 has no NUL in its strings: the error is ours, and names the column."""
+    daf = MemoryDaf()
+    daf.add_axis("obs", ["a", "b"], vectors={"label": ["x\0y", "z"]})
+    daf.add_axis("var", ["g"])
+    with pytest.raises(UnsupportedInputError, match=r"^x\.h5ad: obs/label cannot be .* NUL"):
+        export_h5ad(daf, tmp_path / "x.h5ad")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_waits_for_hdf5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while HDF5 writes, which calls back, leaves no file and raises `KeyboardInterrupt`."""
+    real, before = os.pwrite, signal.getsignal(signal.SIGINT)
+    interrupted: list[int] = []
+
+    def pwrite(*arguments: Any) -> int:
+        if not interrupted:
+            interrupted.append(1)
+            signal.raise_signal(signal.SIGINT)
+        return real(*arguments)
+
+    daf = from_anndata(read(PBMC))
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    with pytest.raises(KeyboardInterrupt):
+        export_h5ad(daf, tmp_path / "x.h5ad")
+    assert interrupted
+    assert signal.getsignal(signal.SIGINT) is before
+    assert list(tmp_path.iterdir()) == []
+    export_h5ad(daf, tmp_path / "x.h5ad")

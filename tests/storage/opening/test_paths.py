@@ -11,6 +11,7 @@ from daf_storage import (
     H5df,
     MemoryDaf,
     ZarrDaf,
+    complete_daf,
     convert,
     copy_all,
     errors,
@@ -28,6 +29,7 @@ from daf_storage import (
         (b"x.daf.zarr", r"b'x.daf.zarr'; decode it with os.fsdecode; pass a str"),
         (5, "5; pass a str"),
         (MemoryDaf(), "an open data set; pass a str"),
+        ("x\0.daf.zarr", r"'x\\x00.daf.zarr'; no path has a NUL character"),
     ],
 )
 @pytest.mark.parametrize("door", [open_daf, ZarrDaf, lambda path: convert(path, "y.daf.zarr")])
@@ -35,6 +37,15 @@ def test_what_is_no_path_is_refused(door: Any, path: Any, shown: str) -> None:
     """The message says what it is, and what to pass."""
     with pytest.raises(errors.InvalidInputError, match=f"not the path of a data set: {shown}"):
         door(path)
+
+
+@pytest.mark.parametrize("door", [open_daf, complete_daf])
+@pytest.mark.parametrize("name", ["x" * 5000, "[" * 20_000])
+def test_a_name_that_is_too_long_is_refused(door: Any, name: str) -> None:
+    """Whether it has a suffix or not."""
+    for suffix in ("", ".daf.zarr"):
+        with pytest.raises(errors.InvalidInputError, match="name is too long for the file system"):
+            door(name + suffix)
 
 
 @pytest.mark.parametrize("function", [export_h5ad, to_anndata, copy_all])

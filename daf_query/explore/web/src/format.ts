@@ -7,6 +7,16 @@ export function plural(count: number, word: string): string {
   return `${formatCount(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
+/** What several entries of an axis are called, where its name is a plain word: cells, batches, but obs. */
+export function entriesOf(axis: string): string {
+  if (!/^[a-z]{3,}$/i.test(axis) || /^var$|s$/i.test(axis)) return axis; // AnnData says "5 obs, 3 var"
+  if (/[^aeiou]y$/i.test(axis)) return `${axis.slice(0, -1)}ies`;
+  return /(?:ch|sh|x|z)$/i.test(axis) ? `${axis}es` : `${axis}s`;
+}
+
+/** A number of entries of an axis: "1 cell", "59,765 obs". */
+export const countOf = (count: number, axis: string): string => `${formatCount(count)} ${count === 1 ? axis : entriesOf(axis)}`;
+
 /** At most five significant digits; large and small ones with an exponent. */
 export function formatNumber(value: number): string {
   if (Number.isNaN(value)) return "NaN";

@@ -12,7 +12,7 @@ import { type LinkState, readLink, writeLink } from "./link";
 import { firstColour, firstEmbedding, MapPanel, type MapState, type Selection } from "./map/panel";
 import { DotPlotPanel } from "./profile/dotplot";
 import { ResultPanel } from "./result/panel";
-import { identifier, literal, mentions, tableName, usesSelection, withSelection } from "./sql";
+import { chooses, identifier, literal, mentions, tableName, usesSelection, withSelection } from "./sql";
 
 /** An expression that is the name of a vector is that vector, as `daf explore --color` names it. */
 function plainColour(colour: ColourBy | null, axis: Axis): ColourBy | null {
@@ -172,7 +172,7 @@ class Explorer {
     const state = this.map.state;
     this.lighting?.abort();
     if (!state || usesSelection(sql, getSelectionTable()) || this.map.selection) return;
-    if (!columns.includes("name") || !mentions(sql, state.axis) || !/\b(where|limit|join|having)\b/i.test(sql)) return this.map.light(null, "");
+    if (!columns.includes("name") || !mentions(sql, state.axis) || !chooses(sql)) return this.map.light(null, "");
     await this.lightThose((signal) => getSentRows(state.schema, state.axis, id, signal), "of the query");
   }
 

@@ -70,3 +70,6 @@ export function mentions(sql: string, axis: string): boolean {
   const name = axis.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
   return new RegExp(`(^|[^\\w'])${name}($|[^\\w'])`).test(sql);
 }
+
+/** Whether a query has a condition, as far as its text shows: LIMIT alone yields rows that nobody chose. */
+export const chooses = (sql: string): boolean => /\b(where|having|join)\b/i.test(sql);

@@ -2,7 +2,7 @@
 import { download, estimateExtract, startExtract } from "../api";
 import type { DataSet, ExtractRequest } from "../contract";
 import { announce, h, option } from "../dom";
-import { formatBytes, formatCount, plural } from "../format";
+import { countOf, entriesOf, formatBytes, formatCount } from "../format";
 import { matricesOf } from "../sql";
 import { field, openDialog } from "./dialog";
 
@@ -15,11 +15,11 @@ export interface ExtractStart {
 
 export function openExtract({ data, axis, matrix, selected }: ExtractStart): void {
   const matrices = matricesOf(data, axis);
-  const first = Math.max(matrices.findIndex((one) => (matrix ? one.name === matrix.name && one.columns === matrix.columns : /gene|var/i.test(one.columns))), 0);
+  const first = Math.max(matrices.findIndex(({ name, columns }) => name === matrix?.name && columns === matrix.columns), 0); // the main one comes first
   const choice = h("select", { autofocus: true, change: () => void estimate() },
     ...matrices.map(({ name, columns }, place) => option(String(place), `${name} (${axis} × ${columns})`, place === first)));
   const which = h("select", { change: () => { rows.disabled = which.value === "selection"; void estimate(); } },
-    ...(selected ? [option("selection", `the selection: ${plural(selected, axis)}`, true)] : []), option("all", `all, or those of the condition`, !selected));
+    ...(selected ? [option("selection", `the selection: ${countOf(selected, axis)}`, true)] : []), option("all", `all, or those of the condition`, !selected));
   const rows = h("input", { type: "text", class: "code", placeholder: "n_genes > 1000", spellcheck: "false", change: () => void estimate() });
   rows.disabled = selected > 0;
   const columns = h("input", { type: "text", class: "code", placeholder: "highly_variable", spellcheck: "false", change: () => void estimate() });
@@ -70,7 +70,7 @@ export function openExtract({ data, axis, matrix, selected }: ExtractStart): voi
       start.disabled = false;
     }
   }
-  const dialog = openDialog(`Extract ${axis}`, h("form", { class: "form", submit: (event: Event) => void submit(event) },
+  const dialog = openDialog(`Extract ${entriesOf(axis)}`, h("form", { class: "form", submit: (event: Event) => void submit(event) },
     field("Matrix", choice), field("Which", which), field("Rows where", rows, "a condition in SQL"),
     field("Columns where", columns, "a condition on the other axis; empty for all"), cost, h("div", { class: "form-actions" }, start)));
   void estimate();

@@ -1,7 +1,7 @@
 // Save the selection as a vector of its axis, into the overlay.
 import { saveVector } from "../api";
 import { h, toast } from "../dom";
-import { formatCount } from "../format";
+import { countOf } from "../format";
 import { field, openDialog } from "./dialog";
 
 export function openSave(schema: string, axis: string, count: number, overlay: string | null, saved: () => void): void {
@@ -27,7 +27,7 @@ export function openSave(schema: string, axis: string, count: number, overlay: s
     }
   };
   const dialog = openDialog("Save the selection", h("form", { class: "form", submit: (event: Event) => void submit(event) },
-    h("p", { class: "hint" }, `${formatCount(count)} ${axis} get one value, all others another. It is written to ${overlay ?? "the data set"}.`),
+    h("p", { class: "hint" }, `${countOf(count, axis)} get one value, all others another. It is written to ${overlay ?? "the data set"}.`),
     field("Name of the vector", name), field("Value of the selected", inside), field("Value of the others", outside),
     h("label", { class: "check" }, replaces, "Replace a vector of this name"), problem,
     h("div", { class: "form-actions" }, save)));

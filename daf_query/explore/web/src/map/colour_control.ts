@@ -58,8 +58,7 @@ export class ColourControl {
     const matrices = matricesOf(data, this.axis);
     const gene = colour && "gene" in colour ? colour.gene : null;
     const current = matrices.findIndex(({ name, columns }) => gene && name === gene.matrix && columns === gene.columns);
-    const preferred = Math.max(current, matrices.findIndex(({ columns }) => /gene|var/i.test(columns)), 0);
-    const chosen = current >= 0 ? current : preferred;
+    const chosen = Math.max(current, 0); // the main one comes first
     const matrix = h("select", { "aria-label": "Matrix" },
       ...matrices.map(({ name, columns }, place) => option(String(place), `${columns}.${name}`, place === chosen)));
     const of = (): { name: string; columns: string } => matrices[Number(matrix.value)] as { name: string; columns: string };

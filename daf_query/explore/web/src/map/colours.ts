@@ -83,7 +83,26 @@ export function plainColouring(count: number): Colouring {
   return { label: "", codes, palette: paletteOf([parse(CATEGORIES[0] as string)]), categories: null, range: null, missing: 0 };
 }
 
-function ofCategories(column: Vector, label: string): Colouring {
+const brush = document.createElement("canvas").getContext("2d");
+
+/** A colour in any notation of CSS as #rrggbb; null for what is none, or is transparent. */
+function plainColour(written: unknown): string | null {
+  if (!brush || typeof written !== "string" || !CSS.supports("color", written)) return null;
+  brush.fillStyle = written;
+  return /^#[0-9a-f]{6}$/.test(brush.fillStyle) ? brush.fillStyle : null;
+}
+
+const MOST_PLACES = 40; // of more categories, those that do not occur have no colour
+
+/** The colours of categories: those that the data note, if all that occur have one; else a palette. */
+function coloursOf(occurs: readonly boolean[], noted: readonly unknown[]): string[] {
+  const own = noted.length ? occurs.map((there, place) => (there ? plainColour(noted[place]) : "")) : [null];
+  if (own.every((colour) => colour !== null)) return own;
+  let place = 0;
+  return occurs.map((there) => (there || occurs.length <= MOST_PLACES ? categoryColour(place++) : ""));
+}
+
+function ofCategories(column: Vector, label: string, noted: readonly unknown[]): Colouring {
   const codes = new Uint16Array(column.length);
   const names: string[] = [];
   const known = new Map<string, number>(); // beyond the most that have colours, all share the last code
@@ -116,13 +135,9 @@ function ofCategories(column: Vector, label: string): Colouring {
   if (known.size > MOST_CATEGORIES) names[MOST_CATEGORIES - 1] = `${formatCount(known.size - MOST_CATEGORIES + 1)} other values`;
   const counts = new Uint32Array(names.length + 1);
   for (const code of codes) counts[code]! += 1;
-  const order = names.map((_, place) => place + 1).sort((one, other) => (counts[other] as number) - (counts[one] as number));
-  const colours: string[] = new Array(names.length);
-  const categories = order.map((code, place) => {
-    const colour = categoryColour(place);
-    colours[code - 1] = colour;
-    return { code, name: names[code - 1] as string, count: counts[code] as number, colour };
-  });
+  const colours = coloursOf(names.map((_, place) => (counts[place + 1] as number) > 0), noted);
+  const categories = names.map((name, place) => ({ code: place + 1, name, count: counts[place + 1] as number, colour: colours[place] as string }))
+    .filter(({ count }) => count > 0); // in the order of the data
   return { label, codes, palette: paletteOf(colours.map(parse)), categories, range: null, missing: counts[0] as number };
 }
 
@@ -173,8 +188,8 @@ export function colouringOf(stream: ArrayBuffer, label: string): Colouring {
   const table = tableFromIPC(new Uint8Array(stream));
   const column = table.getChildAt(0);
   if (!column) return plainColouring(0);
+  const metadata = table.schema.fields[0]?.metadata;
   const isNumber = DataType.isFloat(column.type) || DataType.isInt(column.type);
-  if (!isNumber) return ofCategories(column, label);
-  const ends = table.schema.fields[0]?.metadata;
-  return ofNumbers(column, label, (low, high) => ({ low: Number(ends?.get("low") ?? low), high: Number(ends?.get("high") ?? high) }));
+  if (!isNumber) return ofCategories(column, label, JSON.parse(metadata?.get("colours") ?? "[]") as unknown[]);
+  return ofNumbers(column, label, (low, high) => ({ low: Number(metadata?.get("low") ?? low), high: Number(metadata?.get("high") ?? high) }));
 }

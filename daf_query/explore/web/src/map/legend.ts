@@ -55,7 +55,8 @@ export class Legend {
 
   private showCategories(colouring: Colouring, categories: readonly Category[]): void {
     const select = h("button", { type: "button", class: "small", hidden: true, click: () => this.listener.select(new Set(this.picked)) }, "Select these");
-    const buttons = categories.slice(0, MOST_SHOWN).map(({ code, name, count, colour }) =>
+    const shown = categories.length > MOST_SHOWN ? [...categories].sort((one, other) => other.count - one.count).slice(0, MOST_SHOWN) : categories;
+    const buttons = shown.map(({ code, name, count, colour }) =>
       h("li", {}, h("button", {
         type: "button", class: "legend-entry", "aria-pressed": "false", title: `${name}: ${formatCount(count)}`,
         click: (event: MouseEvent) => {

@@ -2,7 +2,7 @@
 import { deleteSelection, getColour, getPoints, isAborted, setSelection } from "../api";
 import type { Axis, Catalogue, ColourBy, DataSet } from "../contract";
 import { announce, h, iconButton, option, toast } from "../dom";
-import { formatCount, plural } from "../format";
+import { countOf, formatCount, plural } from "../format";
 import { ColourControl } from "./colour_control";
 import { type Colouring, colouringOf, onGround, plainColouring, recoloured } from "./colours";
 import { combine } from "./find";
@@ -62,7 +62,9 @@ export class MapPanel {
   private readonly colour: ColourControl;
   private readonly chooser = h("select", { class: "wide", "aria-label": "Embedding", change: () => this.chooseEmbedding() });
   private readonly note = h("div", { class: "map-note", role: "status" });
-  private readonly litNote = h("div", { class: "lit-note" });
+  private readonly litNote = h("span", { class: "lit-note" });
+  private readonly litBar = h("div", { class: "lit-bar", role: "group", "aria-label": "Lit points", hidden: true }, this.litNote,
+    h("button", { type: "button", class: "small", title: "Show all points alike (Escape)", click: () => this.showAll() }, "Show all"));
   private readonly bar = h("div", { class: "selection-bar", role: "group", "aria-label": "Selection", hidden: true });
   private readonly lassoButton: HTMLButtonElement;
   private colouring: Colouring | null = null;
@@ -87,7 +89,7 @@ export class MapPanel {
         modeChanged: (lasso) => this.lassoButton.setAttribute("aria-pressed", String(lasso)),
         escaped: () => void this.clearSelection(),
       });
-      view = h("div", { class: "map-view" }, this.scatter.element, this.note, this.tools(), this.litNote);
+      view = h("div", { class: "map-view" }, this.scatter.element, this.note, this.tools(), this.litBar);
     } catch (error) {
       this.scatter = null;
       view = h("p", { class: "hint" }, error instanceof Error ? error.message : String(error));
@@ -226,6 +228,13 @@ export class MapPanel {
     this.lit = shown;
     this.scatter?.light(shown);
     this.litNote.textContent = shown ? label : "";
+    this.litBar.hidden = !this.litNote.textContent;
+  }
+
+  private showAll(): void {
+    this.light(null, "");
+    this.scatter?.canvas.focus(); // the button is gone
+    announce("all points are shown alike");
   }
 
   private async select(positions: Uint32Array, combining: Combining): Promise<void> {
@@ -272,7 +281,7 @@ export class MapPanel {
     const selection = this.selection;
     this.bar.hidden = !selection;
     if (!selection) return this.bar.replaceChildren();
-    const text = `${formatCount(selection.positions.length)} of ${formatCount(this.count)} ${selection.axis} selected`;
+    const text = `${formatCount(selection.positions.length)} of ${countOf(this.count, selection.axis)} selected`;
     this.bar.replaceChildren(
       h("strong", {}, text),
       h("button", { type: "button", class: "small", click: () => this.listener.extract() }, "Extract…"),

@@ -3,7 +3,7 @@ import { extent, max } from "d3-array";
 import { getProfile, isAborted } from "../api";
 import type { Catalogue, DataSet, Profile } from "../contract";
 import { announce, h, option, svg } from "../dom";
-import { formatCount, formatNumber, plural } from "../format";
+import { entriesOf, formatCount, formatNumber, plural } from "../format";
 import { entryField } from "../gene_input";
 import { viridisCss } from "../map/colours";
 import { matricesOf } from "../sql";
@@ -44,7 +44,7 @@ export function drawDotPlot(profile: Profile, axis: string): SVGSVGElement {
   const key = left + profile.columns.length * CELL + 30;
   const sizes = [0.25, 0.5, 1].flatMap((fraction, place) => [
     svg("circle", { cx: key + 12, cy: head + 8 + place * CELL, r: (CELL / 2 - 2) * Math.sqrt(fraction), class: "key-dot" }),
-    svg("text", { x: key + 34, y: head + 8 + place * CELL, dy: "0.35em" }, `${100 * fraction} % of ${axis}`)]);
+    svg("text", { x: key + 34, y: head + 8 + place * CELL, dy: "0.35em" }, `${100 * fraction} % of ${entriesOf(axis)}`)]);
   const ramp = Array.from({ length: 30 }, (_, place) =>
     svg("rect", { x: key + place * 3.2, y: head + 3 * CELL + 12, width: 3.4, height: 10, fill: viridisCss(place / 29) }));
   return svg("svg", {
@@ -82,13 +82,12 @@ export class DotPlotPanel {
     const matrices = matricesOf(data, axis);
     const vectors = data.axes.find(({ name }) => name === axis)?.vectors.filter(({ kind }) => kind === "string" || kind === "boolean") ?? [];
     const preferred = vectors.find(({ name }) => /type|label|cluster|louvain|leiden/i.test(name)) ?? vectors[0];
-    const wanted = Math.max(matrices.findIndex(({ name, columns }) => (matrix ? name === matrix.name && columns === matrix.columns : /raw/i.test(columns))),
-      matrices.findIndex(({ columns }) => !matrix && /gene|var/i.test(columns) && !matrices.some((one) => /raw/i.test(one.columns))), 0);
+    const wanted = Math.max(matrices.findIndex(({ name, columns }) => (matrix ? name === matrix.name && columns === matrix.columns : /raw/i.test(columns))), 0);
     const which = h("select", {}, ...matrices.map(({ name, columns }, place) => option(String(place), `${columns}.${name}`, place === wanted)));
     const by = h("select", {}, ...vectors.map(({ name }) => option(name, name, name === preferred?.name)));
     const of = (): { name: string; columns: string } => matrices[Number(which.value)] as { name: string; columns: string };
     const { input, list } = entryField("genes, separated by commas", () => ({ schema: data.schema, axis: of().columns }), { several: true });
-    const place = h("div", { class: "dotplot-place" }, h("p", { class: "hint" }, `How much of each gene is in each group of ${axis}: name some genes.`));
+    const place = h("div", { class: "dotplot-place" }, h("p", { class: "hint" }, `How much of each gene is in each group of ${entriesOf(axis)}: name some genes.`));
     const submit = async (event: Event): Promise<void> => {
       event.preventDefault();
       const columns = input.value.split(",").map((name) => name.trim()).filter(Boolean);

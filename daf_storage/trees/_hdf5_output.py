@@ -1,0 +1,247 @@
+"""Files that HDF5 writes through this process, so that none of its writes fails within HDF5.
+
+Where a write fails, HDF5 loses data without a word, or ends the process.  So what the file system
+refuses is kept, tried again before anything else is written, and raised where `check` is called.
+Knows nothing of what is in the file.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal
+
+from daf_storage.base import ForkLock, optional_import
+
+_MOST_KEPT_BYTES: Final = 1 << 28
+"""What is larger has elements of datasets, which HDF5 does not need again."""
+
+
+class _Interrupts:
+    """Ctrl-C waits while HDF5 works, which calls Python and cannot go on if that raises."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._handler: Any = None
+        self._noted: list[tuple[int, Any]] = []
+
+    def hold(self) -> None:
+        """Note interrupts from now on, instead of raising them."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # only the main thread gets any
+        if self._depth == 0:
+            handler = signal.getsignal(signal.SIGINT)
+            self._handler = handler if callable(handler) else None
+            if self._handler is not None:
+                signal.signal(signal.SIGINT, self._note)
+        self._depth += 1
+
+    def release(self) -> None:
+        """Raise what was noted, unless a caller holds interrupts too."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._depth -= 1
+        if self._depth == 0 and self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+            self.check()
+
+    def check(self) -> None:
+        """Raise what was noted: HDF5 does nothing now."""
+        if self._noted and threading.current_thread() is threading.main_thread():
+            noted = self._noted.pop()
+            self._noted.clear()
+            self._handler(*noted)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self._noted.append((number, frame))
+
+
+_INTERRUPTS = _Interrupts()
+
+
+class OutputLock:
+    """A `ForkLock` for a file that is written: Ctrl-C waits while it is held."""
+
+    def __init__(self) -> None:
+        self._lock = ForkLock()
+
+    def __enter__(self) -> None:
+        _INTERRUPTS.hold()
+        self._lock.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._lock.__exit__(kind, value, trace)
+        finally:
+            _INTERRUPTS.release()
+
+
+class OutputFile:
+    """An open file as h5py writes it, whose writes do not fail.
+
+    Parameters
+    ----------
+    descriptor
+        The open file, which this object closes.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._at = 0
+        self._refused: deque[tuple[int, bytes | None]] = deque()
+        """What was not written yet, in order: offset and bytes, or a length of the file."""
+        self._kept_bytes = 0
+        self._given_up: OSError | None = None
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place; HDF5 goes to the end only to ask where it is."""
+        self._at = offset if whence == os.SEEK_SET else self._size() + offset
+        return self._at
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._at
+
+    def read(self, size: int) -> bytearray:
+        """Return so many bytes."""
+        data = bytearray(size)
+        self.readinto(memoryview(data))
+        return data
+
+    def readinto(self, target: memoryview) -> int:
+        """Read as many bytes; zeros where there are none, as HDF5's own driver does."""
+        view, done = memoryview(target).cast("B"), 0
+        while count := os.preadv(self.descriptor, [view[done:]], self._at + done):
+            done += count
+        view[done:] = bytes(len(view) - done)
+        for offset, kept in self._refused:
+            start = max(offset, self._at)
+            stop = min(offset + len(kept or b""), self._at + len(view))
+            if kept is not None and start < stop:
+                view[start - self._at : stop - self._at] = kept[start - offset : stop - offset]
+        return len(view)
+
+    def write(self, data: bytes) -> int:
+        """Write, or keep what cannot be written."""
+        self._try(self._at, data)
+        return len(data)
+
+    def truncate(self, size: int) -> int:
+        """Make the file so long."""
+        if self._size() != size:
+            self._try(size, None)
+        return size
+
+    def flush(self) -> None:
+        """Do nothing: what is written is not buffered here."""
+
+    def check(self) -> None:
+        """Raise if something could not be written until now; call it where HDF5 does nothing.
+
+        Raises
+        ------
+        OSError
+            Why.  What was not written is kept, and tried again.
+        """
+        _INTERRUPTS.check()
+        self._write_refused()
+
+    def close(self) -> None:
+        """Check, and close the file."""
+        try:
+            self.check()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Close the file, whatever is not written yet."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            self._refused.clear()
+            os.close(descriptor)
+
+    __del__ = discard
+
+    def _try(self, offset: int, data: bytes | None) -> None:
+        try:
+            self._write_refused()
+            self._put(offset, data)
+        except OSError as error:
+            self._kept_bytes += len(data or b"")
+            if self._kept_bytes > _MOST_KEPT_BYTES:
+                self._given_up = self._given_up or error
+            else:
+                self._refused.append((offset, None if data is None else bytes(data)))
+
+    def _write_refused(self) -> None:
+        if self._given_up is not None:
+            raise self._given_up
+        while self._refused:
+            self._put(*self._refused[0])
+            self._refused.popleft()
+        self._kept_bytes = 0
+
+    def _put(self, offset: int, data: bytes | None) -> None:
+        if data is None:
+            os.ftruncate(self.descriptor, offset)
+            return
+        view, done = memoryview(data), 0
+        while done < len(view):
+            done += os.pwrite(self.descriptor, view[done:], offset + done)
+
+    def _size(self) -> int:
+        size = os.fstat(self.descriptor).st_size
+        for offset, data in self._refused:
+            size = offset if data is None else max(size, offset + len(data))
+        return size
+
+
+def open_for_output(path: Path, output: OutputFile, mode: str, **options: Any) -> Any:
+    """Return a file of h5py that writes through an `OutputFile`.
+
+    Parameters
+    ----------
+    mode
+        ``w`` for a new or empty file, ``r+`` for one of HDF5.
+    """
+    h5py = optional_import("h5py", extra="hdf5")
+    return h5py.File(path, mode, driver="fileobj", fileobj=output, **options)
+
+
+@contextmanager
+def hdf5_output(
+    path: Path, mode: Literal["w", "r+"] = "w"
+) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """Hand out a file of h5py; when the block ends, everything is in it, or an error is raised.
+
+    Also hands out what is to be called between larger parts: it raises ``OSError`` if one could not
+    be written, and ``KeyboardInterrupt``, for which there is no other place.
+
+    Parameters
+    ----------
+    mode
+        Whether to make the file, or to add to it.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if mode == "w" else 0)
+    _INTERRUPTS.hold()
+    try:
+        output = OutputFile(os.open(path, flags, 0o666))
+        try:
+            with open_for_output(path, output, mode) as file:
+                yield file, output.check
+            output.check()
+        finally:
+            output.discard()
+    finally:
+        _INTERRUPTS.release()

@@ -1,0 +1,249 @@
+"""The data of the table in each form: a data set on disk, in place, in three parts, own tables.
+
+``cell`` and ``gene`` have a column of each kind, with and without missing values; ``X`` and ``counts`` are
+matrices of both.  What the oracles see is made of the same frames by pyarrow alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+
+import anndata
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import scipy.sparse as sp
+
+from daf_query import DafSession, connect
+from daf_storage import (
+    DafReader,
+    MemoryDaf,
+    copy_all,
+    export_h5ad,
+    from_anndata,
+    open_daf,
+)
+
+PARTS = (9, 1, 14)
+"""The cells of the members of a collection."""
+
+N_CELLS = sum(PARTS)
+GENES = ["g1", "g2", "g3", "it's", "β.1", "g6"]
+
+
+def cell_frame() -> pd.DataFrame:
+    """Return the columns of cells, by their names."""
+    i = np.arange(N_CELLS)
+    f = np.where(i % 5 == 2, np.nan, (i * 7 % 24) / 4)
+    edge = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e300, -1e-300, 2.5])[i % 8]
+    day = pd.Series(pd.Timestamp("2023-12-30 22:30:00") + pd.to_timedelta(i * 31, unit="h"))
+    return pd.DataFrame(
+        {
+            "b": i % 3 == 0,
+            "day": day.mask(i % 6 == 4).to_numpy(),
+            "donor": np.array(["N1", "N2", None, "N10", "n3"], object)[i * 3 % 5],
+            "edge": edge,
+            "f": f,
+            "f32": (i * 5 % 11).astype("float32") / 2,
+            "huge": np.array([1, 2**63 + 5, 7, 2**64 - 1, 2**53 + 1, 0], "uint64")[i % 6],
+            "i16": (i * 997 % 4001 - 2000).astype("int16"),
+            "i8": (i * 37 % 256 - 128).astype("int8"),
+            "k": pd.array([None if n % 4 == 1 else n * 5 % 7 for n in i], "Int64"),
+            "louvain": pd.Categorical(
+                np.array(["T", "B", "NK", "Mono"])[i * 5 % 4], ["T", "NK", "Mono", "B"]
+            ),
+            "marker": np.array([*GENES, "none"], object)[i * 4 % 7],
+            "maybe": pd.array([None if n % 7 == 3 else n % 2 == 0 for n in i], "boolean"),
+            "order": i[::-1].copy(),
+            "percent.mito": (i % 10) / 8,
+            "s": np.array(["abc", "xabc", "", "Abcx", "été", "a_b%c", "zz top", "B"], object)[
+                i % 8
+            ],
+            "stage": pd.Categorical(
+                np.array(["child", "embryo", None, "adult"], object)[i * 3 % 4],
+                ["embryo", "child", "adult"],
+                ordered=True,
+            ),
+            "two words": i * i % 13,
+            "u": (i * 1_000_003 % 4_294_967_291).astype("uint32"),
+            "u8": (i * 11 % 256).astype("uint8"),
+            "v": (i[::-1] * 178_956_970).astype("uint32"),
+            "x": np.array([1, 2, 2, 3, 5, 5, 7, 8])[i % 8],
+            "y": i // 6,
+        },
+        index=pd.Index([f"c{n:02d}" for n in i], name="name"),
+    )
+
+
+def gene_frame() -> pd.DataFrame:
+    """Return the columns of genes, by their names."""
+    return pd.DataFrame(
+        {
+            "chrom": np.array(["1", None, "X", "2", "1", None], object),
+            "is_marker": [True, False, True, True, False, False],
+            "k": pd.array([2, None, 9, 5, None, 2], "Int64"),
+            "x": [2, 5, 9, 2, 1, 7],
+        },
+        index=pd.Index(GENES, name="name"),
+    )
+
+
+def matrices() -> dict[str, np.ndarray]:
+    """Return a sparse matrix of floats and a dense one of narrow integers."""
+    rng = np.random.default_rng(7)
+    shape = (N_CELLS, len(GENES))
+    return {
+        "X": rng.poisson(0.9, shape).astype("float32"),
+        "counts": rng.integers(0, 200, shape).astype("uint8"),
+    }
+
+
+def as_arrow(frame: pd.DataFrame) -> pa.Table:
+    """Return a frame as an axis is shown: entries, positions, columns; NaN is NULL."""
+    columns = {"name": pa.array(frame.index), "index": pa.array(range(len(frame)), pa.int64())}
+    for name in frame:
+        values = frame[name]
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            values = values.astype(object)
+        columns[str(name)] = pa.array(values, from_pandas=True)
+    return pa.table(columns)
+
+
+def tables(path: str) -> Mapping[str, pa.Table]:
+    """Return what each table of a path has, every column nullable."""
+    cell, gene = as_arrow(cell_frame()), as_arrow(gene_frame())
+    if path != "collection":
+        return {"cell": cell, "gene": gene}
+    starts = accumulate((0, *PARTS[:-1]))
+    members = [f"m{n}" for n in range(1, len(PARTS) + 1)]
+    cells = [
+        _of_member(member, cell.slice(start, count))
+        for member, start, count in zip(members, starts, PARTS, strict=True)
+    ]
+    genes = [_of_member(member, gene) for member in members]
+    return {"cell": pa.concat_tables(cells), "gene": pa.concat_tables(genes)}
+
+
+def _of_member(name: str, table: pa.Table) -> pa.Table:
+    positions = pa.array(range(len(table)), pa.int64())
+    table = table.set_column(1, "index", positions)
+    return table.add_column(0, "dataset", pa.array([name] * len(table)))
+
+
+def entries(path: str) -> Mapping[str, pa.Table]:
+    """Return the tables with the entries of matrices as columns: ``X['g1']``."""
+    found = dict(tables(path))
+    for name, values in matrices().items():
+        kind = pa.int64() if values.dtype.kind == "u" else pa.from_numpy_dtype(values.dtype)
+        for gene, column in zip(GENES, values.T, strict=True):
+            found["cell"] = found["cell"].append_column(
+                f"{name}['{gene}']", pa.array(column).cast(kind)
+            )
+    return found
+
+
+def long_form(path: str) -> Mapping[str, pa.Table]:
+    """Return a row for each element of the dense matrix, and for each that is not 0 of the other."""
+    cells = tables(path)["cell"]
+    found = {}
+    for name, values in matrices().items():
+        kept = np.ones(values.shape, bool) if name == "counts" else values != 0
+        rows, columns = np.nonzero(kept)
+        columns_of = {
+            "cell": cells["name"].take(pa.array(rows)),
+            "gene": pa.array(GENES).take(pa.array(columns)),
+            "value": pa.array(values[kept]).cast(pa.int64() if name == "counts" else pa.float32()),
+        }
+        if path == "collection":
+            columns_of = {"dataset": cells["dataset"].take(pa.array(rows)), **columns_of}
+        found[f"long_{name.lower()}"] = pa.table(columns_of)
+    return found
+
+
+class Forms:
+    """The data on disk, written when a path is first asked for.
+
+    Parameters
+    ----------
+    folder
+        Where to write.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, path: str) -> DafSession:
+        """Return a new session over the data in a form."""
+        return self._openers[path]()
+
+    @cached_property
+    def _openers(self) -> dict[str, Callable[[], DafSession]]:
+        return {
+            "directory": lambda: connect(self._copied("data.daf.zarr")),
+            "packed": lambda: connect(self._copied("packed.daf.zarr", packed=True)),
+            "indexed": lambda: connect(self._indexed),
+            "archive": lambda: connect(self._copied("data.daf.zarr.zip")),
+            "hdf5": lambda: connect(self._copied("data.h5df")),
+            "h5ad": lambda: connect(self._h5ad, obs_is="cell", var_is="gene"),
+            "dictionary": lambda: connect(self._copied("data.daf.zarr"), categoricals="dictionary"),
+            "collection": lambda: connect(self._members),
+            "own": self._own,
+        }
+
+    def _copied(self, name: str, *, packed: bool = False, source: DafReader | None = None) -> Path:
+        path = self.folder / name
+        if not path.exists():
+            with open_daf(path, "w", packed=packed) as daf:
+                copy_all(source or self._memory, daf)
+        return path
+
+    @cached_property
+    def _memory(self) -> DafReader:
+        return _daf_of(slice(None), "data")
+
+    @cached_property
+    def _indexed(self) -> Path:
+        path = self._copied("indexed.daf.zarr")
+        with connect(path, mode="r+") as session:
+            for axis, frame in {"cell": cell_frame(), "gene": gene_frame()}.items():
+                columns = [str(name) for name in frame if name not in ("b", "is_marker", "maybe")]
+                session.build_index(axis, ["name", *columns], progress="never")
+        return path
+
+    @cached_property
+    def _h5ad(self) -> Path:
+        path = self.folder / "data.h5ad"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            export_h5ad(self._memory, path, obs_is="cell", var_is="gene")
+        return path
+
+    @cached_property
+    def _members(self) -> list[Path]:
+        names = ("m1.daf.zarr", "m2.daf.zarr.zip", "m3.h5df")
+        starts = [*accumulate((0, *PARTS))]
+        return [
+            self._copied(name, source=_daf_of(slice(start, stop), name.partition(".")[0]))
+            for name, start, stop in zip(names, starts[:-1], starts[1:], strict=True)
+        ]
+
+    def _own(self) -> DafSession:
+        session = connect(MemoryDaf(name="empty"))
+        for name, table in tables("own").items():
+            session.register(table, name)
+        return session
+
+
+def _daf_of(cells: slice, name: str) -> DafReader:
+    layers = {key: values[cells] for key, values in matrices().items()}
+    adata = anndata.AnnData(
+        X=sp.csr_array(layers.pop("X")), obs=cell_frame()[cells], var=gene_frame(), layers=layers
+    )
+    adata.obs_names.name = adata.var_names.name = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return from_anndata(adata, name=name, obs_is="cell", var_is="gene")

@@ -1,0 +1,117 @@
+"""The answers of other engines over the same columns: plain DataFusion, and DuckDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import datafusion
+import duckdb
+import pyarrow as pa
+
+from tests.conformance.cases import Case, cases_of
+from tests.conformance.forms import entries, long_form, tables
+from tests.conformance.values import Row, comparable, in_any_order, rows_of
+
+_ENTRY = re.compile(r"""(?<!")\b([A-Za-z]\w*)\['((?:[^']|'')*)'\]""")
+_LONG = re.compile(r"matrix\('cell', 'gene', '(\w+)'\)")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an engine says."""
+
+    rows: tuple[Row, ...] = ()
+    names: tuple[str, ...] = ()
+    error: str = ""
+
+    def is_like(self, other: Answer, *, ordered: bool) -> bool:
+        """Return whether both have the same rows; errors are like nothing."""
+        if self.error or other.error:
+            return False
+        if ordered:
+            return self.rows == other.rows
+        return in_any_order(self.rows) == in_any_order(other.rows)
+
+
+def answer_of(table: pa.Table) -> Answer:
+    """Return the rows of a table and the names of its columns."""
+    return Answer(tuple(rows_of(table)), tuple(table.column_names))
+
+
+class Oracles:
+    """Both engines, over the tables of a kind of path.
+
+    Parameters
+    ----------
+    path
+        The path whose tables are asked; those of a collection differ from all others.
+    subject
+        The file whose views are there.
+    """
+
+    def __init__(self, path: str, subject: str) -> None:
+        # Names keep their case, as they do in sessions.
+        config = datafusion.SessionConfig(
+            {"datafusion.sql_parser.enable_ident_normalization": "false"}
+        )
+        self.engine = datafusion.SessionContext(config.with_target_partitions(2))
+        self.duckdb = duckdb.connect()
+        self._answers: dict[str, tuple[Answer, Answer]] = {}
+        for name, table in self._tables(path, subject).items():
+            self.engine.register_table(name, self.engine.from_arrow(table))
+            self.duckdb.register(name, table)
+
+    @staticmethod
+    def _tables(path: str, subject: str) -> Mapping[str, pa.Table]:
+        if any(_ENTRY.search(case.text) or _LONG.search(case.text) for case in cases_of(subject)):
+            return {**entries(path), **long_form(path)}
+        return tables(path)
+
+    def execute(self, statement: str) -> None:
+        """Execute a statement that creates something in both; DuckDB may refuse it."""
+        self.engine.sql(statement).collect()
+        try:
+            self.duckdb.execute(statement)
+        except duckdb.Error:
+            return
+
+    def both(self, case: Case) -> tuple[Answer, Answer]:
+        """Return the answers of DataFusion and of DuckDB."""
+        query = case.theirs or case.text
+        if query not in self._answers:
+            self._answers[query] = (
+                _attempt(self._by_engine, query),
+                _attempt(self._by_duckdb, query),
+            )
+        return self._answers[query]
+
+    def expected(self, case: Case) -> Answer:
+        """Return the rows that are right."""
+        if case.rows is not None:
+            return Answer(tuple(map(comparable, case.rows)))
+        engine, duck = self.both(case)
+        return duck if case.oracle == "duckdb" else engine
+
+    def _by_engine(self, query: str) -> pa.Table:
+        return self.engine.sql(_renamed(query)).to_arrow_table()
+
+    def _by_duckdb(self, query: str) -> pa.Table:
+        return self.duckdb.sql(_renamed(query)).arrow().read_all()
+
+
+def _renamed(query: str) -> str:
+    """Return a query whose entries of matrices and long forms are columns and tables."""
+    query = _LONG.sub(lambda found: f"long_{found[1].lower()}", query)
+    return _ENTRY.sub(
+        lambda found: "\"{}['{}']\"".format(found[1], found[2].replace("''", "'")), query
+    )
+
+
+def _attempt(ask: Any, query: str) -> Answer:
+    try:
+        return answer_of(ask(query))
+    except Exception as error:  # noqa: BLE001 - whatever an engine raises, it has no answer
+        return Answer(error=str(error).splitlines()[0][:200])

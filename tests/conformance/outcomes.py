@@ -1,0 +1,118 @@
+"""Outcomes: what comes of each query of a subject on a path."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from daf_query import DafSession
+from daf_storage import DafError
+from tests.conformance.cases import Case, cases_of
+from tests.conformance.forms import Forms
+from tests.conformance.oracles import Answer, Oracles, answer_of
+from tests.conformance.values import in_any_order
+
+_KEPT: dict[tuple[bool, str], Oracles] = {}
+"""The oracles of a subject, over a collection or over anything else."""
+
+SHOWN_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a case on a path."""
+
+    case: Case
+    path: str
+    kind: str
+    """``equal``, ``refused`` where that is expected, or ``different``."""
+    expected: str = ""
+    got: str = ""
+
+    @property
+    def is_as_marked(self) -> bool:
+        """Whether it is right, or known to be wrong."""
+        return (self.kind == "different") == bool(self.case.known_wrong(self.path))
+
+    def __str__(self) -> str:
+        """Name the query, the path, what was expected, and what came."""
+        place = f"queries/{self.case.subject}.sql, line {self.case.line}, {self.path}"
+        if self.kind != "different":
+            return f"{place}: right now, take the mark away\n  {self.case.text}"
+        return f"{place}\n  {self.case.text}\n  expected  {self.expected}\n  got       {self.got}"
+
+
+def oracles_of(path: str, subject: str) -> Oracles:
+    """Return the oracles of a subject, made once."""
+    key = (path == "collection", subject)
+    if key not in _KEPT:
+        _KEPT[key] = Oracles(path, subject)
+        for case in cases_of(subject):
+            if case.creates:
+                _KEPT[key].execute(case.theirs or case.text)
+    return _KEPT[key]
+
+
+def outcomes(forms: Forms, path: str, subject: str, *, in_turn: bool) -> Iterator[Outcome]:
+    """Ask all queries of a subject on a path in one session, or those whose turn it is."""
+    asked = [case for case in cases_of(subject) if case.is_asked(path)]
+    if not asked:
+        return
+    oracles = oracles_of(path, subject)
+    with forms.open(path) as session, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in asked:
+            if case.creates:
+                session.sql(case.text, allow="write")
+            elif case.is_in_turn(path) or not in_turn:
+                yield _outcome(session, oracles, case, path)
+
+
+def _outcome(session: DafSession, oracles: Oracles, case: Case, path: str) -> Outcome:
+    got, is_ours = _answer(session, case)
+    if case.error:
+        if is_ours and re.search(case.error, got.error):
+            return Outcome(case, path, "refused")
+        return Outcome(
+            case, path, "different", f"an error with {case.error!r}", _shown(got, ordered=True)
+        )
+    expected = oracles.expected(case)
+    if expected.is_like(got, ordered=case.ordered):
+        return Outcome(case, path, "equal")
+    shown = (_shown(each, ordered=case.ordered) for each in (expected, got))
+    return Outcome(case, path, "different", *shown)
+
+
+def _answer(session: DafSession, case: Case) -> tuple[Answer, bool]:
+    """Return the answer of a session, and whether an error is one of ours."""
+    try:
+        return answer_of(session.sql(case.text, params=case.params).to_arrow_table()), True
+    except DafError as error:
+        return Answer(error=f"{type(error).__name__}: {error}"), True
+    except Exception as error:  # noqa: BLE001 - it is reported as what came
+        return Answer(error=f"{type(error).__name__}: {error}"), False
+
+
+def _shown(answer: Answer, *, ordered: bool) -> str:
+    if answer.error:
+        return answer.error[:400]
+    rows = list(answer.rows) if ordered else in_any_order(answer.rows)
+    more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
+    return f"{len(rows)} rows: {rows[:SHOWN_ROWS]}{more}"
+
+
+def disagreements(path: str, subject: str) -> Iterator[str]:
+    """Yield the queries whose oracles differ without a reason, or agree with one."""
+    oracles = oracles_of(path, subject)
+    for case in cases_of(subject):
+        if case.creates or case.error or case.rows is not None or not case.is_asked(path):
+            continue
+        engine, duck = oracles.both(case)
+        place = f"queries/{subject}.sql, line {case.line}\n  {case.theirs or case.text}\n"
+        if oracles.expected(case).error:
+            yield f"{place}  no rows are expected: {oracles.expected(case).error}"
+        elif engine.is_like(duck, ordered=case.ordered) == bool(case.oracle):
+            engines = (_shown(each, ordered=case.ordered) for each in (engine, duck))
+            yield "{}  DataFusion  {}\n  DuckDB      {}".format(place, *engines)

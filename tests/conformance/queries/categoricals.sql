@@ -1,0 +1,91 @@
+-- Categoricals: strings everywhere but with categoricals="dictionary", which sorts by category.
+
+SELECT louvain, stage FROM cell;
+SELECT name FROM cell WHERE louvain = 'T' AND stage = 'adult';
+SELECT name FROM cell WHERE louvain < 'N';
+SELECT name FROM cell WHERE stage LIKE '%d%';
+SELECT name FROM cell WHERE upper(stage) = 'ADULT';
+SELECT name FROM cell WHERE stage IS NULL OR louvain NOT IN ('T', 'B');
+SELECT name FROM cell WHERE louvain = stage OR louvain > stage;
+SELECT name FROM cell WHERE louvain = 'nothing';
+SELECT DISTINCT louvain, stage FROM cell;
+SELECT louvain, count(*) FROM cell GROUP BY louvain;
+SELECT stage, count(*), count(stage), min(louvain), max(stage) FROM cell GROUP BY stage;
+SELECT louvain, stage, sum(x) FROM cell GROUP BY louvain, stage;
+SELECT louvain || '!' AS l, length(stage) AS n FROM cell;
+SELECT coalesce(stage, 'none') AS s, count(*) FROM cell GROUP BY coalesce(stage, 'none');
+SELECT CASE louvain WHEN 'T' THEN 1 ELSE 0 END AS t FROM cell;
+SELECT a.name FROM cell a JOIN cell b ON a.louvain = b.louvain AND a.name <> b.name;
+SELECT name FROM cell WHERE louvain IN (SELECT louvain FROM cell WHERE x = 8);
+--: wrong dictionary: Internal error: Physical input schema, since the categories of the two differ
+SELECT louvain FROM cell UNION SELECT stage FROM cell;
+SELECT louvain FROM cell UNION SELECT name FROM gene;
+SELECT count(DISTINCT louvain), count(DISTINCT stage), min(louvain), max(louvain) FROM cell;
+SELECT name, rank() OVER (PARTITION BY louvain ORDER BY x DESC) AS r FROM cell;
+SELECT louvain, stage FROM cell WHERE false;
+SELECT array_agg(louvain ORDER BY name) FROM cell WHERE x = 1;
+SELECT string_agg(louvain, ',' ORDER BY name) FROM cell WHERE x = 1;
+
+-- As strings, by the alphabet.
+--: not dictionary
+--: ordered
+SELECT louvain, name FROM cell ORDER BY louvain, name;
+--: not dictionary
+--: ordered
+SELECT stage, count(*) FROM cell GROUP BY stage ORDER BY stage NULLS FIRST;
+
+-- As dictionaries, by category.
+--: only dictionary
+--: ordered
+--: theirs SELECT name FROM cell ORDER BY CASE louvain WHEN 'T' THEN 0 WHEN 'NK' THEN 1 WHEN 'Mono' THEN 2 ELSE 3 END, name
+SELECT name FROM cell ORDER BY louvain, name;
+--: only dictionary
+--: ordered
+--: theirs SELECT name FROM cell ORDER BY CASE louvain WHEN 'T' THEN 0 WHEN 'NK' THEN 1 WHEN 'Mono' THEN 2 ELSE 3 END DESC, name
+SELECT name FROM cell ORDER BY louvain DESC, name;
+--: only dictionary
+--: ordered
+--: theirs SELECT stage, name FROM cell ORDER BY CASE stage WHEN 'embryo' THEN 0 WHEN 'child' THEN 1 WHEN 'adult' THEN 2 END NULLS LAST, name
+SELECT stage, name FROM cell ORDER BY stage NULLS LAST, name;
+--: only dictionary
+--: ordered
+--: theirs SELECT stage, name FROM cell ORDER BY CASE stage WHEN 'embryo' THEN 0 WHEN 'child' THEN 1 WHEN 'adult' THEN 2 END NULLS FIRST, name
+SELECT stage, name FROM cell ORDER BY stage NULLS FIRST, name;
+--: only dictionary
+--: ordered
+--: rows [["T", 6], ["NK", 6], ["Mono", 6], ["B", 6]]
+SELECT louvain, count(*) FROM cell GROUP BY louvain ORDER BY louvain;
+--: only dictionary
+--: ordered
+--: rows [["T"], ["NK"], ["Mono"], ["B"]]
+SELECT l FROM (SELECT louvain AS l, count(*) AS n FROM cell GROUP BY louvain) ORDER BY l;
+--: only dictionary
+--: ordered
+--: rows [["B", 6], ["Mono", 6], ["NK", 6], ["T", 6]]
+SELECT c.louvain, count(*) FROM cell c GROUP BY c.louvain ORDER BY c.louvain DESC;
+--: only dictionary
+--: rows [[["T", "NK", "Mono", "B"]]]
+SELECT array_agg(l ORDER BY l) FROM (SELECT louvain AS l FROM cell GROUP BY louvain);
+--: only dictionary
+--: ordered
+-- DISTINCT allows no other key to sort by, so a warning says that the order is that of strings.
+--: rows [["B"], ["Mono"], ["NK"], ["T"]]
+WITH t AS (SELECT DISTINCT louvain FROM cell) SELECT louvain FROM t ORDER BY louvain;
+--: only dictionary
+--: ordered
+--: wrong dictionary: sorted as strings, where ORDER BY louvain sorts by category
+--: rows [["T", 6], ["NK", 6], ["Mono", 6], ["B", 6]]
+SELECT louvain, count(*) FROM cell GROUP BY louvain ORDER BY 1;
+--: only dictionary
+--: ordered
+--: wrong dictionary: sorted as strings, where ORDER BY louvain sorts by category
+--: rows [["T", 6], ["NK", 6], ["Mono", 6], ["B", 6]]
+SELECT louvain, count(*) FROM cell GROUP BY louvain ORDER BY (louvain);
+--: only dictionary
+--: ordered
+--: rows [["T", 6], ["NK", 6], ["Mono", 6], ["B", 6]]
+SELECT louvain AS l, count(*) FROM cell GROUP BY louvain ORDER BY l;
+--: not own, collection
+--: ordered
+--: rows [["T", 6], ["NK", 6], ["Mono", 6], ["B", 6]]
+SELECT louvain, count(*) FROM cell GROUP BY louvain ORDER BY category_order('cell.louvain', louvain);

@@ -1,0 +1,80 @@
+-- UNION, INTERSECT, EXCEPT and common table expressions.
+
+SELECT x FROM cell UNION SELECT x FROM gene;
+SELECT x FROM cell UNION ALL SELECT x FROM gene;
+SELECT x FROM cell UNION DISTINCT SELECT x FROM gene;
+SELECT k FROM cell UNION SELECT k FROM gene;
+SELECT k FROM cell INTERSECT SELECT k FROM gene;
+SELECT k FROM cell EXCEPT SELECT k FROM gene;
+SELECT x FROM cell INTERSECT SELECT x FROM gene;
+SELECT x FROM cell EXCEPT SELECT x FROM gene;
+SELECT x FROM gene EXCEPT SELECT x FROM cell;
+SELECT x, k FROM cell UNION SELECT x, k FROM gene;
+SELECT x, k FROM cell INTERSECT SELECT x, k FROM gene;
+SELECT x, k FROM cell EXCEPT SELECT x, k FROM gene;
+SELECT name FROM cell UNION ALL SELECT name FROM gene;
+SELECT donor FROM cell UNION SELECT chrom FROM gene;
+SELECT maybe FROM cell UNION SELECT is_marker FROM gene;
+SELECT f FROM cell UNION SELECT x FROM gene;
+SELECT x FROM cell UNION SELECT f FROM cell;
+SELECT i8 FROM cell WHERE x = 1 UNION ALL SELECT u8 FROM cell WHERE x = 2;
+SELECT u FROM cell WHERE x = 1 UNION ALL SELECT x FROM cell WHERE x = 2;
+SELECT x FROM cell WHERE b UNION ALL SELECT x FROM cell WHERE NOT b;
+SELECT x FROM cell WHERE x = 1 UNION SELECT x FROM cell WHERE x = 1;
+SELECT x FROM cell WHERE x IN (1) UNION SELECT x FROM cell WHERE x IN (2);
+SELECT x FROM cell WHERE x NOT IN (1, NULL) UNION ALL SELECT x FROM cell WHERE x NOT IN (2, 3);
+SELECT x FROM cell UNION SELECT 99;
+SELECT x FROM cell UNION SELECT NULL;
+SELECT 1 AS n UNION SELECT 2 UNION SELECT 1;
+SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT 1;
+SELECT 'cell' AS kind, count(*) AS n FROM cell UNION ALL SELECT 'gene', count(*) FROM gene;
+SELECT x FROM cell UNION SELECT x FROM gene EXCEPT SELECT 2;
+SELECT x FROM cell EXCEPT SELECT x FROM gene UNION SELECT 100;
+SELECT x FROM cell INTERSECT SELECT x FROM gene UNION SELECT 100;
+(SELECT x FROM cell) UNION (SELECT x FROM gene);
+SELECT x FROM cell UNION (SELECT x FROM gene INTERSECT SELECT 9);
+SELECT * FROM (SELECT x FROM cell UNION SELECT x FROM gene) WHERE x > 4;
+SELECT x, count(*) FROM (SELECT x FROM cell UNION ALL SELECT x FROM gene) GROUP BY x;
+SELECT max(x) FROM (SELECT x FROM cell UNION SELECT x FROM gene);
+SELECT x FROM cell GROUP BY x UNION SELECT x FROM gene GROUP BY x;
+SELECT x FROM (SELECT x FROM cell WHERE x IN (1, 2) UNION SELECT 9) WHERE x NOT IN (2, NULL);
+SELECT name FROM cell WHERE x IN (1, 2) AND name IN (SELECT name FROM cell WHERE b UNION SELECT 'z');
+SELECT b AS v FROM cell UNION SELECT is_marker FROM gene;
+--: wrong axes: Internal error: Physical input schema
+SELECT b AS v FROM cell UNION SELECT (f > 1) IS FALSE FROM cell;
+SELECT maybe AS v FROM cell UNION ALL SELECT (f > 1) IS FALSE FROM cell;
+SELECT x FROM cell UNION SELECT coalesce(k, 1) FROM cell;
+SELECT name FROM cell UNION SELECT upper(name) FROM gene;
+SELECT name FROM cell UNION SELECT coalesce(donor, 'none') FROM cell;
+SELECT x AS v FROM cell UNION ALL SELECT length(s) FROM cell;
+SELECT x + 1 AS v FROM cell UNION ALL SELECT count(*) FROM gene;
+--: ordered
+SELECT x FROM cell UNION SELECT x FROM gene ORDER BY x;
+--: ordered
+SELECT x FROM cell UNION SELECT x FROM gene ORDER BY x DESC LIMIT 3;
+--: ordered
+SELECT name, x FROM cell WHERE b UNION ALL SELECT name, x FROM gene ORDER BY x, name LIMIT 5 OFFSET 2;
+(SELECT name FROM cell ORDER BY name LIMIT 2) UNION ALL (SELECT name FROM gene ORDER BY name LIMIT 2);
+
+-- WITH
+WITH t AS (SELECT x, y FROM cell WHERE b) SELECT * FROM t;
+WITH t AS (SELECT x, y FROM cell) SELECT x FROM t WHERE y > 1;
+WITH t (p, q) AS (SELECT x, y FROM cell) SELECT p - q FROM t;
+WITH t AS (SELECT x FROM cell), u AS (SELECT x FROM t WHERE x > 2) SELECT count(*) FROM u;
+WITH t AS (SELECT x, count(*) AS n FROM cell GROUP BY x) SELECT max(n) FROM t;
+WITH t AS (SELECT x, count(*) AS n FROM cell GROUP BY x) SELECT a.x, b.x AS other FROM t a JOIN t b ON a.n = b.n AND a.x < b.x;
+WITH t AS (SELECT name, marker FROM cell WHERE x > 2), g AS (SELECT name, chrom FROM gene WHERE is_marker) SELECT t.name, g.chrom FROM t JOIN g ON t.marker = g.name;
+WITH cell AS (SELECT * FROM gene) SELECT name FROM cell;
+WITH gene AS (SELECT x AS v FROM cell) SELECT count(*), sum(v) FROM gene;
+WITH t AS (SELECT 1 AS n UNION ALL SELECT 2) SELECT c.name FROM cell c JOIN t ON c.x = t.n;
+WITH t AS (SELECT x FROM cell) SELECT x FROM t UNION SELECT x + 10 FROM t;
+WITH t AS (SELECT max(x) AS m FROM cell) SELECT name FROM cell, t WHERE cell.x = t.m;
+WITH t AS (SELECT max(x) AS m FROM cell) SELECT name FROM cell WHERE x = (SELECT m FROM t);
+WITH t AS (SELECT x FROM gene) SELECT name FROM cell WHERE x IN (SELECT x FROM t);
+WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r;
+WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n * 2 FROM r WHERE n < 50) SELECT c.name, n FROM r JOIN cell c ON c.x = r.n;
+WITH t AS (WITH u AS (SELECT x FROM cell WHERE b) SELECT x + 1 AS x FROM u) SELECT x FROM t;
+SELECT n FROM (WITH t AS (SELECT x AS n FROM cell) SELECT n FROM t WHERE n > 2) AS u;
+WITH a AS (SELECT avg(x) AS m FROM cell) SELECT name, x - m AS d FROM cell CROSS JOIN a;
+--: ordered
+WITH t AS (SELECT name, x FROM cell ORDER BY x DESC, name LIMIT 4) SELECT name FROM t ORDER BY name;
