@@ -9,6 +9,7 @@ import io
 import posixpath
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from daf_storage.attached import _elements as elements
 from daf_storage.attached._frames import Frame, MemoryFrame, StoredFrame
 from daf_storage.attached._matrices import Place
 from daf_storage.base import optional_import
-from daf_storage.trees import Hdf5Tree, Tree
+from daf_storage.trees import Hdf5Tree, Node, Tree
 
 _KNOWN: Final = frozenset(
     {"X", "layers", "obs", "var", "obsm", "varm", "obsp", "varp", "uns", "raw"}
@@ -25,6 +26,7 @@ _KNOWN: Final = frozenset(
 )
 _LARGE: Final = frozenset({"X", "layers", "raw.X", "raw"})
 _NEIGHBORS: Final = ("distances", "connectivities")
+_DICTIONARIES: Final = ("layers", "obsm", "varm", "obsp", "varp", "uns", "raw", "raw/varm")
 GROUPS: Final = (
     *("", "obs", "var", "layers", "obsm", "varm", "obsp", "varp", "uns"),
     *("raw", "raw/var", "raw/varm"),
@@ -50,6 +52,8 @@ class Parts:
     raw_varm: Mapping[str, Place] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     """Groups and arrays that AnnData does not know."""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with the groups that cannot be read."""
 
 
 def is_anndata(tree: Tree) -> bool:
@@ -74,22 +78,29 @@ def parts_of(tree: Tree) -> Parts:
     children = tree.children("")
     if any(_is_old_frame(tree, part) for part in ("obs", "var")) or "raw.X" in children:
         return _old_parts(tree, children)
-    raw = tree.node("raw") if "raw" in children else None
-    has_raw = raw is not None and raw.kind == "group" and elements.encoding_of(raw) != "null"
+    damaged = {part: problem for part in _DICTIONARIES if (problem := _group_problem(tree, part))}
+    raw = tree.node("raw") if "raw" in children and "raw" not in damaged else None
+    raw_var = None
+    if raw is not None and raw.kind == "group" and elements.encoding_of(raw) != "null":
+        try:
+            raw_var = StoredFrame(tree, "raw/var")
+        except errors.CorruptDataError as error:
+            damaged["raw"] = str(error)
     parts = Parts(
         obs=StoredFrame(tree, "obs"),
         var=StoredFrame(tree, "var"),
         main=_main(tree, "X"),
-        layers=_places(tree, "layers"),
-        obsm=_places(tree, "obsm"),
-        varm=_places(tree, "varm"),
-        obsp=_places(tree, "obsp"),
-        varp=_places(tree, "varp"),
-        uns=_places(tree, "uns"),
-        raw_var=StoredFrame(tree, "raw/var") if has_raw else None,
-        raw_main=_main(tree, "raw/X") if has_raw else None,
-        raw_varm=_places(tree, "raw/varm") if has_raw else {},
+        layers=_places(tree, "layers", damaged),
+        obsm=_places(tree, "obsm", damaged),
+        varm=_places(tree, "varm", damaged),
+        obsp=_places(tree, "obsp", damaged),
+        varp=_places(tree, "varp", damaged),
+        uns=_places(tree, "uns", damaged),
+        raw_var=raw_var,
+        raw_main=_main(tree, "raw/X") if raw_var is not None else None,
+        raw_varm=_places(tree, "raw/varm", damaged) if raw_var is not None else {},
         unknown=tuple(sorted(set(children) - _KNOWN)),
+        damaged=damaged,
     )
     _add_neighbors(tree, parts)
     return parts
@@ -102,18 +113,53 @@ def _is_old_frame(tree: Tree, path: str) -> bool:
         raise errors.CorruptDataError(
             f"{tree.location}: this AnnData has no {path}; is it complete?"
         )
+    if node.kind == "array":
+        _check_readable(node)
     return node.kind == "array" or node.attribute("column-order") is None
 
 
+def _check_readable(node: Node) -> None:
+    """Raise if an array is one because its metadata cannot be read; Daf need not have its type."""
+    with suppress(errors.UnsupportedDataError):
+        node.array()
+
+
+def _group_problem(tree: Tree, path: str) -> str:
+    """Return why a group cannot be read; empty if it can, or if there is none."""
+    try:
+        node = tree.node(path)
+        if node is None:
+            missing = f"{tree.location}: {path}: its metadata are missing, and what it has is there"
+            return missing if tree.children(path) else ""
+        if node.kind == "array":
+            _check_readable(node)
+    except errors.CorruptDataError as error:
+        return str(error)
+    return ""
+
+
 def _main(tree: Tree, path: str) -> Place | None:
-    node = tree.node(path)
-    return None if node is None or elements.encoding_of(node) == "null" else Place(path)
+    """Return the place of a matrix, also of a damaged one: whoever uses it gets the error."""
+    try:
+        node = tree.node(path)
+        if node is None:
+            return Place(path) if tree.children(path) else None
+        return None if elements.encoding_of(node) == "null" else Place(path)
+    except errors.FormatError:
+        return Place(path)
 
 
-def _places(tree: Tree, path: str) -> dict[str, Place]:
+def _places(tree: Tree, path: str, damaged: dict[str, str] | None = None) -> dict[str, Place]:
+    """Return what is in a group; if it cannot be listed, note why."""
     if tree.kind(path) != "group":
         return {}
-    return {key: Place(posixpath.join(path, key)) for key in tree.children(path)}
+    try:
+        return {key: Place(posixpath.join(path, key)) for key in tree.children(path)}
+    except errors.CorruptDataError as error:
+        if damaged is None:
+            raise
+        damaged[path] = str(error)
+        return {}
 
 
 def _add_neighbors(tree: Tree, parts: Parts) -> None:

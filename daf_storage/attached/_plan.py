@@ -101,6 +101,8 @@ class Plan:
         self.raw_axis = self._add_frames()
         self._add_category_axes()
         self._add_matrices()
+        for part, problem in parts.damaged.items():
+            self.report.lost(part.replace("/", "."), problem)
         for path in parts.unknown:
             why = "this part of the file is not known to AnnData"
             self.kept.append(KeptPlace((), path, "", Place(path), why))

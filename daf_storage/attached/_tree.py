@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import posixpath
 import time
+import warnings
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 
-from daf_storage.anndata_rules import Report, part_label
+from daf_storage.anndata_rules import AnnDataWarning, Report, part_label
 from daf_storage.anndata_rules import notes as rules
 from daf_storage.attached._columns import BrokenColumn, SeriesColumn
 from daf_storage.attached._kept import kept_properties
@@ -65,6 +66,8 @@ class AnnDataTree:
         self._state = self._base_state()
         self._contents = _Contents(base, self._names)
         self._renewals = 0
+        for what, problem in self._contents.losses():
+            warnings.warn(f"{what} is not shown: {problem}", AnnDataWarning, stacklevel=3)
 
     @property
     def location(self) -> str:
@@ -136,6 +139,10 @@ class AnnDataTree:
         return [
             (item.what, f"{_REMARKS[item.kind]}: {item.message}") for item in self.report().items
         ]
+
+    def losses(self) -> list[tuple[str, str]]:
+        """Return the parts of the file that are damaged, so that nothing of them is shown."""
+        return self._current().losses()
 
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
         """Return what the notes say of some vectors; see `daf_storage.anndata_rules`."""
@@ -280,6 +287,11 @@ class _Contents:
                 value = column.value() if isinstance(column, SeriesColumn) else None
                 place = Place(column.sources[0], getattr(value, "array", None))
                 yield KeptPlace((axis,), part, vector.column_name, place, vector.problem)
+
+    def losses(self) -> list[tuple[str, str]]:
+        """Return the parts but columns that are damaged."""
+        items = self._plan.report.items
+        return [(item.what, item.message) for item in items if item.kind == "lost"]
 
     def report(self) -> Report:
         """Return what differs from the AnnData."""

@@ -195,6 +195,10 @@ class SidecarTree:
         """Return what the attached data set does not show of its file."""
         return self.base.remarks() if isinstance(self.base, Remarked) else []
 
+    def losses(self) -> list[tuple[str, str]]:
+        """Return what is damaged of the file, and therefore not shown."""
+        return self.base.losses() if isinstance(self.base, Remarked) else []
+
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]] | None:
         """Return the rules of the attached data set, which hold for what the sidecar has of it."""
         rules_of = getattr(self.base, "column_rules", None)

@@ -55,6 +55,15 @@ def consolidated_of(documents: ZarrFormat, snapshot: Snapshot) -> bytes | None:
         return None
 
 
+def consolidated_paths(documents: ZarrFormat, snapshot: Snapshot) -> set[str]:
+    """Return the groups and arrays that the consolidated metadata name; none if it is malformed."""
+    try:
+        listed = documents.listed(consolidated_of(documents, snapshot) or b"")
+    except MALFORMED:
+        return set()
+    return {posixpath.dirname(key) for key in listed}
+
+
 def has_consolidated(documents: ZarrFormat, snapshot: Snapshot) -> bool:
     """Return whether there is consolidated metadata, of whatever quality."""
     data = snapshot.read(documents.consolidated_file)

@@ -28,8 +28,8 @@ _FILTERED_RATIO: Final = 16
 _REFERENCE_BLOCK: Final = 1 << 20
 
 
-def check_links(group: Any, path: str, *, what: str) -> None:
-    """Raise if a path leads out of the file.
+def check_links(group: Any, path: str, *, what: str) -> bool:
+    """Return whether all links on a path are there; raise if it leads out of the file.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def check_links(group: Any, path: str, *, what: str) -> None:
     at, rest = "", [part for part in path.split("/") if part]
     for _ in range(_MAX_LINKS + 2 * len(rest)):
         if not rest:
-            return
+            return True
         at = posixpath.join(at, rest.pop(0))
         try:
             kind = group.links.get_info(at.encode()).type
         except (KeyError, RuntimeError, ValueError, OSError):
-            return  # there is nothing, or nothing that can be read: opening it will tell
+            return False  # there is nothing, or no group in which it could be looked for
         if kind == h5l.TYPE_HARD:
             continue
         if kind != h5l.TYPE_SOFT:

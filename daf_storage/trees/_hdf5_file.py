@@ -445,10 +445,10 @@ def open_below(group: Any, name: str, *, what: str) -> Any:
     group
         The identifier of the group.
     """
-    check_links(group, name, what=what)
+    is_linked = check_links(group, name, what=what)
     try:
         return h5py().h5o.open(group, name.encode())
-    except KeyError:
-        return None
     except H5PY_ERRORS as error:
+        if isinstance(error, KeyError) and not is_linked:  # h5py raises it for damage, too
+            return None
         raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error

@@ -238,6 +238,10 @@ class Remarked(Protocol):
         """Return the parts of the file that are not shown as they are, and why."""
         ...
 
+    def losses(self) -> list[tuple[str, str]]:
+        """Return the parts of the file that are damaged, so that nothing of them is shown."""
+        ...
+
 
 @runtime_checkable
 class VersionedTree(Protocol):

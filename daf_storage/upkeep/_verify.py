@@ -26,6 +26,7 @@ from daf_storage.data import (
     digest,
     entries_axis_problem,
     incomplete_properties,
+    is_in_place,
     kept,
     layout,
     ordered,
@@ -55,10 +56,14 @@ from daf_storage.stores import (
     unfinished_rebuilds,
 )
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
-from daf_storage.trees import StoredArray, Tree, ZarrTree, differences, has_consolidated
+from daf_storage.trees import Remarked, StoredArray, Tree, ZarrTree, differences, has_consolidated
 from daf_storage.upkeep._finding import Finding
 from daf_storage.upkeep._index_storage import IndexStorage
-from daf_storage.upkeep._verify_files import verify_metadata_file, verify_no_metadata_file
+from daf_storage.upkeep._verify_files import (
+    verify_metadata_file,
+    verify_no_metadata_file,
+    verify_zarr_directory,
+)
 
 _BLOCK = 1 << 20
 
@@ -94,7 +99,11 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
     """
     if is_remote(path) or foreign_path(path) is not None:
         with open_daf(path) as daf:
-            return list(_verify_data(daf, lambda _: None))
+            found = list(_verify_data(daf, lambda _: None))
+            where = foreign_path(path)
+            if where is not None and where.kind == "directory" and is_in_place(daf):
+                found += verify_zarr_directory(DirectoryStore(where.container))
+            return found
     container = container_of(path)
     if container.is_archive and container.container.is_file():
         return [*_abandoned(container), *_verify_archive(container, progress)]
@@ -267,6 +276,8 @@ def _verify_data(daf: DafReader, add: Callable[[int], None]) -> Iterator[Finding
     for path, array in kept.arrays(daf.tree).items():
         yield from _attempt(daf.location, path, partial(_check_kept, path, array, add))
     yield from _verify_indexes(daf)
+    for what, problem in daf.tree.losses() if isinstance(daf.tree, Remarked) else ():
+        yield Finding("error", what, problem.removeprefix(f"{daf.location}: "))
 
 
 def _listed(

@@ -153,8 +153,15 @@ def write(adata: Any, folder: Path, form: Form) -> Path:
         with anndata.settings.override(zarr_write_format=2 if form == "zarr2" else 3):
             adata.write_zarr(path, convert_strings_to_categoricals=False)
             _store_nullable_categories(zarr.open_group(path, mode="r+", use_consolidated=False))
-            zarr.consolidate_metadata(path)
+            consolidate(path)
     return _zipped(path) if form == "zip" else path
+
+
+def consolidate(path: Path) -> None:
+    """Write the consolidated metadata of a Zarr directory."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is in no specification of v3
+        zarr.consolidate_metadata(path)
 
 
 def _store_nullable_categories(root: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ import scipy.sparse as sp
 import zarr
 
 from daf_query import connect
-from daf_storage import DafReader, errors, open_daf
+from daf_storage import AnnDataWarning, DafReader, errors, open_daf, verify
 from daf_storage.trees import _hdf5_array, _hdf5_file, _hdf5_tree
 from daf_storage.trees._hdf5_array import Hdf5Array
-from tests.storage.attached.example import FORMS, N_OBS, N_VAR, Form, write
+from tests.storage.attached.example import FORMS, N_OBS, N_VAR, Form, consolidate, write
 from tests.support import recorded_reads, served
 
 
@@ -307,3 +308,113 @@ def test_all_vectors_at_once_are_those_of_each(paths: dict[Form, Path], form: Fo
             )
         with pytest.raises(errors.AxisNotFoundError):
             list(daf.vector_infos("none"))
+
+
+def copied(path: Path, folder: Path) -> Path:
+    """Return a copy of a Zarr directory."""
+    return Path(shutil.copytree(path, folder / "copy.zarr"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_is_wrong_with_what_anndata_wrote(form: Form, paths: dict[Form, Path]) -> None:
+    """Verifying the example finds two columns that are called as another axis, in any form."""
+    found = {finding.path for finding in verify(paths[form], progress="never")}
+    assert found == {"vectors/var/category", "vectors/var_raw/category"}
+
+
+@pytest.mark.parametrize("form", ["zarr2", "zarr3"])
+def test_chunks_that_zarr_left_out_are_not_missed(form: Form, tmp_path: Path) -> None:
+    """Zeros alone, and the first place alone, are not written; that is no damage."""
+    matrix = sp.csr_matrix((np.zeros(3), [0, 0, 0], [0, 1, 2, 3]), shape=(3, 1))
+    obs = pd.DataFrame({"zero": [0, 0, 0]}, index=["a", "b", "c"])
+    adata = anndata.AnnData(matrix, obs=obs, layers={"dense": np.zeros((3, 1))})
+    adata.obsm["first"] = sp.csr_matrix((np.ones(3), [0, 0, 0], [0, 1, 2, 3]), shape=(3, 2))
+    assert verify(write(adata, tmp_path, form), progress="never") == []
+
+
+@pytest.mark.parametrize("text", ["[]", None], ids=["list", "missing"])
+@pytest.mark.parametrize("part", ["layers", "obsm", "uns", "raw"])
+def test_a_damaged_group_of_a_zarr_takes_itself_only(
+    part: str, text: str | None, zarr_path: Path, tmp_path: Path
+) -> None:
+    """A warning says that it is not shown, and verifying it is an error."""
+    copy = copied(zarr_path, tmp_path)
+    document = copy / part / "zarr.json"
+    document.unlink() if text is None else document.write_text(text)
+    with pytest.warns(AnnDataWarning, match=f"^{part} is not shown: .*{part}: "):
+        daf = open_daf(copy)
+    with daf:
+        assert dict(daf.tree.remarks())[part].startswith("not shown")  # type: ignore[attr-defined]
+        assert daf.get_np_vector("obs", "uint64").size == N_OBS
+    with pytest.warns(AnnDataWarning):
+        found = verify(copy, progress="never")
+    assert ("error", part) in {(finding.level, finding.path) for finding in found}
+
+
+@pytest.mark.parametrize("part", ["X", "layers", "obsm", "raw", "raw/var"])
+def test_a_damaged_group_of_an_h5ad_takes_itself_only(
+    part: str, h5ad_path: Path, tmp_path: Path
+) -> None:
+    """Whether HDF5 cannot open it or cannot list it, verifying it is an error."""
+    with h5py.File(h5ad_path) as file:
+        header = h5py.h5o.get_info(file[part].id).addr
+    copy = tmp_path / "copy.h5ad"
+    for offset in (0, 40):
+        data = bytearray(h5ad_path.read_bytes())
+        data[header + offset] = 0xFF
+        copy.write_bytes(data)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            found = verify(copy, progress="never")
+        assert any(finding.level == "error" for finding in found), offset
+        top = part.split("/", maxsplit=1)[0]
+        assert part == "X" or any(str(each.message).startswith(top) for each in warned)
+
+
+def test_a_damaged_main_matrix_of_a_zarr_takes_itself_only(zarr_path: Path, tmp_path: Path) -> None:
+    """Who uses it gets the error; the layers are read."""
+    copy = copied(zarr_path, tmp_path)
+    (copy / "X/zarr.json").write_text("[]")
+    with open_daf(copy) as daf:
+        assert daf.get_np_matrix("obs", "var", "dense").shape == (N_OBS, N_VAR)
+        with pytest.raises(errors.CorruptDataError, match="X: zarr.json holds no JSON object"):
+            daf.get_np_matrix("obs", "var", "counts")
+
+
+@pytest.mark.parametrize("part", ["obs", "var"])
+def test_a_damaged_frame_of_a_zarr_is_not_called_old(
+    part: str, zarr_path: Path, tmp_path: Path
+) -> None:
+    """The error says what is wrong with its metadata."""
+    copy = copied(zarr_path, tmp_path)
+    (copy / part / "zarr.json").write_text("null")
+    with pytest.raises(errors.CorruptDataError, match=f"{part}: zarr.json holds no JSON object"):
+        open_daf(copy)
+
+
+@pytest.mark.parametrize(
+    ("gone", "level", "path"),
+    [
+        ("layers/dense/zarr.json", "error", "layers/dense"),
+        ("X/indices/c/1", "error", "X/indices"),
+        ("X/data/c/1", "warning", "X/data"),
+        ("layers/dense/c/0/0", "warning", "layers/dense/c/0"),
+    ],
+    ids=["consolidated", "indices", "data", "folder"],
+)
+def test_files_that_are_missing(
+    gone: str, level: str, path: str, zarr_path: Path, tmp_path: Path
+) -> None:
+    """They are noticed where consolidated metadata, other chunks or their folder speak of them."""
+    copy = copied(zarr_path, tmp_path)
+    root: Any = zarr.open_group(copy, mode="r+", use_consolidated=False)
+    for name in ("data", "indices"):
+        values = root["X"][name][:]
+        del root["X"][name]
+        root["X"].create_array(name, data=values, chunks=(50,))
+    root.create_array("layers/dense", data=np.ones((N_OBS, N_VAR)), overwrite=True)
+    consolidate(copy)
+    before = set(verify(copy, progress="never"))
+    (copy / gone).unlink()
+    found = set(verify(copy, progress="never")) - before
+    assert {(finding.level, finding.path) for finding in found} == {(level, path)}
