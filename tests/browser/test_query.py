@@ -58,6 +58,17 @@ def test_the_chart_is_chosen_by_the_types(explorer: Explorer) -> None:
     assert page.get_by_text("No rows to draw").is_visible()
 
 
+def test_bars_have_the_names_for_which_there_is_room(explorer: Explorer) -> None:
+    """However long the longest is; what is too long is cut off."""
+    names = ["type A", "type B, rare", "CD8+ Cytotoxic T and some others"]
+    explorer.page.get_by_role("tab", name="Chart").click()
+    for count in (1, 2, 3):
+        rows = ", ".join(f"('{name}', 3)" for name in names[:count])
+        explorer.run(f"SELECT column1 AS type, column2 AS cells FROM (VALUES {rows})")
+        bars = explorer.page.locator(".bar-name").all_text_contents()
+        assert bars == [name if len(name) <= 30 else f"{name[:29]}…" for name in names[:count]]
+
+
 def test_an_error_is_said_and_its_place_underlined(explorer: Explorer) -> None:
     """The misspelt column is underlined, and goes on being shown until the next run."""
     explorer.run("SELECT name,\n       bulk_lables\nFROM cell")

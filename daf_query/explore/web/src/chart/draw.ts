@@ -72,8 +72,9 @@ interface Bar {
 function drawBars(bars: readonly Bar[], hidden: number, size: Size, title: string, of: string): SVGSVGElement {
   const rowHeight = 24;
   const height = bars.length * rowHeight + 64;
-  const left = Math.min(Math.max(...bars.map(({ name }) => Math.min(name.length, 30) * LETTER_WIDTH + 16), 60), size.width * 0.45);
-  const letters = Math.floor((left - 16) / LETTER_WIDTH);
+  const room = Math.floor((size.width * 0.45 - 16) / LETTER_WIDTH);
+  const letters = Math.min(Math.max(...bars.map(({ name }) => name.length)), room, 30);
+  const left = Math.max(letters * LETTER_WIDTH + 16, 60);
   const values = bars.map(({ value }) => (Number.isNaN(value) ? 0 : value));
   const x = scaleLinear([Math.min(0, min(values) ?? 0), Math.max(0, max(values) ?? 1)], [left, size.width - 76]).nice();
   const y = scaleBand(bars.map((_, place) => place), [16, height - 48]).padding(0.22);
