@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from socketserver import BaseServer
-from typing import Any
+from types import FrameType
+from typing import Any, Self
 
 import pytest
 
@@ -24,6 +26,7 @@ __all__ = [
     "GENES",
     "PBMC",
     "UMIS",
+    "Interruption",
     "RecordedReads",
     "contents",
     "create",
@@ -70,8 +73,48 @@ def in_background(server: BaseServer) -> Iterator[None]:
 @contextmanager
 def served(path: Path) -> Iterator[DafServer]:
     """Serve a path on loopback while the block runs."""
-    with DafServer(path) as server, in_background(server):
+    with DafServer(path) as server:
         yield server
+
+
+class Interruption:
+    """Raises KeyboardInterrupt at a line of this software that the main thread comes to.
+
+    Not at one of ``__del__``, in which Python lets no exception out.
+
+    Parameters
+    ----------
+    line
+        Which one, counted from 1; none if there are fewer.
+    """
+
+    def __init__(self, line: int) -> None:
+        self._line = line
+        self.lines = 0
+        """How many lines there were."""
+        self.where = "nowhere"
+        """Where it was raised."""
+
+    def __enter__(self) -> Self:
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Any:
+        code = frame.f_code
+        is_ours = "/daf_query/" in code.co_filename or "/daf_storage/" in code.co_filename
+        if code.co_name == "__del__" or not (is_ours or code.co_filename.endswith("contextlib.py")):
+            return None
+        if event == "line":
+            self.lines += 1
+            if self.lines == self._line:
+                self.where = f"{Path(code.co_filename).name}:{frame.f_lineno}"
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self._trace
 
 
 class RecordedReads:

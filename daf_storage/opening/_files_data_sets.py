@@ -19,7 +19,7 @@ from daf_storage.files_daf import (
 from daf_storage.opening import _archives as archives
 from daf_storage.opening import _reorder_backup as backup
 from daf_storage.opening._paths import DafPath, parse_path
-from daf_storage.opening._remote import open_remote_tree
+from daf_storage.opening._remote import open_closable_tree
 from daf_storage.opening._skeleton import make_or_check, reader_name, writer_name
 from daf_storage.opening._style import Style
 from daf_storage.opening._zarr_archives import archive_lease
@@ -201,9 +201,9 @@ def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
             f"can't open a FilesDaf on a server in mode: {mode}; it is read-only there: "
             f"{shown_url(url)}"
         )
-    tree = open_remote_tree(url, form="files")
+    tree, close = open_closable_tree(url, form="files")
     layout.check_version(tree)
-    reader = DafReader(tree, name=reader_name(tree, name, tree.location))
+    reader = DafReader(tree, name=reader_name(tree, name, tree.location), on_close=close)
     reader.origin = Origin(FilesDaf, url, reader.name)
     return reader
 

@@ -29,7 +29,7 @@ from daf_storage.opening._hdf5_data_sets import (
     path_of_handle,
 )
 from daf_storage.opening._paths import DafPath, parse_path, path_input
-from daf_storage.opening._remote import hdf5_on_server, open_remote_tree
+from daf_storage.opening._remote import hdf5_on_server, open_closable_tree
 from daf_storage.opening._skeleton import create_skeleton, reader_name
 from daf_storage.opening._style import Style
 from daf_storage.opening._zarr_archives import open_archive, parsed
@@ -291,8 +291,9 @@ def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
             f"can't open a ZarrDaf on a server in mode: {mode}; it is read-only there: "
             f"{shown_url(url)}"
         )
-    tree = readable_tree(open_remote_tree(url))
-    reader = DafReader(tree, name=reader_name(tree, name, tree.location))
+    source, close = open_closable_tree(url)
+    tree = readable_tree(source)
+    reader = DafReader(tree, name=reader_name(tree, name, tree.location), on_close=close)
     return _with_origin(reader, ZarrDaf, url)
 
 

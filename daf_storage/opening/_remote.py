@@ -32,6 +32,23 @@ Connect = Callable[[str], RemoteFiles]
 _CONVERT: Final = f"convert() it to {ARCHIVE_SUFFIX} (daf convert) and serve that"
 
 
+def open_closable_tree(
+    url: str, *, form: Form | None = None
+) -> tuple[ZarrTree | FilesTree, Callable[[], None]]:
+    """Return the tree of a data set at a URL, and what lets go of its threads and connections."""
+    connected: list[RemoteFiles] = []
+
+    def connect(url: str) -> RemoteFiles:
+        connected.append(RemoteFiles(url))
+        return connected[-1]
+
+    def close() -> None:
+        for files in connected:
+            files.close()
+
+    return open_remote_tree(url, connect, form=form), close
+
+
 def open_remote_tree(
     url: str, connect: Connect = RemoteFiles, *, form: Form | None = None
 ) -> ZarrTree | FilesTree:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from daf_storage import errors
@@ -23,7 +24,7 @@ from daf_storage.base import METADATA_NAMES, SERVER_CLIENT, ForkLock, optional_i
 from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores._remote_access import (
     RETRIES,
-    TIMEOUT_SECONDS,
+    SILENT_SECONDS,
     cloud_of,
     open_access,
     shown_url,
@@ -50,12 +51,13 @@ class RemoteFiles:
     ----------
     url
         Where they are.
-    timeout_seconds, retries
-        How long to wait for an answer, and how often to ask again after an error of the server.
+    silent_seconds, retries
+        For how long nothing may come of an answer, and how often to ask again after an error of
+        the server.
     """
 
     def __init__(
-        self, url: str, *, timeout_seconds: float = TIMEOUT_SECONDS, retries: int = RETRIES
+        self, url: str, *, silent_seconds: float = SILENT_SECONDS, retries: int = RETRIES
     ) -> None:
         self.location = shown_url(url)
         self.token = object()
@@ -66,10 +68,11 @@ class RemoteFiles:
         """Number of bytes of files that were received."""
         SERVER_CLIENT.enter()
         self._obs = optional_import("obstore", extra="cloud")
-        self._store = open_access(url, timeout_seconds=timeout_seconds, retries=retries)
+        self._connect = partial(open_access, url, silent_seconds=silent_seconds, retries=retries)
+        self._store: Any = self._connect()
         self._cloud = cloud_of(url)
         self._gap_blocks = 0 if self._cloud is None else MAX_GAP_BYTES // _BLOCK_BYTES
-        self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
+        self._pool: ThreadPoolExecutor | None = None
         self._lock = ForkLock()
         self._versions: dict[str, tuple[Any, ...]] = {}
         self._tags: dict[str, str | None] = {}
@@ -77,6 +80,31 @@ class RemoteFiles:
         self._cached_bytes = 0
         self._has_ranges = True
         self._whole_lock = threading.Lock()
+
+    def close(self) -> None:
+        """Let go of threads, connections and what was downloaded; a later read asks again."""
+        with self._lock:
+            pool, self._pool, self._store = self._pool, None, None
+            self._blocks.clear()
+            self._cached_bytes = 0
+        if pool is not None:
+            pool.shutdown(wait=False)
+
+    def _client(self) -> Any:
+        with self._lock:
+            if self._store is None:
+                self._store = self._connect()
+            return self._store
+
+    def _fetched(self, path: str, runs: Sequence[range]) -> Iterator[bytes]:
+        """Return what is downloaded of a file, several parts at a time."""
+        if not runs:
+            return iter(())
+        SERVER_CLIENT.check()
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
+            return self._pool.map(partial(self._fetch, path), runs)
 
     def read(self, path: str, *, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes | None:
         """Return a whole file of at most ``most_bytes``; None if it is absent.
@@ -88,7 +116,7 @@ class RemoteFiles:
         """
         SERVER_CLIENT.check()
         try:
-            answer = self._obs.get(self._store, path)
+            answer = self._obs.get(self._client(), path)
             data = None if answer.meta["size"] > most_bytes else _received(answer, most_bytes)
         except Exception as error:  # noqa: BLE001 - its classes have no common root
             if self._is_absent(error):
@@ -120,12 +148,12 @@ class RemoteFiles:
         Answers without a body do not give their reason, so a cloud is asked for it.
         """
         try:
-            return self._obs.head(self._store, path)
+            return self._obs.head(self._client(), path)
         except Exception as error:  # noqa: BLE001 - as above
             failure = error
         if self._cloud is not None and lacks_reason(failure):
             try:
-                return self._obs.get(self._store, path, options={"range": (0, 1)}).meta
+                return self._obs.get(self._client(), path, options={"range": (0, 1)}).meta
             except Exception as error:  # noqa: BLE001 - as above
                 failure = error
         if self._is_absent(failure):
@@ -160,11 +188,7 @@ class RemoteFiles:
                     self._blocks.move_to_end((path, block))
                     found[block] = data
         missing = list(self._runs(block for block in wanted if block not in found))
-        if missing:
-            SERVER_CLIENT.check()
-        for run, data in zip(
-            missing, self._pool.map(lambda run: self._fetch(path, run), missing), strict=True
-        ):
+        for run, data in zip(missing, self._fetched(path, missing), strict=True):
             for block in run:
                 start = (block - run.start) * _BLOCK_BYTES
                 found[block] = data[start : start + _BLOCK_BYTES]
@@ -228,7 +252,7 @@ class RemoteFiles:
         if tag is not None and not tag.startswith("W/"):
             options["if_match"] = tag
         try:
-            answer = self._obs.get(self._store, path, options=options)
+            answer = self._obs.get(self._client(), path, options=options)
             data = _received(answer, stop - start)
         except Exception as error:  # noqa: BLE001 - its classes have no common root
             if type(error).__name__ == "NotSupportedError":

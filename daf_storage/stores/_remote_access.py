@@ -20,8 +20,10 @@ from urllib.parse import urlsplit, urlunsplit
 from daf_storage import errors
 from daf_storage.base import SERVER_CLIENT, optional_import
 
-TIMEOUT_SECONDS: Final = 30
+SILENT_SECONDS: Final = 10.0
 RETRIES: Final = 4
+_WHOLE_SECONDS: Final = 600
+"""How long an answer may take of which something comes again and again."""
 _CONNECT_SECONDS: Final = 5
 _PROBE_SECONDS: Final = 1
 _TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
@@ -151,15 +153,15 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
-def open_access(
-    url: str, *, timeout_seconds: float = TIMEOUT_SECONDS, retries: int = RETRIES
-) -> Any:
+def open_access(url: str, *, silent_seconds: float = SILENT_SECONDS, retries: int = RETRIES) -> Any:
     """Return a client for what is below a URL: a store of obstore.
 
     Parameters
     ----------
-    timeout_seconds, retries
-        How long to wait for an answer, and how often to ask again after an error of the server.
+    silent_seconds
+        For how long nothing may come of an answer: of one that is slow, something does.
+    retries
+        How often to ask again after an error of the server, within that time.
 
     Raises
     ------
@@ -169,17 +171,20 @@ def open_access(
         The environment has no credentials, and does not ask for none.
     """
     cloud = cloud_of(url)
-    options: dict[str, Any] = {"timeout": f"{round(timeout_seconds * 1000)}ms"}
+    options: dict[str, Any] = {
+        "timeout": f"{_WHOLE_SECONDS}s",
+        "read_timeout": f"{round(silent_seconds * 1000)}ms",
+        "connect_timeout": f"{round(min(silent_seconds, _CONNECT_SECONDS) * 1000)}ms",
+    }
     settings: dict[str, str] = {}
     if cloud is None:
         if url.startswith("http://"):
             options["allow_http"] = True
     else:
         _check_url(url)
-        options["connect_timeout"] = f"{round(min(timeout_seconds, _CONNECT_SECONDS) * 1000)}ms"
         settings = _settings(cloud, url)
         options["allow_http"] = _may_use_http(settings.get("endpoint", ""))
-    limit = timedelta(seconds=timeout_seconds * (retries + 1))
+    limit = timedelta(seconds=silent_seconds)
     SERVER_CLIENT.enter()
     from_url = optional_import("obstore.store", extra="cloud").from_url
     try:

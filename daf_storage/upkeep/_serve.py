@@ -14,12 +14,13 @@ import os
 import re
 import socket
 import sys
+import threading
 import zipfile
 from collections.abc import Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 from urllib.parse import quote, unquote, urlsplit
 
 from daf_storage import errors
@@ -28,6 +29,7 @@ from daf_storage.upkeep._connections import Connections, RequestReader
 
 _COPY_BYTES = 1 << 20
 _IDLE_SECONDS = 30
+_LOOK_SECONDS = 0.1
 _CONNECTIONS = 64
 _REFUSING_SECONDS = 0.1
 _BUSY = (
@@ -66,7 +68,10 @@ def cannot_listen(error: OSError | OverflowError, host: str, port: int) -> error
 
 
 class DafServer(ThreadingHTTPServer):
-    """A server of one directory or file, at ``url``; `serve_forever` and `shutdown` run it.
+    """A server of one directory or file, at ``url``; it answers within a ``with`` block.
+
+    `serve_forever` waits there until it is interrupted or `shutdown` is called; without a block,
+    it answers itself.
 
     It answers requests that name it by an IP address, as ``localhost``, as ``host``, or by one of
     ``host_names``; a web page that made a name of its own point here is refused (421).  Files whose
@@ -119,10 +124,29 @@ class DafServer(ThreadingHTTPServer):
         self._host = host
         self._names = {name.casefold() for name in ("localhost", host, *host_names)}
         self.connections = Connections(_CONNECTIONS)
+        self._answering: threading.Thread | None = None
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
             raise cannot_listen(error, host, port) from error
+
+    def __enter__(self) -> Self:
+        self._answering = threading.Thread(
+            target=super().serve_forever, args=(_LOOK_SECONDS,), name="daf-serve", daemon=True
+        )
+        self._answering.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+    def serve_forever(self, poll_interval: float = _LOOK_SECONDS) -> None:
+        """Answer until `shutdown` is called, or this thread is interrupted."""
+        if self._answering is None:
+            super().serve_forever(poll_interval)
+        else:
+            self._answering.join()
 
     @property
     def url(self) -> str:

@@ -31,7 +31,7 @@ from daf_storage import DafServer, MemoryDaf, ZarrDaf, convert, errors, open_daf
 from daf_storage.opening._remote import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, matching_urls, shown_url
 from tests import s3_server
-from tests.support import contents, create, fill_served, in_background
+from tests.support import contents, create, fill_served
 
 SECRET = "wJalrXUtnFEMIhunter2"  # noqa: S105 - no secret of anybody
 KEY = "AKIAHUNTER2"
@@ -300,7 +300,7 @@ def test_failures_are_named() -> None:
         assert url.split("/")[2] in str(caught.value)
     with pytest.raises(errors.RemoteError, match="s3://late/.*did not answer in time"):
         open_remote_tree(
-            "s3://late/x.daf.zarr", lambda u: RemoteFiles(u, timeout_seconds=0.3, retries=0)
+            "s3://late/x.daf.zarr", lambda u: RemoteFiles(u, silent_seconds=0.3, retries=0)
         )
 
 
@@ -366,7 +366,7 @@ def test_the_other_clouds(
 ) -> None:
     """Google and Azure, from a web server in their place: URLs are understood, and settings."""
     shutil.copytree(folder, tmp_path / "atlas" / "x.daf.zarr")
-    with DafServer(tmp_path / "atlas") as server, in_background(server):
+    with DafServer(tmp_path / "atlas") as server:
         for name, value in variables.items():
             endpoint = f"http://127.0.0.1:{server.server_port}"
             monkeypatch.setenv(name, value.format(endpoint=endpoint))

@@ -39,7 +39,7 @@ from daf_storage import (
 from daf_storage.opening._remote import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.upkeep import _serve as serving
-from tests.support import contents, create, fill, fill_served, in_background
+from tests.support import contents, create, fill, fill_served
 
 Fault = Callable[[Any], bool]
 """Answers a request wrongly and returns true, or leaves it to the server."""
@@ -83,13 +83,13 @@ class _WatchedHandler(serving._Handler):
 @contextmanager
 def served(path: Path, fault: Fault | None = None) -> Iterator[Watched]:
     """Serve a path while the block runs."""
-    with Watched(path, fault) as server, in_background(server):
+    with Watched(path, fault) as server:
         yield server
 
 
 def impatient(url: str) -> RemoteFiles:
     """Return files that are not waited for."""
-    return RemoteFiles(url, timeout_seconds=0.5, retries=1)
+    return RemoteFiles(url, silent_seconds=0.5, retries=1)
 
 
 @pytest.fixture
@@ -590,6 +590,82 @@ def test_nobody_listens() -> None:
         port = free.getsockname()[1]
     with pytest.raises(errors.RemoteError, match=f"127.0.0.1:{port}/x.daf.zarr.*cannot be reached"):
         open_remote_tree(f"http://127.0.0.1:{port}/x.daf.zarr", impatient)
+
+
+@contextmanager
+def answering(pieces: list[bytes]) -> Iterator[str]:
+    """Yield the URL of a server that sends pieces of one answer, now and then, and no more."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        held: list[socket.socket] = []
+
+        def answer(connection: socket.socket) -> None:
+            connection.recv(1 << 16)
+            with suppress(OSError):
+                for piece in pieces:
+                    connection.sendall(piece)
+                    time.sleep(0.25)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    held.append(listening.accept()[0])
+                    threading.Thread(target=answer, args=(held[-1],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/x.daf.zarr"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for connection in held:
+                connection.close()
+
+
+@pytest.mark.parametrize(
+    "pieces", [[], [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b"{"]], ids=len
+)
+def test_silence_of_ten_seconds_is_an_error(pieces: list[bytes]) -> None:
+    """Of a server that accepts and says nothing, and of one that stops within an answer."""
+    with answering(pieces) as url:
+        start = time.monotonic()
+        with pytest.raises(errors.RemoteError, match="x.daf.zarr"):
+            open_daf(url)
+        assert 9 < time.monotonic() - start < 20
+
+
+def test_a_slow_answer_is_waited_for() -> None:
+    """As long as something comes of it, however long it takes as a whole."""
+    pieces = [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", *(b"%d" % i for i in range(9))]
+    with answering(pieces) as url:
+        assert RemoteFiles(url, silent_seconds=1, retries=0).read("n") == b"012345678"
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.files.daf"])
+def test_what_is_closed_keeps_nothing(folder: Path, tmp_path: Path, name: str) -> None:
+    """Neither threads nor connections nor blocks; a slice that was handed out reads its values."""
+    path = tmp_path / name
+    if path != folder:
+        convert(folder, path)
+
+    def threads() -> int:
+        return sum(each.name.startswith("daf-remote") for each in threading.enumerate())
+
+    before = threads()
+    with served(path) as server:
+        sessions = [connect(server.url) for _ in range(4)]
+        for session in sessions:
+            session.sql("SELECT * FROM cell").to_arrow_table()
+        part = sessions[0].matrix("cell", "gene", "UMIs")
+        assert threads() > before
+        assert len(server.connections)
+        for session in sessions:
+            session.close()
+        deadline = time.monotonic() + 10
+        while (threads() > before or len(server.connections)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert (threads(), len(server.connections)) == (before, 0)
+        asked = len(server.asked)
+        assert part.to_numpy().shape == part.shape
+        assert len(server.asked) > asked
 
 
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])

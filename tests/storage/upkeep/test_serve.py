@@ -23,7 +23,7 @@ import pytest
 from daf_storage import DafServer, errors, open_daf
 from daf_storage.upkeep import _serve as serving
 from daf_storage.upkeep._connections import Connections
-from tests.support import create, fill, in_background
+from tests.support import create, fill
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def server(tmp_path: Path) -> Iterator[DafServer]:
 @contextmanager
 def running(path: Path, **options: Any) -> Iterator[DafServer]:
     """Run a server while the block runs."""
-    with DafServer(path, **options) as server, in_background(server):
+    with DafServer(path, **options) as server:
         yield server
 
 
@@ -262,6 +262,23 @@ def test_dot_files_are_not_served(server: DafServer) -> None:
         assert ask(server, f"/a%20b.daf.zarr/{name}")[0] == 404
     for name in (".zgroup", ".zmetadata", "vectors/cell/age/.zarray"):
         assert ask(server, f"/a%20b.daf.zarr/{name}")[0] == 200
+
+
+def test_it_answers_within_a_block(tmp_path: Path) -> None:
+    """Without a thread of one's own; `serve_forever` waits there until it is shut down."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    with DafServer(path) as server:
+        assert open_daf(server.url).axes_set() == open_daf(path).axes_set()
+        waiting = threading.Thread(target=server.serve_forever, daemon=True)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        server.shutdown()
+        waiting.join(20)
+        assert not waiting.is_alive()
+    with pytest.raises(errors.RemoteError):
+        open_daf(server.url)
 
 
 def test_idle_connections_are_closed(server: DafServer, monkeypatch: pytest.MonkeyPatch) -> None:
