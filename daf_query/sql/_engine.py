@@ -11,6 +11,11 @@ from typing import Any, Final, Literal, TypeAlias
 import datafusion
 
 from daf_query.sql._axis_schema import CATALOG, PUBLIC, table_of_length
+from daf_query.sql._bounded_sizes import (
+    has_size_checks,
+    register_size_checks,
+    with_bounded_sizes,
+)
 from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._category_order import register_category_order
 from daf_query.sql._category_sorting import sorted_by_categories
@@ -136,6 +141,7 @@ class Engine:
                 catalog = DafCatalog(schemas, self.connections.public)
                 context.register_catalog_provider(CATALOG, catalog)
                 register_category_order(context, schemas)
+                register_size_checks(context)
                 register_table_functions(context, schemas, self._default, self.plan)
                 self._context = context
             return self._context
@@ -459,6 +465,8 @@ class Engine:
         """Plan a query whose views are known."""
         ENGINE.enter()
         safe = safe_sql(self._sorted(query), is_part=is_part)
+        if options is _READING:
+            safe = with_bounded_sizes(safe)
         if may_limit(query) and may_create(query):  # tables are created at once
             safe = with_barriers(safe)
         try:
@@ -471,7 +479,8 @@ class Engine:
         if (may_limit(query) or self._views) and sorted_limits(frame):
             frame = self.context.sql_with_options(with_barriers(safe), options)
             check_limits(frame)
-        return self._named_as_written(frame, query) if is_renamed(query) else frame
+        is_other = is_renamed(query) or has_size_checks(safe)
+        return self._named_as_written(frame, query) if is_other else frame
 
     def _named_as_written(self, frame: datafusion.DataFrame, query: str) -> datafusion.DataFrame:
         """Return a planned query with the engine's names for what the query itself calls."""
