@@ -263,7 +263,7 @@ def test_an_archive_that_was_written_to_since_is_opened_again(
 
 
 def test_a_damaged_member_is_named(tmp_path: Path) -> None:
-    """The error of one is that of a data set by itself; its column is then left out of all."""
+    """The error of one that is read is that of a data set by itself; its column is then left out of all."""
     for number in range(33):
         with ZarrDaf(tmp_path / f"run{number}.daf.zarr", "w", zarr_format=3) as daf:
             daf.add_axis("cell", [f"c{row}" for row in range(3)])
@@ -272,8 +272,9 @@ def test_a_damaged_member_is_named(tmp_path: Path) -> None:
     data = chunk.read_bytes()
     chunk.write_bytes(data[:4] + b"\xff\xff\xff\x7f" + data[8:])
     with connect(str(tmp_path / "*.daf.zarr")) as session:
+        assert session.sql("SELECT * FROM cell LIMIT 1").to_arrow_table().num_rows == 1
         with pytest.warns(UnreadableVectorWarning, match="run9"):
-            assert session.sql("SELECT * FROM cell LIMIT 1").to_arrow_table().num_rows == 1
+            assert session.sql("SELECT * FROM cell LIMIT 99").to_arrow_table().num_rows == 99
         assert "donor" not in session.table("cell").schema.names
         assert session.sql("SELECT count(name) AS n FROM cell").to_pydict() == {"n": [99]}
 
