@@ -6,7 +6,6 @@ import functools
 import glob
 import os
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from daf_query.table import (
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
 from daf_storage.spi import (
     INDEXES_SUFFIX,
+    MmapZipStore,
     is_in_place,
     is_remote,
     is_sidecar,
@@ -207,14 +207,16 @@ def _is_table(path: str | Path) -> bool:
         return False
     if str(path).endswith(".zip"):
         # A pipe may never have a writer: what is no file is refused where it is opened.
-        return Path(path).is_file() and zipfile.is_zipfile(path) and _has_group(path)
+        return Path(path).is_file() and _has_group(path)
     return any(Path(path, META, name).is_file() for name in _GROUP_FILES)
 
 
 def _has_group(path: str | Path) -> bool:
-    with zipfile.ZipFile(path) as archive:
-        names = set(archive.namelist())
-    return any(f"{META}/{name}" in names for name in _GROUP_FILES)
+    try:
+        with MmapZipStore(path) as archive:
+            return any(f"{META}/{name}" in archive for name in _GROUP_FILES)
+    except errors.DafError:  # whoever opens it says what is wrong with it
+        return False
 
 
 def is_pattern(path: str | Path) -> bool:

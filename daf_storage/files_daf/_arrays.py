@@ -87,6 +87,11 @@ def _packed_array(
             f"{what}: chunks of shape {list(packed.chunks)} cannot make up an array of shape "
             f"{list(shape)}"
         )
+    if 0 in shape:  # what is empty is not packed
+        raise CorruptDataError(
+            f"{what}: its data is packed, and an axis of it has no entries (any more); "
+            "take the files of the axes from a backup"
+        )
     grid = tuple(math.ceil(n / c) for n, c in zip(shape, packed.chunks, strict=True))
     has_index = packed.is_indexed and packed.index_at_start
     info = ArrayInfo(shape, kind, packed.chunks, is_mappable=False)

@@ -25,6 +25,7 @@ from daf_storage import (
     ZarrDaf,
     errors,
     open_daf,
+    repair,
     verify,
 )
 from daf_storage.files_daf import WritableFilesTree
@@ -304,3 +305,18 @@ def test_archives_that_another_program_has_compressed(tmp_path: Path, *, packed:
             new.writestr(name, old.read(name))
     assert contents(open_daf(compressed)) == before
     assert verify(compressed) == []
+
+
+@pytest.mark.parametrize("axis", ["cell", "gene"])
+def test_the_entries_of_an_axis_that_were_lost(tmp_path: Path, axis: str) -> None:
+    """A packed property of an emptied axis is damaged: verify, repair and reading say so."""
+    path = tmp_path / "x.daf"
+    with FilesDaf(path, "w", packed=True) as daf:
+        for name in ("cell", "gene"):
+            values = np.arange(20_000.0)
+            daf.add_axis(name, map(str, range(20_000)), vectors={"age": values})
+    (path / f"axes/{axis}.txt").write_bytes(b"")
+    assert f"vectors/{axis}/age" in [finding.path for finding in verify(path)]
+    assert f"vectors/{axis}/age" in [damage.path for damage in repair(path).damaged]
+    with open_daf(path) as daf, pytest.raises(errors.CorruptDataError, match="has no entries"):
+        daf.get_np_vector(axis, "age")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 import zarr
 
 from daf_query import connect
-from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, settings
+from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, settings, verify
 from daf_storage.spi import MmapZipStore
 from daf_storage.testing import AppendOnlyDafSuite
 from tests.support import UMIS, contents, create, dense, fill, is_mapped, reopen
@@ -505,3 +506,17 @@ def test_a_refused_replacement_adds_nothing(path: Path, change: Any) -> None:
     with reopen(path) as daf, pytest.raises(errors.AppendOnlyError):
         change(daf)
     assert path.read_bytes() == before
+
+
+def test_a_damaged_directory_is_an_error_of_ours(tmp_path: Path) -> None:
+    """Whichever byte of it is another one, connecting and verifying raise no errors of others."""
+    path, damaged = tmp_path / "x.daf.zip", tmp_path / "y.daf.zip"
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", ["A", "B"], vectors={"age": [1, 2]})
+    data = path.read_bytes()
+    for at in range(data.index(b"PK\1\2"), len(data)):
+        damaged.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+        with suppress(errors.DafError):
+            connect(damaged).close()
+        with suppress(errors.DafError):
+            verify(damaged)
