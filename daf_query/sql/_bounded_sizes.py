@@ -46,9 +46,10 @@ _MOST_NESTED: Final = 4
 def register_size_checks(context: datafusion.SessionContext) -> None:
     """Make the functions that check sizes known to a context."""
     integer = pa.int64()
-    checks = [(_CHECK, _checked_size, 2), (_CHECK_STOP, _checked_stop, 4)]
-    for name, function, count in checks:
-        context.register_udf(datafusion.udf(function, [integer] * count, integer, "volatile", name))
+    check = datafusion.udf(_checked_size, [integer] * 2, integer, "volatile", _CHECK)
+    check_stop = datafusion.udf(_checked_stop, [integer] * 4, integer, "volatile", _CHECK_STOP)
+    context.register_udf(check)
+    context.register_udf(check_stop)
 
 
 def with_bounded_sizes(query: str) -> str:
