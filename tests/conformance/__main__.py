@@ -20,7 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = arguments.subjects or subjects()
     for subject in chosen:
-        for line in disagreements("directory", subject):
+        for line in disagreements(subject):
             print(f"{line}\n")
     with tempfile.TemporaryDirectory() as folder:
         forms = Forms(Path(folder))
@@ -32,11 +32,11 @@ def main() -> None:
         ]
     _print_unexpected(found)
     n_queries = sum(not case.creates for subject in chosen for case in cases_of(subject))
-    print(f"{n_queries} queries\n{'':12}{'asked':>8}{'equal':>8}{'refused':>8}{'known wrong':>13}")
+    print(f"{n_queries} queries\n{'':20}{'asked':>8}{'equal':>8}{'refused':>8}{'known wrong':>13}")
     for path in arguments.path or PATHS:
         counts = Counter(outcome.kind for outcome in found if outcome.path == path)
         numbers = f"{counts['equal']:8}{counts['refused']:8}{counts['different']:13}"
-        print(f"{path:12}{counts.total():8}{numbers}")
+        print(f"{path:20}{counts.total():8}{numbers}")
 
 
 def _print_unexpected(found: list[Outcome]) -> None:

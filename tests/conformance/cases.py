@@ -22,7 +22,7 @@ about the query below them:
 ``file ...``
     What follows is said of all queries of the file.
 
-Paths are separated by ``, ``; ``all`` is every path, ``axes`` all but own tables.  A statement that creates something is executed, here and by the oracles.
+Paths are separated by ``, ``; ``all`` is every path, ``axes`` all but own tables, ``large`` all of 200,000 rows.  A statement that creates something is executed, here and by the oracles.
 """
 
 from __future__ import annotations
@@ -46,11 +46,14 @@ AXES = (
     "dictionary",
     "collection",
 )
-PATHS = (*AXES, "own")
+LARGE = ("large_directory", "large_indexed", "large_collection")
+"""Axes of 200,000 rows, which are asked only the queries that name them."""
+
+PATHS = (*AXES, "own", *LARGE)
 TURNS = ("packed", "archive", "hdf5", "dictionary")
 """Paths that differ little from a directory: the ordinary suite asks a query on one of them."""
 
-_GROUPS = {"all": PATHS, "axes": AXES}
+_GROUPS = {"all": PATHS, "axes": AXES, "large": LARGE}
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,9 @@ class Case:
 
     def is_asked(self, path: str) -> bool:
         """Return whether the query is asked on a path."""
-        return path not in self.excluded and (not self.only or path in self.only)
+        if path in self.excluded:
+            return False
+        return path in self.only if self.only or path in LARGE else True
 
     def is_in_turn(self, path: str) -> bool:
         """Return whether the ordinary suite asks the query on a path."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
 
@@ -27,11 +27,15 @@ from daf_storage import (
     from_anndata,
     open_daf,
 )
+from tests.conformance.cases import LARGE
 
 PARTS = (9, 1, 14)
 """The cells of the members of a collection."""
 
 N_CELLS = sum(PARTS)
+N_LARGE = 200_000
+LARGE_PARTS = (90_000, 20_000, 90_000)
+LARGE_DONORS = [f"N{n}" for n in range(60)]
 GENES = ["g1", "g2", "g3", "it's", "β.1", "g6"]
 
 
@@ -72,11 +76,52 @@ def cell_frame() -> pd.DataFrame:
             "u": (i * 1_000_003 % 4_294_967_291).astype("uint32"),
             "u8": (i * 11 % 256).astype("uint8"),
             "v": (i[::-1] * 178_956_970).astype("uint32"),
+            "wide": np.array([2**53, 1, -(2**53)])[i % 3],
             "x": np.array([1, 2, 2, 3, 5, 5, 7, 8])[i % 8],
             "y": i // 6,
         },
         index=pd.Index([f"c{n:02d}" for n in i], name="name"),
     )
+
+
+def large_cell_frame() -> pd.DataFrame:
+    """Return the columns of 200,000 cells: sorted, in runs, and in no order."""
+    rng = np.random.default_rng(11)
+    i = np.arange(N_LARGE)
+    random = rng.integers(0, 2**31, N_LARGE)
+    days = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(random % 1500, unit="D"))
+    donors = np.array([*LARGE_DONORS, None], object)
+    return pd.DataFrame(
+        {
+            "b": random % 3 == 0,
+            "batch": i // 5000,
+            "code": np.char.add("k", (random % 20_011).astype(str)).astype(object),
+            "day": days.mask(random % 17 == 3).to_numpy(),
+            "donor": donors[random % len(donors)],
+            "f": np.where(random % 11 == 4, np.nan, random % 4096 / 8),
+            "f32": (random % 997 / 4).astype("float32"),
+            "k": pd.Series(random % 1000, dtype="Int64").mask(random % 7 == 2).array,
+            "kind": pd.Categorical(
+                np.array(["T", "B", "NK"])[random % 3], ["NK", "T", "B"], ordered=True
+            ),
+            "plate": np.char.add("plate ", (i // 400).astype(str)).astype(object),
+            "total": i * 3,
+            "u": (random * 2).astype("uint32"),
+            "u8": (random % 256).astype("uint8"),
+            "x": random % 10_007,
+        },
+        index=pd.Index(
+            np.char.add("c", np.char.zfill(i.astype(str), 6)).astype(object), name="name"
+        ),
+    )
+
+
+def large_gene_frame() -> pd.DataFrame:
+    """Return donors, by which the large table is joined."""
+    count = len(LARGE_DONORS)
+    sex = np.array(["f", "m", None], object)[np.arange(count) % 3]
+    frame = {"age": np.arange(count) * 7 % 90, "sex": sex, "is_old": np.arange(count) % 4 == 0}
+    return pd.DataFrame(frame, index=pd.Index(LARGE_DONORS, name="name"))
 
 
 def gene_frame() -> pd.DataFrame:
@@ -115,17 +160,24 @@ def as_arrow(frame: pd.DataFrame) -> pa.Table:
 
 def tables(path: str) -> Mapping[str, pa.Table]:
     """Return what each table of a path has, every column nullable."""
-    cell, gene = as_arrow(cell_frame()), as_arrow(gene_frame())
-    if path != "collection":
+    parts = LARGE_PARTS if path in LARGE else PARTS
+    cell, gene = _both_tables(is_large=path in LARGE)
+    if not path.endswith("collection"):
         return {"cell": cell, "gene": gene}
-    starts = accumulate((0, *PARTS[:-1]))
-    members = [f"m{n}" for n in range(1, len(PARTS) + 1)]
+    members = [f"m{n}" for n in range(1, len(parts) + 1)]
     cells = [
         _of_member(member, cell.slice(start, count))
-        for member, start, count in zip(members, starts, PARTS, strict=True)
+        for member, start, count in zip(members, accumulate((0, *parts)), parts, strict=False)
     ]
     genes = [_of_member(member, gene) for member in members]
     return {"cell": pa.concat_tables(cells), "gene": pa.concat_tables(genes)}
+
+
+@cache
+def _both_tables(*, is_large: bool) -> tuple[pa.Table, pa.Table]:
+    if is_large:
+        return as_arrow(large_cell_frame()), as_arrow(large_gene_frame())
+    return as_arrow(cell_frame()), as_arrow(gene_frame())
 
 
 def _of_member(name: str, table: pa.Table) -> pa.Table:
@@ -192,6 +244,9 @@ class Forms:
             "dictionary": lambda: connect(self._copied("data.daf.zarr"), categoricals="dictionary"),
             "collection": lambda: connect(self._members),
             "own": self._own,
+            "large_directory": lambda: connect(self._large),
+            "large_indexed": lambda: connect(self._large_indexed),
+            "large_collection": lambda: connect(self._large_members),
         }
 
     def _copied(self, name: str, *, packed: bool = False, source: DafReader | None = None) -> Path:
@@ -231,6 +286,31 @@ class Forms:
             for name, start, stop in zip(names, starts[:-1], starts[1:], strict=True)
         ]
 
+    @cached_property
+    def _large(self) -> Path:
+        return self._copied("large.daf.zarr", source=_large_daf_of(slice(None), "large"))
+
+    @cached_property
+    def _large_indexed(self) -> Path:
+        source = _large_daf_of(slice(None), "indexed")
+        path = self._copied("large_indexed.daf.zarr", packed=True, source=source)
+        with connect(path, mode="r+") as session:
+            session.build_index(
+                "cell", ["name", "code", "plate", "donor", "x", "total"], progress="never"
+            )
+        return path
+
+    @cached_property
+    def _large_members(self) -> list[Path]:
+        names = ("large_1/m1.daf.zarr", "large_2/m2.daf.zarr", "large_3/m3.h5df")
+        starts = [*accumulate((0, *LARGE_PARTS))]
+        for name in names:
+            (self.folder / name).parent.mkdir(exist_ok=True)
+        return [
+            self._copied(name, source=_large_daf_of(slice(start, stop), name))
+            for name, start, stop in zip(names, starts[:-1], starts[1:], strict=True)
+        ]
+
     def _own(self) -> DafSession:
         session = connect(MemoryDaf(name="empty"))
         for name, table in tables("own").items():
@@ -243,6 +323,14 @@ def _daf_of(cells: slice, name: str) -> DafReader:
     adata = anndata.AnnData(
         X=sp.csr_array(layers.pop("X")), obs=cell_frame()[cells], var=gene_frame(), layers=layers
     )
+    adata.obs_names.name = adata.var_names.name = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return from_anndata(adata, name=name, obs_is="cell", var_is="gene")
+
+
+def _large_daf_of(cells: slice, name: str) -> DafReader:
+    adata = anndata.AnnData(obs=large_cell_frame()[cells], var=large_gene_frame())
     adata.obs_names.name = adata.var_names.name = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 from daf_query import DafSession
 from daf_storage import DafError
-from tests.conformance.cases import Case, cases_of
+from tests.conformance.cases import LARGE, PATHS, Case, cases_of
 from tests.conformance.forms import Forms
 from tests.conformance.oracles import Answer, Oracles, answer_of
 from tests.conformance.values import in_any_order
 
-_KEPT: dict[tuple[bool, str], Oracles] = {}
-"""The oracles of a subject, over a collection or over anything else."""
+_KEPT: dict[tuple[str, str], Oracles] = {}
+"""The oracles of a subject, by a path whose tables are those of others."""
+
+_CHOSEN = re.compile(r"SELECT name FROM cell WHERE ((?:(?!ORDER BY).)*)")
+"""A query that is a condition, as ``rows=`` takes it."""
 
 SHOWN_ROWS = 8
 
@@ -46,7 +49,10 @@ class Outcome:
 
 def oracles_of(path: str, subject: str) -> Oracles:
     """Return the oracles of a subject, made once."""
-    key = (path == "collection", subject)
+    shared = (
+        path if path.endswith("collection") else path.partition("_")[0] if path in LARGE else ""
+    )
+    key = (shared, subject)
     if key not in _KEPT:
         _KEPT[key] = Oracles(path, subject)
         for case in cases_of(subject):
@@ -65,9 +71,38 @@ def outcomes(forms: Forms, path: str, subject: str, *, in_turn: bool) -> Iterato
         warnings.simplefilter("ignore")
         for case in asked:
             if case.creates:
-                session.sql(case.text, allow="write")
+                yield from _created(session, case, path)
             elif case.is_in_turn(path) or not in_turn:
                 yield _outcome(session, oracles, case, path)
+
+
+def predicate_outcomes(forms: Forms, path: str, subject: str) -> Iterator[Outcome]:
+    """Choose rows of a matrix by the conditions of a subject: those that the query has."""
+    with forms.open(path) as session, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in cases_of(subject):
+            chosen = _CHOSEN.fullmatch(case.text)
+            if chosen is None or case.error or case.params or not case.is_asked(path):
+                continue
+            expected = in_any_order(oracles_of(path, subject).expected(case).rows)
+            try:
+                rows = session.matrix("cell", "gene", "X", rows=chosen[1]).rows
+                got: object = in_any_order((name,) for name in rows.tolist())
+            except Exception as error:  # noqa: BLE001 - it is reported as what came
+                got = f"{type(error).__name__}: {error}"
+            kind = "equal" if got == expected else "different"
+            yield Outcome(case, path, kind, str(expected), str(got))
+
+
+def _created(session: DafSession, case: Case, path: str) -> Iterator[Outcome]:
+    """Execute a statement; it has an outcome if it fails, or should have."""
+    try:
+        session.sql(case.text, allow="write")
+    except DafError as error:
+        yield Outcome(case, path, "different", "a view or a table", str(error)[:400])
+    else:
+        if case.known_wrong(path):
+            yield Outcome(case, path, "equal")
 
 
 def _outcome(session: DafSession, oracles: Oracles, case: Case, path: str) -> Outcome:
@@ -80,7 +115,10 @@ def _outcome(session: DafSession, oracles: Oracles, case: Case, path: str) -> Ou
         )
     expected = oracles.expected(case)
     if expected.is_like(got, ordered=case.ordered):
-        return Outcome(case, path, "equal")
+        names = oracles.names(case)
+        if names in (None, got.names):
+            return Outcome(case, path, "equal")
+        return Outcome(case, path, "different", f"columns {names}", f"columns {got.names}")
     shown = (_shown(each, ordered=case.ordered) for each in (expected, got))
     return Outcome(case, path, "different", *shown)
 
@@ -103,12 +141,12 @@ def _shown(answer: Answer, *, ordered: bool) -> str:
     return f"{len(rows)} rows: {rows[:SHOWN_ROWS]}{more}"
 
 
-def disagreements(path: str, subject: str) -> Iterator[str]:
+def disagreements(subject: str) -> Iterator[str]:
     """Yield the queries whose oracles differ without a reason, or agree with one."""
-    oracles = oracles_of(path, subject)
     for case in cases_of(subject):
-        if case.creates or case.error or case.rows is not None or not case.is_asked(path):
+        if case.creates or case.error or case.rows is not None:
             continue
+        oracles = oracles_of(next(filter(case.is_asked, PATHS)), subject)
         engine, duck = oracles.both(case)
         place = f"queries/{subject}.sql, line {case.line}\n  {case.theirs or case.text}\n"
         if oracles.expected(case).error:
