@@ -39,7 +39,7 @@ from daf_storage.data._counts import (
     refused_value,
 )
 from daf_storage.data._damage import Damage, damage_of, listed, one_each
-from daf_storage.data._digest import check_bools, digest
+from daf_storage.data._digest import check_bools, contents_of, digest
 from daf_storage.data._encoding import EmptySparse, write_text
 from daf_storage.data._layout import (
     MAJOR_VERSION,
@@ -105,6 +105,7 @@ __all__ = [
     "check_writer",
     "checked_indices",
     "column_blocks",
+    "contents_of",
     "convention_attributes",
     "convention_problem",
     "copy_entries",

@@ -1,4 +1,4 @@
-"""Check a whole matrix, and compute a digest by which two of them are compared.
+"""Check a whole matrix, and compute digests by which matrices and arrays are compared.
 
 In blocks: memory does not grow with the matrix.
 """
@@ -6,12 +6,15 @@ In blocks: memory does not grow with the matrix.
 from __future__ import annotations
 
 from collections.abc import Callable
+from zlib import crc32
 
 import numpy as np
+import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.errors import CorruptDataError
+from daf_storage.trees import StoredArray
 
 _BLOCK = 1 << 20
 
@@ -119,3 +122,29 @@ def check_bools(values: AnyArray) -> None:
     """Raise if Bool values are stored as anything but 0 and 1."""
     if values.dtype == np.bool_ and values.size and values.view(np.uint8).max() > 1:
         raise CorruptDataError("a Bool is stored as something other than 0 and 1")
+
+
+def contents_of(sources: list[StoredArray]) -> tuple[int, int]:
+    """Return size and checksum of the contents of some arrays; reads all of them."""
+    size = total = 0
+    for source in sources:
+        for part in _parts(source):
+            size += len(part)
+            total = crc32(part, total)
+    return size, total
+
+
+def _parts(source: StoredArray) -> list[memoryview]:
+    """Return the elements of an array as bytes; of strings, as a chunk of them is stored."""
+    if not source.info.storage_type.is_string:
+        values = np.ascontiguousarray(source.read()).reshape(-1)
+        return [values.view(np.uint8).data]
+    plain = source.plain_strings()
+    if plain is not None:
+        return [plain]
+    strings = source.read_strings()
+    kind = np.int64 if pa.types.is_large_string(strings.type) else np.int32
+    offsets = np.frombuffer(strings.buffers()[1], kind)[strings.offset :][: len(strings) + 1]
+    data = np.frombuffer(strings.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    lengths = np.diff(offsets).astype("<u4")
+    return [lengths.view(np.uint8).data, data.data]

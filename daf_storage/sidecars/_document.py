@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from daf_storage.data import layout
-from daf_storage.errors import CorruptDataError
-from daf_storage.trees import Tree
+from daf_storage.data import contents_of, layout
+from daf_storage.errors import CorruptDataError, DafError
+from daf_storage.trees import StoredArray, Tree
 
 SIDECAR_SUFFIX: Final = ".daf.zarr"
 """What a sidecar has behind the name of the file that it is beside."""
@@ -28,6 +28,7 @@ ArrayTypes: TypeAlias = dict[str, tuple[str, list[int]]]
 """Types of elements and shapes of the arrays of a property, by their names; its own is ''."""
 
 _FORMAT: Final = 1
+_STRING_BYTES: Final = 16
 _MALFORMED: Final = (
     *(ValueError, TypeError, KeyError, AttributeError, RecursionError),
     OverflowError,  # of a length that is Infinity
@@ -49,6 +50,8 @@ class SidecarDocument:
     """Of all of its files."""
     arrays: dict[str, ArrayTypes]
     """Of each axis, vector and matrix that it has, by its path, the arrays that it consists of."""
+    checksums: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Of their contents; none in a sidecar that an older version wrote."""
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -79,6 +82,10 @@ class SidecarDocument:
                     for name, (kind, shape) in arrays.items()
                 }
                 for path, arrays in values["arrays"].items()
+            }
+            values["checksums"] = {
+                str(path): {str(name): int(sum_of) for name, sum_of in sums.items()}
+                for path, sums in values.get("checksums", {}).items()
             }
             return SidecarDocument(**values)
         except _MALFORMED as error:
@@ -115,16 +122,55 @@ def read_document(tree: Tree) -> SidecarDocument:
 
 def array_types(tree: Tree, path: str) -> ArrayTypes:
     """Return the types and shapes of the arrays that a property consists of."""
+    return {
+        name: (array.info.storage_type.value, list(array.info.shape))
+        for name, array in _arrays(tree, path).items()
+    }
+
+
+def _arrays(tree: Tree, path: str) -> dict[str, StoredArray]:
     node = tree.node(path)
     if node is None:
         return {}
     names = [""] if node.kind == "array" else sorted(tree.children(path))
     arrays = {name: node.array(name) for name in names}
-    return {
-        name: (array.info.storage_type.value, list(array.info.shape))
-        for name, array in arrays.items()
-        if array is not None
-    }
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def array_checksums(tree: Tree, path: str) -> dict[str, int]:
+    """Return the checksums of the contents of the arrays that a property consists of."""
+    return {name: contents_of([array])[1] for name, array in _arrays(tree, path).items()}
+
+
+def property_problem(
+    tree: Tree, document: SidecarDocument, path: str, *, max_bytes: int | None = None
+) -> str:
+    """Return why a property of a sidecar cannot be used; empty if it can.
+
+    Parameters
+    ----------
+    max_bytes
+        Up to which size its contents are read, and compared with their checksums; if not given,
+        of any size.
+    """
+    try:
+        if array_types(tree, path) != document.arrays[path]:
+            return "it does not consist of the arrays that were written"
+        arrays = _arrays(tree, path)
+        for array in arrays.values():
+            array.check_stored(is_complete=True)
+        is_read = max_bytes is None or sum(map(_size_bytes, arrays.values())) <= max_bytes
+        known = document.checksums.get(path)
+        if is_read and known is not None and array_checksums(tree, path) != known:
+            return "its contents are not those that were written: the checksum is wrong"
+    except DafError as error:
+        return str(error)
+    return ""
+
+
+def _size_bytes(array: StoredArray) -> int:
+    kind = array.info.storage_type
+    return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
 
 
 def sidecar_beside(path: Path) -> Path:

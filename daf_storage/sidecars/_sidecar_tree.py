@@ -20,7 +20,7 @@ from daf_storage.sidecars._document import (
     PROPERTY_PARTS,
     SIDECAR_SCALAR,
     SidecarDocument,
-    array_types,
+    property_problem,
     read_document,
     sidecar_beside,
 )
@@ -37,6 +37,8 @@ from daf_storage.trees import (
     version_of,
 )
 
+_CHECKED_BYTES: Final = 1 << 18
+"""Up to which size the contents of a property are compared with their checksums before its use."""
 _MAX_DIGEST_BYTES: Final = 1 << 28
 """Up to which size a source whose times differ is read, to see whether it is a copy."""
 
@@ -109,6 +111,22 @@ class SidecarTree:
         """Return what the sidecar in use says of itself; None if none is used."""
         loaded = self._current()
         return None if loaded is None else loaded.document
+
+    def damage(self) -> list[tuple[str, str]]:
+        """Return what is wrong with properties of the sidecar in use, which are used no more.
+
+        Reads all of it.
+        """
+        loaded = self._current()
+        if loaded is None:
+            return []
+        document = loaded.document
+        problems = [
+            (place, property_problem(loaded.tree, document, place)) for place in document.properties
+        ]
+        found = [(place, problem) for place, problem in problems if problem]
+        loaded.damaged.update(place for place, _ in found)
+        return found
 
     # Tree
 
@@ -241,21 +259,10 @@ class SidecarTree:
         return True
 
     def _problem_of(self, loaded: _Loaded, place: str) -> str:
-        """Return why a property cannot be read; the sizes of its files are looked at."""
+        """Return why a property cannot be read: sizes of files, of what is small the contents."""
         if self._base_place(place) is None:
             return "there is none of this name in the source"
-        try:
-            if array_types(loaded.tree, place) != loaded.document.arrays[place]:
-                return "it does not consist of the arrays that were written"
-            node = loaded.tree.node(place)
-            for name in loaded.document.arrays[place]:
-                array = None if node is None else node.array(name)
-                if array is None:
-                    return f"the array {name!r} is missing"
-                array.check_stored(is_complete=True)
-        except errors.DafError as error:
-            return str(error)
-        return ""
+        return property_problem(loaded.tree, loaded.document, place, max_bytes=_CHECKED_BYTES)
 
     def _base_place(self, place: str) -> str | None:
         """Return where the source has a property: a matrix may be there in the other layout."""

@@ -26,11 +26,10 @@ from typing import Final, Literal, TypeAlias
 from zlib import crc32
 
 import numpy as np
-import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, AnyArray, StorageType
-from daf_storage.data import DafReader, DafWriter, layout
+from daf_storage.data import DafReader, DafWriter, contents_of, layout
 from daf_storage.trees import Node, StoredArray, WritableZarrTree
 from daf_storage.upkeep._paged_array import PagedArray, Sums, n_pages, page_sums
 
@@ -204,7 +203,7 @@ class IndexStorage:
     def source(self, place: IndexPlace) -> IndexSource:
         """Return what an index is to be made of, before that is read."""
         arrays = self._sources(place)
-        return IndexSource(place, _contents(arrays), _files(arrays))
+        return IndexSource(place, contents_of(arrays), _files(arrays))
 
     def store(self, source: IndexSource, arrays: Mapping[str, AnyArray]) -> None:
         """Put an index in place of the one that is there, if any, in one step.
@@ -274,7 +273,7 @@ class IndexStorage:
             files = numbers[_HEAD:]
             if files and tuple(files) == _files(sources):
                 return True
-            return tuple(numbers[2:_HEAD]) == _contents(sources)
+            return tuple(numbers[2:_HEAD]) == contents_of(sources)
         except errors.DafError:
             return False
 
@@ -282,7 +281,7 @@ class IndexStorage:
         arrays = self._sources(source.place)
         if source.files and source.files == _files(arrays):
             return True
-        return source.contents == _contents(arrays)
+        return source.contents == contents_of(arrays)
 
     def _sources(self, place: IndexPlace) -> list[StoredArray]:
         """Return the arrays that the vectors of an index consist of."""
@@ -360,29 +359,3 @@ def _files(sources: list[StoredArray]) -> tuple[int, ...]:
     """Return inode, size and times of the files of some arrays; nothing if one has none."""
     found = [source.fingerprint() for source in sources]
     return tuple(number for one in found if one for number in one) if all(found) else ()
-
-
-def _contents(sources: list[StoredArray]) -> tuple[int, int]:
-    """Return size and checksum of the contents of some arrays; reads all of them."""
-    size = total = 0
-    for source in sources:
-        for part in _parts(source):
-            size += len(part)
-            total = crc32(part, total)
-    return size, total
-
-
-def _parts(source: StoredArray) -> list[memoryview]:
-    """Return the elements of an array as bytes; of strings, as a chunk of them is stored."""
-    if not source.info.storage_type.is_string:
-        values = np.ascontiguousarray(source.read()).reshape(-1)
-        return [values.view(np.uint8).data]
-    plain = source.plain_strings()
-    if plain is not None:
-        return [plain]
-    strings = source.read_strings()
-    kind = np.int64 if pa.types.is_large_string(strings.type) else np.int32
-    offsets = np.frombuffer(strings.buffers()[1], kind)[strings.offset :][: len(strings) + 1]
-    data = np.frombuffer(strings.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    lengths = np.diff(offsets).astype("<u4")
-    return [lengths.view(np.uint8).data, data.data]

@@ -31,8 +31,10 @@ from daf_storage.sidecars import (
     SIDECAR_SUFFIX,
     SidecarDocument,
     SidecarTree,
+    array_checksums,
     array_types,
     is_sidecar,
+    property_problem,
     read_document,
     settled_state,
     source_digest,
@@ -117,9 +119,25 @@ def write_sidecar(
     target = tree.sidecar if path is None else Path(path).absolute()
     _check_target(target)
     names = [matrices] if isinstance(matrices, str) else list(dict.fromkeys(matrices))
-    old = _usable(tree, target)
+    vectors = [*columns, *(_slow_vectors(daf) if slow_columns else ())]
+    old = tree.document() if target == tree.sidecar else None
+    if old is not None and (not old.checksums or tree.damage()):
+        refresh_sidecar(daf, progress=progress)  # what is added to was written again before
+    return _made(daf, target, names, vectors, None if old is None else target, max_bytes, progress)
+
+
+def _made(
+    daf: DafReader,
+    target: Path,
+    names: Iterable[str],
+    vectors: Sequence[tuple[str, str]],
+    old: Path | None,
+    max_bytes: int | None,
+    progress: ShowProgress,
+) -> SidecarStatus:
+    """Write a sidecar with what an older one has."""
+    tree = sidecar_tree(daf)
     with _opened_sidecar(old) as known:
-        vectors = [*columns, *(_slow_vectors(daf) if slow_columns else ())]
         plan = _planned(daf, names, vectors, known)
         old_bytes = 0 if known is None else size_of(target)
         _check_budget(daf, old_bytes + plan.size_bytes, max_bytes)
@@ -134,8 +152,9 @@ def write_sidecar(
 def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStatus:
     """Make a sidecar fit the source again; return what it has.
 
-    The source is read once: if it holds what it held, as a copy does, that is noted, else all that
-    the sidecar had is written again, without indexes.  The old one stays until that is complete.
+    Both are read once.  If the source holds what it held, as a copy does, and the sidecar what was
+    written, that is noted, else all that the sidecar had is written again, without indexes.  The
+    old one stays until that is complete.
 
     Raises
     ------
@@ -149,10 +168,13 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
     try:
         with open_daf(target) as known:
             document = read_document(known.tree)
+            is_sound = bool(document.checksums) and not any(
+                property_problem(known.tree, document, path) for path in document.properties
+            )
     except errors.DafError:
         return write_sidecar(daf, progress=progress)
     state = settled_state(tree.source)
-    if state is not None and state.size_bytes == document.size_bytes:
+    if is_sound and state is not None and state.size_bytes == document.size_bytes:
         with progress_bar("check", state.size_bytes, show=progress) as bar:
             digest = source_digest(tree.source, state, bar.add)
         if digest == document.digest:
@@ -165,13 +187,13 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
     columns = [(axis, name) for axis, name in columns if _has_vector(daf, axis, name)]
     names = [p[3] for p in parts if p[0] == layout.MATRICES]
     known_names = {name for *_, name in _flippable(daf)}
-    return write_sidecar(
-        daf,
-        [name for name in names if name in known_names],
-        columns=columns,
-        slow_columns=False,
-        progress=progress,
-    )
+    names = [name for name in dict.fromkeys(names) if name in known_names]
+    columns += [(p[1], "name") for p in parts if p[0] == layout.AXES and daf.has_axis(p[1])]
+    tree.look_at(target / "nothing")  # so that nothing is copied from the old one
+    try:
+        return _made(daf, target, names, columns, None, None, progress)
+    finally:
+        tree.look_at(target)
 
 
 def remove_sidecar(daf: DafReader) -> bool:
@@ -306,13 +328,6 @@ def _check_target(target: Path) -> None:
 # Writing
 
 
-def _usable(tree: SidecarTree, target: Path) -> Path | None:
-    """Return where a sidecar of the source as it is can be read, to be added to."""
-    if target != tree.sidecar:
-        return None
-    return target if tree.document() is not None else None
-
-
 def _opened_sidecar(path: Path | None) -> Any:
     return _Nothing() if path is None else open_daf(path)
 
@@ -362,8 +377,9 @@ def _write(
                 "discarded; try again when nothing writes to it"
             )
         arrays = {path: array_types(new.tree, path) for path in _properties_of(new)}
+        checksums = {path: array_checksums(new.tree, path) for path in arrays}
         document = SidecarDocument(
-            tree.source.name, state.fingerprint, digest, state.size_bytes, arrays
+            tree.source.name, state.fingerprint, digest, state.size_bytes, arrays, checksums
         )
         _note(new, document)
         _check_budget(daf, size_of(Path(new.location)) if max_bytes is not None else 0, max_bytes)

@@ -46,6 +46,7 @@ from daf_storage.opening import (
     open_daf,
     parse_path,
 )
+from daf_storage.sidecars import SidecarTree
 from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,
@@ -99,7 +100,8 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
     """
     if is_remote(path) or foreign_path(path) is not None:
         with open_daf(path) as daf:
-            found = list(_verify_data(daf, lambda _: None))
+            found = list(_verify_sidecar(daf))
+            found += _verify_data(daf, lambda _: None)
             where = foreign_path(path)
             if where is not None and where.kind == "directory" and is_in_place(daf):
                 found += verify_zarr_directory(DirectoryStore(where.container))
@@ -112,6 +114,20 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
         found += list(_verify_directory(container)) if container.kind == "directory" else []
         with _bar(container, _size_bytes(container.container), progress) as add:
             return found + list(_verify_data(daf, add))
+
+
+def _verify_sidecar(daf: DafReader) -> Iterator[Finding]:
+    """Compare all that the sidecar of a data set has with what was written."""
+    tree = daf.tree
+    document = tree.document() if isinstance(tree, SidecarTree) else None
+    if not isinstance(tree, SidecarTree) or document is None:
+        return
+    remedy = f"'daf index {tree.source} --refresh' makes it again"
+    for path, problem in tree.damage():
+        yield Finding("error", f"{tree.sidecar.name}/{path}", f"{problem}; {remedy}")
+    if not document.checksums:
+        problem = "it has no checksums, since an older version wrote it, and was not compared"
+        yield Finding("warning", tree.sidecar.name, f"{problem}; {remedy}")
 
 
 def container_of(path: str | Path) -> DafPath:

@@ -30,6 +30,7 @@ from daf_storage import (
     refresh_sidecar,
     remove_sidecar,
     sidecar_status,
+    verify,
     write_sidecar,
 )
 from daf_storage.sidecars import SidecarTree, _sidecar_tree
@@ -313,6 +314,68 @@ def test_a_damaged_sidecar_is_ignored(h5ad: Path, damage: str) -> None:
     with pytest.warns(SidecarWarning, match="damaged"):
         found = answers(open_daf(h5ad))
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    "path", ["vectors/obs/age", "vectors/obs/barcode", "axes/obs", "matrices/obs/var/X/nzval"]
+)
+def test_a_changed_number_is_not_believed(
+    h5ad: Path, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Verifying the file says so, the file answers, and refreshing mends it."""
+    expected = answers(open_daf(h5ad, sidecar=False))
+    write_sidecar(open_daf(h5ad), "X", columns=[("obs", "age"), ("obs", "barcode")])
+    assert verify(h5ad, progress="never") == []
+    file = Path(f"{h5ad}.daf.zarr", path, "0")
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    (found,) = verify(h5ad, progress="never")
+    assert found.level == "error"
+    assert path.startswith(found.path.removeprefix("atlas.h5ad.daf.zarr/"))
+    assert "the checksum is wrong; 'daf index " in found.problem
+    with pytest.warns(SidecarWarning, match="checksum"):
+        assert answers(open_daf(h5ad)) == expected
+    assert main(["index", str(h5ad), "--refresh"]) == 0
+    assert verify(h5ad, progress="never") == []
+    assert answers(open_daf(h5ad)) == expected
+    assert "matrices/obs/var/X, 2 columns" in capsys.readouterr().out
+
+
+def test_large_contents_are_compared_by_verify_alone(
+    h5ad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening does not read them; adding to a damaged sidecar writes it again."""
+    monkeypatch.setattr(_sidecar_tree, "_CHECKED_BYTES", 100)
+    write_sidecar(open_daf(h5ad), columns=[("obs", "age")])
+    file = Path(f"{h5ad}.daf.zarr/vectors/obs/age/0")
+    file.write_bytes(bytes(file.stat().st_size))
+    assert not open_daf(h5ad).get_np_vector("obs", "age").any()
+    assert [finding.level for finding in verify(h5ad, progress="never")] == ["error"]
+    with open_daf(h5ad) as daf:
+        status = write_sidecar(daf, "X")
+        assert {"vectors/obs/age", "matrices/obs/var/X"} <= set(status.properties)
+        assert daf.get_np_vector("obs", "age").tolist() == example().obs["age"].tolist()
+    assert verify(h5ad, progress="never") == []
+
+
+def test_a_sidecar_without_checksums(h5ad: Path) -> None:
+    """It is used as before, verifying says what it lacks, and refreshing writes it again."""
+    write_sidecar(open_daf(h5ad), columns=[("obs", "age")])
+    sidecar = f"{h5ad}.daf.zarr"
+    with cast("Any", open_daf(sidecar, "r+")) as old:
+        document = json.loads(old.get_scalar("sidecar_of"))
+        del document["checksums"]
+        old.set_scalar("sidecar_of", json.dumps(document), if_exists="replace")
+    with open_daf(h5ad) as daf:
+        status = sidecar_status(daf)
+        assert status is not None
+        assert status.is_used
+        (found,) = verify(h5ad, progress="never")
+        assert found.level == "warning"
+        assert "no checksums" in found.problem
+        refresh_sidecar(daf)
+    assert verify(h5ad, progress="never") == []
 
 
 def test_the_bytes_of_a_matrix_are_counted_as_they_are_written() -> None:
