@@ -10,7 +10,7 @@ from typing import Any
 
 from daf_storage import errors
 from daf_storage.base import OpenMode, Packing
-from daf_storage.data import DafReader, DafWriter, layout
+from daf_storage.data import DafReader, DafWriter, RecoveryWarning, layout
 from daf_storage.opening import _hdf5_files as hdf5_files
 from daf_storage.opening._foreign_data_sets import readable_tree, refuse_writing
 from daf_storage.opening._paths import (
@@ -94,6 +94,12 @@ def _open_tree(
         raise errors.NotADafError(f"not a daf data set: {tree.location}; there is no such group")
     is_daf = root_kind is not None and layout.is_daf(tree)
     if mode == "r":
+        if tree.is_half_replaced():
+            raise errors.CorruptDataError(
+                f"{tree.location}: a writer was stopped while it changed an axis: its entries and "
+                "their data do not belong together; open it for writing or run 'daf repair "
+                f"{tree.location}', to get back what was there"
+            )
         readable = readable_tree(tree.read_only())
         return DafReader(readable, name=reader_name(readable, name, full_name), on_close=on_close)
     if root_kind is not None:
@@ -106,10 +112,18 @@ def _open_tree(
             "group"
         )
     if mode == "w" and is_daf:
+        tree.recover()
         with tree.transaction() as changes, tree.lock():
             for child in (layout.DAF, *(child for child in children if child != layout.DAF)):
                 changes.remove(child)
     make_or_check(tree, mode)
+    if tree.is_half_replaced():
+        warnings.warn(
+            f"{tree.location}: a writer was stopped while it changed an axis; what was there "
+            "before is there again",
+            RecoveryWarning,
+            stacklevel=4,
+        )
     tree.recover()
     _recover_indexes(tree, mode)
     return DafWriter(tree, name=writer_name(tree, name, full_name), on_close=on_close)

@@ -13,7 +13,15 @@ from daf_storage.base import OpenMode
 from daf_storage.data import layout
 from daf_storage.opening._handle_registry import Lease, Registry
 from daf_storage.stores import follow_links, remove_leftovers, scratch
-from daf_storage.trees import ALIGNMENT, Hdf5File, h5py, require_space_in
+from daf_storage.trees import (
+    ALIGNMENT,
+    Hdf5File,
+    OutputFile,
+    h5py,
+    hdf5_output,
+    open_for_output,
+    require_space_in,
+)
 
 REGISTRY: Registry[Hdf5File] = Registry("HDF5 file")
 
@@ -53,16 +61,19 @@ def _open(path: Path, mode: OpenMode, location: str) -> Hdf5File:
         require_space_in(path.parent, location)
     if mode == "w" and path.exists():
         _check_replaceable(path, location)
-        with scratch(path) as temporary:
-            _h5py_file(temporary, "w", location).close()
+        with errors.os_errors(location), scratch(path) as temporary:
+            with hdf5_output(temporary):
+                pass
             os.replace(temporary, path)
-    file = _h5py_file(path, {"r": "r", "r+": "r+", "w+": "a", "w": "a"}[mode], location)
+    reopen = partial(_h5py_file, path, location)
+    file, output = (reopen(), None) if mode == "r" else _writable(path, location)
     status = path.stat()
     return Hdf5File(
         file,
         location=location,
         file_identity=(status.st_dev, status.st_ino),
-        reopen=partial(_h5py_file, path, "r", location) if mode == "r" else None,
+        reopen=reopen if mode == "r" else None,
+        output=output,
     )
 
 
@@ -70,26 +81,43 @@ _OF_THE_SYSTEM: Final = (errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE)
 """Errors in opening a file that say nothing of what is in it."""
 
 
-def _h5py_file(path: Path, mode: str, location: str) -> Any:
-    options: dict[str, Any] = {}
-    if mode != "r":
-        options = {"alignment_threshold": ALIGNMENT[0], "alignment_interval": ALIGNMENT[1]}
+def _h5py_file(path: Path, location: str) -> Any:
     try:
-        return h5py().File(path, mode, **options)
+        return h5py().File(path, "r")
     except PermissionError as error:
-        what = "read" if mode == "r" else "write"
-        raise errors.ReadOnlyError(f"{location}: no permission to {what} this file") from error
+        raise errors.ReadOnlyError(f"{location}: no permission to read this file") from error
     except OSError as error:
         raise _translated(error, location) from error
+
+
+def _writable(path: Path, location: str) -> tuple[Any, OutputFile]:
+    """Return a file of h5py, and what it writes through; an empty one if there is none."""
+    is_new = not path.exists()
+    try:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if is_new else 0)
+        output = OutputFile(os.open(path, flags, 0o666))
+        output.lock()
+        options = {"alignment_threshold": ALIGNMENT[0], "alignment_interval": ALIGNMENT[1]}
+        return open_for_output(path, output, "w" if is_new else "r+", **options), output
+    except (BlockingIOError, FileExistsError) as error:
+        raise _in_use(location, str(error)) from error
+    except PermissionError as error:
+        raise errors.ReadOnlyError(f"{location}: no permission to write this file") from error
+    except OSError as error:
+        raise _translated(error, location) from error
+
+
+def _in_use(location: str, reason: str) -> errors.InUseError:
+    return errors.InUseError(
+        f"{location}: the file is open elsewhere ({reason}); HDF5 lets one program write, or "
+        "several read: close it there"
+    )
 
 
 def _translated(error: OSError, location: str) -> errors.DafError:
     reason = " ".join(str(error).split())
     if "unable to lock" in reason or "already open" in reason:
-        return errors.InUseError(
-            f"{location}: the file is open elsewhere ({reason}); HDF5 lets one program write, or "
-            "several read: close it there"
-        )
+        return _in_use(location, reason)
     if error.errno in _OF_THE_SYSTEM or ("errno = " in reason and "write" in reason):
         return errors.from_os_error(error, location)
     if "signature" in reason:
@@ -102,7 +130,7 @@ def _translated(error: OSError, location: str) -> errors.DafError:
 
 def _check_replaceable(path: Path, location: str) -> None:
     """Refuse to empty a file that holds something other than one data set."""
-    with _h5py_file(path, "r", location) as file:
+    with _h5py_file(path, location) as file:
         if len(file) and not {layout.DAF, *layout.SKELETON} >= set(file):
             listed = errors.known_names(list(file), none="")
             raise errors.NotADafError(

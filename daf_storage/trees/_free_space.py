@@ -83,7 +83,7 @@ def write_errors(location: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise from_os_error(error, location) from error
-    except (RuntimeError, KeyError) as error:
+    except (RuntimeError, KeyError, ValueError) as error:
         if _HDF5_ERROR.search(str(error)) is None:
             raise
         raise from_os_error(OSError(str(error)), location) from error

@@ -34,6 +34,7 @@ from daf_storage.trees._hdf5_small_chunks import small_chunked
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
     STRING_BLOCK,
+    check_type,
     h5py,
     node_kind,
     reason_of,
@@ -145,6 +146,9 @@ class Hdf5Node:
             if not h5py().h5a.exists(self._held.id, encoded):
                 return None
             number = scalar_attribute(self._held.id, encoded)
+            if number is None:
+                stored = h5py().h5a.open(self._held.id, encoded).get_type()
+                check_type(stored, f"{self._what}: the attribute {name!r}")
             return self._held.get().attrs[name] if number is None else number
         except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
             raise CorruptDataError(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, FormatError
 from daf_storage.trees._hdf5_checks import check_source, leads_out
 from daf_storage.trees._hdf5_file import as_object
-from daf_storage.trees._hdf5_types import H5PY_ERRORS, h5py, reason_of
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, check_type, h5py, reason_of
 
 _CATEGORIES: Final = "categories"
 """The attribute by which anndata finds the categories of an old column: a reference."""
@@ -30,7 +30,7 @@ def check_contained(file: Any, *, what: str) -> None:
     """
     try:
         _Look(file, what).run()
-    except UnsupportedDataError:
+    except FormatError:
         raise
     except H5PY_ERRORS as error:
         raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
@@ -63,7 +63,7 @@ class _Look:
                 return leads_out(f"{self._what}: {path}")
             try:
                 self._check(h5o.open(group, name), path)
-            except (UnsupportedDataError, *H5PY_ERRORS) as error:  # none may pass through HDF5
+            except (FormatError, *H5PY_ERRORS) as error:  # none may pass through HDF5
                 return error
             return None
 
@@ -74,7 +74,12 @@ class _Look:
     def _check(self, found: Any, path: str) -> None:
         if isinstance(found, h5py().h5d.DatasetID):
             check_source(found.get_create_plist(), what=f"{self._what}: {path}")
-        if h5py().h5a.exists(found, _CATEGORIES.encode()):
+            check_type(found.get_type(), f"{self._what}: {path}")
+        h5a = h5py().h5a
+        for number in range(h5a.get_num_attrs(found)):
+            stored = h5a.open(found, index=number).get_type()
+            check_type(stored, f"{self._what}: an attribute of {path}")
+        if h5a.exists(found, _CATEGORIES.encode()):
             self._note(as_object(found, is_writable=False))
 
     def _note(self, found: Any) -> None:

@@ -38,6 +38,7 @@ from daf_storage.trees._hdf5_few_strings import FewStrings
 from daf_storage.trees._hdf5_header_index import HeaderIndex
 from daf_storage.trees._hdf5_heaps import WalkedHeaps
 from daf_storage.trees._hdf5_listing import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
+from daf_storage.trees._hdf5_output import OutputFile, OutputLock
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, h5py, node_kind, reason_of
 from daf_storage.trees._index_place import index_store
 from daf_storage.trees._joined_ranges import Positions
@@ -58,6 +59,8 @@ class Hdf5File:
     reopen
         Opens the file once more, if it was opened for reading and for this object alone.  HDF5
         keeps what it has read, also if another program has written into the file since.
+    output
+        What it writes through, if it was opened for writing and for this object.
     """
 
     def __init__(
@@ -67,16 +70,18 @@ class Hdf5File:
         location: str,
         file_identity: tuple[int, int] = (0, 0),
         reopen: Callable[[], Any] | None = None,
+        output: OutputFile | None = None,
     ) -> None:
         self.file = file
         self.file_identity = file_identity
         self.location = location
-        self.lock = ForkLock()
+        self.lock = ForkLock() if output is None else OutputLock()
+        self._output = output
         self._reopen = reopen
         self._path = file.filename
         self._descriptor: tuple[Any, Any, int] | None = None
         # Asking h5py takes as long as a small read.
-        self._is_plain = file.driver in ("sec2", "stdio")
+        self._is_plain = output is not None or file.driver in ("sec2", "stdio")
         self.is_writable = file.mode == "r+"
         """Whether the file can be changed."""
         self._opened_as = self._fingerprint()
@@ -106,6 +111,8 @@ class Hdf5File:
             self._listings.clear()
             self.chunk_cache.clear()
             self.file.close()
+            if self._output is not None:
+                self._output.close()
 
     def require_linked(self) -> None:
         """Raise ``SourceNotFoundError`` if the file was deleted: what is written would be lost."""
@@ -119,7 +126,7 @@ class Hdf5File:
             status = self._status()
             if status is not None:
                 pending = max(int(self.file.id.get_filesize()) - status.st_size, 0)
-                handle = self.file.id.get_vfd_handle()
+                handle = self._handle()
                 require_space(handle, size_bytes, self.location, pending_bytes=pending)
 
     def refresh(self, status: os.stat_result | None = None) -> None:
@@ -163,7 +170,14 @@ class Hdf5File:
         """Write what HDF5 has in memory."""
         with self.lock:
             self.file.flush()
+            self.check_written()
             self._note_length()
+
+    def check_written(self) -> None:
+        """Raise ``OSError`` if something could not be written; it is tried again."""
+        if self._output is not None:
+            with self.lock:
+                self._output.check()
 
     def check_length(self, *, what: str) -> None:
         """Raise if another program has cut the file: HDF5 reads zeros where there is nothing."""
@@ -198,7 +212,7 @@ class Hdf5File:
         """
         if self._status() is None:
             return None
-        return files_version(lambda: [("", os.fstat(self.file.id.get_vfd_handle()))])
+        return files_version(lambda: [("", os.fstat(self._handle()))])
 
     def _fingerprint(self) -> Fingerprint | None:
         status = self._status()
@@ -211,8 +225,13 @@ class Hdf5File:
             if not self.can_map:
                 return None
             identifier = self.file.id
-            known = self._descriptor = (self.file, identifier, identifier.get_vfd_handle())
+            known = self._descriptor = (self.file, identifier, self._handle())
         return os.fstat(known[2]) if known[1].valid else None
+
+    def _handle(self) -> int:
+        """Return the descriptor through which HDF5 reads and writes."""
+        found = self.file.id.get_vfd_handle() if self._output is None else self._output.descriptor
+        return int(found)
 
     @property
     def is_valid(self) -> bool:
@@ -293,15 +312,15 @@ class Hdf5File:
         return copy_first(counted, opened, starts, sizes, target)
 
     def _reopened(self, flags: int) -> int:
-        own = self.file.id.get_vfd_handle()
+        own = self._handle()
         try:
             descriptor = os.open(self.file.filename, flags | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
-            return os.dup(int(own))  # no file has it any more
+            return os.dup(own)  # no file has it any more
         if os.path.samestat(os.fstat(descriptor), os.fstat(own)):
             return descriptor
         os.close(descriptor)
-        return os.dup(int(own))  # another file has this name by now
+        return os.dup(own)  # another file has this name by now
 
     def status(self) -> os.stat_result | None:
         """Return the state of the open file; None if it is not one of the file system."""
@@ -376,7 +395,12 @@ class Hdf5File:
         """
         if self._index is None or self._index[0] != current:
             strings = self.few_strings()
-            root = int(h5py().h5o.get_info(self.file.id).addr)
+            try:
+                root = int(h5py().h5o.get_info(self.file.id).addr)
+            except H5PY_ERRORS as error:
+                raise CorruptDataError(
+                    f"{self.location}: its root cannot be read ({reason_of(error)})"
+                ) from error
             index = None if strings is None else HeaderIndex(self.whole(), root, strings)
             self._index = (current, index)
         return self._index[1]

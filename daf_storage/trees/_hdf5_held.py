@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from daf_storage.errors import InvalidInputError
+from daf_storage.errors import CorruptDataError, InvalidInputError
 from daf_storage.trees._hdf5_file import Hdf5File, as_object
-from daf_storage.trees._hdf5_types import h5py
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, h5py, reason_of
 
 
 class HeldObject:
@@ -79,5 +79,11 @@ class HeldObject:
                     f"{self._shared.location}: the file was closed; open it again"
                 )
             self._object = None
-            self._id = h5py().h5o.open(self._shared.file.id, self._name)
+            try:
+                self._id = h5py().h5o.open(self._shared.file.id, self._name)
+            except H5PY_ERRORS as error:
+                raise CorruptDataError(
+                    f"{self._shared.location}: {self._name.decode()} cannot be read "
+                    f"({reason_of(error)})"
+                ) from error
         return self._id

@@ -7,6 +7,7 @@ Knows nothing of what is in the file.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import threading
@@ -103,6 +104,23 @@ class OutputFile:
         """What was not written yet, in order: offset and bytes, or a length of the file."""
         self._kept_bytes = 0
         self._given_up: OSError | None = None
+
+    def lock(self) -> None:
+        """Lock the file as HDF5 locks what it writes, unless that was switched off.
+
+        Raises
+        ------
+        BlockingIOError
+            It is open elsewhere.
+        """
+        if os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() in ("FALSE", "0"):
+            return
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # a file system without locks
+            return
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go to a place; HDF5 goes to the end only to ask where it is."""

@@ -28,8 +28,8 @@ from daf_storage.trees._hdf5_file import Hdf5File, as_object, open_below
 from daf_storage.trees._hdf5_header_index import Located
 from daf_storage.trees._hdf5_headers import UnusualHeaderError
 from daf_storage.trees._hdf5_held import HeldObject
-from daf_storage.trees._hdf5_types import H5PY_ERRORS, STAGING, h5py, node_kind, reason_of
-from daf_storage.trees._hdf5_write import Hdf5Transaction
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, RECORD, STAGING, h5py, node_kind, reason_of
+from daf_storage.trees._hdf5_write import Hdf5Transaction, put_back
 from daf_storage.trees._index_place import index_tree
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._zarr_tree import WritableZarrTree
@@ -293,7 +293,8 @@ class WritableHdf5Tree(Hdf5Tree):
     def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableHdf5Tree]:  # noqa: ARG002 - a crash leaves nothing to be found
         """Hand out an empty tree, whose nodes take the places of these at the end, at once.
 
-        At once for this process, which alone has the file open; HDF5 has no atomic changes.
+        At once for this process, which alone has the file open; HDF5 has no atomic changes, so a
+        record in the file says what to put back, see `recover`.
         """
         prepared = posixpath.join(STAGING, uuid.uuid4().hex)
         target = WritableHdf5Tree(self._shared, self.path_in_file(prepared), packing=self.packing)
@@ -303,8 +304,7 @@ class WritableHdf5Tree(Hdf5Tree):
         try:
             yield target
             with self._shared.lock, self.transaction() as changes:
-                for path in without:
-                    changes.adopt(posixpath.join(prepared, path), path)
+                changes.adopt(prepared, without)
         except BaseException:
             with suppress(DafError):  # the first failure says more
                 self.recover()
@@ -317,6 +317,17 @@ class WritableHdf5Tree(Hdf5Tree):
             group = self._get("")
             found = STAGING in self._names(group)  # "in group" raises where that is damaged
             if found:
-                del h5py().Group(group)[STAGING]
+                root = h5py().Group(group)
+                if RECORD in root:
+                    put_back(root)
+                    self._shared.note_change(self._root)
+                    self._shared.flush()
+                    root.move(RECORD, f"{STAGING}/{uuid.uuid4().hex}")
+                    self._shared.flush()
+                del root[STAGING]
                 self._shared.flush()
             return found
+
+    def is_half_replaced(self) -> bool:
+        """Return whether a writer was stopped while it replaced several nodes; see `recover`."""
+        return self.kind(RECORD) is not None

@@ -15,12 +15,16 @@ from daf_storage.base import (
     optional_import,
 )
 from daf_storage.errors import (
+    CorruptDataError,
     UnsupportedDataError,
 )
 from daf_storage.trees._protocol import NodeKind
 
 STAGING = STAGING_NAME
 """Group in which changes are prepared; exists only while a writer works."""
+
+RECORD = f"{STAGING}/replaced"
+"""Group of what was in the place of nodes that are replaced together, until all of them are."""
 
 ALIGNMENT = (1, 8)
 """Every object begins at a multiple of 8 bytes, so that what is mapped is aligned."""
@@ -41,6 +45,9 @@ H5PY_ERRORS = (
 
 _ENCODED: Final = 2
 """So many bytes come before a type where HDF5 encodes it."""
+
+_VLEN_KIND, _VLEN_STRING = 0xF, 1
+"""Of what a type of variable length is: 0 says a sequence, 1 a string."""
 
 STRING_BLOCK = 1 << 18  # h5py makes an object of each string
 
@@ -148,6 +155,30 @@ def scalar_attribute(item: Any, name: bytes) -> Any:
     value = np.zeros((), known.dtype)
     attribute.read(value, mtype=stored)
     return value[()]
+
+
+def check_type(stored: Any, what: str) -> None:
+    """Raise if a type is one that HDF5 cannot convert: it ends the process where it tries.
+
+    Parameters
+    ----------
+    stored
+        The identifier of a type that was read from a file.
+
+    Raises
+    ------
+    CorruptDataError
+        A type of variable length, or one within, is neither a sequence nor a string.
+    """
+    h5t = h5py().h5t
+    kind = stored.get_class()
+    if kind == h5t.COMPOUND:
+        for number in range(stored.get_nmembers()):
+            check_type(stored.get_member_type(number), what)
+    elif kind in (h5t.VLEN, h5t.ARRAY):
+        if kind == h5t.VLEN and stored.encode()[_ENCODED + 1] & _VLEN_KIND > _VLEN_STRING:
+            raise CorruptDataError(f"{what} has a type that HDF5 does not have; it was damaged")
+        check_type(stored.get_super(), what)
 
 
 def is_native(dataset: Any) -> bool:

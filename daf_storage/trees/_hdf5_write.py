@@ -6,6 +6,7 @@ import posixpath
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from daf_storage.errors import (
 from daf_storage.trees._block_threads import fill_blocks
 from daf_storage.trees._free_space import METADATA_BYTES, string_bytes
 from daf_storage.trees._hdf5_file import Hdf5File
-from daf_storage.trees._hdf5_types import STAGING, STRING_BLOCK, h5py, hdf5_type, reason_of
+from daf_storage.trees._hdf5_types import RECORD, STAGING, STRING_BLOCK, h5py, hdf5_type, reason_of
 
 
 class Hdf5Transaction:
@@ -47,6 +48,7 @@ class Hdf5Transaction:
         self._packing = packing
         self._token = f"{path_in_file(STAGING)}/{uuid.uuid4().hex}"
         self._old_count = 0
+        self._moved: list[tuple[str, str]] = []
         self._buffers: dict[str, tuple[Any, AnyArray]] = {}
         self._attributes: dict[str, Mapping[str, str]] = {}
 
@@ -86,6 +88,7 @@ class Hdf5Transaction:
             dataset = self._create(path, values.shape, kind)
             if values.size:
                 _write(dataset, np.ascontiguousarray(values, kind.dtype).reshape(values.shape))
+                self._shared.check_written()
 
     def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
         """Return whether an array of this kind would be packed; HDF5 cannot compress strings."""
@@ -113,6 +116,7 @@ class Hdf5Transaction:
             self._shared.require_space(block.nbytes)
             with self._shared.lock:
                 _write_part(dataset, start, np.ascontiguousarray(block, storage_type.dtype))
+                self._shared.check_written()
             start += len(block)
         with self._shared.lock:
             dataset.flush()
@@ -147,6 +151,7 @@ class Hdf5Transaction:
                 values = block.to_numpy(zero_copy_only=False).astype(object, copy=False)
                 with self._shared.lock:
                     dataset[start : start + step] = values.reshape(-1, *shape[1:])
+                    self._shared.check_written()
         except ValueError as error:
             raise UnsupportedInputError(
                 f"{self._location}: {path} cannot be stored in HDF5, whose strings end at the "
@@ -182,25 +187,39 @@ class Hdf5Transaction:
             self._write_attributes(path)
             if target in file:
                 self._take_away(target)
-            if posixpath.dirname(target):
-                file.require_group(posixpath.dirname(target))
-            file.move(self._prepared(path), target)
-            self._shared.note_change(target)
-            self._shared.flush()
+            self._move(self._prepared(path), target)
+            self._settle()
 
-    def adopt(self, source: str, path: str) -> None:
-        """Put a node that is elsewhere in the tree in place of the one at ``path``.
+    def adopt(self, source: str, paths: Iterable[str]) -> None:
+        """Put the nodes below ``source`` in place of those of the same paths: all, or none.
 
-        If there is none, the one at ``path`` is taken away.
+        If there is none, the one at the path is taken away.  What was there is recorded until all
+        are in place, see `put_back`.
         """
-        target, new = self._path_in_file(path), self._path_in_file(source)
+        record = self._path_in_file(RECORD)
         with self._shared.lock:
-            if target in self._shared.file:
-                self._take_away(target)
-            if new in self._shared.file:
-                self._shared.file.move(new, target)
-            self._shared.note_change(target)
-            self._shared.flush()
+            file = self._shared.file
+            drafted = f"{self._token}/record"
+            for path in paths:
+                target = self._path_in_file(path)
+                if target in file:
+                    file[f"{drafted}/old/{quote(path, safe='')}"] = file[target]
+                else:
+                    file.require_group(f"{drafted}/absent/{quote(path, safe='')}")
+            self._move(drafted, record)
+            self._settle()
+            for path in paths:
+                new, target = (
+                    self._path_in_file(posixpath.join(source, path)),
+                    self._path_in_file(path),
+                )
+                if target in file:
+                    self._take_away(target)
+                if new in file:
+                    self._move(new, target)
+            self._settle(is_last=False)
+            self._move(record, f"{self._token}/record")
+            self._settle()
 
     def remove(self, path: str) -> None:
         """Take a node away; what others have open stays readable until they let go."""
@@ -208,8 +227,7 @@ class Hdf5Transaction:
         with self._shared.lock:
             if target in self._shared.file:
                 self._take_away(target)
-                self._shared.note_change(target)
-                self._shared.flush()
+                self._settle()
 
     def close(self) -> None:
         """Discard what was not published."""
@@ -232,8 +250,39 @@ class Hdf5Transaction:
 
     def _take_away(self, target: str) -> None:
         self._shared.file.require_group(self._token)
-        self._shared.file.move(target, f"{self._token}/old-{self._old_count}")
+        self._move(target, f"{self._token}/old-{self._old_count}")
         self._old_count += 1
+
+    def _move(self, source: str, target: str) -> None:
+        """Rename a node, until `_settle` or back."""
+        folder = posixpath.dirname(target)
+        if folder:
+            self._shared.file.require_group(folder)
+        self._shared.file.move(source, target)
+        self._moved.append((source, target))
+
+    def _settle(self, *, is_last: bool = True) -> None:
+        """Write what was renamed; where that fails, all is again as it was.
+
+        Parameters
+        ----------
+        is_last
+            Whether it stays so from now on, whatever follows.
+        """
+        try:
+            for renamed in self._moved:
+                for path in renamed:
+                    self._shared.note_change(path)
+            self._shared.flush()
+        except BaseException:
+            for source, target in reversed(self._moved):
+                self._shared.file.move(target, source)
+                self._shared.note_change(source)
+                self._shared.note_change(target)
+            self._moved.clear()
+            raise
+        if is_last:
+            self._moved.clear()
 
     def _prepared(self, path: str) -> str:
         return f"{self._token}/new/{path}"
@@ -263,6 +312,28 @@ class Hdf5Transaction:
         return h5.h5d.create(
             self._shared.file.id, name, hdf5_type(kind), space, dcpl=properties, lcpl=links
         )
+
+
+def put_back(root: Any) -> None:
+    """Put what `Hdf5Transaction.adopt` has recorded, and did not replace as a whole, back in place.
+
+    Links are made before others are removed: HDF5 deletes what has none.
+
+    Parameters
+    ----------
+    root
+        The group of the tree, as h5py has it.
+    """
+    for quoted, node in root.get(f"{RECORD}/old", {}).items():
+        path = unquote(quoted)
+        if path in root and root[path] == node:
+            continue
+        if path in root:
+            root.move(path, f"{STAGING}/{uuid.uuid4().hex}")
+        root[path] = node
+    for quoted in root.get(f"{RECORD}/absent", {}):
+        if unquote(quoted) in root:
+            root.move(unquote(quoted), f"{STAGING}/{uuid.uuid4().hex}")
 
 
 def _write(dataset: Any, values: AnyArray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import subprocess
@@ -42,6 +43,7 @@ from daf_storage.trees import (
     _hdf5_checks,
     _hdf5_write,
 )
+from tests.faulty_disk import environment, has_faults
 from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped, open_descriptors
 
 
@@ -347,14 +349,14 @@ def test_mostly_empty_strings_are_stored_sparse(tmp_path: Path) -> None:
     matrix = np.full((20, 3), "", object)
     matrix[2, 1], matrix[19, 2] = "bar", "é"
     daf.set_matrix("batch", "cell", "labels", matrix)
-    for reader in (daf, H5df(path)):
+    for reader in (H5df(path), daf):
         assert reader.get_np_vector("batch", "label").tolist() == labels
         assert reader.get_np_vector("batch", "empty").tolist() == [""] * 20
         assert reader.get_np_matrix("batch", "cell", "labels").tolist() == matrix.tolist()
         assert reader.get_np_matrix("cell", "batch", "labels").tolist() == matrix.T.tolist()
         found = connect(reader).sql("SELECT name FROM batch WHERE label = 'foo'").to_pydict()
         assert found == {"name": ["B1"]}
-    daf.close()
+        reader.close()
     with h5py.File(path) as file:
         assert sorted(file["vectors/batch/label"]) == ["nzind", "nztxt"]
         assert file["vectors/batch/label/nzind"][:].tolist() == [2]
@@ -760,3 +762,23 @@ def test_what_tells_that_a_file_was_written_to(path: Path) -> None:
     with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
         shared = Hdf5File(file, location="x.h5")
         assert (shared._fingerprint(), shared.state(), shared.fingerprint()) == (None, None, None)
+
+
+@pytest.mark.skipif(not has_faults(), reason="needs Linux and a C compiler")
+def test_a_failed_write_changes_nothing_or_all(tmp_path: Path) -> None:
+    """Whichever write fails: no crash, and never some vectors in the new order beside others.
+
+    A disk that fails for ever, in the midst of what HDF5 writes at once, may leave no HDF5 file.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.storage.opening.failing_writes", str(tmp_path), "23"],
+        check=True,
+        capture_output=True,
+        env=environment(),
+    )
+    found = {k: set(v) for line in done.stdout.splitlines() for k, v in json.loads(line).items()}
+    assert sorted(found) == ["matrix", "reorder", "strings", "vector"]
+    failed = {f"for ever: 1, {state}" for state in ("before", "after", "refused")}
+    for outcomes in found.values():
+        assert "once: 0, after" in outcomes
+        assert outcomes <= {"once: 0, after", *failed}

@@ -10,12 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anndata
 import h5py
 import numpy as np
 import pytest
 
 from daf_query import UnreadableVectorWarning, connect
-from daf_storage import DafReader, DafWriter, H5df, errors, open_daf
+from daf_storage import (
+    DafError,
+    DafReader,
+    DafWriter,
+    H5df,
+    MemoryDaf,
+    errors,
+    import_h5ad,
+    open_daf,
+)
 from daf_storage.trees import _hdf5_heaps
 from daf_storage.trees._hdf5_heaps import REFERENCE, WalkedHeaps, locate_strings
 from tests.storage.upkeep.test_verify import found
@@ -443,3 +453,43 @@ def test_elements_in_other_files(path: Path) -> None:
                 daf.get_np_vector("cell", name)
         assert len(daf.summary().problems) == 2
         assert daf.get_np_vector("cell", "age").tolist() == [30, 60, 90]
+
+
+@pytest.fixture
+def h5ad(tmp_path: Path) -> Path:
+    """Return a small h5ad file as anndata writes it."""
+    adata = anndata.AnnData(np.eye(3, dtype="f4"))
+    adata.obs["n"] = [1, 2, 3]
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    return tmp_path / "x.h5ad"
+
+
+def test_types_that_hdf5_does_not_have(h5ad: Path) -> None:
+    """An attribute of a string type whose kind was changed is refused: HDF5 ends the process."""
+    data, refused, at = h5ad.read_bytes(), 0, -1
+    while (at := data.find(b"\x19\x01\x01", at + 1)) >= 0:
+        h5ad.write_bytes(data[:at] + b"\x19\xff\x21" + data[at + 3 :])
+        for work in (_read_all, lambda path: import_h5ad(path, MemoryDaf(), progress="never")):
+            try:
+                work(h5ad)
+            except DafError as error:
+                refused += "has a type that HDF5 does not have" in str(error)
+    assert refused > 10
+
+
+def _read_all(path: Path) -> None:
+    with open_daf(path) as daf:
+        for name in sorted(daf.vectors_set("obs")):
+            daf.get_np_vector("obs", name)
+        daf.get_np_matrix("obs", "var", "X")
+
+
+def test_a_root_that_is_nowhere(h5ad: Path) -> None:
+    """A superblock that leads to no root is an error of ours."""
+    data = bytearray(h5ad.read_bytes())
+    assert data[155] == 0xFF
+    data[155] = 0x64
+    h5ad.write_bytes(data)
+    os.utime(h5ad, (1e9, 1e9))  # else HDF5 is asked
+    with pytest.raises(errors.CorruptDataError, match=r"x\.h5ad: its root cannot be read"):
+        _read_all(h5ad)
