@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from tests.torture.asking import ask, slices
 from tests.torture.asking_many import ask_many
+from tests.torture.bombs import expand
 from tests.torture.mutation import mutate, mutate_indexes
+from tests.torture.naming import name_things
 from tests.torture.samples import FORMS
 from tests.torture.serving import lie
 from tests.torture.worker import Case
@@ -23,5 +25,7 @@ CAMPAIGNS: dict[str, Callable[[], Case]] = {
     **{f"sql {form}": ask(form, with_indexes=False) for form in ("directory", "archive-packed", "hdf5")},
     "sql of several data sets": ask_many,
     "sql with indexes": ask("directory", with_indexes=True),
+    **{f"names {form}": name_things(form) for form in FORMS},
+    **{f"bombs {form}": expand(form) for form in ("archive", "archive-packed", "archive-files")},
     **{f"slices {form}": slices(form) for form in FORMS},
 }  # fmt: skip
