@@ -15,7 +15,7 @@ from pathlib import Path
 
 from daf_query.session import DafSession, connect
 from daf_storage import errors
-from daf_storage.spi import optional_import
+from daf_storage.spi import install_command, optional_import
 
 _FILE = "10x_pbmc68k_reduced.h5ad"
 
@@ -47,7 +47,7 @@ def find_pbmc() -> Path:
             return path
     raise errors.MissingDependencyError(
         f"the demonstration needs the data set {_FILE} that scanpy ships; "
-        "install it with: pip install 'daf-query[demo]'"
+        f"install it with: {install_command('demo')}"
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import inspect
+import json
 import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -17,7 +20,7 @@ import daf_storage
 import daf_storage.spi
 import daf_storage.testing
 from daf_storage import errors
-from daf_storage.spi import optional_import
+from daf_storage.spi import install_command, optional_import
 
 PACKAGES = [daf_storage, daf_query]
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -95,11 +98,44 @@ except daf_storage.errors.MissingDependencyError as error:
     )
     assert found.stdout == (
         "this needs the package 'pandas', which is not installed; "
-        "install it with: pip install 'daf-query[pandas]'\n"
+        f"install it with: {install_command('pandas')}\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("noted", "command"),
+    [
+        (None, "pip install 'daf-query[x]'"),
+        ({"url": "file:///my%20clone", "dir_info": {}}, 'pip install ".[x]" (in /my clone)'),
+        (
+            {"url": "file:///a/clone", "dir_info": {"editable": True}},
+            'pip install ".[x]" (in /a/clone)',
+        ),
+        (
+            {"url": "file:///daf_query-1.whl", "archive_info": {}},
+            "pip install 'daf-query[x] @ file:///daf_query-1.whl'",
+        ),
+        (
+            {"url": "https://h/r.git", "vcs_info": {"vcs": "git", "commit_id": "ab"}},
+            "pip install 'daf-query[x] @ git+https://h/r.git@ab'",
+        ),
+        ("damaged", 'pip install ".[x]" (in a clone of the repository)'),
+    ],
+    ids=["index", "directory", "editable", "wheel", "repository", "damaged"],
+)
+def test_what_installs_an_extra(
+    noted: Any, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for from where the package came from, as pip noted."""
+    (tmp_path / "METADATA").write_text("Name: daf-query\n")
+    if noted is not None:
+        (tmp_path / "direct_url.json").write_text(json.dumps(noted))
+    found = importlib.metadata.PathDistribution(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: found)
+    assert install_command("x") == command
 
 
 def test_a_missing_module_inside_a_package_is_another_error() -> None:
     """Only the package itself counts as not installed."""
-    with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[x\]"):
+    with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[x\]"):
         optional_import("no_such_package.part", extra="x")

@@ -24,6 +24,7 @@ from daf_query.sql._table_functions import USAGES
 from daf_query.sql._tokens import Token, tokens_of
 from daf_query.table import TableDataset
 from daf_storage import DafError, errors
+from daf_storage.spi import install_command
 
 _NO_FIELD = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)", re.DOTALL)
 _VALID_FIELDS = re.compile(r"Valid fields are (?P<fields>.*)\.", re.DOTALL)
@@ -155,8 +156,8 @@ def _unknown_function(name: str, text: str) -> DafError | None:
         return errors.QueryError(f"{name}() is a table: write it after FROM, {USAGES[name]}")
     if name.startswith("st_") and "Did you mean 'st_" not in text:
         return errors.QueryError(
-            f"there is no function {name!r}; those of shapes come from geodatafusion (pip "
-            "install 'daf-query[spatial]'): geodatafusion.register_all(db.context)"
+            f"there is no function {name!r}; those of shapes come from geodatafusion: "
+            f"geodatafusion.register_all(db.context); install it with: {install_command('spatial')}"
         )
     return None
 

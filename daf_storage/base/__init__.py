@@ -31,7 +31,7 @@ from daf_storage.base._model import (
     check_name,
     name_problem,
 )
-from daf_storage.base._optional import optional_import, pandas
+from daf_storage.base._optional import install_command, optional_import, pandas
 from daf_storage.base._packing import IMPORT_CHUNK_KB, CodecName, Packing, packing_of
 from daf_storage.base._paused_collection import paused_collection
 from daf_storage.base._progress import Progress, ShowProgress, progress_bar
@@ -85,6 +85,7 @@ __all__ = [
     "encode_vlen_utf8",
     "find_string_start",
     "first_duplicate",
+    "install_command",
     "kept_threads",
     "may_hold_string",
     "name_problem",

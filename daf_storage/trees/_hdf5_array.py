@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, Span, one_array
+from daf_storage.base import AnyArray, Span, install_command, one_array
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._array_bases import NotFileBacked
@@ -497,6 +497,7 @@ class Hdf5Array(NotFileBacked):
             if "filter" in reason.lower():
                 raise UnsupportedDataError(
                     f"{self._what}: the dataset is stored with a filter that is not available here "
-                    f"({reason}); install 'daf-query[hdf5]' with hdf5plugin, or rewrite the dataset"
+                    f"({reason}); rewrite the dataset, or install hdf5plugin, which has more: "
+                    f"{install_command('hdf5')}"
                 ) from error
             raise CorruptDataError(f"{self._what}: cannot be read ({reason})") from error

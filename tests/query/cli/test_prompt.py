@@ -30,6 +30,7 @@ from daf_query.cli._prompt_line import _PromptCompleter, history_path, is_comple
 from daf_query.cli._prompt_settings import PromptSettings
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
+from daf_storage.spi import install_command
 from tests.support import create
 
 IN_A_TERMINAL = """
@@ -363,7 +364,7 @@ def test_what_to_install(
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
     assert main(["sql", str(path)]) == 1
-    assert "pip install 'daf-query[prompt]'" in capsys.readouterr().err
+    assert install_command("prompt") in capsys.readouterr().err
 
 
 class Terminal:

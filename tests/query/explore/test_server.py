@@ -23,6 +23,7 @@ from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
 from daf_query.explore._connections import MOST
 from daf_storage import MemoryDaf, copy_all, errors, open_daf
+from daf_storage.spi import install_command
 from tests.query.explore.conftest import CELLS, tiny
 
 ENDLESS = "SELECT count(*) FROM cell a, cell b, cell c, cell d WHERE a.age + b.age + c.age > d.age"
@@ -320,7 +321,7 @@ def test_without_the_extra(
     """The error says what to install."""
     monkeypatch.setitem(sys.modules, module, None)
     assert main(["explore", "x.h5ad"]) == 1
-    assert "pip install 'daf-query[explore]'" in capsys.readouterr().err
+    assert install_command("explore") in capsys.readouterr().err
 
 
 def test_whoever_hangs_up_while_it_sends_is_no_fault(

@@ -13,9 +13,7 @@ from daf_query import DafSession, Sampler, connect
 from daf_storage import ZarrDaf, convert, errors
 from tests.query.training.test_row_blocks import GENE_NAMES, filled, matrix
 
-torch = pytest.importorskip(
-    "torch", reason="torch is not installed: pip install 'daf-query[training]'"
-)
+torch = pytest.importorskip("torch", reason="torch is not installed; it is in the extra training")
 data = pytest.importorskip("torch.utils.data")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*([Ss]parse|fork)")
