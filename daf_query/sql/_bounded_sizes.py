@@ -217,10 +217,13 @@ def _calls_of(tokens: Sequence[Token]) -> dict[int, str]:
 
 
 def _checked_size(counts: pa.Array, sizes: pa.Array) -> pa.Array:
-    """Return counts of things of some sizes, or raise if they are too large together."""
+    """Return counts of things of some sizes, or raise if they are too large together.
+
+    Negative ones are 0, which is the same; lpad() of a column panics otherwise.
+    """
     count, size = (pc.cast(each, pa.float64(), safe=False) for each in (counts, sizes))
     _check_bytes(pc.multiply(count, size))
-    return counts
+    return pc.if_else(pc.less(counts, 0), 0, counts)
 
 
 def _checked_stop(stops: pa.Array, starts: pa.Array, steps: pa.Array, sizes: pa.Array) -> pa.Array:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.torture.alike import look_alike
 from tests.torture.asking import ask, slices
 from tests.torture.asking_many import ask_many
 from tests.torture.bombs import expand
+from tests.torture.folding import fold
 from tests.torture.mutation import mutate, mutate_indexes
 from tests.torture.naming import name_things
 from tests.torture.samples import FORMS
@@ -28,4 +30,6 @@ CAMPAIGNS: dict[str, Callable[[], Case]] = {
     **{f"names {form}": name_things(form) for form in FORMS},
     **{f"bombs {form}": expand(form) for form in ("archive", "archive-packed", "archive-files")},
     **{f"slices {form}": slices(form) for form in FORMS},
+    **{f"alike {form}": look_alike(form) for form in ("directory", "packed", "archive", "hdf5", "files")},
+    **{f"folding {kind}": fold(kind) for kind in ("explorer", "flight")},
 }  # fmt: skip
