@@ -24,7 +24,9 @@ METADATA_BYTES: Final = 1 << 16
 
 _STRING_BYTES: Final = 40
 _SHARE_OF_METADATA: Final = 64
-_HDF5_ERROR: Final = re.compile(r"errno = \d+|^\W*(Unable to|Can't|Couldn't) ")
+_HDF5_ERROR: Final = re.compile(
+    r"errno = \d+|^\W*(Unable to|Can't|Couldn't|Internal path traversal) "
+)
 
 
 def string_bytes(strings: pa.Array) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.faulty_disk import has_faults
 from tests.torture.alike import look_alike
 from tests.torture.asking import ask, slices
 from tests.torture.asking_many import ask_many
 from tests.torture.bombs import expand
+from tests.torture.disk import disk
 from tests.torture.folding import fold
 from tests.torture.mutation import mutate, mutate_indexes
 from tests.torture.naming import name_things
@@ -21,6 +23,7 @@ CAMPAIGNS: dict[str, Callable[[], Case]] = {
     **{f"indexes {form}": mutate_indexes(form) for form in ("directory", "archive", "packed", "hdf5")},
     **{f"fault {form}": fault(form) for form in ("directory", "packed", "archive", "files")},
     **{f"full disk {form}": full_disk(form) for form in ("directory-v3", "archive-packed", "hdf5")},
+    **{f"disk {form}": disk(form) for form in ("hdf5", "hdf5-packed") if has_faults()},
     **{f"kill {form}": kill(form) for form in ("directory", "archive", "hdf5", "files")},
     **{f"race {form}": race(form) for form in WRITABLE if "packed" not in form},
     **{f"server {form}": lie(form) for form in ("directory", "directory-v3", "archive-packed", "files")},

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from daf_storage import DafError
+from tests.faulty_disk import environment
 from tests.torture.tally import (
     ChildCrashError,
     ChildHangError,
@@ -136,6 +137,7 @@ class Supervisor:
                 stdout=stderr,
                 stderr=stderr,
                 stdin=subprocess.DEVNULL,
+                env=environment(),
             )
         os.close(writing)
         try:

@@ -351,7 +351,7 @@ def full_disk(form: Form) -> Callable[[], Case]:
             path = base.copy(folder)
             size = path.stat().st_size if path.is_file() else 0
             limit = size + int(10 ** rng.uniform(0, 5.5))
-            is_done = _in_child(partial(_limited, operations(form)[name], path, limit))
+            is_done = in_child(partial(_limited, operations(form)[name], path, limit))
             check_recovered(path, form, name, is_done=is_done)
 
         return case
@@ -364,7 +364,7 @@ def _limited(operation: Operation, path: Path, limit: int) -> None:
     operation(path)
 
 
-def _in_child(work: Callable[[], None]) -> bool:
+def in_child(work: Callable[[], None]) -> bool:
     """Run something in a child process; return whether it was done rather than refused.
 
     A fork is enough: the parent has started no threads of an engine.
