@@ -32,6 +32,16 @@ def check_cancelled() -> None:
         check()
 
 
+def checked(progress: Callable[[int], None]) -> Callable[[int], None]:
+    """Return what reports a step that is done, and ends the work there if it is to end."""
+
+    def report(done: int) -> None:
+        check_cancelled()
+        progress(done)
+
+    return report
+
+
 def current_check() -> Check | None:
     """Return what the work of this thread asks, for threads that do parts of it."""
     return _CHECK.get()

@@ -16,10 +16,11 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import ctypes
+import functools
+import math
 import os
 import queue
 import signal
-import sys
 import threading
 import time
 import weakref
@@ -27,12 +28,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
-from daf_query._cancellation import CancelledWork, checking, current_check
-from daf_storage import errors
+from daf_query._cancellation import CancelledWork, Check, check_cancelled, checking, current_check
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 Interruptible: TypeAlias = Callable[[Callable[[], Any]], Any]
 """Calls a function of the engine, which may be interrupted."""
@@ -46,6 +48,8 @@ _AHEAD: Final = 2
 _LOOK_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 0.5
 """How long a query waits for one of those that run to end."""
+_LAST_SECONDS: Final = 1.2
+"""How long Ctrl-C waits for the engine to end, which looks every second."""
 _MAX_CANCELLED: Final = 1000
 _STALLED_SECONDS: Final = 30.0
 """After how long rows that nobody takes give way."""
@@ -88,7 +92,12 @@ class Work(Generic[_T]):
         self._is_interrupted = False
         self._thread = 0
 
-    def stop(self, reason: Exception) -> None:
+    @property
+    def has_begun(self) -> bool:
+        """Whether a thread computes it, or did."""
+        return self._thread != 0
+
+    def stop(self, reason: BaseException) -> None:
         """Make it end soon; the first reason counts."""
         with self._lock:
             if self.error is not None or self.has_ended.is_set():
@@ -120,6 +129,15 @@ class Work(Generic[_T]):
                 self.error = self.error or error
         finally:
             self.has_ended.set()
+
+    def check_with(self, outer: Check) -> Check:
+        """Return what ends it if it was stopped, or where something else says so."""
+
+        def check() -> None:
+            self._check()
+            outer()
+
+        return check
 
     def _check(self) -> None:
         """End what computes in this thread, between its steps, if it was stopped."""
@@ -308,63 +326,120 @@ class Runs:
             work.stop(self._endings.closing("the server is closing"))
 
 
-def _interrupted(reason: str) -> Exception:
-    return errors.QueryError(reason)
-
-
-_NOTEBOOK: Final = Endings(
-    lambda _: _interrupted("overdue"),
-    lambda _: _interrupted("busy"),
-    _interrupted,
-    _interrupted,
-)
-
-
 def call_engine(function: Callable[[], _T]) -> _T:
-    """Call a function of the engine, which may be interrupted in a run and at a terminal."""
+    """Call a function of the engine, which may be interrupted in a run and by Ctrl-C."""
     call = _CALL.get()
     if call is not None:
         result: _T = call(function)
         return result
-    return _called_beside(function) if _is_attended() else function()
+    return _called_beside(lambda: call_engine(function)) if _is_attended() else function()
+
+
+def attended(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let a function compute in another thread, for which this one waits until Ctrl-C.
+
+    Ctrl-C is raised between any two steps of the main thread.  Raised in what the engine calls
+    back, it would be an error of the engine; in between, it would leave caches half changed; and
+    the engine itself looks for it between its batches alone, of which one of a join may take many
+    seconds.  Where signals cannot come, in other threads or within such a function, it is called.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _T:
+        if not _is_attended():
+            return function(*arguments, **named)
+        return _called_beside(lambda: function(*arguments, **named))
+
+    return call
 
 
 def _is_attended() -> bool:
-    """Return whether this is the thread in which signals arrive, and whether one is likely.
-
-    It is in a shell of IPython, at a terminal, and where Python handles SIGTERM, as the command
-    line does.  Others are spared the tenth of a millisecond that a thread takes.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return False
-    shell_of = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    if shell_of is not None and shell_of() is not None:
-        return True
-    return callable(signal.getsignal(signal.SIGTERM)) or _is_at_terminal()
-
-
-def _is_at_terminal() -> bool:
-    """Return whether Ctrl-C is typed here and raises `KeyboardInterrupt`."""
-    return callable(signal.getsignal(signal.SIGINT)) and os.isatty(0)
+    """Return whether this is the thread in which signals arrive, and whether any raises."""
+    return threading.current_thread() is threading.main_thread() and any(
+        callable(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)
+    )
 
 
 def _called_beside(function: Callable[[], _T]) -> _T:
-    """Call a function in a thread of its own, for which this one waits until Ctrl-C.
+    """Call a function in another thread; Ctrl-C ends it, and the wait for it."""
+    work: Work[_T] = Work(b"", math.inf, AssertionError)
+    outer = current_check()
+    results: list[_T] = []
 
-    The engine looks for signals between its batches alone, of which one of a join may take many
-    seconds: without a thread, Ctrl-C would wait for it.
+    def produce(_: Interruptible) -> Iterator[_T]:
+        with contextlib.nullcontext() if outer is None else checking(work.check_with(outer)):
+            check_cancelled()  # before it begins
+            results.append(function())
+        return iter(())
+
+    task = partial(contextvars.copy_context().run, work.run, produce)
+    ended = threading.Lock()
+    ended.acquire()  # not an event: its Python code is what Ctrl-C would leave half done
+    try:
+        _Helper.current().call(task, ended)
+        while not ended.acquire(timeout=_LOOK_SECONDS):  # which not every Ctrl-C ends
+            pass
+    except BaseException:
+        work.stop(CancelledWork())
+        if work.has_begun:
+            ended.acquire(timeout=_LAST_SECONDS)
+        raise
+    if work.error is None:
+        return results[0]
+    try:
+        raise work.error
+    finally:
+        work.error = None  # which would hold the frame that holds it
+
+
+class _Helper:
+    """A thread that does what the main thread waits for; there is one at a time.
+
+    One that goes on after Ctrl-C has ended the wait makes way for another, and ends.
     """
-    context = contextvars.copy_context()
 
-    def produce(interruptible: Interruptible) -> Iterator[_T]:
-        check = current_check()
+    _current: ClassVar[_Helper | None] = None
 
-        def checked() -> _T:
-            with contextlib.nullcontext() if check is None else checking(check):
-                return function()
+    def __init__(self) -> None:
+        self.tasks: queue.SimpleQueue[tuple[Callable[[], None], threading.Lock] | None]
+        self.tasks = queue.SimpleQueue()
+        self.is_free = True
 
-        yield interruptible(lambda: context.run(checked))
+    @classmethod
+    def current(cls) -> _Helper:
+        """Return the one that is free; called by the main thread alone."""
+        helper = cls._current
+        if helper is not None and helper.is_free:
+            return helper
+        if helper is not None:
+            helper.tasks.put(None)
+        helper = cls()
+        try:
+            threading.Thread(target=helper.work, name="daf-attended", daemon=True).start()
+            cls._current = helper
+        except BaseException:
+            helper.tasks.put(None)
+            raise
+        return helper
 
-    runs = Runs(_NOTEBOOK, max_seconds=None, max_queries=1)
-    with contextlib.closing(runs):  # an interrupt may come before there is a run to be closed
-        return next(runs.start(produce, is_abandoned=lambda: False))
+    @classmethod
+    def forget(cls) -> None:
+        """Begin again: a forked process has no such thread."""
+        cls._current = None
+
+    def call(self, function: Callable[[], None], ended: threading.Lock) -> None:
+        """Call a function, and release a lock thereafter; return at once."""
+        self.is_free = False
+        self.tasks.put((function, ended))
+
+    def work(self) -> None:
+        """Do what it is given, until that is None."""
+        while (task := self.tasks.get()) is not None:
+            function, ended = task
+            function()
+            del task, function
+            self.is_free = True
+            ended.release()
+
+
+os.register_at_fork(after_in_child=_Helper.forget)

@@ -210,6 +210,19 @@ def test_a_lock_that_a_thread_held_is_free_in_the_child() -> None:
     assert taken == ["first", "second"]
 
 
+def test_a_lock_runs_no_code_of_python() -> None:
+    """Neither to be taken nor to be given back: Ctrl-C there would leave it held."""
+    lock, called = ForkLock(), []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: called.append((frame.f_code.co_name, event)))
+    try:
+        with lock:
+            pass
+    finally:
+        sys.setprofile(before)
+    assert [name for name, event in called if event == "call"] == []
+
+
 def _take(lock: ForkLock) -> None:
     with lock:
         pass

@@ -6,6 +6,31 @@
 Must not know DataFusion, stores or trees; nothing imports it.
 """
 
-from daf_query.cli._main import main, run
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from daf_query.cli._exit_codes import INTERRUPTED
+from daf_storage.spi import lazy_names
+
+if TYPE_CHECKING:
+    from daf_query.cli._main import main
 
 __all__ = ["main", "run"]
+
+__getattr__, __dir__ = lazy_names(__name__, {"daf_query.cli._main": ("main",)})
+
+
+def run() -> None:
+    """Run the command of ``sys.argv`` and end the process with its exit code.
+
+    Ctrl-C has one too, also while modules are imported, which takes a command most of its time.
+    """
+    try:
+        importlib.import_module("daf_query.cli._main").run_command()
+    except KeyboardInterrupt:
+        print("daf: error: interrupted", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)

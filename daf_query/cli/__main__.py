@@ -1,6 +1,6 @@
 """``python -m daf_query.cli`` is ``daf``."""
 
-from daf_query.cli._main import run
+from daf_query.cli import run
 
 if __name__ == "__main__":
     run()

@@ -22,7 +22,7 @@ from daf_storage import DafError, errors
 from daf_storage.spi import visible
 
 
-def run() -> NoReturn:
+def run_command() -> NoReturn:
     """Run the command of ``sys.argv`` and end the process with its exit code.
 
     At once: threads of the engine may still compute results that nobody reads, and the normal end
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.simplefilter("always", errors.DafWarning)
-            code = _run_command(options)
+            code = _called(options)
         sys.stdout.flush()
     except BrokenPipeError:
         code = DONE
@@ -75,7 +75,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _run_command(options: argparse.Namespace) -> int | None:
+def _called(options: argparse.Namespace) -> int | None:
     """Import the module of a command, and run its function."""
     module, _, function = options.command.partition(".")
     command = getattr(importlib.import_module(f"daf_query.cli.{module}"), function)

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._cancellation import checked
 from daf_query._provenance import DataSets, Record, record_of
+from daf_query._runs import attended
 from daf_query.collection._anndata import (
     collection_contents,
     find_collection_companions,
@@ -156,6 +158,7 @@ class CollectionSlice(MatrixSlice):
         columns: npt.NDArray[np.object_] = self.labels()[1].names
         return columns
 
+    @attended
     def explain(self) -> CollectionExplanation:  # type: ignore[override] # as much as fits several
         """Return what the slice will read, and how much memory it will take, in all and of each.
 
@@ -173,6 +176,7 @@ class CollectionSlice(MatrixSlice):
         """
         check_budget(self.explain(), max_bytes)
 
+    @attended
     def values(self, *, progress: Callable[[int], None] = lambda _: None) -> Any:
         """Return the values as they were read: ``csr_array`` if sparse, else ``ndarray``.
 
@@ -180,7 +184,7 @@ class CollectionSlice(MatrixSlice):
         """
         with self._lock:
             if self._gathered is None:
-                self._gathered = read_whole(self.whole, progress)
+                self._gathered = read_whole(self.whole, checked(progress))
             return self._gathered
 
     def _dense_values(self) -> Any:
@@ -207,6 +211,7 @@ class CollectionSlice(MatrixSlice):
             self.whole, self.labels(), self._datasets(), self._aligned, choice, record
         )
 
+    @attended
     def labels(self) -> tuple[Labels, Labels]:
         """Return what rows and columns are called in tables and files."""
         with self._lock:

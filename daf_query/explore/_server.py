@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
+import time
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode
@@ -22,6 +23,7 @@ from daf_storage.spi import cannot_listen
 _HOST: Final = "127.0.0.1"
 _TOKEN_BYTES: Final = 24
 _START_SECONDS: Final = 30.0
+_CLOSED_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.01
 _BACKLOG: Final = 128
@@ -129,8 +131,8 @@ class ExploreServer:
 
     def serve_forever(self) -> None:
         """Wait until the server is closed, or this thread is interrupted."""
-        while not self._has_ended.wait(1.0):
-            pass
+        while not self._has_ended.is_set():  # not `wait`: Ctrl-C may leave its lock held
+            time.sleep(_CLOSED_SECONDS)
 
     def close(self) -> None:
         """End the queries that run, and the server."""

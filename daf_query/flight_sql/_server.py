@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ from daf_query.session import DafSession, connect
 from daf_storage import errors
 from daf_storage.spi import cannot_listen
 
+_CLOSED_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 5.0
 
 
@@ -124,8 +126,8 @@ class FlightSqlServer:
 
     def serve_forever(self) -> None:
         """Wait until the server is closed, or this thread is interrupted."""
-        while not self._has_ended.wait(1.0):
-            pass
+        while not self._has_ended.is_set():  # not `wait`: Ctrl-C may leave its lock held
+            time.sleep(_CLOSED_SECONDS)
 
     def close(self) -> None:
         """End the queries that run, and the server."""

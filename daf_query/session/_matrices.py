@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from daf_query._runs import attended
 from daf_query.collection import (
     CollectionRequest,
     collection_axes,
@@ -35,6 +36,7 @@ from daf_storage import DafReader, ShowProgress, errors
 class MatrixQuestions(Connected):
     """The part of a session that is about matrices."""
 
+    @attended
     def matrix(  # noqa: PLR0913 - what is chosen, and how
         self,
         rows_axis: str,
@@ -184,6 +186,7 @@ class MatrixQuestions(Connected):
             current=current,
         )
 
+    @attended
     def matrix_table(
         self,
         rows_axis: str,
@@ -281,6 +284,7 @@ class MatrixQuestions(Connected):
             )
         ]
 
+    @attended
     def profile(  # noqa: PLR0913 - the choices of a profile
         self,
         rows_axis: str,

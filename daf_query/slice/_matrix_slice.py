@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._cancellation import checked
 from daf_query._provenance import DataSets, Record, record_of, refuse_own_files
+from daf_query._runs import attended
 from daf_query.dask_blocks import BlockKind, Source
 from daf_query.matrix import (
     ElementCount,
@@ -202,6 +204,7 @@ class MatrixSlice(Conversions):
         """The entries of the columns axis, as ``str`` objects."""
         return self._names(self.columns_axis, self.selections[1])
 
+    @attended
     def explain(self) -> SliceExplanation:
         """Return what the slice will read, and how much memory it will take; reads no values.
 
@@ -244,6 +247,7 @@ class MatrixSlice(Conversions):
         self.values(progress=progress)
         return self
 
+    @attended
     def values(self, *, progress: Callable[[int], None] = lambda _: None) -> Any:
         """Return the values as they were read: ``csr_array`` if sparse, else ``ndarray``.
 
@@ -251,11 +255,12 @@ class MatrixSlice(Conversions):
         """
         with self._lock:
             if self._gathered is None:
-                self._gathered, layout = gather_first(self._planned, progress)
+                self._gathered, layout = gather_first(self._planned, checked(progress))
                 self._is_damaged = layout is not self._planned.first
                 self._planned = PlannedLayouts([layout])
             return self._gathered
 
+    @attended
     def _dense_values(self) -> Any:
         """Return the values of a sparse matrix as a new array, for a slice that nobody asks again.
 
@@ -483,6 +488,7 @@ class MatrixSlice(Conversions):
         """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
         return self._current.unchanged(self.plan.stored)
 
+    @attended
     def _names(self, axis: str, selection: Selection) -> npt.NDArray[np.object_]:
         with self.unchanged_axes():
             names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 
+from daf_query._runs import attended
 from daf_query.sql._axis_schema import CATALOG, PUBLIC, table_of_length
 from daf_query.sql._bounded_sizes import (
     has_size_checks,
@@ -176,6 +177,7 @@ class Engine:
         """Plan a query, to be executed as it is; errors are those of `planned`."""
         return self.planned(query, allow=allow, once=once).executed
 
+    @attended
     def planned(self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()) -> Planned:
         """Plan a query; errors are in the words of the data sets.
 

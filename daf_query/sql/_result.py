@@ -15,7 +15,7 @@ from datafusion.expr import SortExpr
 
 from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Rows
-from daf_query._runs import call_engine
+from daf_query._runs import attended, call_engine
 from daf_query.sql._direct_scan import DirectRows
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
@@ -55,6 +55,7 @@ class Statement:
         return self.engine.translated(error, self.query)
 
 
+@attended
 def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
     broken_count = engine.connections.broken_count()
@@ -285,7 +286,7 @@ class QueryResult(ResultConversions):
         """Return a result that is built upon this one."""
         kept: Step = functools.partial(kept_apart, step)
         try:
-            frame = kept(self.frame)
+            frame = attended(kept)(self.frame)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             unknown = unknown_result_column(error, self.column_names)
             raise unknown or self._statement.translated(error) from None
@@ -299,6 +300,7 @@ class QueryResult(ResultConversions):
             written=(*self._written, written),
         )
 
+    @attended
     def _run(self, work: Callable[[], _T]) -> _T:
         """Run something that executes the query, with errors in the words of the data set.
 
@@ -471,7 +473,7 @@ class QueryResult(ResultConversions):
             nonlocal stream, call
             if self._direct is None:
                 stream = iter(call_engine(self._executed().execute_stream))
-            else:  # a scan in Python, which Ctrl-C ends by itself
+            else:
                 stream, call = self._direct.batches(), _called
             return call(lambda: next(stream, None))
 
@@ -488,5 +490,6 @@ class QueryResult(ResultConversions):
         return found.with_record(self.provenance()) if self.is_described(provenance) else found
 
 
+@attended
 def _called(function: Callable[[], _T]) -> _T:
     return function()

@@ -6,9 +6,10 @@ child for one of the others waits for ever, so that is refused, or avoided.
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
-from types import TracebackType
+import weakref
+from typing import Final
 
 from daf_storage import errors
 
@@ -60,22 +61,11 @@ SERVER_CLIENT = ThreadedLibrary("the client of servers", start="something was re
 """What asks servers: the library obstore, whose threads serve all of its stores."""
 
 
-class _Process:
-    """Counts the forks that led to this process: to ask the system for its number takes longer."""
-
-    forks = 0
-
-    @classmethod
-    def note_fork(cls) -> None:
-        """Count a fork, in the child."""
-        cls.forks += 1
-
-
-os.register_at_fork(after_in_child=_Process.note_fork)
-
-
-class ForkLock:
+class ForkLock(_thread.RLock):  # type: ignore[misc]  # final in the stubs alone
     """A reentrant lock that is free in a forked process, whoever held it in the parent.
+
+    To enter and to leave it runs no code of Python, within which Ctrl-C could come: between taking
+    a lock and the block that gives it back, it would leave the lock held for ever.
 
     Examples
     --------
@@ -86,19 +76,16 @@ class ForkLock:
     """
 
     def __init__(self) -> None:
-        self._locks: dict[int, threading.RLock] = {}
+        _locks.add(self)
 
-    def __enter__(self) -> None:
-        forks = _Process.forks
-        lock = self._locks.get(forks)
-        if lock is None:
-            lock = self._locks.setdefault(forks, threading.RLock())
-        lock.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._locks[_Process.forks].release()
+_locks: Final[weakref.WeakSet[ForkLock]] = weakref.WeakSet()
+
+
+def _free_locks() -> None:
+    """Free all locks, in the child: none of the threads that held them is there."""
+    for lock in _locks:
+        lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as logging does
+
+
+os.register_at_fork(after_in_child=_free_locks)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gc
 import os
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from daf_storage.base._forking import ForkLock
@@ -19,45 +20,41 @@ MIN_PAUSED_MEMBERS: Final = 64
 
 
 class _Pauses:
-    """How many blocks of this process are paused now, of all threads, and what was before."""
+    """The blocks of this process that are paused now, of all threads, and what was before."""
 
     def __init__(self) -> None:
         self._lock = ForkLock()
-        self._count = 0
+        self._blocks: set[object] = set()
         self._was_enabled = False
-        self._forks = 0
 
-    def enter(self) -> int:
-        """Pause; return what `leave` is to be called with."""
+    def enter(self, block: object) -> None:
+        """Pause for a block."""
         with self._lock:
-            if not self._count:
+            if not self._blocks:
                 self._was_enabled = gc.isenabled()
-                gc.disable()
-            self._count += 1
-            return self._forks
+            self._blocks.add(block)
+            gc.disable()
 
-    def leave(self, forks: int) -> None:
-        """End a pause; the last one restores what was before the first."""
+    def leave(self, block: object) -> None:
+        """End the pause of a block, if it is one; the last restores what was before the first."""
         with self._lock:
-            if forks != self._forks:  # it began in the parent of this process
-                return
-            self._count -= 1
-            if not self._count and self._was_enabled:
+            if self._blocks == {block} and self._was_enabled:
                 gc.enable()
+            self._blocks.discard(block)
 
     def start_again(self) -> None:
         """End all pauses: the threads that would end them are not in a forked process."""
-        self._forks += 1
-        if self._count and self._was_enabled:
+        if self._blocks and self._was_enabled:
             gc.enable()
-        self._count = 0
+        self._blocks.clear()
 
 
 _PAUSES: Final = _Pauses()
 os.register_at_fork(after_in_child=_PAUSES.start_again)
 
 
-class paused_collection:  # noqa: N801 - used as a statement, as contextlib names such
+@contextmanager
+def paused_collection(members: int) -> Iterator[None]:
     """Pause the cyclic garbage collector within a block, if many data sets are looked at there.
 
     Blocks may be nested, and be in several threads: the last one to end restores what was before
@@ -77,20 +74,12 @@ class paused_collection:  # noqa: N801 - used as a statement, as contextlib name
     >>> gc.isenabled()
     True
     """
-
-    def __init__(self, members: int) -> None:
-        self._is_needed = members >= MIN_PAUSED_MEMBERS
-        self._forks = 0
-
-    def __enter__(self) -> None:
-        if self._is_needed:
-            self._forks = _PAUSES.enter()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._is_needed:
-            _PAUSES.leave(self._forks)
+    if members < MIN_PAUSED_MEMBERS:
+        yield
+        return
+    block = object()
+    try:  # Ctrl-C may come before it is entered, and as soon as it is
+        _PAUSES.enter(block)
+        yield
+    finally:
+        _PAUSES.leave(block)

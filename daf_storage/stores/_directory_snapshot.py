@@ -36,6 +36,8 @@ class DirectorySnapshot(LocalReads):
         What is kept of files from one snapshot to the next; nothing by default.
     """
 
+    _descriptor = -1  # of one that Ctrl-C kept from being made
+
     def __init__(self, descriptor: int, path: str, kept: KeptFiles | None = None) -> None:
         self._descriptor = descriptor
         self.path = path
@@ -45,7 +47,8 @@ class DirectorySnapshot(LocalReads):
 
     def __del__(self) -> None:
         """Let go of the directory."""
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
     def identity(self) -> tuple[Hashable, ...]:
         """Return what tells this directory from any other and from itself after a change.

@@ -6,8 +6,8 @@ What shows a change is older then than what is read: a change in between shows t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
-from types import TracebackType
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from daf_storage.stores._identity import is_lasting
@@ -22,7 +22,8 @@ class _Looks(threading.local):
 _LOOKS: Final = _Looks()
 
 
-class one_look:  # noqa: N801 - used as a statement, as contextlib names such
+@contextmanager
+def one_look() -> Iterator[None]:
     """Look at the state of each archive once within a block, of this thread alone.
 
     For callers that remember the state together with what they read, and compare it with the one
@@ -37,21 +38,12 @@ class one_look:  # noqa: N801 - used as a statement, as contextlib names such
     >>> seen_state("a.zip", lambda: next(looks))
     2
     """
-
-    def __init__(self) -> None:
-        self._outer: dict[object, Hashable] | None = None
-
-    def __enter__(self) -> None:
-        self._outer = _LOOKS.states
-        _LOOKS.states = {} if self._outer is None else self._outer
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _LOOKS.states = self._outer
+    outer = _LOOKS.states
+    try:
+        _LOOKS.states = {} if outer is None else outer
+        yield
+    finally:
+        _LOOKS.states = outer
 
 
 def seen_state(file: object, look: Callable[[], Hashable]) -> Hashable:

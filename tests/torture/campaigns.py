@@ -11,6 +11,7 @@ from tests.torture.asking_many import ask_many
 from tests.torture.bombs import expand
 from tests.torture.disk import disk
 from tests.torture.folding import fold
+from tests.torture.interrupting import interrupt
 from tests.torture.mutation import mutate, mutate_indexes
 from tests.torture.naming import name_things
 from tests.torture.samples import FORMS
@@ -25,6 +26,7 @@ CAMPAIGNS: dict[str, Callable[[], Case]] = {
     **{f"full disk {form}": full_disk(form) for form in ("directory-v3", "archive-packed", "hdf5")},
     **{f"disk {form}": disk(form) for form in ("hdf5", "hdf5-packed") if has_faults()},
     **{f"kill {form}": kill(form) for form in ("directory", "archive", "hdf5", "files")},
+    **{f"interrupts {form}": interrupt(form) for form in ("directory", "packed", "archive", "hdf5")},
     **{f"race {form}": race(form) for form in WRITABLE if "packed" not in form},
     **{f"server {form}": lie(form) for form in ("directory", "directory-v3", "archive-packed", "files")},
     **{f"sql {form}": ask(form, with_indexes=False) for form in ("directory", "archive-packed", "hdf5")},

@@ -22,10 +22,13 @@ COMMAND = """
 import faulthandler, signal, sys, threading
 from daf_query import _runs, cli
 
+timers = [threading.Timer(0, int)]
+
 def announced(function):
     def call(*arguments):
-        if threading.current_thread() is threading.main_thread():
-            threading.Timer(0.3, lambda: print("ready", file=sys.stderr, flush=True)).start()
+        timers[-1].cancel()
+        timers.append(threading.Timer(1.0, lambda: print("ready", file=sys.stderr, flush=True)))
+        timers[-1].start()
         return function(*arguments)
     return call
 
@@ -34,6 +37,26 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 faulthandler.dump_traceback_later(120, exit=True)
 cli.run()
 """
+
+
+def test_an_interrupt_while_modules_are_imported() -> None:
+    """It is the same line and the same exit code, and no traceback."""
+    command = """
+import sys
+from daf_query import cli
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "daf_query.cli._parser":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder())
+cli.run()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", command], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "daf: error: interrupted\n")
 
 
 @pytest.mark.parametrize(

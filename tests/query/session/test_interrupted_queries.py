@@ -1,0 +1,106 @@
+"""Tests of Ctrl-C within queries and slices: it arrives as what it is, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daf_query import DafSession, connect
+from daf_storage import open_daf
+from tests.support import Interruption
+
+QUESTIONS: dict[str, Callable[[DafSession], Any]] = {
+    "scan": lambda session: session.sql("SELECT name FROM cell WHERE age > 4").to_pydict(),
+    "query": lambda session: session.sql(
+        "SELECT donor, median(age) AS m FROM cell WHERE age % 7 > 2 GROUP BY donor ORDER BY donor"
+    ).to_pydict(),
+    "batches": lambda session: [
+        batch.to_pydict() for batch in session.sql("SELECT upper(donor) FROM cell").batches()
+    ],
+    "slice": lambda session: (
+        session.matrix("cell", "gene", "X", rows="age > 4", columns=["g1"]).to_numpy().tolist()
+    ),
+}
+LONG = (
+    "SELECT count(*) FROM cell a JOIN cell b ON a.kind = b.kind JOIN cell c ON b.kind = c.kind "
+    "WHERE a.age + b.age + c.age > 7"
+)
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise here, where it may be ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """Return a small data set in a directory."""
+    path = tmp_path / "x.daf.zarr"
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", [f"c{i}" for i in range(50)])
+        daf.add_axis("gene", ["g0", "g1"])
+        daf.set_vector("cell", "age", list(range(50)))
+        daf.set_vector("cell", "donor", [f"d{i % 3}" for i in range(50)])
+        daf.set_matrix("cell", "gene", "X", [[i, -i] for i in range(50)])
+    return path
+
+
+def answered(ask: Callable[[DafSession], Any], session: DafSession) -> Any:
+    """Return what another thread is answered, or that it is not."""
+    answers: list[Any] = ["never"]
+    thread = threading.Thread(target=lambda: answers.append(ask(session)), daemon=True)
+    thread.start()
+    thread.join(20)
+    return answers[-1]
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+def test_an_interrupt_at_any_line(stored: Path, ask: Callable[[DafSession], Any]) -> None:
+    """It is a KeyboardInterrupt, and the same session answers the next question in any thread."""
+    with connect(stored) as session:
+        expected = ask(session)
+    with connect(stored) as session, Interruption(0) as uninterrupted:
+        ask(session)
+    for line in range(1, uninterrupted.lines + 1, 3):
+        with connect(stored) as session:
+            with pytest.raises(KeyboardInterrupt), Interruption(line) as interruption:
+                ask(session)
+            assert answered(ask, session) == expected, interruption.where
+            assert ask(session) == expected, interruption.where
+            assert gc.isenabled()
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("daf-attended") == 1
+
+
+def test_a_signal_within_a_long_batch(tmp_path: Path) -> None:
+    """It is raised within two seconds, the engine ends, and the session answers."""
+    path = tmp_path / "x.daf.zarr"
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", [f"c{i}" for i in range(20_000)])
+        daf.set_vector("cell", "kind", ["B"] * 20_000)
+        daf.set_vector("cell", "age", list(range(20_000)))
+    with connect(path) as session:
+        sent: list[float] = []
+
+        def interrupt() -> None:
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Timer(1.5, interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            session.sql(LONG).to_pandas()
+        assert time.monotonic() - sent[0] < 10  # on a busy machine; alone, two
+        assert session.sql("SELECT count(*) AS n FROM cell").to_pydict() == {"n": [20_000]}
