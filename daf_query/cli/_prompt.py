@@ -17,7 +17,6 @@ from daf_query.cli._failures import failure_sentence
 from daf_query.cli._pager import print_lines
 from daf_query.cli._prompt_commands import PromptCommands
 from daf_query.cli._prompt_line import LEAVING, ReadLine, line_reader
-from daf_query.cli._prompt_rows import CancellableQueries
 from daf_query.cli._prompt_settings import PromptSettings
 from daf_query.cli._summary import described
 from daf_query.completion import SqlCompleter
@@ -68,7 +67,6 @@ class Prompt:
         self._settings = settings
         self._completer = completer
         self._commands = PromptCommands(session, settings)
-        self._queries = CancellableQueries()
 
     def run(self, read: ReadLine) -> None:
         """Run all that is read."""
@@ -115,19 +113,19 @@ class Prompt:
         began = time.perf_counter()
         output = self._settings.output
         provenance = None if output is not None and _is_binary(output) else False
-        with self._queries.rows(lambda: self._planned(sql), provenance=provenance) as rows:
-            if output is not None:
-                self._settings.output = None
-                _write(rows, output)
-                seconds = time.perf_counter() - began
-                print(f"wrote {described(str(output))}")
-            elif self._settings.mode == "table":
-                lines = self._lines(rows)
-                seconds = time.perf_counter() - began
-                print_lines(coloured_table(lines, sys.stdout), self._settings.pager)
-            else:
-                _output.print_rows(rows, self._settings.mode)
-                seconds = time.perf_counter() - began
+        rows = self._planned(sql).rows(provenance=provenance)
+        if output is not None:
+            self._settings.output = None
+            _write(rows, output)
+            seconds = time.perf_counter() - began
+            print(f"wrote {described(str(output))}")
+        elif self._settings.mode == "table":
+            lines = self._lines(rows)
+            seconds = time.perf_counter() - began
+            print_lines(coloured_table(lines, sys.stdout), self._settings.pager)
+        else:
+            _output.print_rows(rows, self._settings.mode)
+            seconds = time.perf_counter() - began
         sys.stdout.flush()
         if self._settings.timer:
             print(coloured(f"time: {seconds:.3f} s", "faint", sys.stdout))
