@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import _thread
 import os
+import threading
 import weakref
-from typing import Final
+from typing import ClassVar
 
 from daf_storage import errors
 
@@ -76,16 +77,37 @@ class ForkLock(_thread.RLock):  # type: ignore[misc]  # final in the stubs alone
     """
 
     def __init__(self) -> None:
-        _locks.add(self)
+        _Locks.note(self)
 
 
-_locks: Final[weakref.WeakSet[ForkLock]] = weakref.WeakSet()
+class _Locks:
+    """All locks of this process.
+
+    Not a `weakref.WeakSet`: it would call Python for each lock that is let go, in any thread, and
+    what is raised in a thread to end its work would be lost in there.
+    """
+
+    all: ClassVar[list[weakref.ref[ForkLock]]] = []
+    most: ClassVar[int] = 64
+    changing: ClassVar[threading.Lock] = threading.Lock()
+
+    @classmethod
+    def note(cls, lock: ForkLock) -> None:
+        """Add a lock; now and then, leave out those that are gone."""
+        with cls.changing:
+            cls.all.append(weakref.ref(lock))
+            if len(cls.all) > cls.most:
+                cls.all = [each for each in cls.all if each() is not None]
+                cls.most = 2 * len(cls.all) + 64
+
+    @classmethod
+    def free(cls) -> None:
+        """Free all of them, in a forked process: the threads that held them are not in it."""
+        cls.changing = threading.Lock()
+        for each in cls.all:
+            lock = each()
+            if lock is not None:
+                lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as logging does
 
 
-def _free_locks() -> None:
-    """Free all locks, in the child: none of the threads that held them is there."""
-    for lock in _locks:
-        lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as logging does
-
-
-os.register_at_fork(after_in_child=_free_locks)
+os.register_at_fork(after_in_child=_Locks.free)
