@@ -132,6 +132,20 @@ def test_a_query_that_hangs_up_ends(server: ExploreServer) -> None:
         wait_until(lambda: state(client, "gone")["state"] == "cancelled")
 
 
+@pytest.mark.parametrize(
+    "large", ["repeat('x', 2000000000)", "array_repeat(1, 300000000)", "range(1000000000)"]
+)
+def test_a_value_of_gigabytes_is_refused(server: ExploreServer, large: str) -> None:
+    """At once: the engine computed it while it planned, and nobody else was answered."""
+    started = time.monotonic()
+    with client_of(server, timeout=20) as client:
+        answer = client.post("/api/query", json={"id": "large", "sql": f"SELECT {large}"})
+        assert answer.status_code == 400
+        assert "the query makes a value of" in answer.json()["message"]
+        assert client.get("/api/catalogue").status_code == 200
+    assert time.monotonic() - started < 10
+
+
 SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
 NEVER = f"0 < ({ENDLESS})"
 
