@@ -21,14 +21,18 @@ import math
 import os
 import queue
 import signal
+import sys
 import threading
 import time
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from daf_query._cancellation import CancelledWork, Check, check_cancelled, checking, current_check
@@ -41,8 +45,12 @@ Interruptible: TypeAlias = Callable[[Callable[[], Any]], Any]
 Produce: TypeAlias = Callable[[Interruptible], Iterator[_T]]
 """Yields results; all that takes long is called by what it is given."""
 
+_Noted: TypeAlias = tuple[str, type[Warning]]
 _CALL: Final[ContextVar[Interruptible | None]] = ContextVar("call", default=None)
 """How the run of this thread calls the engine; None outside of runs."""
+_WARNINGS: Final[ContextVar[list[_Noted] | None]] = ContextVar("warnings", default=None)
+"""What the main thread is to warn of when this one has computed; None in others."""
+_OWN: Final = str(Path(__file__).parent)
 _AHEAD: Final = 2
 """How many results a thread computes before they are taken."""
 _LOOK_SECONDS: Final = 0.05
@@ -353,6 +361,20 @@ def attended(function: Callable[_P, _T]) -> Callable[_P, _T]:
     return call
 
 
+def warn_caller(text: str, category: type[Warning]) -> None:
+    """Warn at the line that called this software, from whichever thread computes for it."""
+    noted = _WARNINGS.get()
+    if noted is not None:
+        noted.append((text, category))
+        return
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as warnings do
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    place = (frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"))
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, category, *place, registry)
+
+
 def _is_attended() -> bool:
     """Return whether this is the thread in which signals arrive, and whether any raises."""
     return threading.current_thread() is threading.main_thread() and any(
@@ -365,10 +387,12 @@ def _called_beside(function: Callable[[], _T]) -> _T:
     work: Work[_T] = Work(b"", math.inf, AssertionError)
     outer = current_check()
     results: list[_T] = []
+    noted: list[_Noted] = []
 
     def produce(_: Interruptible) -> Iterator[_T]:
         with contextlib.nullcontext() if outer is None else checking(work.check_with(outer)):
             check_cancelled()  # before it begins
+            _WARNINGS.set(noted)
             results.append(function())
         return iter(())
 
@@ -384,6 +408,8 @@ def _called_beside(function: Callable[[], _T]) -> _T:
         if work.has_begun:
             ended.acquire(timeout=_LAST_SECONDS)
         raise
+    for warning in noted:
+        warn_caller(*warning)
     if work.error is None:
         return results[0]
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 
 import datafusion
 import pyarrow as pa
 
+from daf_query._runs import warn_caller
 from daf_query.scan import NAME
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._created_views import is_named
@@ -90,17 +90,15 @@ def warn(location: str, table: str, column: str, schema: pa.Schema) -> None:
     """Say that no string of a column is NULL, and what to ask instead."""
     flag = f"{column}{_FLAG_SUFFIX}"
     if flag in schema.names:  # of an import in which '' was a value as well
-        warnings.warn(
+        warn_caller(
             f"{location}: IS NULL is true for no row of {table!r}, since {column!r} holds strings; "
             f"which of them are missing is in {flag!r}, so ask for that instead",
             NeverNullWarning,
-            stacklevel=7,
         )
         return
-    warnings.warn(
+    warn_caller(
         f"{location}: IS NULL is true for no row of {table!r}, since {column!r} holds strings, and "
         "a missing one is stored as ''; ask for = '' instead, or, if '' stands for nothing else "
         "there, store the vector again with empty_is_missing=True",
         NeverNullWarning,
-        stacklevel=7,
     )

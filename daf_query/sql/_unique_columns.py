@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import datafusion
 
+from daf_query._runs import warn_caller
 from daf_query.sql._names import quoted_name
 from daf_query.sql._plan_nodes import node_type
 from daf_storage import errors
@@ -84,11 +84,10 @@ def with_unique_columns(
             for column, name, new in zip(columns, names, unique, strict=True)
             if name != new
         )
-        warnings.warn(
+        warn_caller(
             f"the query yields more than one column named {', '.join(map(repr, twice))}: "
             f"{renamed}; name them with AS",
             DuplicateColumnsWarning,
-            stacklevel=7,
         )
     chosen = [
         _chosen(column, name).alias(new)
