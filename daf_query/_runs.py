@@ -32,7 +32,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, ClassVar, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from daf_query._cancellation import CancelledWork, Check, check_cancelled, checking, current_check
@@ -367,9 +366,9 @@ def warn_caller(text: str, category: type[Warning]) -> None:
     if noted is not None:
         noted.append((text, category))
         return
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as warnings do
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
-        frame = frame.f_back
+    frame = sys._getframe()  # noqa: SLF001 - as warnings do
+    while (outer := frame.f_back) is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = outer
     place = (frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"))
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, category, *place, registry)
