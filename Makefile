@@ -7,6 +7,7 @@ DEMO ?= build/demo
 EXTRAS ?= all
 TESTS ?=
 BENCH ?=
+CORPUS ?=
 SPARK_VENV ?= build/spark-venv
 WEB_VENV ?= build/web-venv
 BUILD_PAGE := daf_query/explore/web/_build.py
@@ -122,8 +123,8 @@ crash-points: setup  ## Crash an archive's writer at every step, and print how m
 corpus:  ## Make the AnnData files of all versions of anndata again; needs Python 3.7 to 3.12.
 	$(PYTHON) -m tests.corpus.build
 
-conformance: setup  ## Ask the table of queries on every path, and print how many are right.
-	$(BIN)/python -m tests.conformance
+conformance: setup  ## Ask the table of queries on every path; CORPUS=FOLDER asks those of sqllogictest files there.
+	$(BIN)/python -m tests.conformance$(if $(CORPUS),.corpus $(CORPUS))
 
 mutants: setup  ## Change random lines, one at a time, and print those that no test notices.
 	$(BIN)/python -m tests.mutants

@@ -15,7 +15,7 @@ from tests.conformance.cases import Case, cases_of
 from tests.conformance.forms import entries, long_form, tables
 from tests.conformance.values import Row, comparable, in_any_order, rows_of
 
-_ENTRY = re.compile(r"""(?<!")\b([A-Za-z]\w*)\['((?:[^']|'')*)'\]""")
+_ENTRY = re.compile(r"""(?<!")\b(X|counts)\['((?:[^']|'')*)'\]""")
 _LONG = re.compile(r"matrix\('cell', 'gene', '(\w+)'\)")
 
 

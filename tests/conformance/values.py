@@ -20,8 +20,16 @@ DIGITS = 12
 
 def rows_of(table: pa.Table) -> list[Row]:
     """Return the rows of a table in a form that can be compared, in their order."""
-    columns = [list(map(comparable, column.to_pylist())) for column in table.columns]
+    columns = [list(map(comparable, _values(column))) for column in table.columns]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    # Python's times have no nanoseconds.
+    found: list[Any] = (
+        column.cast(pa.string()) if pa.types.is_time(column.type) else column
+    ).to_pylist()
+    return found
 
 
 def in_any_order(rows: Iterable[Row]) -> list[Row]:

@@ -1,0 +1,237 @@
+"""``make conformance CORPUS=FOLDER``: queries of sqllogictest files that lie elsewhere.
+
+Each script is executed by plain DataFusion.  Its tables are handed to a session as own tables, and, where their columns
+can be vectors, as axes; each query is asked there and of plain DataFusion over the same columns.  A script is run in a process of
+its own, since some end it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anndata
+import datafusion
+import pandas as pd
+import pyarrow as pa
+
+from daf_query import DafSession, connect
+from daf_storage import DafError, DafReader, MemoryDaf, copy_axis, copy_vector, from_anndata
+from tests.conformance.oracles import Answer, answer_of
+from tests.conformance.sqllogictest import Record, records
+
+KINDS = ("equal", "refused by both", "refused by us", "different")
+SECONDS = 300
+"""How long a script may take."""
+
+
+def main() -> None:
+    """Print how many queries are equal, and those that are not."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.corpus", description=__doc__)
+    parser.add_argument(
+        "folder", type=Path, help="a checkout with .slt or .test files, or one file"
+    )
+    parser.add_argument(
+        "--most", type=int, default=400, help="queries of a file (default: %(default)s)"
+    )
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.here:
+        for answered in asked(arguments.folder, arguments.most):
+            print(json.dumps(answered))
+        return
+    counts: Counter[tuple[str, str]] = Counter()
+    folder: Path = arguments.folder
+    found = [path for path in folder.rglob("*") if path.suffix in (".slt", ".test")]
+    for path in sorted(found) or [folder]:
+        for line in _in_a_process(path, arguments.most):
+            counts[line["path"], line["kind"]] += 1
+            if line["kind"] not in KINDS[:2]:
+                print(f"{path}:{line['line']} {line['path']}: {line['kind']}\n{line['detail']}\n")
+    print(f"{'':16}" + "".join(f"{kind:>18}" for kind in KINDS))
+    for path_name in ("axes", "own tables"):
+        print(f"{path_name:16}" + "".join(f"{counts[path_name, kind]:18}" for kind in KINDS))
+
+
+def _in_a_process(path: Path, most: int) -> Iterator[dict[str, Any]]:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.conformance.corpus",
+        str(path),
+        "--here",
+        f"--most={most}",
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        output, end = done.stdout, f"exit code {done.returncode}\n{done.stderr[-500:]}"
+        is_complete = done.returncode == 0
+    except subprocess.TimeoutExpired as expired:
+        output = (expired.stdout or b"").decode()  # bytes, though text was asked for
+        end, is_complete = f"not answered within {SECONDS} s", False
+    lines = [json.loads(line) for line in output.splitlines() if line.endswith("}")]
+    yield from lines
+    if not is_complete:
+        print(f"{path}: {end}\n")
+
+
+def _engine() -> datafusion.SessionContext:
+    options = {"datafusion.sql_parser.enable_ident_normalization": "false"}
+    return datafusion.SessionContext(datafusion.SessionConfig(options).with_target_partitions(2))
+
+
+@dataclass
+class Asked:
+    """A session, and plain DataFusion over the same tables."""
+
+    session: DafSession
+    engine: datafusion.SessionContext
+
+
+@dataclass
+class Script:
+    """What a script has made so far."""
+
+    engine: datafusion.SessionContext = field(default_factory=_engine)
+    views: list[str] = field(default_factory=list)
+    by_path: dict[str, Asked] | None = None
+
+    def execute(self, statement: str) -> None:
+        """Execute a statement; what fails is none of ours."""
+        self.by_path = None
+        try:
+            self.engine.sql(statement).collect()
+        except Exception:  # noqa: BLE001 - a script may expect it
+            return
+        if statement.upper().lstrip().startswith(("CREATE VIEW", "CREATE OR REPLACE VIEW")):
+            self.views.append(statement)
+
+    def paths(self) -> dict[str, Asked]:
+        """Return sessions over the tables as they are now."""
+        if self.by_path is None:
+            tables = dict(self._tables())
+            axes = {name: daf for name, table in tables.items() if (daf := _axis(name, table))}
+            self.by_path = {
+                "own tables": self._asked(tables, {}),
+                "axes": self._asked(tables, axes),
+            }
+        return self.by_path
+
+    def _tables(self) -> Iterator[tuple[str, pa.Table]]:
+        schema = self.engine.catalog().schema()
+        for name in sorted(schema.names()):
+            try:
+                if schema.table(name).kind == "physical":
+                    yield name, self.engine.table(f'"{name}"').to_arrow_table()
+            except Exception:  # noqa: BLE001, S112 - a table of files that are not here
+                continue
+
+    def _asked(self, tables: Mapping[str, pa.Table], axes: Mapping[str, DafReader]) -> Asked:
+        daf = MemoryDaf(name="corpus")
+        for name, axis in axes.items():
+            copy_axis(axis, daf, name)
+            for vector in axis.vectors_set(name):
+                copy_vector(axis, daf, name, vector)
+        asked = Asked(connect(daf), _engine())
+        for name, table in tables.items():
+            if not table.num_columns:
+                continue
+            if name not in axes:
+                asked.session.register(table, name)
+            seen = _numbered(table) if name in axes else table
+            asked.engine.register_table(name, asked.engine.from_arrow(seen))
+        for view in self.views:
+            asked.engine.sql(view).collect()
+            try:
+                asked.session.sql(view, allow="write")
+            except DafError:
+                continue
+        return asked
+
+
+def _numbered(table: pa.Table) -> pa.Table:
+    """Return a table as an axis of it is shown; columns are sorted by their names."""
+    names = pa.array([str(number) for number in range(len(table))], pa.string())
+    columns = {"name": names, "index": pa.array(range(len(table)), pa.int64())}
+    return pa.table({**columns, **{name: table[name] for name in sorted(table.column_names)}})
+
+
+def _axis(name: str, table: pa.Table) -> DafReader | None:
+    """Return a table as an axis, if all of its columns can be vectors."""
+    if (
+        {"name", "index"} & {*table.column_names}
+        or not table.num_columns
+        or not name.isidentifier()
+    ):
+        return None
+    frame = table.to_pandas(types_mapper=_nullable.get)
+    frame.index = pd.Index([str(number) for number in range(len(frame))])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            adata = anndata.AnnData(obs=frame)
+            daf = from_anndata(adata, name=name, obs_is=name, var_is=f"{name}.var")
+            shown = connect(daf).sql(f'SELECT * FROM "{name}"').to_arrow_table()
+    except Exception:  # noqa: BLE001 - a column of a type that no vector has
+        return None
+    return daf if answer_of(shown) == answer_of(_numbered(table)) else None
+
+
+_nullable: dict[pa.DataType, Any] = {
+    getattr(pa, name.lower())(): getattr(pd, f"{name}Dtype")()
+    for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+} | {pa.bool_(): pd.BooleanDtype()}
+
+
+def asked(path: Path, most: int) -> Iterator[dict[str, Any]]:
+    """Ask the queries of a script, or so many of them, evenly chosen."""
+    script, found = Script(), list(records(path))
+    n_queries = sum(record.is_query for record in found)
+    every = max(1, -(-n_queries // most))
+    number = 0
+    for record in found:
+        if not record.is_query:
+            script.execute(record.text)
+            continue
+        number += 1
+        if number % every == 0:
+            for name, pair in script.paths().items():
+                yield {"path": name, "line": record.line, **_compared(pair, record)}
+
+
+def _compared(asked: Asked, record: Record) -> dict[str, str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = _answer(asked.engine, record.text)
+        got = _answer(asked.session, record.text)
+    detail = f"{record.text}\n  expected  {_shown(expected)}\n  got       {_shown(got)}"
+    if expected.error:
+        kind = "refused by both" if got.error else "equal"
+    elif got.error:
+        kind = "refused by us"
+    else:
+        kind = "equal" if expected.is_like(got, ordered=False) else "different"
+    return {"kind": kind, "detail": detail}
+
+
+def _answer(asked: Any, query: str) -> Answer:
+    try:
+        return answer_of(asked.sql(query).to_arrow_table())
+    except Exception as error:  # noqa: BLE001 - an engine raises whatever it likes
+        return Answer(error=f"{type(error).__name__}: {error}"[:500])
+
+
+def _shown(answer: Answer) -> str:
+    return answer.error or f"{len(answer.rows)} rows: {answer.rows[:6]}"[:600]
+
+
+if __name__ == "__main__":
+    main()
