@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ import datafusion
 import pandas as pd
 import pyarrow as pa
 
-from daf_query import DafSession, connect
+from daf_query import DafSession, QueryResult, connect
 from daf_storage import DafError, DafReader, MemoryDaf, copy_axis, copy_vector, from_anndata
 from tests.conformance.oracles import Answer, answer_of
 from tests.conformance.sqllogictest import Record, records
@@ -96,6 +97,17 @@ class Asked:
     engine: datafusion.SessionContext
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """A session in which a query may create something."""
+
+    session: DafSession
+
+    def sql(self, statement: str) -> QueryResult:
+        """Execute a statement."""
+        return self.session.sql(statement, allow="write")
+
+
 @dataclass
 class Script:
     """What a script has made so far."""
@@ -135,26 +147,33 @@ class Script:
                 continue
 
     def _asked(self, tables: Mapping[str, pa.Table], axes: Mapping[str, DafReader]) -> Asked:
-        daf = MemoryDaf(name="corpus")
-        for name, axis in axes.items():
-            copy_axis(axis, daf, name)
-            for vector in axis.vectors_set(name):
-                copy_vector(axis, daf, name, vector)
-        asked = Asked(connect(daf), _engine())
+        asked = Asked(connect(_joined(axes)), _engine())
         for name, table in tables.items():
             if not table.num_columns:
                 continue
+            seen = _numbered(table) if name in axes else table
+            quoted = f'"{name}"'
+            asked.engine.register_table(quoted, asked.engine.from_arrow(seen))
             if name not in axes:
                 asked.session.register(table, name)
-            seen = _numbered(table) if name in axes else table
-            asked.engine.register_table(name, asked.engine.from_arrow(seen))
         for view in self.views:
-            asked.engine.sql(view).collect()
-            try:
-                asked.session.sql(view, allow="write")
-            except DafError:
-                continue
+            for each in (asked.engine, Allowed(asked.session)):
+                with suppress(Exception):  # of a schema, or a table, that is not here
+                    each.sql(view).collect()
         return asked
+
+
+def _joined(axes: Mapping[str, DafReader]) -> DafReader:
+    """Return a data set with all axes, and what the notes say of their columns."""
+    daf = MemoryDaf(name="corpus")
+    notes: dict[str, Any] = {"version": 1, "axes": {}, "matrices": {}, "uns": []}
+    for name, axis in axes.items():
+        copy_axis(axis, daf, name)
+        for vector in axis.vectors_set(name):
+            copy_vector(axis, daf, name, vector)
+        notes["axes"][name] = json.loads(str(axis.get_scalar("anndata_notes")))["axes"][name]
+    daf.set_scalar("anndata_notes", json.dumps(notes))
+    return daf
 
 
 def _numbered(table: pa.Table) -> pa.Table:
@@ -166,13 +185,11 @@ def _numbered(table: pa.Table) -> pa.Table:
 
 def _axis(name: str, table: pa.Table) -> DafReader | None:
     """Return a table as an axis, if all of its columns can be vectors."""
-    if (
-        {"name", "index"} & {*table.column_names}
-        or not table.num_columns
-        or not name.isidentifier()
-    ):
+    if {"name", "index"} & {*table.column_names} or not name.isidentifier():
         return None
-    frame = table.to_pandas(types_mapper=_nullable.get)
+    if not table.num_columns or not all(map(_is_vector, table.schema.types)):
+        return None
+    frame = table.to_pandas(types_mapper=_NULLABLE.get)
     frame.index = pd.Index([str(number) for number in range(len(frame))])
     try:
         with warnings.catch_warnings():
@@ -180,15 +197,27 @@ def _axis(name: str, table: pa.Table) -> DafReader | None:
             adata = anndata.AnnData(obs=frame)
             daf = from_anndata(adata, name=name, obs_is=name, var_is=f"{name}.var")
             shown = connect(daf).sql(f'SELECT * FROM "{name}"').to_arrow_table()
-    except Exception:  # noqa: BLE001 - a column of a type that no vector has
+    except (DafError, ValueError):  # names or values that no vector has
         return None
     return daf if answer_of(shown) == answer_of(_numbered(table)) else None
 
 
-_nullable: dict[pa.DataType, Any] = {
+def _is_vector(kind: pa.DataType) -> bool:
+    return kind in _NULLABLE or kind in _OTHERS
+
+
+_NULLABLE: Mapping[pa.DataType, Any] = {
     getattr(pa, name.lower())(): getattr(pd, f"{name}Dtype")()
     for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 } | {pa.bool_(): pd.BooleanDtype()}
+_OTHERS = (
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.timestamp("ns"),
+)
 
 
 def asked(path: Path, most: int) -> Iterator[dict[str, Any]]:
@@ -225,7 +254,9 @@ def _compared(asked: Asked, record: Record) -> dict[str, str]:
 def _answer(asked: Any, query: str) -> Answer:
     try:
         return answer_of(asked.sql(query).to_arrow_table())
-    except Exception as error:  # noqa: BLE001 - an engine raises whatever it likes
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a panic of the engine is no Exception
         return Answer(error=f"{type(error).__name__}: {error}"[:500])
 
 
