@@ -187,8 +187,8 @@ def _of_member(name: str, table: pa.Table) -> pa.Table:
 
 
 def entries(path: str) -> Mapping[str, pa.Table]:
-    """Return the tables with the entries of matrices as columns: ``X['g1']``."""
-    found = dict(tables(path))
+    """Return the tables with the entries of matrices as columns: ``X['g1']``; without in ``shown``."""
+    found = {**tables(path), "shown": tables(path)["cell"]}
     for name, values in matrices().items():
         kind = pa.int64() if values.dtype.kind == "u" else pa.from_numpy_dtype(values.dtype)
         for gene, column in zip(GENES, values.T, strict=True):

@@ -72,9 +72,9 @@ class Oracles:
 
     def execute(self, statement: str) -> None:
         """Execute a statement that creates something in both; DuckDB may refuse it."""
-        self.engine.sql(statement).collect()
+        self.engine.sql(_renamed(statement)).collect()
         try:
-            self.duckdb.execute(statement)
+            self.duckdb.execute(_renamed(statement))
         except duckdb.Error:
             return
 
