@@ -62,3 +62,19 @@ FROM gene;
 --: wrong all: rows without columns
 --: theirs SELECT count(*) AS n FROM (SELECT * FROM gene LIMIT 2) WHERE name IS NOT NULL
 SELECT count(*) AS n FROM (FROM gene LIMIT 2) WHERE name IS NOT NULL;
+
+-- IN (SELECT ...) beside OR, or within another operator, is false where SQL says NULL.
+--: duckdb the engine has false for the NULL of IN (SELECT ...)
+--: wrong all: rows whose left side is NULL are kept
+SELECT name FROM cell WHERE k NOT IN (SELECT x FROM gene WHERE is_marker) OR x = 8;
+--: duckdb the engine has false for the NULL of IN (SELECT ...)
+--: wrong all: all rows are kept, though the subquery has a NULL
+SELECT name FROM cell WHERE NOT (x IN (SELECT k FROM gene) AND x >= NULL);
+--: duckdb the engine has false for the NULL of IN (SELECT ...)
+--: wrong all: rows whose left side is NULL are counted
+SELECT count(*) FROM cell WHERE (k IN (SELECT x FROM gene)) = b;
+--: duckdb the engine has false for the NULL of IN (SELECT ...)
+--: wrong all: NULL is taken for false
+SELECT count(*) FROM cell WHERE (k IN (SELECT x FROM gene)) IS NULL;
+--: wrong axes: the condition reaches the binding as a Python object
+SELECT c.name, g.name AS gene FROM cell c LEFT JOIN gene g ON c.marker = g.name AND g.is_marker WHERE g.x IS NOT NULL;
