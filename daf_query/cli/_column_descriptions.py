@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.session import DafSession
-from daf_query.sql import quoted_name
+from daf_query.syntax import quoted_name
 
 _QUARTERS: Final = (0.25, 0.5, 0.75)
 

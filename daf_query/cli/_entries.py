@@ -8,7 +8,7 @@ from typing import Final
 
 from daf_query.cli._query_text import read_text
 from daf_query.slice import is_select
-from daf_query.sql import Token, tokens_of
+from daf_query.syntax import Token, tokens_of
 from daf_storage import DafReader, errors
 
 _FILE: Final = "@"

@@ -18,7 +18,7 @@ from daf_query.cli._connected import reading
 from daf_query.cli._entries import listed_names
 from daf_query.cli._pager import pager_of, print_lines
 from daf_query.session import DafSession
-from daf_query.sql import quoted_name
+from daf_query.syntax import quoted_name
 from daf_query.table import DATASET
 from daf_storage import errors
 

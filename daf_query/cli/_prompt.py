@@ -21,7 +21,8 @@ from daf_query.cli._prompt_settings import PromptSettings
 from daf_query.cli._summary import described
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
-from daf_query.sql import QueryResult, error_place, placeholders, tokens_of
+from daf_query.sql import QueryResult, error_place, placeholders
+from daf_query.syntax import tokens_of
 from daf_storage import errors
 from daf_storage.spi import visible, visible_name
 

@@ -17,7 +17,8 @@ from daf_query.cli._output import table_lines
 from daf_query.cli._pager import pager, print_lines
 from daf_query.cli._prompt_settings import MODES, PromptSettings
 from daf_query.session import DafSession
-from daf_query.sql import listed_tables, quoted_name
+from daf_query.sql import listed_tables
+from daf_query.syntax import quoted_name
 from daf_storage import errors
 
 _SWITCH: Final = ("on", "off")

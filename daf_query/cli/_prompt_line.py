@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from daf_query.cli._colours import has_colours
 from daf_query.completion import SqlCompleter
-from daf_query.sql import tokens_of
+from daf_query.syntax import tokens_of
 from daf_storage.spi import optional_import
 
 ReadLine: TypeAlias = Callable[[], str]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final
 
-from daf_query.sql import one_statement
+from daf_query.syntax import one_statement
 from daf_storage import errors
 
 STANDARD_INPUT: Final = "-"

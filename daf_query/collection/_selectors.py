@@ -21,7 +21,8 @@ from daf_query.slice import (
     predicate_rows,
     select_rows,
 )
-from daf_query.sql import Engine, QueryResult, is_ordered, quoted_name
+from daf_query.sql import Engine, QueryResult, is_ordered
+from daf_query.syntax import quoted_name
 from daf_query.table import DATASET, arrow_table
 from daf_storage import errors
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from daf_query.completion._keywords import CLAUSES, TABLE_FOLLOWS
-from daf_query.sql import Token, tokens_of, unquoted_name
+from daf_query.syntax import Token, tokens_of, unquoted_name
 
 Place: TypeAlias = Literal["beginning", "table", "expression", "entry", "nothing"]
 """What may stand at the cursor; nothing within comments and strings."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 
 from daf_query.completion._keywords import CLAUSES, KEYWORDS
-from daf_query.sql import Token, tokens_of, unquoted_name
+from daf_query.syntax import Token, tokens_of, unquoted_name
 
 _BEFORE_TABLES = ("FROM", "JOIN", "DESCRIBE")
 

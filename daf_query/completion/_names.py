@@ -10,7 +10,8 @@ from typing import Final
 
 from daf_query.completion._keywords import BEGINNINGS, KEYWORDS
 from daf_query.session import DafSession
-from daf_query.sql import listed_tables, quoted_name
+from daf_query.sql import listed_tables
+from daf_query.syntax import quoted_name
 from daf_storage import errors
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")

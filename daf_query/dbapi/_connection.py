@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from daf_query.dbapi import _exceptions as exceptions
 from daf_query.dbapi._exceptions import pep_249
-from daf_query.sql import QueryResult, pandas_frame, quoted_name
+from daf_query.sql import QueryResult, pandas_frame
+from daf_query.syntax import quoted_name
 from daf_storage.spi import optional_import
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from daf_query.sql import quoted_name
+from daf_query.syntax import quoted_name
 from daf_storage import DafReader, errors
 
 _MOST_DIMENSIONS: Final = 2000

@@ -22,7 +22,7 @@ from daf_query.explore._requests import Asked, asked_of
 from daf_query.explore._responses import ARROW, BINARY, Head, Part, parts_of
 from daf_query.explore._values import VALUE, points_of, values_of
 from daf_query.session import NotedCategories
-from daf_query.sql import quoted_name
+from daf_query.syntax import quoted_name
 
 _ROWS: Any = "X-Daf-Rows"
 _POINT_BYTES = 8

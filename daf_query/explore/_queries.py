@@ -15,7 +15,8 @@ from daf_query.explore._explorer import Explorer
 from daf_query.explore._failures import RequestError, refusal
 from daf_query.explore._requests import asked_of
 from daf_query.explore._responses import ARROW, Head, Part, RunResponse
-from daf_query.sql import QueryResult, interruptible_rows, tokens_of
+from daf_query.sql import QueryResult, interruptible_rows
+from daf_query.syntax import tokens_of
 
 _MOST_ID: Final = 200
 _DEFAULT_ROWS: Final = 100_000

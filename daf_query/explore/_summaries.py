@@ -20,7 +20,7 @@ from daf_query.explore._requests import address_part
 from daf_query.explore._responses import Part, json_parts
 from daf_query.explore._values import VALUE, values_of
 from daf_query.scan import NAME
-from daf_query.sql import quoted_name
+from daf_query.syntax import quoted_name
 from daf_storage import errors
 
 _BINS: Final = 32

@@ -10,7 +10,7 @@ import pyarrow as pa
 from daf_query.filter._operands import value_types
 from daf_query.filter._question import question_of_predicate
 from daf_query.filter._terms import Term, string_of, terms_of
-from daf_query.sql import unquoted_name
+from daf_query.syntax import unquoted_name
 from daf_query.table import TableDataset, cached_range, cached_strings
 from daf_storage import DafError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from daf_query.filter._token_tree import Item, ends_operand
-from daf_query.sql import Token
+from daf_query.syntax import Token
 
 EQUALITIES: Final = ("=", "==", "!=", "<>")
 ORDERS: Final = ("<", "<=", ">", ">=")

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 import pyarrow as pa
 
 from daf_query.filter._token_tree import Group, Item
-from daf_query.sql import Token, unquoted_name
+from daf_query.syntax import Token, unquoted_name
 
 ValueType: TypeAlias = Literal["boolean", "number", "string", "unknown"]
 """The values of a column or an expression, as far as they are known."""

@@ -35,7 +35,7 @@ from daf_query.filter._token_tree import (
     split_at,
     token_tree,
 )
-from daf_query.sql import Token, unopened_bracket, unquoted_name
+from daf_query.syntax import Token, unopened_bracket, unquoted_name
 
 _NEAR: Final = 0.8
 _SEPARATORS: Final = ("WHEN", "THEN", "ELSE", "AS")

@@ -16,7 +16,7 @@ from daf_query.filter._token_tree import (
     disjuncts_of,
     token_tree,
 )
-from daf_query.sql import Token, one_statement, quoted_name, unquoted_name
+from daf_query.syntax import Token, one_statement, quoted_name, unquoted_name
 from daf_storage import errors
 
 _ENDS: Final = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "WINDOW", "QUALIFY")

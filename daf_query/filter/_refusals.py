@@ -6,7 +6,8 @@ from collections.abc import Container, Sequence
 from typing import Final, NoReturn
 
 from daf_query.filter._token_tree import Group, Item
-from daf_query.sql import Token, syntax_error, unquoted_name
+from daf_query.sql import syntax_error
+from daf_query.syntax import Token, unquoted_name
 
 _METHODS: Final = {
     "startswith": "starts_with({column}, {arguments})",

@@ -16,7 +16,7 @@ from daf_query.filter._token_tree import (
     split_at,
     token_tree,
 )
-from daf_query.sql import Token
+from daf_query.syntax import Token
 
 TermForm: TypeAlias = Literal["equal", "order", "pattern", "missing", "boolean"]
 """How an expression is compared: by = or IN, by < and its kin, by LIKE, by IS NULL, or not."""

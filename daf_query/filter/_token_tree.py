@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from daf_query.sql import Token, tokens_of
+from daf_query.syntax import Token, tokens_of
 
 _MERGED: Final = frozenset(
     {

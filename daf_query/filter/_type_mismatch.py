@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from daf_query.filter._operands import ValueType, value_type
 from daf_query.filter._terms import Term, string_of, terms_of
-from daf_query.sql import unquoted_name
+from daf_query.syntax import unquoted_name
 
 
 def type_mismatches(condition: str, schema: pa.Schema) -> list[str]:

@@ -25,7 +25,8 @@ from daf_query.flight_sql._messages import (
 )
 from daf_query.flight_sql._sql_info import INFO_SCHEMA, TYPE_SCHEMA, required, sql_info, type_info
 from daf_query.session import DafSession
-from daf_query.sql import CATALOG, ListedTable, listed_tables, quoted_name
+from daf_query.sql import CATALOG, ListedTable, listed_tables
+from daf_query.syntax import quoted_name
 from daf_storage import DafError
 
 _ESCAPE: Final = "\\"

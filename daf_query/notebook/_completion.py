@@ -9,7 +9,7 @@ from daf_query.completion import SqlCompleter
 from daf_query.notebook._line import FORMS, OPTIONS, cell_line
 from daf_query.notebook._sessions import session_of, sessions_of
 from daf_query.session import DafSession
-from daf_query.sql import tokens_of
+from daf_query.syntax import tokens_of
 from daf_storage import errors
 from daf_storage.spi import optional_import
 

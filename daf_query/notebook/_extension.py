@@ -8,7 +8,8 @@ import daf_query.notebook._line as lines
 from daf_query.notebook._completion import CellCompleter
 from daf_query.notebook._sessions import session_of
 from daf_query.session import connect
-from daf_query.sql import QueryResult, tokens_of
+from daf_query.sql import QueryResult
+from daf_query.syntax import tokens_of
 from daf_storage import errors
 
 _NAME: Final = "daf"

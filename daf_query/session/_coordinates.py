@@ -23,8 +23,8 @@ from daf_query.sql import (
     grouped_axis,
     grouped_member_axis,
     in_all,
-    quoted_name,
 )
+from daf_query.syntax import quoted_name
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 from daf_storage.spi import axes_in_order

@@ -10,7 +10,8 @@ from daf_query.filter import Edit
 from daf_query.scan import INDEX
 from daf_query.slice._selector import explained_of
 from daf_query.slice._wrapped_sql import WrappedSql
-from daf_query.sql import Engine, computed_table, quoted_name
+from daf_query.sql import Engine, computed_table
+from daf_query.syntax import quoted_name
 
 VALUE = "value"
 """What the column of the values is called."""

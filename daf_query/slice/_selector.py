@@ -20,11 +20,10 @@ from daf_query.sql import (
     QueryResult,
     computed_table,
     is_ordered,
-    quoted_name,
     strip_prefixes,
     syntax_error,
-    tokens_of,
 )
+from daf_query.syntax import quoted_name, tokens_of
 from daf_storage import DafReader, errors
 
 Selector: TypeAlias = (

@@ -10,7 +10,7 @@ from typing import Final
 
 from daf_query.filter import Edit, clauses_of, edited
 from daf_query.scan import INDEX
-from daf_query.sql import quoted_name, tokens_of
+from daf_query.syntax import quoted_name, tokens_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from daf_query.spark._dialect import backticked, to_local, to_spark
 from daf_query.spark._options import path_option
 from daf_query.spark._predicate_json import to_json
 from daf_query.spark._register import register
-from daf_query.sql import QueryRequirements, TableRequirements, one_statement, quoted_name
+from daf_query.sql import QueryRequirements, TableRequirements
+from daf_query.syntax import one_statement, quoted_name
 from daf_query.table import MatrixEntry
 
 _WITH: Final = re.compile(

@@ -37,7 +37,6 @@ from daf_query.sql._group_items import (
 )
 from daf_query.sql._interruptible_rows import interruptible_rows
 from daf_query.sql._listing import ListedTable, listed_tables
-from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._pandas_frame import pandas_frame
 from daf_query.sql._parameter_types import unbound_schemas
@@ -51,10 +50,8 @@ from daf_query.sql._requirements import (
 )
 from daf_query.sql._result import QueryResult, query_result
 from daf_query.sql._result_page import rows_page
-from daf_query.sql._statements import one_statement
 from daf_query.sql._syntax_errors import syntax_error
 from daf_query.sql._table_result import TableResult
-from daf_query.sql._tokens import Token, tokens_of, unopened_bracket
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 
 __all__ = [
@@ -82,7 +79,6 @@ __all__ = [
     "SessionContext",
     "TableRequirements",
     "TableResult",
-    "Token",
     "bind",
     "bind_all",
     "computed_table",
@@ -98,20 +94,15 @@ __all__ = [
     "is_out_of_memory",
     "listed_tables",
     "missing_base",
-    "one_statement",
     "pandas_frame",
     "placeholders",
     "query_result",
-    "quoted_name",
     "reporting",
     "requirements_of",
     "rows_page",
     "split_items",
     "strip_prefixes",
     "syntax_error",
-    "tokens_of",
     "unbound_schemas",
-    "unopened_bracket",
-    "unquoted_name",
     "written_items",
 ]

@@ -23,7 +23,6 @@ from daf_query.sql._descriptions import (
 )
 from daf_query.sql._planning import current_context
 from daf_query.table import (
-    AxisDataset,
     TableDataset,
     ZarrTable,
     warn_of_problems,
@@ -241,9 +240,6 @@ def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
         table = table.with_matrix_columns(columns)
     if context.wide_columns:
         table = table.with_wide_integers(context.wide_columns)
-    positions = context.position_columns.get((schema, name))
-    if positions and isinstance(table, AxisDataset):
-        table = table.with_entry_positions(positions)
     restriction = context.restrictions.get((schema, name))
     if restriction is not None:
         table = table.restricted(restriction.rows, restriction.predicate)

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from daf_query.sql._names import quoted_name, unquoted_name
 from daf_query.sql._parameters import literal
-from daf_query.sql._tokens import Token, bracketed, tokens_of
+from daf_query.syntax import Token, bracketed, quoted_name, tokens_of, unquoted_name
 from daf_storage import errors
 
 _DIRECTIONS: Final = ("ASC", "DESC", "NULLS", "FIRST", "LAST")

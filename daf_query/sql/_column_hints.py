@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._data_set_schema import DafSchema
-from daf_query.sql._names import quoted_name
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.syntax import Token, quoted_name, tokens_of
 from daf_storage import DafError, DafReader
 
 _MOST_ENTRIES: Final = 1 << 20

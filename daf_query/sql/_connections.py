@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, get_args
 
@@ -13,10 +13,9 @@ from daf_query.sql._catalog import SharedSchema
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._created_views import is_named
 from daf_query.sql._data_set_schema import DafSchema
-from daf_query.sql._from_items import selects_of
 from daf_query.sql._residual_filters import TableName
-from daf_query.sql._tokens import tokens_of
 from daf_query.sql._user_tables import engine_table
+from daf_query.syntax import UnparsedError, parsed
 from daf_query.table import Categoricals, TableDataset, UserTable
 from daf_storage import DafReader, errors
 from daf_storage.spi import DecodedCache, paused_collection
@@ -209,22 +208,24 @@ class Connections:
             return self.schemas[schema].find(table)
         return self.shared.get(table) if schema == PUBLIC else None
 
-    def axes_read_by(self, query: str, default: str) -> list[tuple[AxisSchema, str]]:
-        """Return the axes that a query, or several, may read from.
+    def axes_read_by(self, queries: Sequence[str], default: str) -> list[tuple[AxisSchema, str]]:
+        """Return the axes that some queries may read from.
 
         Parameters
         ----------
         default
             The schema of tables that are named without one.
         """
-        items = [
-            item for select in selects_of(tuple(tokens_of(query)), query) for item in select.items
-        ]
-        named = {item.parts[-1] for item in items if item.parts}
+        named: set[str] = set()
+        for query in queries:
+            try:
+                named.update(source.parts[-1] for source in parsed(query).sources if source.parts)
+            except UnparsedError:  # the engine says what is wrong
+                continue
         return [
             (schema, axis)
             for schema in self.schemas.values()
-            if schema.name == default or is_named(schema.name, query)
+            if schema.name == default or any(is_named(schema.name, query) for query in queries)
             for axis in sorted(named & set(schema.axes_set()))
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from daf_query.sql._names import unquoted_name
+from daf_query.syntax import unquoted_name
 
 _WORD: Final = r'[^\W\d]\w*|"(?:[^"]|"")*"'
 _COUNT: Final = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.sql._names import quoted_name, unquoted_name
+from daf_query.syntax import quoted_name, unquoted_name
 
 _NAME: Final = r'[^\s."]+|"(?:[^"]|"")*"'
 _CREATE_VIEW: Final = re.compile(

@@ -42,7 +42,7 @@ from daf_query.sql._simple_condition import (
     simple_tokens,
 )
 from daf_query.sql._simple_groups import SimpleGroups, simple_groups
-from daf_query.sql._tokens import Token
+from daf_query.syntax import Token
 from daf_query.table import TableColumns
 from daf_storage import DafError, errors
 

@@ -36,20 +36,11 @@ from daf_query.sql._few_bits import (
     source_of,
     with_signed_ranks,
 )
-from daf_query.sql._gene_columns import Tables, exposing_views, rewritten
 from daf_query.sql._known_categories import known_categories, queries_of_named
 from daf_query.sql._known_widths import WidthMemory
-from daf_query.sql._limited_order import (
-    check_limits,
-    may_create,
-    may_limit,
-    sorted_limits,
-    with_barriers,
-)
-from daf_query.sql._name_lengths import check_names
+from daf_query.sql._limits import as_subquery
+from daf_query.sql._matrix_entries import Tables, rewritten
 from daf_query.sql._named_columns import named_columns
-from daf_query.sql._names import quoted_name
-from daf_query.sql._nesting import check_nesting
 from daf_query.sql._never_null import hint_at_missing_strings
 from daf_query.sql._pitfalls import check_plan, is_renamed, safe_sql
 from daf_query.sql._planned import Planned
@@ -61,7 +52,6 @@ from daf_query.sql._planning import (
     current_context,
     planning,
 )
-from daf_query.sql._position_joins import joined_by_position
 from daf_query.sql._residual_filters import TableName, has_unconverted, tables_scanned
 from daf_query.sql._restrictions import restrictions_of
 from daf_query.sql._table_functions import register_table_functions
@@ -72,6 +62,7 @@ from daf_query.sql._unique_columns import (
     with_names_of,
     with_unique_columns,
 )
+from daf_query.syntax import check_names, check_nesting, quoted_name
 from daf_query.table import TableDataset
 from daf_storage import errors
 from daf_storage.spi import ForkLock
@@ -301,7 +292,7 @@ class Engine:
         """Return the columns of few bits of the axes that a query may read from."""
         rewritings = (current_context().rewritings or {}).values()
         entries = {name for each in rewritings for of in each.columns.values() for name in of}
-        read = self.connections.axes_read_by(query, self._default)
+        read = self.connections.axes_read_by([query], self._default)
         axes = [schema.dataset(axis) for schema, axis in read]
         return columns_of_few_bits(axes) | entries
 
@@ -407,7 +398,7 @@ class Engine:
         for name, sql in named.items():
             with planning(context.replacing(dict(views))):
                 views[name] = with_unique_columns(
-                    self._plan_sql(sql, is_view=True), is_reported=False
+                    self._plan_sql(as_subquery(sql), is_view=True), is_reported=False
                 )
         with planning(context.replacing(dict(views))):
             return self._rewritten_sql(query, options, is_part=True)
@@ -417,11 +408,6 @@ class Engine:
     ) -> datafusion.DataFrame:
         """Plan a query whose views are known, with a column for each entry of a matrix."""
         rewriting = self._rewriting(query)
-        if rewriting.by_name is not None and options is _READING:
-            frame = self._joined_by_position(rewriting, is_part=is_part)
-            if frame is not None:
-                return frame
-        rewriting = rewriting.by_name or rewriting
         with planning(replace(current_context(), matrix_columns=rewriting.columns)):
             try:
                 return self._sql(rewriting.query, options, is_part=is_part)
@@ -432,30 +418,12 @@ class Engine:
                     self.connections.schemas[schema].check_table(table)
                 raise
 
-    def _joined_by_position(
-        self, rewriting: EntryRewriting, *, is_part: bool
-    ) -> datafusion.DataFrame | None:
-        """Plan a query with tables joined by position; None if it is not to be planned so."""
-        context = replace(
-            current_context(),
-            matrix_columns=rewriting.columns,
-            position_columns=rewriting.positions,
-        )
-        try:
-            with planning(context):
-                frame = self._sql(rewriting.query, _READING, is_part=is_part)
-        except Exception:  # noqa: BLE001 - planned by name, it says what is wrong in its own words
-            return None
-        added = {name for columns in rewriting.positions.values() for name in columns}
-        return None if added & set(frame.schema().names) else frame
-
     def _rewriting(self, query: str) -> EntryRewriting:
         """Return how a query, or a view that it names, is planned; found out once per planning."""
         known = current_context().rewritings
         if known is None or query not in known:
-            views = exposing_views(self._views) if "[" in query else frozenset()
-            tables = Tables(self.connections.schemas, self._default, views)
-            rewriting = joined_by_position(rewritten(query, tables), tables)
+            views = {name: sql for (_, name), sql in self._views.items()}
+            rewriting = rewritten(query, Tables(self.connections.schemas, self._default, views))
             if known is None:
                 return rewriting
             known[query] = rewriting
@@ -469,8 +437,6 @@ class Engine:
         safe = safe_sql(self._sorted(query), is_part=is_part)
         if options is _READING:
             safe = with_bounded_sizes(safe)
-        if may_limit(query) and may_create(query):  # tables are created at once
-            safe = with_barriers(safe)
         try:
             frame = self.context.sql_with_options(safe, options)
         except Exception:
@@ -478,9 +444,6 @@ class Engine:
                 self.context.sql_with_options(query, options)
             raise
         check_plan(query, frame)
-        if (may_limit(query) or self._views) and sorted_limits(frame):
-            frame = self.context.sql_with_options(with_barriers(safe), options)
-            check_limits(frame)
         is_other = is_renamed(query) or has_size_checks(safe)
         return self._named_as_written(frame, query) if is_other else frame
 
@@ -497,7 +460,7 @@ class Engine:
         if self.connections.categoricals == "string" or "order" not in query.lower():
             return query
         views = queries_of_named(self._views, query)
-        axes = self.connections.axes_read_by("\n".join((query, *views)), self._default)
+        axes = self.connections.axes_read_by([query, *views], self._default)
         return sorted_by_categories(query, known_categories(axes), views)
 
     def _with_view_columns(self, query: str) -> str:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._entry_references import references_in
-from daf_query.sql._gene_columns import Tables, rewritten, unknown_entry_hint
 from daf_query.sql._group_items import split_items
-from daf_query.sql._names import identifier, quoted_name
-from daf_query.sql._tokens import tokens_of
+from daf_query.sql._matrix_entries import Tables, rewritten, unknown_entry_hint
+from daf_query.syntax import Node, UnparsedError, parsed, quoted_name, subscript_of
 from daf_query.table import MatrixEntry
 from daf_storage import errors
 
@@ -34,31 +32,40 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
 
 
 def _column(schema: AxisSchema, axis: str, item: str) -> tuple[str, MatrixEntry]:
-    tokens = tuple(tokens_of(item))
-    references = list(references_in(item, tokens))
-    if len(references) != 1:
-        raise _malformed(item)
-    (reference,) = references
     # Not an injection: it is parsed here, and never executed.
-    rewriting = rewritten(
-        f"SELECT {item[: reference.stop]} FROM {quoted_name(axis)}",  # noqa: S608 - of the query itself
-        Tables({schema.name: schema}, schema.name),
-    )
+    query = f"SELECT {item} FROM {quoted_name(axis)}"  # noqa: S608 - of the query itself
+    expression, alias = _item(query, axis, item)
+    subscript = subscript_of(expression)
+    if subscript is None:
+        raise _malformed(item)
+    rewriting = rewritten(query, Tables({schema.name: schema}, schema.name))
     entries = rewriting.columns.get((schema.name, axis), {})
     if len(entries) != 1:
-        hint = unknown_entry_hint(reference.name, [(schema, axis)], item)
+        matrix = subscript.parts[-1]["value"]
+        hint = unknown_entry_hint(matrix, [(schema, axis)], query)
         raise errors.MatrixNotFoundError(
             f"{schema.location}: {item!r} names no entry of a matrix over axis {axis!r}{hint}"
         )
     ((name, entry),) = entries.items()
-    rest = [token for token in tokens if token.start >= reference.stop]
-    if rest and rest[0].is_word("AS"):
-        del rest[0]
-    if not rest:
-        return name, entry
-    if len(rest) > 1 or rest[0].kind not in ("word", "quoted"):
+    return alias or name, entry
+
+
+def _item(query: str, axis: str, item: str) -> tuple[Node, str | None]:
+    """Return the only expression of a query of one table, and the name that it is given."""
+    try:
+        statement = parsed(query)
+    except UnparsedError:
+        raise _malformed(item) from None
+    sources = [source.name for source in statement.sources]
+    if len(statement.tree) != 1 or len(statement.queries) != 1 or sources != [axis]:
         raise _malformed(item)
-    return identifier(item[rest[0].start : rest[0].stop]), entry
+    projection = statement.queries[0].scopes[0].select["projection"]
+    if len(projection) != 1:
+        raise _malformed(item)
+    aliased = projection[0].get("ExprWithAlias")
+    if aliased is not None:
+        return aliased["expr"], aliased["alias"]["value"]
+    return projection[0].get("UnnamedExpr", {}), None
 
 
 def _malformed(item: str) -> errors.QueryError:

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.sql._names import unquoted_name
-from daf_query.sql._tokens import tokens_of
+from daf_query.syntax import tokens_of, unquoted_name
 from daf_storage import DafError, errors
 from daf_storage.spi import text_width
 

@@ -14,14 +14,12 @@ from types import MappingProxyType
 from daf_query.sql._axis_schema import CATALOG, PUBLIC, AxisSchema
 from daf_query.sql._base_hints import base_hint
 from daf_query.sql._column_hints import entry_hint, join_hint
-from daf_query.sql._gene_columns import unknown_entry_hint
 from daf_query.sql._limit_errors import column_in_limit, limit_error
-from daf_query.sql._names import quoted_name, unquoted_name
-from daf_query.sql._statements import one_statement
+from daf_query.sql._matrix_entries import unknown_entry_hint
 from daf_query.sql._subquery_errors import subquery_error
 from daf_query.sql._syntax_errors import shortened, syntax_error
 from daf_query.sql._table_functions import USAGES
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.syntax import Token, one_statement, quoted_name, tokens_of, unquoted_name
 from daf_query.table import TableDataset
 from daf_storage import DafError, errors
 from daf_storage.spi import install_command

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from daf_query.sql._tokens import Token, bracketed, tokens_of
+from daf_query.syntax import Token, bracketed, tokens_of
 from daf_query.table import TableDataset, is_of_few_bits
 
 FEW_BITS: Final = frozenset({"Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32", "UInt64"})

@@ -12,8 +12,7 @@ import pyarrow as pa
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.moments import STATISTICS, GroupValues
 from daf_query.scan import INDEX, NAME
-from daf_query.sql._names import quoted_name, unquoted_name
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.syntax import Token, quoted_name, tokens_of, unquoted_name
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 from daf_storage.spi import recorded_types

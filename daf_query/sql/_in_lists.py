@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.sql._tokens import Token, bracketed
+from daf_query.syntax import Token, bracketed
 
 _LIST: Final = re.compile(r"\bin\b\s*(?:\(|--|/\*)", re.IGNORECASE)
 _OTHER_LIST: Final = re.compile(r"\bor\b|~", re.IGNORECASE)

@@ -14,9 +14,8 @@ from typing import Final, TypeVar
 
 from daf_query.sql._connections import Connections
 from daf_query.sql._data_set_schema import DafSchema
-from daf_query.sql._from_items import FromItem, selects_of
 from daf_query.sql._planning import PlanningContext, current_context
-from daf_query.sql._tokens import tokens_of
+from daf_query.syntax import Source, UnparsedError, parsed, tokens_of
 from daf_query.table import TableColumns
 from daf_storage import errors
 
@@ -80,16 +79,22 @@ class WidthMemory:
         if not is_certain or any(token.is_word("TABLE") for token in tokens):
             return ()
         tables = []
-        for item in (item for select in selects_of(tokens, query) for item in select.items):
-            schema = self._schema_of(item)
-            if schema is None or not schema.daf.has_axis(item.parts[-1]):
+        try:
+            sources = parsed(query).sources
+        except UnparsedError:
+            return ()
+        for source in sources:
+            if source.query is not None:
+                continue
+            schema = self._schema_of(source)
+            if schema is None or not schema.daf.has_axis(source.parts[-1]):
                 return ()
-            tables.append((schema, schema.columns(item.parts[-1])))
+            tables.append((schema, schema.columns(source.parts[-1])))
         return tuple(tables)
 
-    def _schema_of(self, item: FromItem) -> DafSchema | None:
-        parts = item.parts
-        if not item.is_table or not 1 <= len(parts) <= 2:
+    def _schema_of(self, source: Source) -> DafSchema | None:
+        parts = source.parts
+        if not 1 <= len(parts) <= 2:
             return None
         schema = self._connections.schemas.get(self._default if len(parts) == 1 else parts[0])
         return schema if isinstance(schema, DafSchema) else None

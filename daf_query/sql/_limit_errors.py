@@ -6,8 +6,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-from daf_query.sql._names import unquoted_name
-from daf_query.sql._tokens import tokens_of
+from daf_query.syntax import tokens_of, unquoted_name
 from daf_storage import errors
 
 _UNKNOWN: Final = re.compile(r"Unsupported (?P<clause>LIMIT|OFFSET) expression")

@@ -16,7 +16,7 @@ from daf_query.sql._simple_condition import (
     require,
     simple_tokens,
 )
-from daf_query.sql._tokens import Token
+from daf_query.syntax import Token
 
 _MAX_REMEMBERED: Final = 1 << 8
 _CLAUSES: Final = ("WHERE", "GROUP", "ORDER", "LIMIT", "OFFSET", "HAVING")

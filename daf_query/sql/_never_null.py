@@ -11,7 +11,7 @@ from daf_query._runs import warn_caller
 from daf_query.scan import NAME
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._created_views import is_named
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.syntax import Token, tokens_of
 from daf_query.table import DATASET
 from daf_storage import errors
 

@@ -17,8 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from daf_query.sql._name_lengths import check_names
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.syntax import Token, check_names, tokens_of
 from daf_storage import errors
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any]

@@ -14,7 +14,7 @@ from typing import Final
 import datafusion
 
 from daf_query.sql._in_lists import barriers, may_merge
-from daf_query.sql._tokens import Token, bracketed, tokens_of
+from daf_query.syntax import Token, bracketed, tokens_of
 from daf_storage import errors
 
 _SUSPECT: Final = re.compile(r"\^|similar|distinct|intersect|except|any|all|some", re.IGNORECASE)

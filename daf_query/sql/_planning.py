@@ -16,7 +16,7 @@ import datafusion
 
 from daf_query.scan import Positions, Predicate, ScanReport
 from daf_query.sql._residual_filters import TableName
-from daf_query.table import EntryPosition, MatrixEntry, SettledRows, TableDataset
+from daf_query.table import MatrixEntry, SettledRows, TableDataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,14 @@ MatrixEntries: TypeAlias = Mapping[TableName, Mapping[str, MatrixEntry]]
 """The entries of matrices that are columns of tables, by table and name of the column."""
 
 
-EntryPositions: TypeAlias = Mapping[TableName, Mapping[str, EntryPosition]]
-"""The positions of entries that are columns of tables, by table and name of the column."""
-
-
 @dataclass(frozen=True, slots=True)
 class EntryRewriting:
-    """A query as it is planned: entries of matrices are columns, relations joined by position."""
+    """A query as it is planned: entries of matrices are columns."""
 
     query: str
     """What is planned."""
     columns: MatrixEntries = field(default_factory=dict)
     """The columns that tables have while it is planned, for entries of matrices."""
-    positions: EntryPositions = field(default_factory=dict)
-    """Those by which tables are joined."""
-    by_name: EntryRewriting | None = None
-    """The same joined by names, to fall back on; None if nothing is joined by position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +61,6 @@ class PlanningContext:
     """Where table functions note what plans call them, and the table; None if nowhere."""
     matrix_columns: MatrixEntries = field(default_factory=dict)
     """Columns that tables have besides their vectors: entries of matrices that the query names."""
-    position_columns: EntryPositions = field(default_factory=dict)
-    """Columns that tables have besides their vectors: positions by which they are joined."""
     named_columns: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
     """Tables of which no other columns are needed than those of some names, if it has them."""
     wide_columns: frozenset[str] = frozenset()

@@ -28,9 +28,8 @@ from daf_query.scan import (
     parse,
 )
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._gene_columns import Tables, rewritten
-from daf_query.sql._names import identifier, quoted_name
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.sql._matrix_entries import Tables, rewritten
+from daf_query.syntax import Token, identifier, quoted_name, tokens_of
 from daf_query.table import AskedScan, MatrixEntry, SchemaOnlyDataset, TableDataset
 
 _BEFORE_WILDCARD: Final = ("SELECT", "DISTINCT", "ALL")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,14 +20,14 @@ from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
 from daf_query.sql._explain import QueryPlan
-from daf_query.sql._limited_order import kept_apart
-from daf_query.sql._names import quoted_name
+from daf_query.sql._limits import kept_apart
 from daf_query.sql._planned import Planned
 from daf_query.sql._result_conversions import ResultConversions
 from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, error_page, rows_page
 from daf_query.sql._result_steps import expressions, filtered, sort_keys, written_call
 from daf_query.sql._simple_condition import UncertainError
 from daf_query.sql._user_tables import table_frame, table_text
+from daf_query.syntax import quoted_name
 from daf_query.table import with_categories
 from daf_storage import DafError, errors
 
@@ -284,7 +283,10 @@ class QueryResult(ResultConversions):
 
     def _then(self, step: Step, written: str) -> QueryResult:
         """Return a result that is built upon this one."""
-        kept: Step = functools.partial(kept_apart, step)
+
+        def kept(frame: datafusion.DataFrame) -> datafusion.DataFrame:
+            return step(kept_apart(frame))
+
         try:
             frame = attended(kept)(self.frame)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions

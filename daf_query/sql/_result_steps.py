@@ -9,10 +9,10 @@ from typing import Final
 import datafusion
 from datafusion.expr import SortExpr
 
-from daf_query.sql._entry_references import with_known_columns
-from daf_query.sql._names import quoted_name
+from daf_query.sql._matrix_entries import with_known_columns
 from daf_query.sql._pitfalls import safe_sql
 from daf_query.sql._residual_filters import has_unconverted
+from daf_query.syntax import quoted_name
 
 _ORDER: Final = re.compile(
     r"\s+(?P<direction>ASC|DESC)?(?:\s*NULLS\s+(?P<nulls>FIRST|LAST))?\s*$", re.IGNORECASE

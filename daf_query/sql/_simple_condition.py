@@ -32,7 +32,7 @@ from daf_query.scan import (
     flat,
     numpy_type,
 )
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.syntax import Token, tokens_of
 
 _NO_NAME: Final = re.compile(
     "ALL|ANALYZE|AND|ANY|AS|BETWEEN|BY|CASE|CAST|CLUSTER|CURRENT_DATE|CURRENT_TIME|"

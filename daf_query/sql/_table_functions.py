@@ -20,11 +20,10 @@ from daf_query.matrix import Selection
 from daf_query.scan import INDEX
 from daf_query.sql._axis_schema import AxisSchema, table_for_query
 from daf_query.sql._collection_schema import CollectionSchema
-from daf_query.sql._names import quoted_name
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._profile_function import ProfilePlace, profile_table
 from daf_query.sql._syntax_errors import in_second_line
-from daf_query.sql._tokens import unopened_bracket
+from daf_query.syntax import quoted_name, unopened_bracket
 from daf_query.table import DATASET, TableDataset
 from daf_storage import errors
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import datafusion
 
 from daf_query._runs import warn_caller
-from daf_query.sql._names import quoted_name
 from daf_query.sql._plan_nodes import node_type
+from daf_query.syntax import quoted_name
 from daf_storage import errors
 
 _PASSED_THROUGH: Final = ("Limit", "Sort", "Filter", "Distinct")

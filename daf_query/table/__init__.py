@@ -22,7 +22,6 @@ from daf_query.table._categorical_columns import (
 from daf_query.table._computed import ComputedDataset
 from daf_query.table._dataset import TableDataset, TableFragment
 from daf_query.table._entry_lookup import entry_not_found, find_entry
-from daf_query.table._entry_positions import EntryPosition, is_of_strings
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._matrix_dataset import MatrixBlock, MatrixDataset, MatrixMember
 from daf_query.table._matrix_union import MatrixUnionDataset
@@ -71,7 +70,6 @@ __all__ = [
     "BrokenColumns",
     "Categoricals",
     "ComputedDataset",
-    "EntryPosition",
     "MatrixBlock",
     "MatrixDataset",
     "MatrixEntry",
@@ -99,7 +97,6 @@ __all__ = [
     "entry_not_found",
     "find_entry",
     "is_of_few_bits",
-    "is_of_strings",
     "is_user_table",
     "member_table",
     "register_raw_bits",

@@ -6,19 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from daf_query.scan import INDEX, Column
+from daf_query.scan import INDEX
 from daf_query.table._categorical_columns import CategoricalColumn, Categoricals
 from daf_query.table._dataset import TableDataset
-from daf_query.table._entry_positions import (
-    EntryPosition,
-    EntryPositionColumn,
-    is_of_strings,
-)
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry, matrix_column
 from daf_query.table._page import axis_page
 from daf_query.table._table_columns import TableColumns, axis_columns
 from daf_query.table._table_view import TableView
-from daf_storage import DafError, DafReader, Origin, errors
+from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import matrix_version, vectors_version
 
 _ENTRY_PARTS = 3
@@ -103,27 +98,6 @@ class AxisDataset(TableDataset):
         }
         columns = replace(self._columns, columns={**self._columns.columns, **added})
         return self._with(columns, self._view)
-
-    def with_entry_positions(self, sources: Mapping[str, EntryPosition]) -> Self:
-        """Return the same table with positions of the entries that vectors name as columns.
-
-        Raises
-        ------
-        VectorNotFoundError
-            There is no such vector, or it holds no strings.
-        """
-        known = self._columns
-        added: dict[str, Column] = {}
-        for name, source in sources.items():
-            column = known.columns.get(source.vector)
-            if column is None or not is_of_strings(column):
-                raise self._unknown_column(source.vector)
-            added[name] = EntryPositionColumn(column, name, self._daf, known.table, source)
-        return self._with(replace(known, columns={**known.columns, **added}), self._view)
-
-    def _unknown_column(self, name: str) -> DafError:
-        known = self._columns
-        return errors.vector_not_found(self._location, known.table, name, known.columns)
 
 
 def with_matrix_columns(table: TableDataset, entries: Mapping[str, Any]) -> TableDataset:

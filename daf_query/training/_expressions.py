@@ -17,7 +17,8 @@ from daf_query.filter import Edit
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import expression_table
-from daf_query.sql import Engine, in_all, quoted_name, split_items, tokens_of
+from daf_query.sql import Engine, in_all, split_items
+from daf_query.syntax import quoted_name, tokens_of
 from daf_query.table import DATASET, UserTable
 from daf_query.training._allocation import Codes
 from daf_query.training._entry_keys import Keys, name_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daf_query import connect
-from daf_query.sql._nesting import check_nesting
+from daf_query.syntax import check_nesting
 from daf_storage import MemoryDaf, errors
 
 DEEP = {

@@ -1,15 +1,20 @@
-"""How deeply a query nests: the engine recurses, and ends the process where its stack does.
+"""What parser and engine cannot take: queries that nest too deeply, names that are too long.
 
-Brackets and prefixes it counts itself.  Not so a chain of operators, ``a + b + c``, each of which
-is an operand of the next: thousands of them are as deep as as many brackets.
+Both recurse, and end the process where its stack does.  Brackets and prefixes they count
+themselves.  Not so a chain of operators, ``a + b + c``, each of which is an operand of the next:
+thousands of them are as deep as as many brackets.
+
+For a name that it does not know, the engine suggests others, which takes the product of both
+lengths: for one of a million characters, hours, which nothing can interrupt.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.syntax._tokens import Token, tokens_of
 from daf_storage import errors
 
 _MAX_COST: Final = 3000
@@ -24,6 +29,15 @@ _COMBINING: Final = ("UNION", "EXCEPT", "INTERSECT", "JOIN")
 _BRANCHING: Final = ("WHEN", "THEN", "ELSE")
 _CHAINING: Final = ("IS", "IN", "LIKE", "ILIKE", "SIMILAR", "BETWEEN", "AT", "COLLATE", "DIV")
 _OPERATORS: Final = tuple("+-*/%|<>=!~^&#:@[")
+
+_MOST: Final = 1000
+_SHOWN: Final = 40
+_NAMES: Final = ("word", "quoted", "parameter")
+_FEWEST: Final = (_MOST - 1) // 2
+"""How many characters a long name has between its quotes; if it is of quotes, which are doubled."""
+_MAY_BE_LONG: Final = re.compile(
+    rf'\w{{{_MOST}}}|"(?:[^"]|""){{{_FEWEST}}}|`(?:[^`]|``){{{_FEWEST}}}'
+)
 
 
 @dataclass(slots=True)
@@ -117,3 +131,32 @@ def _count(level: _Level, token: Token) -> None:
         level.combined += 1
     elif token.is_operator(*_OPERATORS) or token.is_word(*_CHAINING):
         level.chained += _OPERATOR_COST
+
+
+def check_names(query: str) -> None:
+    """Refuse a query with a name that is too long; strings may have any length.
+
+    Raises
+    ------
+    QueryError
+        The message shows how the name begins.
+
+    Examples
+    --------
+    >>> check_names("SELECT age AS " + "a" * 2000)
+    Traceback (most recent call last):
+        ...
+    daf_storage.errors.QueryError: the query has a name of 2,000 characters, more than 1,000, that
+    begins with 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'; write a shorter one, or a string in
+    single quotes
+    """
+    if len(query) <= _MOST or _MAY_BE_LONG.search(query) is None:
+        return
+    for token in tokens_of(query):
+        size = token.stop - token.start
+        if token.kind in _NAMES and size > _MOST:
+            shown = query[token.start : token.start + _SHOWN]
+            raise errors.QueryError(
+                f"the query has a name of {size:,} characters, more than {_MOST:,}, that begins "
+                f"with {shown!r}; write a shorter one, or a string in single quotes"
+            )

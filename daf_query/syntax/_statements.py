@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daf_query.sql._tokens import tokens_of
+from daf_query.syntax._tokens import tokens_of
 from daf_storage import errors
 
 

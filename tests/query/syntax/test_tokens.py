@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query.sql._tokens import tokens_of
+from daf_query.syntax import tokens_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daf_query import connect
-from daf_query.sql._name_lengths import check_names
+from daf_query.syntax import check_names
 from daf_storage import MemoryDaf, errors
 
 LONG = "x" * 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daf_query import DafSession
-from daf_query.sql import one_statement
+from daf_query.syntax import one_statement
 from daf_storage import errors
 
 

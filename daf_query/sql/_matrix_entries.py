@@ -1,0 +1,539 @@
+"""Columns for the entries of matrices that a query names, such as the genes of ``X['FOXP3']``.
+
+Each becomes a quoted name, ``"X['FOXP3']"``, where a table of its scope has such a matrix, or a
+subquery hands such a column on; wildcards leave it out.  While the query is planned, the catalog
+hands out tables with these columns.  To the engine they are columns like any other, so their
+filters are evaluated by the scan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._limits import limit_barriers
+from daf_query.sql._planning import EntryRewriting
+from daf_query.sql._residual_filters import TableName
+from daf_query.syntax import (
+    Edit,
+    Node,
+    Query,
+    Scope,
+    Source,
+    Statement,
+    UnparsedError,
+    edited,
+    identifiers_of,
+    kind_of,
+    name_of,
+    parsed,
+    quoted_name,
+    string_of,
+    subscript_of,
+    unquoted_name,
+    values_of,
+    walk,
+)
+from daf_query.table import MatrixEntry, check_column_names, entry_not_found, find_entry
+from daf_storage import DafError, errors
+
+
+def column_name(matrix: str, entry: str) -> str:
+    """Return the name of the column of an entry of a matrix.
+
+    >>> column_name("X", "it's")
+    "X['it''s']"
+    """
+    return f"{matrix}['{_doubled(entry)}']"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryReference:
+    """One place of a query where something is subscripted."""
+
+    scope: Scope | None
+    qualifier: tuple[str, ...]
+    """The parts of its qualifier, without quotes."""
+    name: str
+    """What is subscripted, without quotes: a matrix, perhaps."""
+    entry: str | None
+    """The entry; None if what is in the brackets is no string."""
+    start: int
+    """Where the name begins, after its qualifier."""
+    stop: int
+    """Where the brackets end."""
+    subscript: str
+    """What is in the brackets, as it is written."""
+
+    @property
+    def column(self) -> str:
+        """The name of the column that stands for it."""
+        return column_name(self.name, self.entry or "")
+
+
+def references_in(statement: Statement) -> Iterator[EntryReference]:
+    """Yield what is subscripted in a statement.
+
+    >>> query = '''SELECT c."my X" [ 'it''s' ] FROM cell AS c'''
+    >>> [(r.name, r.entry, r.qualifier) for r in references_in(parsed(query))]
+    [('my X', "it's", ('c',))]
+    """
+    for scope, node in statement.nodes:
+        subscript = subscript_of(node)
+        if subscript is not None:
+            *qualifier, name = subscript.parts
+            after = statement.place(name["span"]["end"])
+            pair = next(each for each in statement.brackets if each.opening >= after)
+            yield EntryReference(
+                scope,
+                values_of(qualifier),
+                name["value"],
+                string_of(subscript.inside),
+                statement.start(name),
+                pair.closing + 1,
+                statement.text[pair.opening + 1 : pair.closing].strip(),
+            )
+
+
+def with_known_columns(written: str, columns: Sequence[str]) -> str:
+    """Return SQL over a result, in which entries that are its columns are written as such.
+
+    >>> print(with_known_columns("X['g'] > 2 AND Y['g'] > 2", ["X['g']"]))
+    "X['g']" > 2 AND Y['g'] > 2
+    """
+    if "[" not in written:
+        return written
+    select = "SELECT "
+    try:
+        references = references_in(parsed(select + written))
+    except UnparsedError:  # the engine says what is wrong
+        return written
+    edits = [
+        Edit(each.start - len(select), each.stop - len(select), quoted_name(each.column))
+        for each in references
+        if each.entry is not None and each.column in columns
+    ]
+    return edited(written, edits)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables that a query can name."""
+
+    schemas: Mapping[str, AxisSchema]
+    default: str
+    """The schema of tables that are named without one."""
+    views: Mapping[str, str] = field(default_factory=dict)
+    """The queries of views, by the names of these."""
+
+    def find(self, source: Source) -> TableName | None:
+        """Return the axis that a FROM names; None if it names something else."""
+        if not source.parts:
+            return None
+        schema = source.parts[-2] if len(source.parts) > 1 else self.default
+        tables, axis = self.schemas.get(schema), source.parts[-1]
+        if tables is None or tables.has_added(axis) or axis not in tables.axes_set():
+            return None
+        return schema, axis
+
+    def query_of(self, source: Source) -> Query | None:
+        """Return the query whose rows a FROM names: a subquery, one of WITH, or a view."""
+        if source.query is not None or source.parts[-1:] == ():
+            return source.query
+        view = self.views.get(source.parts[-1])
+        try:
+            return None if view is None else parsed(view).queries[-1]
+        except UnparsedError:
+            return None
+
+
+def rewritten(query: str, tables: Tables) -> EntryRewriting:
+    """Return a query as the engine gets it.
+
+    It has a column for each entry of a matrix, and rows that are limited are kept apart.
+
+    Raises
+    ------
+    QueryError
+        An entry is written wrongly, several matrices have the name, or a wildcard cannot leave the
+        columns out.
+    EntryNotFoundError
+        No axis has the entry.
+    """
+    try:
+        statement = parsed(query)
+    except UnparsedError:  # the engine says what is wrong
+        return EntryRewriting(query)
+    rule = _Rule(statement, tables)
+    edits = [*limit_barriers(statement), *rule.entries(), *rule.wildcards()]
+    return EntryRewriting(edited(query, edits), rule.columns)
+
+
+class _Rule:
+    """Finds the matrices that the references of one query mean."""
+
+    def __init__(self, statement: Statement, tables: Tables) -> None:
+        self._statement = statement
+        self._tables = tables
+        self._handed_on: dict[tuple[Source, str], bool] = {}
+        self.columns: dict[TableName, dict[str, MatrixEntry]] = {}
+        """The columns that each table gets."""
+
+    def entries(self) -> list[Edit]:
+        """Return what to write for the entries; finds the columns of the tables."""
+        references = [each for each in references_in(self._statement) if each.scope is not None]
+        named = [each for each in references if self._is_column(each)]
+        return [Edit(each.start, each.stop, quoted_name(each.column)) for each in named]
+
+    def _is_column(self, reference: EntryReference) -> bool:
+        """Return whether a reference is a column of a table, which gets it, or of a subquery."""
+        is_known = False
+        for scope in reference.scope.chain() if reference.scope is not None else ():
+            sources = scope.called(reference.qualifier)
+            is_known |= bool(sources)
+            is_handed_on = reference.entry is not None and any(
+                self._hands_on(source, reference.column) for source in sources
+            )
+            problems: list[DafError] = []
+            is_provided = False
+            for table in dict.fromkeys(map(self._tables.find, sources)):
+                try:
+                    is_provided |= table is not None and self._provide(table, reference)
+                except DafError as error:
+                    problems.append(error)
+            if is_provided or is_handed_on:
+                return True
+            if problems:
+                raise problems[0]
+            if self._is_left_out(reference, sources):
+                return True  # the engine says that there is no such column
+        if not is_known:
+            self._check_qualifier(reference)
+        return False
+
+    def _is_left_out(self, reference: EntryReference, sources: Sequence[Source]) -> bool:
+        """Return whether a subquery could have handed on an entry of a matrix, and did not."""
+        if reference.entry is None or not any(map(self._tables.query_of, sources)):
+            return False
+        if any(self._hands_on(source, reference.name) for source in sources):
+            return False  # a struct, or a list
+        tables = dict.fromkeys(map(self._tables.find, self._statement.sources))
+        return any(
+            table is not None
+            and _matrices(self._tables.schemas[table[0]], table[1], reference.name)
+            for table in tables
+        )
+
+    def _hands_on(self, source: Source, column: str) -> bool:
+        """Return whether a subquery or a view has a column of this name."""
+        known = self._handed_on.get((source, column))
+        if known is None:
+            self._handed_on[source, column] = False  # of a query within itself
+            query = self._tables.query_of(source)
+            known = query is not None and any(
+                self._selects(scope, item, column)
+                for scope in query.scopes
+                for item in scope.select["projection"]
+            )
+            if source.column_names:
+                known = column in source.column_names
+            self._handed_on[source, column] = known
+        return known
+
+    def _selects(self, scope: Scope, item: Node, column: str) -> bool:
+        """Return whether an item of a SELECT is a column of this name, or has it among others."""
+        if "ExprWithAlias" in item:
+            return bool(item["ExprWithAlias"]["alias"]["value"] == column)
+        if "UnnamedExpr" in item:
+            subscript = subscript_of(item["UnnamedExpr"])
+            if subscript is not None:
+                entry = string_of(subscript.inside)
+                return entry is not None and (
+                    column_name(subscript.parts[-1]["value"], entry) == column
+                )
+            parts = identifiers_of(item["UnnamedExpr"])
+            return parts is not None and parts[-1]["value"] == column
+        return any(self._hands_on(each, column) for each in scope.called(_qualifier_of(item)))
+
+    def _axes(self, reference: EntryReference) -> list[tuple[TableName, Source]]:
+        """Return the axes whose columns a reference can name."""
+        scopes = reference.scope.chain() if reference.scope is not None else ()
+        sources = [source for scope in scopes for source in scope.sources]
+        found = [(self._tables.find(source), source) for source in sources]
+        return [(table, source) for table, source in found if table is not None]
+
+    def _check_qualifier(self, reference: EntryReference) -> None:
+        """Raise if a reference is qualified by the other axis, or by a table that is not there."""
+        if not reference.qualifier:
+            return
+        name = f"{reference.qualifier[-1]}.{reference.name}"
+        for (schema, axis), _ in self._axes(reference):
+            if _matrices(self._tables.schemas[schema], axis, name):
+                if reference.entry is None:
+                    raise _malformed(reference, name)
+                raise errors.QueryError(
+                    f"{name}[{reference.subscript}] needs one name for the axis and the matrix; "
+                    f"write {quoted_name(name)}[{reference.subscript}]"
+                )
+        for (schema, axis), source in self._axes(reference):
+            if _matrices(self._tables.schemas[schema], axis, reference.name):
+                written = f"{_as_written(reference.name)}[{reference.subscript}]"
+                raise errors.QueryError(
+                    f"no table of the query is called {'.'.join(reference.qualifier)}; write "
+                    f"{'.'.join(map(_as_written, source.written))}.{written}"
+                )
+
+    def _provide(self, table: TableName, reference: EntryReference) -> bool:
+        """Return whether a table provides a column, which it gets then.
+
+        Raises
+        ------
+        QueryError, EntryNotFoundError
+            It has such a matrix, but the reference does not name one of its entries.
+        """
+        schema, axis = self._tables.schemas[table[0]], table[1]
+        known = schema.dataset(axis).table_columns.columns
+        if reference.column in known:
+            return True
+        matrices = _matrices(schema, axis, reference.name)
+        if not matrices:
+            return False
+        shown = reference.subscript
+        dotted = [quoted_name(f"{other}.{name}") for other, name in matrices]
+        choices = " or ".join(f"{name}[{shown}]" for name in dotted)
+        if reference.name in known:
+            raise errors.QueryError(
+                f"{schema.location}: {reference.name} is a vector of axis {axis!r}, so it has no "
+                f"entries; the matrix of that name is {choices}"
+            )
+        if len(matrices) > 1:
+            raise errors.QueryError(
+                f"{schema.location}: axis {axis!r} has {len(matrices)} matrices "
+                f"{reference.name!r}; write {choices}"
+            )
+        other, name = matrices[0]
+        if reference.entry is None:
+            raise _malformed(reference, reference.name)
+        _check_entry(schema, other, reference.entry, axis)
+        remedy = f"FROM matrix('{axis}', '{other}', '{name}') AS m WHERE m.{other} = $entry"
+        check_column_names([reference.column], "a query", remedy)
+        entry = MatrixEntry(other, name, reference.entry)
+        self.columns.setdefault(table, {})[reference.column] = entry
+        return True
+
+    def wildcards(self) -> Iterator[Edit]:
+        """Yield what to change, so that no wildcard has the columns that tables got.
+
+        The engine refuses to leave out a column that is not there, or that two tables have; so the
+        sources of each SELECT decide how it is written.
+
+        Raises
+        ------
+        QueryError
+            Where that cannot be written; the message says what to write instead.
+        """
+        for scope in {id(s): s for query in self._statement.queries for s in query.scopes}.values():
+            self._check_natural(scope)
+            for item in scope.select["projection"]:
+                if "Wildcard" in item:
+                    yield from self._unqualified(item["Wildcard"], scope)
+                elif "QualifiedWildcard" in item:
+                    sources = scope.called(_qualifier_of(item))[:1]
+                    names = self._got(sources)
+                    _check_names(sources, names)
+                    yield from self._excluding(item["QualifiedWildcard"][1], names)
+
+    def _got(self, sources: Sequence[Source]) -> list[str]:
+        """Return the columns that sources got."""
+        tables = [self._tables.find(source) for source in sources]
+        return [name for table in tables if table for name in self.columns.get(table, ())]
+
+    def _check_natural(self, scope: Scope) -> None:
+        """Refuse a NATURAL JOIN that would compare such columns."""
+        if not scope.is_natural:
+            return
+        counts = Counter(self._got(scope.sources))
+        for name, count in counts.items():
+            if count > 1 or any(self._hands_on(source, name) for source in scope.sources):
+                raise errors.QueryError(
+                    f"NATURAL JOIN would compare {name} of both tables as well; write JOIN ... "
+                    "USING (...) with the columns that you mean"
+                )
+
+    def _unqualified(self, star: Node, scope: Scope) -> Iterator[Edit]:
+        shown = [source for source in scope.sources if not source.is_hidden]
+        names = self._got(shown)
+        if not names:
+            return
+        _check_names([source for source in shown if self._got([source])], names)
+        is_exposed = any(self._hands_on(source, name) for source in shown for name in names)
+        if len(set(names)) == len(names) and not is_exposed:
+            yield from self._excluding(star, names)
+            return
+        is_changed = any(value for key, value in star.items() if key.startswith("opt_"))
+        if scope.is_merged or is_changed or not all(source.name for source in shown):
+            raise errors.QueryError(
+                f"SELECT * of several tables that have {names[0]} cannot leave it out of each "
+                "here; name the columns, or write a wildcard for each table (a.*, b.*), with an "
+                "alias for each subquery"
+            )
+        stars = [f"{source.qualifier}.*{_exclude(self._got([source]))}" for source in shown]
+        yield Edit(*self._statement.span(star["wildcard_token"]), ", ".join(stars))
+
+    def _excluding(self, star: Node, names: Sequence[str]) -> Iterator[Edit]:
+        """Yield what to change, so that a wildcard leaves out some more columns."""
+        listed = star["opt_exclude"] or star["opt_except"]
+        given = [each for each in walk(listed) if "quote_style" in each]
+        excluded = {each["value"] for each in given}
+        left = [name for name in names if name not in excluded]
+        if not left:
+            return
+        _, stop = self._statement.span(star["wildcard_token"])
+        quoted = ", ".join(map(quoted_name, left))
+        if not listed:
+            yield Edit(stop, stop, _exclude(left))
+            return
+        first, last = self._statement.span(given)
+        if kind_of(listed) == "Single":
+            yield Edit(first, first, f"({quoted}, ")
+            yield Edit(last, last, ")")
+        else:
+            yield Edit(first, first, f"{quoted}, ")
+
+
+def _qualifier_of(item: Node) -> tuple[str, ...]:
+    """Return the qualifier of a wildcard, in parts; none of one without, or of an expression."""
+    if "QualifiedWildcard" not in item:
+        return ()
+    return name_of(item["QualifiedWildcard"][0].get("ObjectName", []))
+
+
+def _check_names(sources: Sequence[Source], names: Sequence[str]) -> None:
+    if names and any(source.column_names for source in sources):
+        raise errors.QueryError(
+            "a table whose columns are given other names, as in AS c (a, b), cannot have "
+            f"{names[0]}; give the columns other names in SELECT, with AS"
+        )
+
+
+def _exclude(names: Sequence[str]) -> str:
+    return f" EXCLUDE ({', '.join(map(quoted_name, names))})" if names else ""
+
+
+def _malformed(reference: EntryReference, matrix: str) -> errors.QueryError:
+    """Return an error that says how an entry of a matrix is written."""
+    inside = reference.subscript
+    shown = _as_written(matrix)
+    if inside.startswith('"') and inside.endswith('"') and len(inside) > 1:
+        written = f"{shown}['{_doubled(unquoted_name(inside))}']"
+        remedy = f"double quotes are for names, so write {written}"
+    else:
+        remedy = (
+            f"the entry is a string, as in {shown}['name'], or a parameter with a string, "
+            f"as in {shown}[$entry]"
+        )
+    return errors.QueryError(f"{shown}[{inside}] names no entry of the matrix {matrix!r}: {remedy}")
+
+
+def _check_entry(schema: AxisSchema, axis: str, entry: str, asked: str) -> None:
+    """Raise unless some data set has an entry of an axis; ``asked`` is that of the table.
+
+    Raises
+    ------
+    EntryNotFoundError
+        None has.
+    """
+    having = [pair for pair in schema.data_sets() if {axis, asked} <= pair[0].axes_set()]
+    if any(find_entry(daf, axis, entry, cache) is not None for daf, cache in having):
+        return
+    daf, cache = having[0]
+    error = entry_not_found(daf, axis, entry, cache)
+    if any(find_entry(each, asked, entry, own) is not None for each, own in having):
+        hint = f"it is one of axis {asked!r} itself: ask the table {axis!r} for it"
+        error = errors.with_message(error, f"{error}; {hint}")
+    raise error
+
+
+def _matrices(schema: AxisSchema, axis: str, name: str) -> list[tuple[str, str]]:
+    """Return the other axis and the name of each matrix over an axis that a name can mean.
+
+    It is the name of a matrix, or that of the other axis, a dot, and the name.
+    """
+    having = [daf for daf, _ in schema.data_sets() if daf.has_axis(axis)]
+    parts = name.split(".")
+    splits = [(".".join(parts[:n]), ".".join(parts[n:])) for n in range(1, len(parts))]
+    dotted = [
+        (other, rest)
+        for other, rest in splits
+        if any(daf.has_axis(other) and daf.has_matrix(axis, other, rest) for daf in having)
+    ]
+    return dotted or [
+        (other, name)
+        for other in dict.fromkeys(other for daf in having for other in daf.matrix_axes(axis, name))
+    ]
+
+
+def unknown_entry_hint(name: str, tables: Sequence[tuple[AxisSchema, str]], query: str) -> str:
+    """Return what to write for a column that is not there; empty if no matrix is meant.
+
+    Parameters
+    ----------
+    tables
+        The axes that the engine looked for it in.
+    """
+    if name.endswith("']") and "['" in name:
+        return (
+            "; a wildcard has no entries of matrices, so a subquery, a view or a WITH has to name "
+            f"{name} in its own SELECT"
+        )
+    for schema, axis in tables:
+        matrices = _matrices(schema, axis, name)
+        if matrices:
+            other, matrix = matrices[0]
+            return _example(schema, other, f"{other}.{matrix}" if len(matrices) > 1 else name)
+    try:
+        references = list(references_in(parsed(query)))
+    except UnparsedError:
+        references = []
+    for reference in references:
+        written = reference.entry or ""
+        if reference.name == name and any(
+            written in schema.dataset(axis).table_columns.columns for schema, axis in tables
+        ):
+            return f"; {written!r} is a column itself: write {_as_written(written)}"
+    if f"{name}[" in query or f"{quoted_name(name)}[" in query:
+        if not tables:
+            return "; this is not the table of an axis, and only an axis has matrices"
+        known = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
+        has = errors.known_names(known, none="none")
+        return f"; the matrices over this axis are {has}{errors.nearest(name, known)}"
+    return ""
+
+
+def _over(schema: AxisSchema, axis: str, asked: str) -> Iterator[str]:
+    """Yield the names of the matrices over an axis, with a dot if what was asked for has one."""
+    for daf, _ in schema.data_sets():
+        if daf.has_axis(axis):
+            for other in daf.axes_set():
+                for name in daf.matrices_set(axis, other):
+                    yield f"{other}.{name}" if "." in asked else name
+
+
+def _example(schema: AxisSchema, other: str, name: str) -> str:
+    """Return how to name an entry of a matrix, with the first one."""
+    daf = next(daf for daf, _ in schema.data_sets() if daf.has_axis(other))
+    entry = str(daf.axis_entries(other, [0])[0]) if daf.axis_length(other) else "..."
+    return (
+        f"; it is a matrix over {other!r}, so name an entry of that axis, as in "
+        f"{column_name(_as_written(name), entry)}"
+    )
+
+
+def _as_written(name: str) -> str:
+    return name if name.isidentifier() else quoted_name(name)
+
+
+def _doubled(entry: str) -> str:
+    return entry.replace("'", "''")

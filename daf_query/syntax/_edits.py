@@ -1,0 +1,36 @@
+"""Edits of a text at its places; nothing is regenerated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Edit(NamedTuple):
+    """A part of a text, and what stands there instead; an insertion where both places are one."""
+
+    start: int
+    stop: int
+    new: str
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """Return a text after some edits; of insertions at one place, those given first come first.
+
+    Raises
+    ------
+    ValueError
+        Two edits overlap: a rule is wrong.
+
+    Examples
+    --------
+    >>> edited("a - b", [Edit(0, 0, "("), Edit(4, 5, "c"), Edit(5, 5, ")")])
+    '(a - c)'
+    """
+    pieces, done = [], 0
+    for start, stop, new in sorted(edits, key=lambda edit: (edit.start, edit.stop)):
+        if start < done:
+            raise ValueError(f"edits overlap at {start} of {text!r}")
+        pieces += [text[done:start], new]
+        done = stop
+    return "".join([*pieces, text[done:]])

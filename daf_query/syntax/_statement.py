@@ -1,0 +1,198 @@
+"""A SQL text that was parsed: its tree, the places of its nodes, its queries and scopes.
+
+The parser is that of DataFusion, sqlparser-rs.  Its nodes carry the places of identifiers,
+literals and ``*`` alone; where an expression ends is seen from the brackets around it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, Final, NamedTuple
+
+import sqloxide
+
+from daf_query.syntax._guards import check_names, check_nesting
+from daf_query.syntax._nodes import Node, walk
+from daf_query.syntax._scopes import Query, Scope, ScopeBuilder, Source
+from daf_query.syntax._tokens import Token, tokens_of
+
+_MAX_KEPT: Final = 1 << 8
+_MAX_KEPT_CHARACTERS: Final = 1 << 14
+_PLACE: Final = re.compile(r" at Line: (\d+), Column: (\d+)$")
+_OPTIONS: Final = re.compile(r"Expected: end of statement, found: (?:STORED|PARTITIONED|OPTIONS) ")
+"""What the engine's COPY has behind that of the parser."""
+_VISIBLE: Final = re.compile(r"[^\n]")
+
+
+class UnparsedError(Exception):
+    """The text is no SQL that the parser knows; the engine may know more, or say it better.
+
+    Parameters
+    ----------
+    place
+        Where in the text; None if the parser does not say.
+    """
+
+    def __init__(self, message: str, place: int | None) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+class Brackets(NamedTuple):
+    """A pair of brackets: ``()``, ``[]`` or ``{}``."""
+
+    opening: int
+    """Where the first one stands."""
+    closing: int
+    """Where the second one stands."""
+    before: str
+    """The word or operator before the first one, in capitals; empty at the beginning."""
+
+
+class Statement:
+    """A SQL text that was parsed; `parsed` makes one.
+
+    Parameters
+    ----------
+    text
+        As it was written; may be several statements with semicolons.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        tokens = tuple(tokens_of(text))
+        self.tokens: Sequence[Token] = tokens
+        """The tokens of the text."""
+        self.tree: list[Node] = _tree_of(_without_constants(text, tokens), self._lines)
+        """The tree of each statement."""
+        builder = ScopeBuilder()
+        for node in self.tree:
+            builder.read(node, {}, None)
+        self.queries: Sequence[Query] = builder.queries
+        """All queries, those within others first."""
+        self.nodes: Sequence[tuple[Scope | None, Node]] = builder.nodes
+        """All nodes, each with the scope whose names it can use."""
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        """What its queries read from, each place of a FROM by itself."""
+        scopes = {id(scope): scope for query in self.queries for scope in query.scopes}
+        return [source for scope in scopes.values() for source in scope.sources]
+
+    def place(self, at: Node) -> int:
+        """Return the place of a line and a column of the parser."""
+        return _place(self._lines, at["line"], at["column"])
+
+    def start(self, identifier: Node) -> int:
+        """Return where an identifier, or what has a span itself, begins."""
+        return self.place(identifier["span"]["start"])
+
+    def span(self, node: Any) -> tuple[int, int]:
+        """Return where the first leaf of a node begins, and where the last one ends.
+
+        Brackets, signs and words around them are not in it.
+
+        Raises
+        ------
+        ValueError
+            It has no leaf with a place.
+        """
+        spans = [each["span"] for each in walk(node) if each.get("span")]
+        known = [span for span in spans if span["start"]["line"]]
+        starts = [self.place(span["start"]) for span in known]
+        return min(starts), max(self.place(span["end"]) for span in known)
+
+    @cached_property
+    def brackets(self) -> list[Brackets]:
+        """The pairs of brackets, by where they open."""
+        pairs, opened, before = [], list[tuple[int, str]](), ""
+        for token in self.tokens:
+            if token.is_operator("(", "[", "{"):
+                opened.append((token.start, before))
+            elif token.is_operator(")", "]", "}") and opened:
+                opening, word = opened.pop()
+                pairs.append(Brackets(opening, token.start, word))
+            before = token.text
+        return sorted(pairs)
+
+    def brackets_of(self, query: Node) -> Brackets:
+        """Return the innermost brackets around a query; of a statement itself there are none."""
+        start = self._start_of(query)
+        return next(pair for pair in self.around(start) if pair.opening < start)
+
+    def _start_of(self, query: Node) -> int:
+        """Return where a query begins, behind the bracket that it may have around it."""
+        if query["with"]:
+            return self.span(query["with"]["with_token"])[0]
+        body = query["body"]
+        while "SetOperation" in body:
+            body = body["SetOperation"]["left"]
+        if "Query" in body:
+            return self.brackets_of(body["Query"]).opening
+        if "Select" in body:
+            return self.span(body["Select"]["select_token"])[0]
+        first = self.span(body)[0]
+        return max(t.start for t in self.tokens if t.is_word("VALUES", "TABLE") and t.start < first)
+
+    def around(self, place: int) -> Iterator[Brackets]:
+        """Yield the brackets around a place, the innermost first."""
+        for pair in reversed(self.brackets[: bisect(self.brackets, (place,))]):
+            if pair.closing >= place:
+                yield pair
+
+
+def parsed(text: str) -> Statement:
+    """Return a SQL text as a tree; a short one is parsed once.
+
+    Raises
+    ------
+    UnparsedError
+        The parser does not know it.
+    QueryError
+        It nests too deeply, or has too long a name.
+
+    Examples
+    --------
+    >>> statement = parsed("SELECT c.age FROM cell AS c, (SELECT * FROM gene) AS g")
+    >>> [[source.name for source in scope.sources] for scope in statement.queries[-1].scopes]
+    [['c', 'g']]
+    """
+    return _kept(text) if len(text) <= _MAX_KEPT_CHARACTERS else Statement(text)
+
+
+_kept = lru_cache(_MAX_KEPT)(Statement)
+
+
+def _tree_of(text: str, lines: Sequence[int]) -> list[Node]:
+    check_names(text)
+    check_nesting(text)
+    try:
+        tree: list[Node] = sqloxide.parse_sql(sql=text, dialect="generic")
+    except ValueError as error:
+        message = str(error).rpartition("parser error: ")[2]
+        found = _PLACE.search(message)
+        place = None if found is None else _place(lines, int(found[1]), int(found[2]))
+        if place is not None and _OPTIONS.match(message):  # COPY ... TO 'x' STORED AS ...
+            return _tree_of(text[:place], lines)
+        raise UnparsedError(_PLACE.sub("", message), place) from None
+    return tree
+
+
+def _place(lines: Sequence[int], line: int, column: int) -> int:
+    return lines[line - 1] + column - 1
+
+
+def _without_constants(text: str, tokens: Sequence[Token]) -> str:
+    """Return a text of the same length in which long lists of constants have the last one alone.
+
+    They are nothing that a rule looks at, and take the parser longest.
+    """
+    for token in tokens:
+        if token.kind == "constants":
+            blank = _VISIBLE.sub(" ", text[token.start : token.stop])
+            text = f"{text[: token.start]}{blank}{text[token.stop :]}"
+    return text

@@ -1,0 +1,218 @@
+"""Tests of joins of axes: the rows are those of the engine over plain tables, and of pandas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import datafusion
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daf_query import DafSession, connect
+from daf_storage import DafWriter, MemoryDaf, errors
+
+pytestmark = pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
+
+
+def sample() -> DafWriter:
+    """Return cells with a type, of which some are missing and one is none, and a mate."""
+    daf = MemoryDaf(name="joins")
+    daf.add_axis("type", ["B", "T", "NK", "é"])
+    daf.set_vector("type", "color", ["blue", "teal", "red", "grey"])
+    daf.add_axis("cell", ["a", "b", "c", "d", "e"])
+    daf.set_vector("cell", "type", ["T", "B", "", "T", "X"])
+    daf.set_vector("cell", "type.gaps", ["é", "", "", "B", "B"], empty_is_missing=True)
+    daf.set_vector("cell", "cell.mate", ["b", "a", "e", "", "a"])
+    daf.set_vector("cell", "age", [1, 2, 3, 4, 5])
+    daf.set_vector("cell", "kind", ["T", "T", "B", "B", "B"])
+    return daf
+
+
+def rows_of(session: DafSession, query: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query, sorted, and its columns."""
+    table = session.sql(query).to_arrow_table()
+    columns = [column.to_pylist() for column in table.columns]
+    return [tuple(table.column_names), *sorted(zip(*columns, strict=True), key=str)]
+
+
+def plain_rows(session: DafSession, query: str) -> list[tuple[Any, ...]]:
+    """Return the rows of the engine over the same tables in memory, without their names."""
+    config = datafusion.SessionConfig().set(
+        "datafusion.sql_parser.enable_ident_normalization", "false"
+    )
+    config = config.with_default_catalog_and_schema("daf", "joins")
+    context = datafusion.SessionContext(config)
+    for axis in ("cell", "type"):
+        table = session.table(axis).to_table()
+        nullable = pa.schema([field.with_nullable(True) for field in table.schema])
+        context.register_record_batches(axis, [table.cast(nullable).to_batches()])
+    table = context.sql(query).to_arrow_table()
+    return sorted(zip(*(c.to_pylist() for c in table.columns), strict=True), key=str)
+
+
+QUERIES = [
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON t.name = c.type",
+    'SELECT c.name, t.color FROM cell AS c INNER JOIN type AS t ON (c."type" = t."name")',
+    "SELECT cell.name, color FROM cell JOIN type ON cell.type = type.name",
+    "SELECT c.name, t.color FROM cell c LEFT JOIN type t ON c.type = t.name",
+    "SELECT c.name, t.color FROM cell c RIGHT JOIN type t ON c.type = t.name",
+    "SELECT c.name, t.color FROM cell c FULL JOIN type t ON c.type = t.name",
+    "SELECT c.name, t.color FROM type t FULL OUTER JOIN cell c ON c.type = t.name",
+    "SELECT c.name FROM cell c LEFT SEMI JOIN type t ON c.type = t.name",
+    "SELECT c.name FROM cell c LEFT ANTI JOIN type t ON c.type = t.name",
+    "SELECT t.name FROM cell c RIGHT ANTI JOIN type t ON c.type = t.name",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name AND c.age > 1",
+    "SELECT c.name, t.color FROM cell c LEFT JOIN type t ON (c.age > 1 AND (c.type = t.name))",
+    'SELECT c.name, t.color FROM cell c LEFT JOIN type t ON c."type.gaps" = t.name',
+    'SELECT a.name, b.age FROM cell a LEFT JOIN cell b ON a."cell.mate" = b.name',
+    'SELECT * FROM cell a JOIN cell b ON a."cell.mate" = b.name',
+    "SELECT * FROM cell c LEFT JOIN type t ON c.type = t.name",
+    "SELECT c.*, t.* FROM cell c LEFT JOIN type t ON c.type = t.name",
+    "SELECT t.*, c.age FROM cell c JOIN type t ON c.type = t.name WHERE c.age < 4",
+    "SELECT * FROM (SELECT * FROM cell c JOIN type t ON c.type = t.name WHERE c.age > 1)",
+    "WITH x AS (SELECT c.name AS n, t.color FROM cell c JOIN type t ON c.type = t.name) SELECT * FROM x",
+    "SELECT t.name, count(*) AS n FROM cell c JOIN type t ON c.type = t.name GROUP BY t.name",
+    "SELECT name, 'x' AS x FROM type UNION SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name",
+    'SELECT c.name, t.color, g.color AS other FROM cell c LEFT JOIN type t ON c.type = t.name LEFT JOIN type g ON c."type.gaps" = g.name',
+    "SELECT c.name, t.color FROM joins.cell c JOIN joins.type t ON c.type = t.name",
+    "SELECT cell.name, color FROM joins.cell JOIN joins.type ON joins.cell.type = joins.type.name",
+    "SELECT joins.cell.name, color FROM daf.joins.cell JOIN joins.type ON joins.cell.type = joins.type.name",
+    "SELECT x.name, color FROM cell x JOIN type ON kind = 'T' AND x.type = type.name",
+    "SELECT age, color FROM cell JOIN type y ON type = y.name",
+    "SELECT 1 AS one FROM cell c JOIN type t ON c.type = t.name, cell d",
+]  # fmt: skip
+
+OTHER_CONDITIONS = [
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.kind = t.name",  # no relation
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.color",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name OR c.age = 3",
+    "SELECT c.name, t.color FROM cell c LEFT JOIN type t ON NOT (c.type = t.name)",
+    "SELECT c.name, t.color FROM cell c LEFT JOIN type t ON (c.type = t.name) IS NOT TRUE",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type <> t.name",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type >= t.name",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type || '' = t.name",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.age BETWEEN 1 AND 2 AND c.type = t.name",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name = true",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type IS NOT DISTINCT FROM t.name",
+    "SELECT c.name, t.color FROM cell c JOIN (SELECT * FROM type) t ON c.type = t.name",
+    "SELECT c.name, t.color FROM cell c, type t WHERE c.type = t.name",
+    "SELECT c.n, t.color FROM cell c (n, i, age, m, k, type, g) JOIN type t ON c.type = t.name",
+    "WITH type AS (SELECT 'T' AS name, 1 AS one) SELECT c.name, one FROM cell c JOIN type ON c.type = type.name",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name WHERE t.name = 'T'",
+    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name AND c.type > 'B'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", [*QUERIES, *OTHER_CONDITIONS])
+def test_the_rows_are_those_of_the_engine_over_plain_tables(query: str) -> None:
+    """Whatever the kind of join, the order of its sides, and what is in ON."""
+    with connect({"joins": sample()}) as session:
+        assert rows_of(session, query)[1:] == plain_rows(session, query)
+
+
+FILTERED = [
+    "t.index = 1",
+    "t.index IN (0, 1)",
+    "t.index + 0.5 > 1.2",
+    "CAST(t.index AS VARCHAR) LIKE '1%'",
+    "t.index BETWEEN 0 AND 0 OR t.index IS NULL",
+    "t.index IS NOT NULL AND c.age > 1.5",
+    "c.name IN (SELECT name FROM cell WHERE age > 1)",
+    "t.color LIKE 'b%' AND c.age * 1.0 < 9",
+]
+
+
+@pytest.mark.parametrize("where", FILTERED)
+@pytest.mark.parametrize("kind", ["INNER", "LEFT", "FULL"])
+def test_filters_on_either_side(kind: str, where: str) -> None:
+    """Also those that the engine infers, or keeps to itself."""
+    query = (
+        f"SELECT c.name, t.color FROM cell c {kind} JOIN type t ON c.type = t.name WHERE {where}"
+    )
+    with connect({"joins": sample()}) as session:
+        assert rows_of(session, query)[1:] == plain_rows(session, query)
+
+
+NAMES = st.sampled_from(["", "A", "B", "é", "x y", "Z"])
+
+
+@given(
+    entries=st.lists(NAMES, unique=True, max_size=5),
+    values=st.lists(NAMES, max_size=8),
+    how=st.sampled_from(["inner", "left", "right", "outer"]),
+    has_missing=st.booleans(),
+)
+def test_joins_against_pandas(
+    entries: list[str], values: list[str], how: str, *, has_missing: bool
+) -> None:
+    """Random entries and values, of which some are no entries, empty or missing."""
+    daf = MemoryDaf(name="random")
+    daf.add_axis("type", entries)
+    daf.add_axis("cell", [str(place) for place in range(len(values))])
+    daf.set_vector("cell", "type", pa.array(values, pa.string()), empty_is_missing=has_missing)
+    kind = {"outer": "FULL"}.get(how, how.upper())
+    query = (
+        f"SELECT c.index AS cell, t.index AS type FROM cell c {kind} JOIN type t ON c.type = t.name"
+    )
+    with connect({"random": daf}) as session:
+        found = rows_of(session, query)[1:]
+    # To pandas missing values equal each other, so they get names that are not there.
+    keys = [
+        f"missing {place}" if has_missing and value == "" else value
+        for place, value in enumerate(values)
+    ]
+    cells = pd.DataFrame({"key": keys, "cell": range(len(keys))}).astype({"key": object})
+    types = pd.DataFrame({"key": entries, "type": range(len(entries))}).astype({"key": object})
+    merged = cells.merge(types, on="key", how=how)  # type: ignore[arg-type] # one of the four
+    expected = [
+        tuple(None if pd.isna(each) else int(each) for each in row)
+        for row in merged[["cell", "type"]].itertuples(index=False)
+    ]
+    assert found == sorted(expected, key=str)
+
+
+def test_genes_in_a_join() -> None:
+    """A wildcard has no column of them."""
+    daf = sample()
+    daf.add_axis("gene", ["x", "y"])
+    daf.set_matrix("cell", "gene", "X", [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]])
+    query = "SELECT *, X['y'] AS y FROM cell c JOIN type t ON c.type = t.name WHERE X['x'] > 2"
+    with connect({"joins": daf}) as session:
+        rows = session.sql(query).to_pylist()
+    assert sorted(row["y"] for row in rows) == [4, 8]
+    assert not [name for name in rows[0] if "[" in name]
+
+
+def test_views_of_joins() -> None:
+    """Also one in another."""
+    with connect({"joins": sample()}) as session:
+        view = "SELECT c.*, t.color FROM cell c JOIN type t ON c.type = t.name"
+        session.sql(f"CREATE VIEW typed AS {view}", allow="write")
+        query = "SELECT d.name, d.color, t.color AS c2 FROM typed d JOIN type t ON d.type = t.name"
+        assert [row[0] for row in rows_of(session, "SELECT * FROM typed")[1:]] == ["a", "b", "d"]
+        assert rows_of(session, query)[1:] == [("a", "teal", "teal"), ("b", "blue", "blue"), ("d", "teal", "teal")]  # fmt: skip
+
+
+def test_a_replaced_vector_or_axis_is_seen() -> None:
+    """The next query has what both are now."""
+    daf = sample()
+    query = "SELECT c.name AS cell, t.color FROM cell c JOIN type t ON c.type = t.name"
+    with connect({"joins": daf}) as session:
+        assert rows_of(session, query)[1:] == [("a", "teal"), ("b", "blue"), ("d", "teal")]
+        daf.set_vector("cell", "type", ["B", "B", "NK", "", ""], if_exists="replace")
+        assert rows_of(session, query)[1:] == [("a", "blue"), ("b", "blue"), ("c", "red")]
+        daf.reorder_axis("type", ["NK", "é", "T", "B"])
+        assert rows_of(session, query)[1:] == [("a", "blue"), ("b", "blue"), ("c", "red")]
+
+
+def test_errors_name_the_columns_that_are_there() -> None:
+    """In the words of the data set."""
+    with (
+        connect({"joins": sample()}) as session,
+        pytest.raises(errors.VectorNotFoundError, match=r"'nope'.*age"),
+    ):
+        session.sql("SELECT c.nope FROM cell c JOIN type t ON c.type = t.name")
