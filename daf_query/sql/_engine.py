@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
@@ -28,18 +28,9 @@ from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import new_context
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
-from daf_query.sql._few_bits import (
-    columns_of_few_bits,
-    computed_in_few_bits,
-    is_negation_of_unsigned,
-    may_compute,
-    source_of,
-    with_signed_ranks,
-)
 from daf_query.sql._known_categories import known_categories, queries_of_named
-from daf_query.sql._known_widths import WidthMemory
-from daf_query.sql._limits import as_subquery
-from daf_query.sql._matrix_entries import Tables, rewritten
+from daf_query.sql._limits import as_subquery, limit_barriers
+from daf_query.sql._matrix_entries import Tables, with_entries
 from daf_query.sql._named_columns import named_columns
 from daf_query.sql._never_null import hint_at_missing_strings
 from daf_query.sql._pitfalls import check_plan, is_renamed, safe_sql
@@ -52,7 +43,7 @@ from daf_query.sql._planning import (
     current_context,
     planning,
 )
-from daf_query.sql._residual_filters import TableName, has_unconverted, tables_scanned
+from daf_query.sql._residual_filters import TableName, has_unconverted
 from daf_query.sql._restrictions import restrictions_of
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.sql._unique_columns import (
@@ -62,7 +53,8 @@ from daf_query.sql._unique_columns import (
     with_names_of,
     with_unique_columns,
 )
-from daf_query.syntax import check_names, check_nesting, quoted_name
+from daf_query.sql._wide_integers import computed_names, signed_ranks
+from daf_query.syntax import UnparsedError, check_names, check_nesting, parsed, quoted_name
 from daf_query.table import TableDataset
 from daf_storage import errors
 from daf_storage.spi import ForkLock
@@ -117,7 +109,6 @@ class Engine:
         self._views: dict[TableName, str] = {}
         self._unrestricted: set[str] = set()
         self._hinted: set[tuple[str, str, str]] = set()
-        self._widths = WidthMemory(connections, default)
         self._memory_bytes = memory_bytes
         self._context: datafusion.SessionContext | None = None
         self._lock = ForkLock()
@@ -210,10 +201,11 @@ class Engine:
     ) -> Planned:
         check_names(query)
         check_nesting(query)
-        with planning(replace(current_context(), rewritings={})):
+        wide = self._computed_names(query)
+        with planning(replace(current_context(), rewritings={}, wide_columns=wide)):
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))
-            planned = self._plan_exactly(query, restricts=restricts)
+            planned = self._plan_as_written(query, restricts=restricts)
         if "null" in query.lower():
             hint_at_missing_strings(query, planned.executed, self.connections.schemas, self._hinted)
         return planned.with_unique_columns(once)
@@ -221,17 +213,19 @@ class Engine:
     def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
         """Plan a query that may change something: once, since planning may do so already."""
         pushes_filters = not (self._views or may_be_unconverted(query.lower()))
-        wide = frozenset[str]()
-        source = None if CreatedView.of(query) is not None else source_of(query)
-        if source is not None and (self._views or may_compute(source)):
-            wide = self._wide_columns_of(source)
-        context = replace(current_context(), pushes_filters=pushes_filters, wide_columns=wide)
-        with planning(context):
-            written = with_signed_ranks(query) if wide else query
-            frame = self._plan_sql(self._with_view_columns(written), _WRITING)
+        with planning(replace(current_context(), pushes_filters=pushes_filters)):
+            frame = self._plan_sql(self._with_view_columns(query), _WRITING)
         self._remember_view(query)
         check_copied(frame)
         return with_unique_columns(frame, once=once)
+
+    def _computed_names(self, query: str) -> frozenset[str]:
+        """Return the columns that a query, and the views that it names, compute with."""
+        statements = []
+        for each in (query, *queries_of_named(self._views, query)):
+            with suppress(UnparsedError):  # the engine says what is wrong
+                statements.append(parsed(each))
+        return computed_names(statements)
 
     def _naming(self, query: str) -> PlanningContext | None:
         """Return a context in which several data sets as one have just the columns of a query.
@@ -258,62 +252,6 @@ class Engine:
                 except Exception:  # noqa: BLE001, S110 - with all columns, it says what is wrong
                     pass
         return self._plan_to_read(query, restricts=restricts)
-
-    def _plan_exactly(self, query: str, *, restricts: bool) -> Planned:
-        """Plan a query; again, with wider columns, if it would compute in integers of few bits."""
-        if not self._views and not may_compute(query):
-            return self._plan_as_written(query, restricts=restricts)
-        plan = partial(self._plan_with, query, restricts=restricts)
-        planned = self._widths.planned(query, plan)
-        if planned is not None:
-            return planned
-        tables = self._widths.begin(query)
-        try:
-            planned = plan(None)
-        except Exception as error:
-            if not is_negation_of_unsigned(error):
-                raise
-        names, wide = self._computed_in_few_bits(query, planned), None
-        while planned is None or not names <= (wide or frozenset()):
-            wide = names if not wide else names | wide | self._few_bits(query)
-            planned = plan(wide)
-            names = self._computed_in_few_bits(query, planned)
-        self._widths.note(query, wide, tables)
-        return planned
-
-    def _plan_with(self, query: str, wide: frozenset[str] | None, *, restricts: bool) -> Planned:
-        """Plan a query with some columns wider; None: as it is written."""
-        if wide is None:
-            return self._plan_as_written(query, restricts=restricts)
-        with planning(replace(current_context(), wide_columns=wide)):
-            return self._plan_as_written(with_signed_ranks(query), restricts=restricts)
-
-    def _few_bits(self, query: str) -> frozenset[str]:
-        """Return the columns of few bits of the axes that a query may read from."""
-        rewritings = (current_context().rewritings or {}).values()
-        entries = {name for each in rewritings for of in each.columns.values() for name in of}
-        read = self.connections.axes_read_by([query], self._default)
-        axes = [schema.dataset(axis) for schema, axis in read]
-        return columns_of_few_bits(axes) | entries
-
-    def _computed_in_few_bits(self, query: str, planned: Planned | None) -> frozenset[str]:
-        """Return the columns that a plan computes with in few bits; all if it could not be made."""
-        if planned is None:
-            return self._few_bits(query)
-        plan = planned.executed.optimized_logical_plan()
-        with planning(self._naming(query) or current_context()):
-            scanned = [self.connections.find(name) for name in tables_scanned(plan, self._default)]
-        return computed_in_few_bits(plan, columns_of_few_bits(scanned))
-
-    def _wide_columns_of(self, query: str) -> frozenset[str]:
-        """Return the columns that have to be wider in a query that is part of a statement."""
-        try:
-            planned = self._plan_as_written(query, restricts=False)
-        except Exception as error:  # noqa: BLE001 - the statement itself says what is wrong
-            planned = None
-            if not is_negation_of_unsigned(error):
-                return frozenset()
-        return self._computed_in_few_bits(query, planned)
 
     def _plan_to_read(self, query: str, *, restricts: bool = True) -> Planned:
         """Plan a query: once, unless the plan shows that its tables have to be other ones."""
@@ -423,7 +361,8 @@ class Engine:
         known = current_context().rewritings
         if known is None or query not in known:
             views = {name: sql for (_, name), sql in self._views.items()}
-            rewriting = rewritten(query, Tables(self.connections.schemas, self._default, views))
+            tables = Tables(self.connections.schemas, self._default, views)
+            rewriting = with_entries(query, tables, (limit_barriers, signed_ranks))
             if known is None:
                 return rewriting
             known[query] = rewriting

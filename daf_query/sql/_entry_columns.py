@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._group_items import split_items
-from daf_query.sql._matrix_entries import Tables, rewritten, unknown_entry_hint
+from daf_query.sql._matrix_entries import Tables, unknown_entry_hint, with_entries
 from daf_query.syntax import Node, UnparsedError, parsed, quoted_name, subscript_of
 from daf_query.table import MatrixEntry
 from daf_storage import errors
@@ -38,7 +38,7 @@ def _column(schema: AxisSchema, axis: str, item: str) -> tuple[str, MatrixEntry]
     subscript = subscript_of(expression)
     if subscript is None:
         raise _malformed(item)
-    rewriting = rewritten(query, Tables({schema.name: schema}, schema.name))
+    rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
     entries = rewriting.columns.get((schema.name, axis), {})
     if len(entries) != 1:
         matrix = subscript.parts[-1]["value"]

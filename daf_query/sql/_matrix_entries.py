@@ -9,11 +9,10 @@ filters are evaluated by the scan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._limits import limit_barriers
 from daf_query.sql._planning import EntryRewriting
 from daf_query.sql._residual_filters import TableName
 from daf_query.syntax import (
@@ -84,8 +83,7 @@ def references_in(statement: Statement) -> Iterator[EntryReference]:
         subscript = subscript_of(node)
         if subscript is not None:
             *qualifier, name = subscript.parts
-            after = statement.place(name["span"]["end"])
-            pair = next(each for each in statement.brackets if each.opening >= after)
+            pair = statement.brackets_after(name)
             yield EntryReference(
                 scope,
                 values_of(qualifier),
@@ -149,10 +147,15 @@ class Tables:
             return None
 
 
-def rewritten(query: str, tables: Tables) -> EntryRewriting:
-    """Return a query as the engine gets it.
+def with_entries(
+    query: str, tables: Tables, rules: Sequence[Callable[[Statement], Iterable[Edit]]] = ()
+) -> EntryRewriting:
+    """Return a query with a column for each entry of a matrix that it names.
 
-    It has a column for each entry of a matrix, and rows that are limited are kept apart.
+    Parameters
+    ----------
+    rules
+        What else is changed.
 
     Raises
     ------
@@ -167,7 +170,8 @@ def rewritten(query: str, tables: Tables) -> EntryRewriting:
     except UnparsedError:  # the engine says what is wrong
         return EntryRewriting(query)
     rule = _Rule(statement, tables)
-    edits = [*limit_barriers(statement), *rule.entries(), *rule.wildcards()]
+    edits = [edit for each in rules for edit in each(statement)]
+    edits += [*rule.entries(), *rule.wildcards()]
     return EntryRewriting(edited(query, edits), rule.columns)
 
 

@@ -28,7 +28,7 @@ from daf_query.scan import (
     parse,
 )
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._matrix_entries import Tables, rewritten
+from daf_query.sql._matrix_entries import Tables, with_entries
 from daf_query.syntax import Token, identifier, quoted_name, tokens_of
 from daf_query.table import AskedScan, MatrixEntry, SchemaOnlyDataset, TableDataset
 
@@ -65,7 +65,7 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
     QueryError, EntryNotFoundError
         An entry of a matrix is written wrongly, or there is none.
     """
-    rewriting = rewritten(query, Tables({schema.name: schema}, schema.name))
+    rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
     tokens = list(tokens_of(rewriting.query))
     named = {name.lower() for name in _names(rewriting.query, tokens)}
     tables: dict[str, TableDataset] = {}

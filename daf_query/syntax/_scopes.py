@@ -87,6 +87,8 @@ class Query:
     node: Node
     scopes: list[Scope] = field(default_factory=list)
     """Of its SELECTs; those of a set operation in the order of the text."""
+    column_names: tuple[str, ...] = ()
+    """The names that WITH gives to its columns, ``WITH t (a, b) AS ...``."""
     is_source: bool = False
     """Whether its rows are those of a FROM, a WITH or a branch of a set operation."""
 
@@ -116,6 +118,7 @@ class ScopeBuilder:
             inner = {**defined, name: None} if definitions["recursive"] else defined
             found = self._query(table["query"], inner, parent)
             found.is_source = True
+            found.column_names = _columns_of(table["alias"])
             defined = {**defined, name: found}
         self._body(node["body"], defined, parent, query)
         rest = {key: value for key, value in node.items() if key not in ("with", "body")}
@@ -174,7 +177,7 @@ class ScopeBuilder:
         alias = body.get("alias") or {"name": {"value": ""}, "columns": ()}
         source = Source(
             alias["name"]["value"],
-            column_names=tuple(each["name"]["value"] for each in alias["columns"]),
+            column_names=_columns_of(alias),
             has_alias=bool(alias["name"]["value"]),
         )
         if kind == "Derived":
@@ -191,3 +194,7 @@ class ScopeBuilder:
         else:  # a function, UNNEST, PIVOT, ...
             self.read(body, defined, scope)
         scope.sources.append(source)
+
+
+def _columns_of(alias: Node) -> tuple[str, ...]:
+    return tuple(each["name"]["value"] for each in alias["columns"])

@@ -119,6 +119,11 @@ class Statement:
             before = token.text
         return sorted(pairs)
 
+    def brackets_after(self, identifier: Node) -> Brackets:
+        """Return the first brackets that open behind an identifier."""
+        place = self.place(identifier["span"]["end"])
+        return self.brackets[bisect(self.brackets, (place,))]
+
     def brackets_of(self, query: Node) -> Brackets:
         """Return the innermost brackets around a query; of a statement itself there are none."""
         start = self._start_of(query)

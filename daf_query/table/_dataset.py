@@ -382,7 +382,7 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         DataType(int64)
         """
         columns = self._columns
-        if not any(is_of_few_bits(column.field.type) for column in columns.columns.values()):
+        if not any(is_of_few_bits(c.field.type) for n, c in columns.columns.items() if n in names):
             return self
         wide = wide_columns(columns.columns, names)
         return self._with(replace(columns, columns=wide, point_indexes=lambda *_: ()), self._view)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import datafusion
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -15,7 +14,6 @@ import zarr
 
 from daf_query import DafSession, connect, zarr_table
 from daf_query.index import build_index
-from daf_query.sql._few_bits import may_compute, with_signed_ranks
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 
 TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "u8"]
@@ -96,12 +94,6 @@ def test_types_stay_where_nothing_is_computed() -> None:
         "SELECT a - b FROM cell": pa.int64(),
     }.items():
         assert db.sql(sql).to_arrow_table().schema.types[0] == expected, sql
-
-
-def test_what_may_compute() -> None:
-    """Wildcards and counts do not; anything else is looked at in the plan."""
-    assert not any(map(may_compute, ["SELECT * FROM t", "SELECT count(*), t.* FROM t WHERE a > 1"]))
-    assert all(map(may_compute, ["a - b", "a+b", "a *b", "a*b", "a / b", "a % b", "-a", "abs(a)"]))
 
 
 def test_ranks_have_a_sign() -> None:
@@ -313,40 +305,6 @@ def test_a_sign_alone() -> None:
         assert column(session, "SELECT name FROM t WHERE -w = 128 OR - - w > 100") == ["A"]
 
 
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the queries that the engine plans, as they come."""
-    queries: list[str] = []
-    plan = datafusion.SessionContext.sql_with_options
-
-    def noted(context: Any, query: str, *args: Any, **options: Any) -> Any:
-        queries.append(query)
-        return plan(context, query, *args, **options)
-
-    monkeypatch.setattr(datafusion.SessionContext, "sql_with_options", noted)
-    return queries
-
-
-@pytest.mark.parametrize(
-    ("query", "first"),
-    [
-        ("SELECT a - b AS x FROM cell WHERE index < 2", 2),
-        ("SELECT x + 1 AS x FROM cell", 1),
-        ("SELECT -a AS x FROM cell", 2),
-        ("SELECT sum(a) - sum(b) AS x FROM cell GROUP BY half ORDER BY 1", 2),
-        ("SELECT a - (SELECT max(b) FROM cell) AS x FROM cell", 2),
-    ],
-)
-def test_what_was_found_is_remembered(query: str, first: int, planned: list[str]) -> None:
-    """The second time a query is planned once, with the same answer, and no plan is looked at."""
-    db = connect(stored(np.array([[1, 2], [3, 5]], "u2")))
-    expected = column(db, query)
-    assert len(planned) == first
-    planned.clear()
-    assert column(db, query) == expected
-    assert len(planned) == 1
-
-
 def test_a_changed_type_is_planned_anew() -> None:
     """Of any column that a query names, in either direction; and a table in its place, too."""
     daf = stored(np.array([[1, 2]], "f4"))
@@ -362,42 +320,3 @@ def test_a_changed_type_is_planned_anew() -> None:
         column(db, query)
     daf.set_vector("cell", "b", np.array([3], "u1"), if_exists="replace")
     assert column(db, query) == [-2]
-
-
-def test_what_is_not_remembered(planned: list[str]) -> None:
-    """Entries of matrices, tables of the caller, and what WITH defines."""
-    daf = stored(np.array([[1, 2]], "u2"))
-    daf.add_axis("gene", ["A", "B"])
-    daf.set_matrix("cell", "gene", "X", np.array([[1, 2]], "u8"))
-    db = connect(daf)
-    for query in (
-        "SELECT X['A'] - X['B'] AS x FROM cell",
-        "WITH t AS (SELECT a - b AS x FROM cell) SELECT x FROM t",
-        "SELECT k - 2 AS x FROM mine",
-    ):
-        if "mine" in query:
-            db.register(pa.table({"k": pa.array([1], pa.uint8())}), "mine")
-        assert column(db, query) == [-1]
-        first = len(planned)
-        planned.clear()
-        assert column(db, query) == [-1]
-        assert len(planned) == first
-        planned.clear()
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT rank",
-        "SELECT rank FROM t",
-        "SELECT rank()",
-        "SELECT rank() FROM t",
-        "SELECT rank() OVER",
-        "SELECT rank(a) AS n, over FROM t",
-        "SELECT rank(",
-        "SELECT rank() OVER (",
-    ],
-)
-def test_what_is_no_rank_is_left_as_it_is(query: str) -> None:
-    """A column of that name, another function, and a query that ends too early."""
-    assert with_signed_ranks(query) == query
