@@ -171,8 +171,10 @@ class _Parser:
             field = node.arguments[0]
             if not isinstance(field, FieldName):
                 raise UnknownPartError
-            self._check_type(field, self._schema.field(field.name).type)
-            return IsNull(field.name, (node.name == "is_valid") != negated)
+            shown = self._schema.field(field.name)
+            self._check_type(field, shown.type)
+            is_negated = (node.name == "is_valid") != negated
+            return IsNull(field.name, is_negated) if shown.nullable else Constant(value=is_negated)
         if node.name == "is_in":
             field = node.arguments[0]
             if not isinstance(field, FieldName):

@@ -23,6 +23,7 @@ from daf_query.sql._descriptions import (
 )
 from daf_query.sql._planning import current_context
 from daf_query.table import (
+    NullableDataset,
     TableDataset,
     ZarrTable,
     warn_of_problems,
@@ -253,6 +254,7 @@ def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
 
     No filter gets past a limit, even if it is larger than any table.
     """
+    dataset = NullableDataset(dataset)
     if current_context().pushes_filters:
         return Table(dataset)
     return Table(datafusion.SessionContext().read_table(Table(dataset)).limit(_ALL_ROWS))

@@ -107,7 +107,8 @@ class DirectGroups:
             if isinstance(expression, str):
                 is_joined = expression in self._joined_names
                 known = self.joined if is_joined and self.joined is not None else self.known
-                fields.append(known.columns[expression].field.with_name(output.name))
+                key = known.columns[expression].field
+                fields.append(pa.field(output.name, key.type, metadata=key.metadata))
             else:
                 kind = _result_type(expression, self.known.columns)
                 fields.append(pa.field(output.name, kind, nullable=expression.function != "count"))

@@ -43,7 +43,7 @@ from daf_query.sql._simple_condition import (
 )
 from daf_query.sql._simple_groups import SimpleGroups, simple_groups
 from daf_query.syntax import Token
-from daf_query.table import TableColumns
+from daf_query.table import TableColumns, cast_batches, nullable
 from daf_storage import DafError, errors
 
 MAX_ROWS: Final = 1 << 20
@@ -196,7 +196,7 @@ class DirectScan:
         """The names and types of the columns."""
         if self.count is not None:
             return pa.schema([pa.field(self.count, pa.int64(), nullable=False)])
-        return pa.schema([self.known.columns[name].field for name in self.names])
+        return nullable(pa.schema([self.known.columns[name].field for name in self.names]))
 
     @property
     def description(self) -> str:
@@ -233,10 +233,11 @@ class DirectScan:
         )
         scan = Scan(table, plan_scan(table, self.predicate))
         if self.first is not None:
-            yield from scan.first(self.names, self.first.limit, self.first.offset)
+            rows = scan.first(self.names, self.first.limit, self.first.offset)
+            yield from cast_batches(rows, self.schema)
             return
         if self.count is None:
-            yield from scan.batches(self.names)
+            yield from cast_batches(scan.batches(self.names), self.schema)
             return
         yield pa.record_batch([pa.array([scan.count()], pa.int64())], schema=self.schema)
 
@@ -245,7 +246,8 @@ class DirectScan:
         table = tables.dataset_among(self.known.table, frozenset(self.names))
         members = table.first_rows(first.offset + first.limit)
         rows = members.to_table(columns=list(self.names))
-        yield from rows.slice(first.offset, first.limit).to_batches()
+        batches = rows.slice(first.offset, first.limit).to_batches()
+        yield from cast_batches(iter(batches), self.schema)
 
     def to_table(self) -> pa.Table:
         """Return the rows as a table; errors are those of `batches`."""

@@ -206,8 +206,8 @@ class Engine:
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))
             planned = self._plan_as_written(query, restricts=restricts)
-        if "null" in query.lower():
-            hint_at_missing_strings(query, planned.executed, self.connections.schemas, self._hinted)
+        with suppress(UnparsedError):
+            hint_at_missing_strings(parsed(query), self._tables(), self._hinted)
         return planned.with_unique_columns(once)
 
     def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
@@ -218,6 +218,10 @@ class Engine:
         self._remember_view(query)
         check_copied(frame)
         return with_unique_columns(frame, once=once)
+
+    def _tables(self) -> Tables:
+        views = {name: sql for (_, name), sql in self._views.items()}
+        return Tables(self.connections.schemas, self._default, views)
 
     def _computed_names(self, query: str) -> frozenset[str]:
         """Return the columns that a query, and the views that it names, compute with."""
@@ -360,9 +364,7 @@ class Engine:
         """Return how a query, or a view that it names, is planned; found out once per planning."""
         known = current_context().rewritings
         if known is None or query not in known:
-            views = {name: sql for (_, name), sql in self._views.items()}
-            tables = Tables(self.connections.schemas, self._default, views)
-            rewriting = with_entries(query, tables, (limit_barriers, signed_ranks))
+            rewriting = with_entries(query, self._tables(), (limit_barriers, signed_ranks))
             if known is None:
                 return rewriting
             known[query] = rewriting

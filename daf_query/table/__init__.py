@@ -27,6 +27,7 @@ from daf_query.table._matrix_dataset import MatrixBlock, MatrixDataset, MatrixMe
 from daf_query.table._matrix_union import MatrixUnionDataset
 from daf_query.table._member_rows import member_table
 from daf_query.table._member_tables import MemberTables
+from daf_query.table._nullable import NullableDataset, nullable
 from daf_query.table._schema_only import AskedScan, SchemaOnlyDataset
 from daf_query.table._settled_rows import SettledRows
 from daf_query.table._table_columns import (
@@ -37,6 +38,7 @@ from daf_query.table._table_columns import (
     warn_of_problems,
     warn_once,
 )
+from daf_query.table._table_scanner import cast_batches
 from daf_query.table._table_view import TableView
 from daf_query.table._union import UnionDataset
 from daf_query.table._union_columns import DATASET
@@ -76,6 +78,7 @@ __all__ = [
     "MatrixMember",
     "MatrixUnionDataset",
     "MemberTables",
+    "NullableDataset",
     "SchemaOnlyDataset",
     "SettledRows",
     "TableColumns",
@@ -92,6 +95,7 @@ __all__ = [
     "broken_columns",
     "cached_range",
     "cached_strings",
+    "cast_batches",
     "category_columns",
     "check_column_names",
     "entry_not_found",
@@ -99,6 +103,7 @@ __all__ = [
     "is_of_few_bits",
     "is_user_table",
     "member_table",
+    "nullable",
     "register_raw_bits",
     "source_of",
     "table_name",

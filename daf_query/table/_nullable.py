@@ -1,0 +1,83 @@
+"""Tables as DataFusion plans queries over them: each column may be NULL.
+
+Over columns that are declared to have no NULL, it answers ``(SELECT ...) IS NULL`` of no rows,
+``NOT IN (SELECT ...)`` with NULL on the left and ``x & -x`` wrongly, and fails on a filter above
+an outer join; over others it is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from daf_query.table._fragment import BATCH_ROWS, Fragment
+from daf_query.table._table_scanner import TableScanner, cast_batches
+from daf_query.table._unscannable import unscannable
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose columns may all be NULL."""
+    fields = [pa.field(f.name, f.type, nullable=True, metadata=f.metadata) for f in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+class NullableDataset(ds.UnionDataset):
+    """The rows of another table, with columns that may be NULL.
+
+    Examples
+    --------
+    >>> import daf_query, daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["A"])
+    >>> table = daf_query.connect(daf).table("cell")
+    >>> table.schema.field("name").nullable, NullableDataset(table).schema.field("name").nullable
+    (False, True)
+    """
+
+    def __init__(self, dataset: ds.Dataset) -> None:
+        self._dataset = dataset
+        self._schema = nullable(dataset.schema)
+        # A C++ dataset behind this object, lest pyarrow follow a null pointer.
+        ds.UnionDataset.__init__(self, self._schema, [unscannable(self._schema)])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema."""
+        return self._schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """TRUE: nothing is known of all rows."""
+        return self._dataset.partition_expression
+
+    def get_fragments(
+        self,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
+    ) -> Iterator[Any]:
+        """Yield the fragments of the other table."""
+        return (_NullableFragment(self, each) for each in self._dataset.get_fragments(filter))
+
+    def scanner(self, *arguments: Any, **options: Any) -> Any:
+        """Return the scanner of the other table."""
+        return _nullable_scanner(self._dataset.scanner(*arguments, **options))
+
+
+class _NullableFragment(Fragment):
+    """Some rows of such a table."""
+
+    def __init__(self, dataset: NullableDataset, fragment: Any) -> None:
+        super().__init__(dataset)
+        self._fragment = fragment
+
+    def scanner(self, schema: pa.Schema | None = None, *arguments: Any, **options: Any) -> Any:  # noqa: ARG002 - that of the engine
+        """Return a scanner of these rows."""
+        return _nullable_scanner(self._fragment.scanner(None, *arguments, **options))
+
+
+def _nullable_scanner(scanner: Any) -> TableScanner:
+    schema = nullable(scanner.projected_schema)
+    return TableScanner(schema, cast_batches(scanner.to_batches(), schema), BATCH_ROWS)
