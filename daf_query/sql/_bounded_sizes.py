@@ -15,8 +15,7 @@ import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.sql._names import identifier
-from daf_query.sql._tokens import Token, tokens_of
+from daf_query.syntax import Token, identifier, tokens_of
 from daf_storage import errors
 
 _VALUE_BYTES: Final = 1 << 26

@@ -46,6 +46,7 @@ from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableScanner
 from daf_query.table._table_view import TableView
 from daf_query.table._union_columns import DATASET, NullColumn
+from daf_query.table._value_types import is_of_few_bits
 from daf_storage import errors
 from daf_storage.spi import DecodedCache, Span, paused_collection
 
@@ -272,6 +273,8 @@ class UnionDataset(TableDataset):
 
     def with_wide_integers(self, names: AbstractSet[str]) -> Self:
         """Return the same table with integers of few bits as Int64, in columns of some names."""
+        if not any(field.name in names and is_of_few_bits(field.type) for field in self.schema):
+            return self
         sources = {part.name: part.source.with_wide_integers(names) for part in self._parts}
         return self._of_sources(
             sources, _columns_of_all(self._columns.table, columns_of_tables(sources)[0])

@@ -38,9 +38,7 @@ SELECT c.name, g.x FROM cell c LEFT JOIN gene g ON c.marker = g.name WHERE g.nam
 SELECT c.name, g.x FROM cell c LEFT JOIN gene g ON c.marker = g.name WHERE g.x > 2;
 SELECT c.name, g.x FROM cell c LEFT JOIN gene g ON c.marker = g.name WHERE g.x > 2 OR g.x IS NULL;
 SELECT c.name FROM cell c LEFT JOIN gene g ON c.marker = g.name WHERE g.x IS NOT NULL;
---: wrong axes: the condition reaches the binding as a Python expression
 SELECT c.name FROM cell c LEFT JOIN gene g ON c.marker = g.name WHERE g.x IS NOT NULL AND g.x > 1;
---: wrong axes: the condition reaches the binding as a Python expression
 SELECT c.name FROM cell c LEFT JOIN gene g ON c.marker = g.name WHERE g.is_marker IS NOT NULL AND NOT g.is_marker;
 SELECT c.name FROM cell c LEFT JOIN gene g ON c.marker = g.name WHERE g.chrom IS NOT NULL AND g.chrom > '1';
 SELECT c.name, g.name AS gene FROM cell c LEFT JOIN gene g ON c.marker = g.name WHERE NOT (g.x > 2);

@@ -1,6 +1,5 @@
 -- What the other files have no place for, and is wrong today.
 
---: wrong axes: the condition reaches the binding as a Python object
 SELECT name FROM cell WHERE x IN (x, y) AND y > 1;
 SELECT name FROM cell WHERE y > 1 AND b IN (b, true);
 --: wrong all: refused, though names come apart by their tables

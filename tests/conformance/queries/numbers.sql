@@ -19,7 +19,6 @@ SELECT name FROM cell WHERE x / y > 1;
 SELECT x / nullif(y, 0) FROM cell;
 SELECT 1.0 / 0.0, -1.0 / 0.0;
 SELECT x & 3, x | 8, x << 1, x >> 1 FROM cell;
---: wrong axes: 0 and -1 for every row, since x is taken for one that is never NULL
 SELECT x & -x, x | -x FROM cell;
 SELECT k & -k, k | -k FROM cell;
 SELECT name FROM cell WHERE x & 1 = 1;

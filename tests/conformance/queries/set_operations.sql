@@ -40,7 +40,6 @@ SELECT x FROM cell GROUP BY x UNION SELECT x FROM gene GROUP BY x;
 SELECT x FROM (SELECT x FROM cell WHERE x IN (1, 2) UNION SELECT 9) WHERE x NOT IN (2, NULL);
 SELECT name FROM cell WHERE x IN (1, 2) AND name IN (SELECT name FROM cell WHERE b UNION SELECT 'z');
 SELECT b AS v FROM cell UNION SELECT is_marker FROM gene;
---: wrong axes: Internal error: Physical input schema
 SELECT b AS v FROM cell UNION SELECT (f > 1) IS FALSE FROM cell;
 SELECT maybe AS v FROM cell UNION ALL SELECT (f > 1) IS FALSE FROM cell;
 SELECT x FROM cell UNION SELECT coalesce(k, 1) FROM cell;

@@ -100,25 +100,16 @@ SELECT name FROM cell WHERE (SELECT k FROM gene WHERE name = 'g1') = x;
 --: not collection
 SELECT name FROM cell WHERE (SELECT k FROM gene WHERE name = 'g2') IS NULL AND b;
 SELECT count(*) FROM cell WHERE (SELECT k FROM gene WHERE name = 'zz') IS NULL;
---: wrong axes: a subquery without rows is taken for one that is never NULL
 SELECT count(*) FROM cell WHERE (SELECT x FROM gene WHERE name = 'zz') IS NULL;
---: wrong axes: a subquery without rows is taken for one that is never NULL
 SELECT count(*) FROM cell WHERE (SELECT x FROM gene WHERE name = 'zz') IS NOT NULL;
---: wrong axes: a subquery without rows is taken for one that is never NULL
 SELECT name FROM cell WHERE coalesce((SELECT x FROM gene WHERE name = 'zz'), 2) = x;
---: wrong axes: a subquery without rows is taken for one that is never NULL
 SELECT name, (SELECT x FROM gene WHERE name = 'zz') AS nothing FROM cell;
---: wrong axes: a subquery without rows is taken for one that is never NULL
 SELECT name, coalesce((SELECT x FROM gene WHERE name = 'zz'), 0) AS nothing FROM cell;
 SELECT name FROM cell WHERE x > (SELECT x FROM gene WHERE name = 'zz');
 SELECT name FROM cell WHERE NOT (x > (SELECT x FROM gene WHERE name = 'zz'));
---: wrong axes: a subquery without rows is taken for one that is never NULL
 SELECT name FROM cell WHERE (x > (SELECT x FROM gene WHERE name = 'zz')) IS NULL;
---: wrong axes: rows whose left side is NULL are kept
 SELECT name FROM cell WHERE nullif(x, 1) NOT IN (SELECT x FROM gene);
---: wrong axes: rows whose left side is NULL are kept
 SELECT name FROM cell WHERE nullif(x, 1) NOT IN (SELECT x FROM gene WHERE x > 2) AND b;
---: wrong axes: rows whose left side is NULL are kept
 SELECT name FROM cell WHERE CASE WHEN b THEN x END NOT IN (SELECT x FROM gene);
 SELECT name FROM cell WHERE x IN (SELECT nullif(x, 2) FROM gene);
 SELECT name FROM cell WHERE x NOT IN (SELECT nullif(x, 2) FROM gene);

@@ -37,7 +37,6 @@ SELECT p - q FROM renamed;
 CREATE VIEW some_rows AS SELECT name, x FROM cell ORDER BY name LIMIT 5 OFFSET 4;
 SELECT name FROM some_rows;
 SELECT count(*) FROM some_rows WHERE x > 2;
---: wrong all: refused, because the engine would lose rows
 --: ordered
 SELECT name FROM some_rows ORDER BY name DESC;
 
