@@ -99,6 +99,10 @@ class AxisDataset(TableDataset):
         columns = replace(self._columns, columns={**self._columns.columns, **added})
         return self._with(columns, self._view)
 
+    def _unknown_column(self, name: str) -> DafError:
+        known = self._columns
+        return errors.vector_not_found(self._location, known.table, name, known.columns)
+
 
 def with_matrix_columns(table: TableDataset, entries: Mapping[str, Any]) -> TableDataset:
     """Return a table with entries of matrices as columns: the axis, the matrix, the entry."""

@@ -85,18 +85,6 @@ def test_how_often_a_query_is_planned(
     assert planned == [query] * times
 
 
-def test_a_join_by_position_is_planned_once(
-    session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the positions are joined, and not as it was written."""
-    query = "SELECT c.name FROM cell c JOIN donor d ON c.donor = d.name"
-    with recorded_plannings(monkeypatch) as planned:
-        session.sql(query).to_pydict()
-    assert planned == [
-        'SELECT c.name FROM cell c JOIN donor d ON c."donor -> donor.index" = d."index"'
-    ]
-
-
 def test_slices_and_plans_are_planned_once(
     session: DafSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

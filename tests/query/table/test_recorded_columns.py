@@ -64,7 +64,7 @@ def test_types(session: DafSession) -> None:
         "objects": "bool",
         "kept": "string",
     }
-    assert not session.sql("SELECT whole FROM obs").to_arrow_table().schema.field(0).nullable
+    assert not session.table("obs").schema.field("whole").nullable
 
 
 def test_values_are_those_of_pandas(session: DafSession) -> None:
