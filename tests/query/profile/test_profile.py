@@ -552,7 +552,7 @@ class TestDotPlot:
             plot.dotplot()
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[plot\]"):
+        with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[plot\]"):
             plot.dotplot()
 
 

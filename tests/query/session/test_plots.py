@@ -339,7 +339,7 @@ def test_without_matplotlib(pbmc: DafSession, monkeypatch: pytest.MonkeyPatch) -
         lambda: pbmc.plot.violin("n_genes"),
         part.plot.heatmap,
     ):
-        with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[plot\]"):
+        with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[plot\]"):
             draw()
 
 

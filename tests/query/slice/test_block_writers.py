@@ -177,7 +177,7 @@ def test_without_anndata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix
     """Blocks of its files need it: the error says what to install, and nothing is written."""
     monkeypatch.setitem(sys.modules, "anndata", None)
     part = connect(TABLES).matrix("cell", "gene", "s")
-    with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[anndata\]"):
+    with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[anndata\]"):
         part.save(tmp_path / f"x.{suffix}", block_bytes=1)
     assert list(tmp_path.iterdir()) == []
 

@@ -189,5 +189,5 @@ def test_spark_without_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPa
         monkeypatch.delitem(sys.modules, name)
     import daf_query.spark
 
-    with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[spark\]"):
+    with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[spark\]"):
         _ = daf_query.spark.register

@@ -238,7 +238,7 @@ def test_what_is_not_grouped(session: DafSession) -> None:
 
 def test_functions_of_shapes(session: DafSession) -> None:
     """They come from a package, which has to be registered."""
-    message = r"no function 'st_point'.*daf-query\[spatial\].*register_all\(db.context\)"
+    message = r"no function 'st_point'.*register_all\(db.context\); install it with: pip install .*\[spatial\]"
     with pytest.raises(errors.QueryError, match=message):
         session.sql("SELECT ST_Point(age, age) FROM cell")
 

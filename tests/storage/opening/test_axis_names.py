@@ -172,5 +172,5 @@ def test_what_an_anndata_needs_is_one_extra(
     adata.obsm["scores"] = pd.DataFrame({"s": [1.0, 2.0, 3.0]}, index=adata.obs_names)
     adata.write_h5ad(h5ad)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(errors.MissingDependencyError, match=r"daf-query\[anndata\]"):
+    with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[anndata\]"):
         open_daf(h5ad)
