@@ -75,5 +75,4 @@ SELECT count(*) FROM cell WHERE (k IN (SELECT x FROM gene)) = b;
 --: duckdb the engine has false for the NULL of IN (SELECT ...)
 --: wrong all: NULL is taken for false
 SELECT count(*) FROM cell WHERE (k IN (SELECT x FROM gene)) IS NULL;
---: wrong axes: the condition reaches the binding as a Python object
 SELECT c.name, g.name AS gene FROM cell c LEFT JOIN gene g ON c.marker = g.name AND g.is_marker WHERE g.x IS NOT NULL;
