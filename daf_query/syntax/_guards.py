@@ -1,4 +1,4 @@
-"""What parser and engine cannot take: queries that nest too deeply, names that are too long.
+"""Limits of parser and engine: queries that nest too deeply, names that are too long.
 
 Both recurse, and end the process where its stack does.  Brackets and prefixes they count
 themselves.  Not so a chain of operators, ``a + b + c``, each of which is an operand of the next:

@@ -1,4 +1,4 @@
-"""What the names of each SELECT can mean: its sources, and those around it.  Pure."""
+"""Meanings of the names in each SELECT: its sources, and those around it.  Pure."""
 
 from __future__ import annotations
 
