@@ -84,6 +84,7 @@ def cell_frame() -> pd.DataFrame:
     )
 
 
+@cache
 def large_cell_frame() -> pd.DataFrame:
     """Return the columns of 200,000 cells: sorted, in runs, and in no order."""
     rng = np.random.default_rng(11)
@@ -287,13 +288,16 @@ class Forms:
         ]
 
     @cached_property
+    def _large_memory(self) -> DafReader:
+        return _large_daf_of(slice(None), "large")
+
+    @cached_property
     def _large(self) -> Path:
-        return self._copied("large.daf.zarr", source=_large_daf_of(slice(None), "large"))
+        return self._copied("large.daf.zarr", source=self._large_memory)
 
     @cached_property
     def _large_indexed(self) -> Path:
-        source = _large_daf_of(slice(None), "indexed")
-        path = self._copied("large_indexed.daf.zarr", packed=True, source=source)
+        path = self._copied("large_indexed.daf.zarr", packed=True, source=self._large_memory)
         with connect(path, mode="r+") as session:
             session.build_index(
                 "cell", ["name", "code", "plate", "donor", "x", "total"], progress="never"

@@ -1,5 +1,5 @@
 -- Arithmetic, functions of numbers, casts.  Narrow and unsigned integers are in narrow_integers.sql.
---: file only directory, indexed, h5ad, collection, own
+--: file only directory, indexed, collection, own
 
 SELECT x + y, x - y, x * y FROM cell;
 SELECT k + x, k - 1, k * 2, -k FROM cell;

@@ -1,5 +1,5 @@
 -- Strings: comparison, LIKE, regular expressions, functions.
---: file only directory, indexed, h5ad, collection, own
+--: file only directory, indexed, collection, own
 
 SELECT s || 'x', 'x' || s, s || donor FROM cell;
 SELECT concat(s, 'x', donor), concat_ws('-', s, donor, 'z') FROM cell;
