@@ -17,7 +17,6 @@ SELECT coalesce(stage, 'none') AS s, count(*) FROM cell GROUP BY coalesce(stage,
 SELECT CASE louvain WHEN 'T' THEN 1 ELSE 0 END AS t FROM cell;
 SELECT a.name FROM cell a JOIN cell b ON a.louvain = b.louvain AND a.name <> b.name;
 SELECT name FROM cell WHERE louvain IN (SELECT louvain FROM cell WHERE x = 8);
---: wrong dictionary: Internal error: Physical input schema, since the categories of the two differ
 SELECT louvain FROM cell UNION SELECT stage FROM cell;
 SELECT louvain FROM cell UNION SELECT name FROM gene;
 SELECT count(DISTINCT louvain), count(DISTINCT stage), min(louvain), max(louvain) FROM cell;
