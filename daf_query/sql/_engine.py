@@ -54,7 +54,7 @@ from daf_query.sql._unique_columns import (
     with_unique_columns,
 )
 from daf_query.sql._wide_integers import computed_names, signed_ranks
-from daf_query.syntax import UnparsedError, check_names, check_nesting, parsed, quoted_name
+from daf_query.syntax import Statement, UnparsedError, parsed, quoted_name
 from daf_query.table import TableDataset
 from daf_storage import errors
 from daf_storage.spi import ForkLock
@@ -199,15 +199,14 @@ class Engine:
     def _plan_raw(
         self, query: str, *, allow: Allow, once: tuple[str, ...], restricts: bool = True
     ) -> Planned:
-        check_names(query)
-        check_nesting(query)
-        wide = self._computed_names(query)
+        statements = self._statements(query)  # held, so that a long text is parsed once
+        wide = computed_names(statements)
         with planning(replace(current_context(), rewritings={}, wide_columns=wide)):
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))
             planned = self._plan_as_written(query, restricts=restricts)
-        with suppress(UnparsedError):
-            hint_at_missing_strings(parsed(query), self._tables(), self._hinted)
+        if statements and statements[0].text == query:
+            hint_at_missing_strings(statements[0], self._tables(), self._hinted)
         return planned.with_unique_columns(once)
 
     def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
@@ -223,13 +222,13 @@ class Engine:
         views = {name: sql for (_, name), sql in self._views.items()}
         return Tables(self.connections.schemas, self._default, views)
 
-    def _computed_names(self, query: str) -> frozenset[str]:
-        """Return the columns that a query, and the views that it names, compute with."""
+    def _statements(self, query: str) -> list[Statement]:
+        """Return a query, and the views that it names, as trees; of what is no SQL, none."""
         statements = []
         for each in (query, *queries_of_named(self._views, query)):
             with suppress(UnparsedError):  # the engine says what is wrong
                 statements.append(parsed(each))
-        return computed_names(statements)
+        return statements
 
     def _naming(self, query: str) -> PlanningContext | None:
         """Return a context in which several data sets as one have just the columns of a query.

@@ -11,6 +11,7 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 import sqloxide
 
@@ -151,7 +152,7 @@ class Statement:
 
 
 def parsed(text: str) -> Statement:
-    """Return a SQL text as a tree; a short one is parsed once.
+    """Return a SQL text as a tree; a short one is parsed once, a long one as long as it is held.
 
     Raises
     ------
@@ -166,10 +167,16 @@ def parsed(text: str) -> Statement:
     >>> [[source.name for source in scope.sources] for scope in statement.queries[-1].scopes]
     [['c', 'g']]
     """
-    return _kept(text) if len(text) <= _MAX_KEPT_CHARACTERS else Statement(text)
+    if len(text) <= _MAX_KEPT_CHARACTERS:
+        return _kept(text)
+    statement = _long.get(text)
+    if statement is None:
+        statement = _long[text] = Statement(text)
+    return statement
 
 
 _kept = lru_cache(_MAX_KEPT)(Statement)
+_long: WeakValueDictionary[str, Statement] = WeakValueDictionary()
 
 
 def _tree_of(text: str, lines: Sequence[int]) -> list[Node]:
