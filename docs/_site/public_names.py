@@ -16,7 +16,6 @@ PACKAGES: Final = (daf_storage, daf_query)
 _OURS: Final = ("daf_storage", "daf_query")
 
 INNER_MEMBERS: Final = {
-    "AxisDataset": "with_entry_positions",
     "CollectionSlice": "check_budget",
     "DafError": "sentence",
     "DafReader": """
@@ -24,7 +23,9 @@ INNER_MEMBERS: Final = {
         known_position known_strings known_unique_entries open_orientations
         string_array vector_identity
     """,
-    "DafServer": "find handle_error is_called process_request process_request_thread",
+    "DafServer": """
+        find handle_error is_called process_request process_request_thread serve_forever
+    """,
     "DafWriter": "check_orders reordered",
     "MatrixSlice": """
         at axis_names block_reads check_matrix companion contents element_count

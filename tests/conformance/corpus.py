@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -32,6 +34,8 @@ from tests.conformance.sqllogictest import Record, records
 KINDS = ("equal", "refused by both", "refused by us", "different")
 SECONDS = 300
 """How long a script may take."""
+
+ROOT = Path(__file__).parents[2]
 
 
 def main() -> None:
@@ -67,12 +71,21 @@ def _in_a_process(path: Path, most: int) -> Iterator[dict[str, Any]]:
         sys.executable,
         "-m",
         "tests.conformance.corpus",
-        str(path),
+        str(path.resolve()),
         "--here",
         f"--most={most}",
     ]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        with tempfile.TemporaryDirectory() as folder:  # some scripts write files
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
         output, end = done.stdout, f"exit code {done.returncode}\n{done.stderr[-500:]}"
         is_complete = done.returncode == 0
     except subprocess.TimeoutExpired as expired:

@@ -484,12 +484,13 @@ def _read_all(path: Path) -> None:
         daf.get_np_matrix("obs", "var", "X")
 
 
-def test_a_root_that_is_nowhere(h5ad: Path) -> None:
+def test_a_root_that_is_nowhere(h5ad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A superblock that leads to no root is an error of ours."""
     data = bytearray(h5ad.read_bytes())
     assert data[155] == 0xFF
     data[155] = 0x64
     h5ad.write_bytes(data)
-    os.utime(h5ad, (1e9, 1e9))  # else HDF5 is asked
+    # HDF5 is asked for the headers of a file that may still be written.
+    monkeypatch.setattr("daf_storage.trees._hdf5_tree.is_settled", lambda _: True)
     with pytest.raises(errors.CorruptDataError, match=r"x\.h5ad: its root cannot be read"):
         _read_all(h5ad)
