@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import threading
@@ -172,8 +173,19 @@ def _listening(port: int) -> socket.socket:
     return listening
 
 
+class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn has no types
+    """A server that keeps no connection when it has ended."""
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """End as uvicorn does, then close what clients have not read in that time."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # in which they are closed
+
+
 def _uvicorn(application: Any) -> Any:
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             application,
             http=Connection,

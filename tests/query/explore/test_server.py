@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -257,6 +260,28 @@ def test_closing_ends_what_runs() -> None:
                 assert time.monotonic() - started < 10
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"http://127.0.0.1:{server.port}/", timeout=2)
+
+
+def test_closing_leaves_no_connection_open() -> None:
+    """That of a client which stopped to read is closed too, and not left to the collector."""
+    body = json.dumps({"id": "1", "sql": MANY, "rows": 10**8})
+    with connect({"tiny": tiny()}) as session:
+        server = ExploreServer(session)
+        head = (
+            f"POST /api/query HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+            f"Authorization: Bearer {server.token}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(head.encode() + body.encode())
+            assert client.recv(12) == b"HTTP/1.1 200"
+            time.sleep(0.5)  # until no more can be sent
+            with warnings.catch_warnings(record=True) as noted:
+                warnings.simplefilter("always")
+                server.close()
+                del server
+                gc.collect()
+        assert not [each for each in noted if issubclass(each.category, ResourceWarning)]
 
 
 def test_a_port_in_use() -> None:
