@@ -68,7 +68,7 @@ def _write(daf: DafWriter, rng: random.Random) -> dict[Property, Any]:
         add = Property("axis", (axis,))
         store(add, np.array(entries, object), partial(daf.add_axis, axis, entries))
     axes = [one.names[0] for one in list(stored)]
-    for name in names:
+    for name in names if axes else ():  # all may be refused
         number, axis, other = rng.randrange(9), rng.choice(axes), rng.choice(axes)
         scalar = Property("scalar", (name,))
         store(scalar, str(number), partial(daf.set_scalar, name, str(number)))
