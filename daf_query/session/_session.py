@@ -7,7 +7,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from daf_query.dbapi import Connection
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._acceleration import Acceleration
 from daf_query.session._connected import CACHE_BYTES
@@ -186,22 +185,6 @@ class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceler
     def unregister(self, name: str) -> None:
         """Let go of a data set or a table; what was opened for it is closed."""
         self._connections.disconnect(name)
-
-    def adbc(self) -> Connection:
-        """Return a DBAPI 2.0 connection (PEP 249) in this process, for tools that ask for one.
-
-        It only reads.  Cursors have ``fetch_arrow_table()``, as those of ADBC's drivers do.  The
-        session stays open when it is closed.
-
-        Examples
-        --------
-        >>> import daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("cell", ["A", "B"])
-        >>> connect(daf).adbc().execute("SELECT name FROM cell WHERE name > ?", ["A"]).fetchall()
-        [('B',)]
-        """
-        return Connection(self)
 
     def _repr_html_(self) -> str:
         return session_page(self._connections)
