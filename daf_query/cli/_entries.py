@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from daf_query.cli._query_text import read_text
-from daf_query.slice import is_select
-from daf_query.syntax import Token, tokens_of
+from daf_query.syntax import is_condition, is_select, list_items
 from daf_storage import DafReader, errors
 
 _FILE: Final = "@"
-_COMPARISONS: Final = ("=", "<", ">", "!")
 
 
 @dataclass(frozen=True)
@@ -57,35 +55,15 @@ def listed_names(given: str) -> list[str] | None:
     >>> listed_names("MS4A1, CD8A"), listed_names("'a,b',"), listed_names("age IN (1, 2)")
     (['MS4A1', 'CD8A'], ['a,b'], None)
     """
-    tokens = list(tokens_of(given))
-    commas = [token.start for token in _outside(tokens) if token.is_operator(",")]
-    is_sql = any(
-        token.is_operator(*_COMPARISONS) or token.is_word("ORDER", "LIKE", "IN", "BETWEEN", "IS")
-        for token in tokens
-    )
-    if not commas or is_sql:
+    parts = [part.strip() for part in list_items(given)]
+    if len(parts) == 1 or is_condition(given):
         return None
-    parts = [
-        given[start:stop].strip()
-        for start, stop in zip([0, *(c + 1 for c in commas)], [*commas, len(given)], strict=True)
-    ]
     return [_unquoted(part) for part in parts if part]
 
 
-def _outside(tokens: list[Token]) -> Iterator[Token]:
-    """Yield the tokens that are in no brackets."""
-    depth = 0
-    for token in tokens:
-        depth += token.is_operator("(", "[") - token.is_operator(")", "]")
-        if depth == 0:
-            yield token
-
-
 def _unquoted(name: str) -> str:
-    tokens = list(tokens_of(name))
-    if len(tokens) == 1 and tokens[0].kind == "string" and name.startswith("'"):
-        return name[1:-1].replace("''", "'")
-    return name
+    is_quoted = len(name) > 1 and name[0] == name[-1] == "'"
+    return name[1:-1].replace("''", "'") if is_quoted else name
 
 
 def _is_entry(daf: AnyOf, axis: str, given: str) -> bool:

@@ -31,6 +31,8 @@ _FORMS: Final = (
     ),
     (re.compile(r"""\bempty=\{'([^']*)': [^}]*\}"""), r"--empty \1=VALUE"),
     (re.compile(r'\b(join|merge)="(\w+)"'), r"--\1 \2"),
+    (re.compile(r"\bparams=\{'([^']*)': [^}]*\}"), r"--param \1=..."),
+    (re.compile(r"\bparams=(?= has)"), "--param"),
     (re.compile(r"\bprefix=True"), "--prefix"),
     (re.compile(r'\bduplicates="make_unique"'), "--make-unique"),
     (re.compile(r"\bnames=\[\.\.\.\]"), "--names"),

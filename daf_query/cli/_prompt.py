@@ -21,8 +21,8 @@ from daf_query.cli._prompt_settings import PromptSettings
 from daf_query.cli._summary import described
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
-from daf_query.sql import QueryResult, error_place, placeholders
-from daf_query.syntax import tokens_of
+from daf_query.sql import QueryResult, error_place
+from daf_query.syntax import placeholders, statements
 from daf_storage import errors
 from daf_storage.spi import visible, visible_name
 
@@ -133,7 +133,7 @@ class Prompt:
 
     def _planned(self, sql: str) -> QueryResult:
         """Plan a statement, with the values of those parameters that it has."""
-        names = placeholders(sql)[1] if self._settings.params else []
+        names = {each.name for each in placeholders(sql)}
         given: Mapping[str, Any] = {
             name: value for name, value in self._settings.params.items() if name in names
         }
@@ -162,24 +162,6 @@ class Prompt:
         if place is not None:
             for line in place.mark(written).split("\n"):
                 print(f"  {visible(line)}", file=sys.stderr)
-
-
-def statements(text: str) -> Iterator[str]:
-    """Yield the statements of what is typed, without their semicolons.
-
-    >>> list(statements("SELECT ';'; SELECT 2; -- done"))
-    ["SELECT ';'", 'SELECT 2']
-    """
-    start: int | None = None
-    stop = 0
-    for token in tokens_of(text):
-        if not token.is_operator(";"):
-            start, stop = token.start if start is None else start, token.stop
-        elif start is not None:
-            yield text[start:stop]
-            start = None
-    if start is not None:
-        yield text[start:stop]
 
 
 def _is_binary(path: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from daf_query.cli._colours import has_colours
 from daf_query.completion import SqlCompleter
-from daf_query.syntax import tokens_of
+from daf_query.syntax import is_ended
 from daf_storage.spi import optional_import
 
 ReadLine: TypeAlias = Callable[[], str]
@@ -56,11 +56,7 @@ def is_complete(text: str) -> bool:
     (False, True, True)
     """
     plain = text.strip()
-    if not plain or plain.startswith(".") or plain.lower() in LEAVING:
-        return True
-    tokens = list(tokens_of(text))
-    is_open = any(token.is_operator("'", '"') for token in tokens)
-    return not tokens or (tokens[-1].is_operator(";") and not is_open)
+    return plain.startswith(".") or plain.lower() in LEAVING or is_ended(text)
 
 
 def line_reader(completer: SqlCompleter) -> ReadLine:

@@ -37,11 +37,11 @@ from daf_query.slice import (
     EmptySelection,
     Selector,
     Written,
-    is_select,
     slice_matrix,
     written_selector,
 )
 from daf_query.sql import CollectionSchema, Engine
+from daf_query.syntax import is_select
 from daf_storage import DafReader, errors
 
 _JOINS: Final = get_args(Join)

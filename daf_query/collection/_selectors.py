@@ -15,14 +15,13 @@ from daf_query.scan import INDEX, NAME
 from daf_query.slice import (
     RowKey,
     Selector,
-    is_select,
     is_table,
     positions_of,
     predicate_rows,
     select_rows,
 )
 from daf_query.sql import Engine, QueryResult, is_ordered
-from daf_query.syntax import quoted_name
+from daf_query.syntax import is_select, quoted_name
 from daf_query.table import DATASET, arrow_table
 from daf_storage import errors
 

@@ -16,7 +16,7 @@ from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, NotedCategories, noted_categories
 from daf_query.slice import RowKey, WrappedSql, explained_of
 from daf_query.sql import CollectionSchema, interruptible_rows
-from daf_query.syntax import quoted_name, unopened_bracket
+from daf_query.syntax import Edit, quoted_name, unopened_bracket
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 
@@ -148,14 +148,13 @@ def expressions_of(rows: AxisRows, expressions: dict[str, str]) -> WrappedSql:
     QueryError
         An expression has a bracket that closes none.
     """
-    written, inserted = "", []
+    written, inserted = "", list[Edit]()
     start = f"SELECT {rows.key.columns}"
     for name, sql in expressions.items():
-        bracket = unopened_bracket(sql)
-        if bracket is not None:
+        if unopened_bracket(sql) is not None:
             raise errors.QueryError(f"a bracket closes none in {sql!r}")
-        inserted.append((len(written), f"{start}, (\n"))
+        inserted.append(Edit(len(written), len(written), f"{start}, (\n"))
         written += sql
         start = f"\n) AS {quoted_name(name)}"
-    inserted.append((len(written), f"{start} FROM {rows.table}"))
+    inserted.append(Edit(len(written), len(written), f"{start} FROM {rows.table}"))
     return WrappedSql(written, tuple(inserted))

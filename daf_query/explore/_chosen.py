@@ -13,9 +13,9 @@ from daf_query._runs import Interruptible
 from daf_query.explore._axis_rows import AxisRows, Positions, batches_of
 from daf_query.filter import python_edits, value_types
 from daf_query.scan import INDEX, NAME
-from daf_query.slice import is_select, predicate_query
+from daf_query.slice import predicate_query
 from daf_query.sql import interruptible_rows
-from daf_query.syntax import quoted_name
+from daf_query.syntax import is_select, quoted_name
 from daf_query.table import DATASET
 from daf_storage import errors
 

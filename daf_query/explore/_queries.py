@@ -16,9 +16,9 @@ from daf_query.explore._failures import RequestError, refusal
 from daf_query.explore._requests import asked_of
 from daf_query.explore._responses import ARROW, Head, Part, RunResponse
 from daf_query.sql import QueryResult, interruptible_rows
-from daf_query.syntax import tokens_of
 
 _MOST_ID: Final = 200
+_PLAN: Final = ["plan_type", "plan"]
 _DEFAULT_ROWS: Final = 100_000
 _END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The mark at the end of an Arrow stream."""
@@ -65,7 +65,7 @@ def _rows(
     explorer: Explorer, sql: str, name: str, most: int, interruptible: Interruptible
 ) -> Iterator[Part]:
     """Yield the messages of an Arrow stream, of no more rows than are asked for."""
-    result = limited(explorer.session.sql(sql), sql, most + 1)
+    result = limited(explorer.session.sql(sql), most + 1)
     rows = interruptible_rows(result, interruptible)
     # Not that of the result: a column that turns out to be unreadable is left out.
     schema = wire_schema(rows.schema)
@@ -92,12 +92,10 @@ def _rows(
     yield _END
 
 
-def limited(result: QueryResult, sql: str, count: int) -> QueryResult:
+def limited(result: QueryResult, count: int) -> QueryResult:
     """Return the first rows of a result; all of EXPLAIN, upon which nothing can be built.
 
     So it is with a mere scan: its rows come in the order of the axis, and only as they are taken.
     """
-    first = next(tokens_of(sql), None)
-    is_plan = first is not None and first.is_word("EXPLAIN")
-    is_whole = is_plan or result._is_direct()  # noqa: SLF001 - our own
+    is_whole = result.column_names == _PLAN or result._is_direct()  # noqa: SLF001 - our own
     return result if is_whole else result.limit(count)

@@ -12,19 +12,17 @@ from daf_query.filter._cached_hints import cached_hints
 from daf_query.filter._diagnose import diagnose
 from daf_query.filter._diagnosis import Conjunct, Diagnosis
 from daf_query.filter._operands import value_types
-from daf_query.filter._python_spelling import Edit, as_sql, edited, python_edits
+from daf_query.filter._python_spelling import as_sql, python_edits
 from daf_query.filter._token_tree import clauses_of
 from daf_query.filter._type_mismatch import type_mismatches
 
 __all__ = [
     "Conjunct",
     "Diagnosis",
-    "Edit",
     "as_sql",
     "cached_hints",
     "clauses_of",
     "diagnose",
-    "edited",
     "python_edits",
     "type_mismatches",
     "value_types",

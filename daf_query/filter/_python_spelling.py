@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from daf_query.filter._comparisons import (
@@ -35,25 +34,11 @@ from daf_query.filter._token_tree import (
     split_at,
     token_tree,
 )
-from daf_query.syntax import Token, unopened_bracket, unquoted_name
+from daf_query.syntax import Edit, Token, edited, unopened_bracket, unquoted_name
 
 _NEAR: Final = 0.8
 _SEPARATORS: Final = ("WHEN", "THEN", "ELSE", "AS")
 _VOLATILE: Final = frozenset({"RANDOM", "RAND", "UUID"})
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """SQL that takes the place of a part of what was written."""
-
-    start: int
-    stop: int
-    sql: str
-
-    @property
-    def opens(self) -> bool:
-        """Whether it puts a bracket before a part."""
-        return self.start == self.stop and self.sql == "("
 
 
 def python_edits(predicate: str, columns: Mapping[str, ValueType]) -> tuple[Edit, ...]:
@@ -80,19 +65,6 @@ def python_edits(predicate: str, columns: Mapping[str, ValueType]) -> tuple[Edit
     return tuple(_in_order(writer.edits))
 
 
-def edited(written: str, edits: Sequence[Edit]) -> str:
-    """Return what was written with its edits.
-
-    >>> edited("a & b", (Edit(2, 3, "AND"),))
-    'a AND b'
-    """
-    pieces, place = [], 0
-    for edit in edits:
-        pieces += [written[place : edit.start], edit.sql]
-        place = edit.stop
-    return "".join([*pieces, written[place:]])
-
-
 def as_sql(predicate: str, columns: Mapping[str, ValueType]) -> str:
     """Return a predicate as SQL.
 
@@ -108,15 +80,16 @@ def _refuse_unopened(predicate: str) -> None:
     """Refuse a bracket that would close the one around the predicate: ``a) OR (b``."""
     bracket = unopened_bracket(predicate)
     if bracket is not None:
-        refuse(predicate, bracket.start, "no bracket is open that ) could close")
+        refuse(predicate, bracket, "no bracket is open that ) could close")
 
 
 def _in_order(edits: Sequence[Edit]) -> list[Edit]:
     """Return edits by their places; of those at one, outer brackets open first and close last."""
     numbered = enumerate(edits)
     ranked = [
-        ((edit.start, edit.stop > edit.start, edit.opens, -place if edit.opens else place), edit)
+        ((edit.start, edit.stop > edit.start, opens, -place if opens else place), edit)
         for place, edit in numbered
+        for opens in [edit.start == edit.stop and edit.new == "("]
     ]
     return [edit for _, edit in sorted(ranked, key=lambda pair: pair[0])]
 
@@ -278,7 +251,7 @@ class _Writer:
     def _copy(self, operand: Operand) -> str:
         """Return an operand as it is written by now."""
         inner = [
-            Edit(edit.start - operand.start, edit.stop - operand.start, edit.sql)
+            Edit(edit.start - operand.start, edit.stop - operand.start, edit.new)
             for edit in _in_order(self.edits)
             if operand.start <= edit.start and edit.stop <= operand.stop
         ]

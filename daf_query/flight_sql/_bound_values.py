@@ -12,7 +12,7 @@ from pyarrow import flight
 
 from daf_query.flight_sql._limits import FlightSqlLimits, limit_reached
 from daf_query.flight_sql._statuses import InvalidRequest
-from daf_query.sql import Params, bind, placeholders
+from daf_query.sql import Params, bind, unbound
 
 _VIEW_WORDS: Final = 4
 """Numbers of 32 bits per view of a string; the first is its length."""
@@ -30,7 +30,7 @@ def bound_query(query: str, reader: Any, limits: FlightSqlLimits) -> str:
         The values do not fit the parameters.
     """
     rows = _one_row(reader, limits)
-    _, names = placeholders(query)
+    _, names = unbound(query)
     return bind(query, _params(names, rows))
 
 

@@ -9,7 +9,7 @@ from daf_query.completion import SqlCompleter
 from daf_query.notebook._line import FORMS, OPTIONS, cell_line
 from daf_query.notebook._sessions import session_of, sessions_of
 from daf_query.session import DafSession
-from daf_query.syntax import tokens_of
+from daf_query.syntax import placeholders
 from daf_storage import errors
 from daf_storage.spi import optional_import
 
@@ -76,9 +76,9 @@ class CellCompleter:
         if session is None:
             return "", []
         sql, place = cell[found.end() :], cursor - found.end()
-        last = next(reversed(list(tokens_of(sql[:place]))), None)
-        if last is not None and last.kind == "parameter" and last.stop == place:
-            begun = sql[last.start + 1 : place]
+        values = placeholders(sql[:place])
+        if values and values[-1].stop == place:
+            begun = values[-1].written[1:]
             return begun, self._variables(begun)
         known = SqlCompleter(session).completions(sql, place)
         start = known[0].start if known else place

@@ -9,7 +9,7 @@ from daf_query.notebook._completion import CellCompleter
 from daf_query.notebook._sessions import session_of
 from daf_query.session import connect
 from daf_query.sql import QueryResult
-from daf_query.syntax import tokens_of
+from daf_query.syntax import placeholders
 from daf_storage import errors
 
 _NAME: Final = "daf"
@@ -100,11 +100,7 @@ class DafMagic:
                 raise errors.InvalidInputError(f"--params: there is no variable {name!r}")
             values: dict[str, Any] = variables[name]
             return values
-        names = {
-            query[token.start + 1 : token.stop]
-            for token in tokens_of(query)
-            if token.kind == "parameter"
-        }
+        names = {each.name for each in placeholders(query)}
         lacking = sorted(each for each in names if each.isidentifier() and each not in variables)
         if lacking:
             raise errors.InvalidInputError(

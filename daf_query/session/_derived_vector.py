@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
 from daf_query.session._storable import storable
-from daf_query.slice import expression_table, is_select, positions_in
+from daf_query.slice import expression_table, positions_in
 from daf_query.sql import Engine, computed_table
+from daf_query.syntax import is_select
 from daf_storage import DafReader, errors
 
 

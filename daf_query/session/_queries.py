@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from daf_query.filter import Diagnosis, diagnose
 from daf_query.session._connected import Connected
-from daf_query.slice import is_select
 from daf_query.sql import (
     Allow,
     Explanation,
@@ -21,6 +20,7 @@ from daf_query.sql import (
     reporting,
     requirements_of,
 )
+from daf_query.syntax import is_select
 from daf_storage import errors
 
 

@@ -16,8 +16,9 @@ from daf_query.session._derived_vector import derived
 from daf_query.session._placed_matrix import Place, of_rows, of_slice
 from daf_query.session._saved_profile import ProfileChoice, group_axis_of, save_profile
 from daf_query.session._sources import Frame
-from daf_query.slice import MatrixSlice, is_select, order_of
+from daf_query.slice import MatrixSlice, order_of
 from daf_query.sql import Params, QueryResult, bind
+from daf_query.syntax import is_select
 from daf_storage import IfExists, ShowProgress, errors
 
 

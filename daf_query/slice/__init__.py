@@ -49,7 +49,6 @@ from daf_query.slice._plots import SlicePlots
 from daf_query.slice._selector import (
     Selector,
     explained_of,
-    is_select,
     order_of,
     predicate_rows,
     resolve,
@@ -97,7 +96,6 @@ __all__ = [
     "explained_of",
     "expression_table",
     "find_companions",
-    "is_select",
     "is_table",
     "known_line_slice",
     "matrix_facts",

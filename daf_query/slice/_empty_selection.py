@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from daf_query.filter import cached_hints
 from daf_query.matrix import Selection
-from daf_query.slice._selector import Selector, is_select
+from daf_query.slice._selector import Selector
 from daf_query.sql import Engine
+from daf_query.syntax import is_select
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.filter import Edit, edited, python_edits, type_mismatches, value_types
+from daf_query.filter import python_edits, type_mismatches, value_types
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import positions_in, positions_of
@@ -23,7 +23,7 @@ from daf_query.sql import (
     strip_prefixes,
     syntax_error,
 )
-from daf_query.syntax import quoted_name, tokens_of
+from daf_query.syntax import Edit, edited, is_select, quoted_name
 from daf_storage import DafReader, errors
 
 Selector: TypeAlias = (
@@ -42,38 +42,6 @@ Selector: TypeAlias = (
 _EXPENSIVE: Final = re.compile(r"[\[(]")
 """What is in a predicate that looks into matrices, or calls functions."""
 _FEW_ROWS: Final = 1 << 18
-
-_QUERY_WORDS: Final = ("SELECT", "WITH")
-_AFTER_QUERY: Final = ("UNION", "INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET")
-"""What a query in brackets can be followed by, which no value can."""
-
-
-def is_select(sql: str) -> bool:
-    """Return whether SQL is a whole query, not a part of one, such as a predicate.
-
-    >>> is_select("(SELECT name FROM cell) LIMIT 3"), is_select("(SELECT max(age) FROM cell) = age")
-    (True, False)
-    """
-    tokens = tokens_of(sql)
-    depth = 0
-    for token in tokens:
-        if not token.is_operator("("):
-            break
-        depth += 1
-    else:
-        return False
-    if not token.is_word(*_QUERY_WORDS):
-        return False
-    queried = depth  # the brackets around the query
-    for token in tokens:
-        if not queried:
-            break
-        if depth < queried:
-            if not (token.is_operator(")", ";") or token.is_word(*_AFTER_QUERY)):
-                return False
-            queried = depth
-        depth += token.is_operator("(") - token.is_operator(")")
-    return True
 
 
 def resolve(
@@ -193,7 +161,8 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
     name = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the order is SQL by design.
     start = f"SELECT {quoted_name(INDEX)} FROM {name} ORDER BY\n"  # noqa: S608
-    wrapped = WrappedSql(by, ((0, start), (len(by), f"\n, {quoted_name(INDEX)}")))
+    end = Edit(len(by), len(by), f"\n, {quoted_name(INDEX)}")
+    wrapped = WrappedSql(by, (Edit(0, 0, start), end))
     try:
         table = computed_table(engine.plan_raw(wrapped.query))
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions

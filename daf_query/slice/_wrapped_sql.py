@@ -8,9 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.filter import Edit, clauses_of, edited
+from daf_query.filter import clauses_of
 from daf_query.scan import INDEX
-from daf_query.syntax import quoted_name, tokens_of
+from daf_query.syntax import (
+    Edit,
+    edited,
+    line_and_column,
+    place_before,
+    place_of,
+    quoted_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,41 +40,19 @@ class WrappedSql:
 
     written: str
     """What the caller wrote."""
-    inserted: tuple[tuple[int, str], ...]
-    """Offsets in it, ascending, and the SQL that is put before each."""
-    edits: tuple[Edit, ...] = ()
-    """What is written differently; ascending, between the first and the second insertion."""
+    edits: tuple[Edit, ...]
+    """What is written around it, and differently in it."""
 
     @property
     def query(self) -> str:
         """The whole query."""
-        return edited(self.written, self._all_edits())
+        return edited(self.written, self.edits)
 
     def written_position(self, line: int, column: int) -> tuple[int, int] | None:
         """Return line and column, from 1, in the written part; None if outside it."""
-        lines = self.query.split("\n")
-        left = sum(len(earlier) + 1 for earlier in lines[: line - 1]) + column - 1
-        place = 0
-        for edit in self._all_edits():
-            kept = edit.start - place
-            if left < kept:
-                break
-            left -= kept
-            if left < len(edit.sql):
-                return self._position(edit.start) if edit in self.edits else None
-            left -= len(edit.sql)
-            place = edit.stop
-        return self._position(place + left)
-
-    def _all_edits(self) -> list[Edit]:
-        around = [Edit(start, start, sql) for start, sql in self.inserted]
-        return [*around[:1], *self.edits, *around[1:]]
-
-    def _position(self, offset: int) -> tuple[int, int] | None:
-        if offset >= len(self.written):
-            return None
-        before = self.written[:offset]
-        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+        place = place_before(self.edits, place_of(self.query, line, column))
+        is_inside = place is not None and place < len(self.written)
+        return line_and_column(self.written, place) if is_inside and place is not None else None
 
 
 def predicate_query(
@@ -102,14 +87,13 @@ def predicate_query(
     order = next((clause.start for clause in clauses if clause.is_word("ORDER")), None)
     limit = next((clause.start for clause in clauses if not clause.is_word("ORDER")), None)
     first = min(start for start in (order, limit, len(predicate)) if start is not None)
-    has_filter = any(True for _ in tokens_of(predicate[:first]))
-    inserted = [(0, f"{start}WHERE (\n" if has_filter else f"{start}\n")]
-    if has_filter:
-        inserted.append((first, ") " if clauses else "\n)"))
+    has_filter = bool(predicate[:first].strip())
+    before = Edit(0, 0, f"{start}WHERE (\n" if has_filter else f"{start}\n")
+    after = [Edit(first, first, ") " if clauses else "\n)")] if has_filter else []
     if order is None and limit is not None:
-        inserted.append((limit, f"ORDER BY {key.order} "))
+        after.append(Edit(limit, limit, f"ORDER BY {key.order} "))
     elif order is not None:
         is_last = limit is None or limit < order
         end = len(predicate) if is_last or limit is None else limit
-        inserted.append((end, f"\n, {key.order}" if is_last else f", {key.order} "))
-    return WrappedSql(predicate, tuple(inserted), edits), bool(clauses)
+        after.append(Edit(end, end, f"\n, {key.order}" if is_last else f", {key.order} "))
+    return WrappedSql(predicate, (before, *edits, *after)), bool(clauses)

@@ -32,7 +32,6 @@ from daf_query.sql._group_items import (
     grouped_axis,
     grouped_member_axis,
     in_all,
-    split_items,
     written_items,
 )
 from daf_query.sql._interruptible_rows import interruptible_rows
@@ -40,7 +39,7 @@ from daf_query.sql._listing import ListedTable, listed_tables
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._pandas_frame import pandas_frame
 from daf_query.sql._parameter_types import unbound_schemas
-from daf_query.sql._parameters import Params, bind, bind_all, placeholders
+from daf_query.sql._parameters import Params, bind, bind_all, unbound
 from daf_query.sql._plan_nodes import is_ordered
 from daf_query.sql._planning import reporting
 from daf_query.sql._requirements import (
@@ -95,14 +94,13 @@ __all__ = [
     "listed_tables",
     "missing_base",
     "pandas_frame",
-    "placeholders",
     "query_result",
     "reporting",
     "requirements_of",
     "rows_page",
-    "split_items",
     "strip_prefixes",
     "syntax_error",
+    "unbound",
     "unbound_schemas",
     "written_items",
 ]

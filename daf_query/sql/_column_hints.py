@@ -14,14 +14,13 @@ import pyarrow.compute as pc
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._data_set_schema import DafSchema
-from daf_query.syntax import Token, quoted_name, tokens_of
+from daf_query.syntax import joined_names, quoted_name
 from daf_storage import DafError, DafReader
 
 _MOST_ENTRIES: Final = 1 << 20
 """How many entries of an axis are decoded for a hint; more, if they are decoded already."""
 _MOST_FOLDED: Final = 1 << 16
 """How many entries are compared without regard to case."""
-_MOST_NAMES: Final = 4
 _MOST_FORMS: Final = 3
 
 
@@ -35,7 +34,7 @@ def entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
     axis
         The axis whose table does not have it.
     """
-    names = _written_names(name, query)
+    names = joined_names(query, name)
     hints = []
     for daf in _data_sets(schema):
         matrices = _matrices_over(daf, axis)
@@ -78,30 +77,6 @@ def _matrices_over(daf: DafReader, axis: str) -> dict[str, list[str]]:
         return {}
     named = {other: sorted(daf.matrices_set(axis, other)) for other in axes - {axis}}
     return {other: names for other, names in named.items() if names}
-
-
-def _written_names(name: str, query: str) -> list[str]:
-    """Return what may have been meant, longest first: ``HLA-DRA`` where ``HLA`` is missing.
-
-    >>> _written_names("HLA", "WHERE HLA-DRB1 > 1")
-    ['HLA-DRB1', 'HLA']
-    """
-    tokens = list(tokens_of(query))
-    for place, token in enumerate(tokens):
-        if token.kind == "word" and query[token.start : token.stop] == name:
-            return _extended(tokens[place:], query)
-    return [name]
-
-
-def _extended(tokens: Sequence[Token], query: str) -> list[str]:
-    names = [query[tokens[0].start : tokens[0].stop]]
-    for joint, part in zip(tokens[1::2], tokens[2::2], strict=False):
-        is_joint = joint.is_operator("-", ".", "/") and part.kind in ("word", "number")
-        before = tokens[tokens.index(joint) - 1]
-        if not is_joint or before.stop != joint.start or joint.stop != part.start:
-            break
-        names.append(query[tokens[0].start : part.stop])
-    return names[: -_MOST_NAMES - 1 : -1]
 
 
 def _entry(daf: DafReader, axis: str, names: Sequence[str]) -> str | None:

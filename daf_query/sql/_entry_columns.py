@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._group_items import split_items
 from daf_query.sql._matrix_entries import Tables, unknown_entry_hint, with_entries
-from daf_query.syntax import Node, UnparsedError, parsed, quoted_name, subscript_of
+from daf_query.syntax import Node, UnparsedError, list_items, parsed, quoted_name, subscript_of
 from daf_query.table import MatrixEntry
 from daf_storage import errors
 
@@ -21,7 +20,7 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
         No axis has the entry.
     """
     columns: dict[str, MatrixEntry] = {}
-    for item in split_items(written):
+    for item in list_items(written):
         name, entry = _column(schema, axis, item.strip())
         if name in columns:
             raise errors.QueryError(

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.syntax import tokens_of, unquoted_name
+from daf_query.syntax import line_and_column, place_of, span_at, span_of_name
 from daf_storage import DafError, errors
 from daf_storage.spi import text_width
 
@@ -56,35 +56,13 @@ def error_place(error: BaseException, sql: str) -> ErrorPlace | None:
     """
     if not isinstance(error, DafError):
         return None
-    tokens = list(tokens_of(sql))
     if isinstance(error, errors.QueryError) and error.line and error.column:
-        starts = _starts(sql)
-        start = starts[min(error.line, len(starts)) - 1] + error.column - 1
-        length = next((t.stop - t.start for t in tokens if t.start == start), 1)
-        return ErrorPlace(error.line, error.column, length)
+        start, stop = span_at(sql, place_of(sql, error.line, error.column))
+        return ErrorPlace(error.line, error.column, stop - start)
     for pattern in _NAMED:
         match = pattern.search(str(error))
-        if match is None:
-            continue
-        for token in tokens:
-            if _means(sql[token.start : token.stop], match["name"]):
-                return ErrorPlace(*_line_and_column(sql, token.start), token.stop - token.start)
+        name = match["name"].replace("\\'", "'").replace("\\\\", "\\") if match else ""
+        span = span_of_name(sql, name) if match else None
+        if span is not None:
+            return ErrorPlace(*line_and_column(sql, span[0]), span[1] - span[0])
     return None
-
-
-def _means(written: str, name: str) -> bool:
-    """Return whether a token is a name, or a string that is one."""
-    plain = name.replace("\\'", "'").replace("\\\\", "\\")
-    if written.startswith("'"):
-        return written[1:-1].replace("''", "'") == plain
-    return unquoted_name(written) == plain
-
-
-def _starts(sql: str) -> list[int]:
-    """Return where the lines begin."""
-    return [0, *(place + 1 for place, character in enumerate(sql) if character == "\n")]
-
-
-def _line_and_column(sql: str, offset: int) -> tuple[int, int]:
-    before = sql[:offset]
-    return before.count("\n") + 1, offset - before.rfind("\n")

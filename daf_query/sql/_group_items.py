@@ -12,7 +12,7 @@ import pyarrow as pa
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.moments import STATISTICS, GroupValues
 from daf_query.scan import INDEX, NAME
-from daf_query.syntax import Token, quoted_name, tokens_of, unquoted_name
+from daf_query.syntax import list_items, quoted_name, unquoted_name, without_name
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 from daf_storage.spi import recorded_types
@@ -71,7 +71,7 @@ def group_items(by: By, vectors: Collection[str], reserved: Collection[str]) -> 
     """
     expressions: list[str] = []
     for text in written_items(by):
-        expressions += [text] if text in vectors else split_items(text)
+        expressions += [text] if text in vectors else list_items(text)
     items = [_item(text, vectors) for text in expressions]
     names: list[str] = []
     for item in items:
@@ -85,41 +85,16 @@ def group_items(by: By, vectors: Collection[str], reserved: Collection[str]) -> 
     return items
 
 
-def split_items(text: str) -> list[str]:
-    """Return what is between the commas outside of brackets.
-
-    >>> split_items("donor, coalesce(a, b), X['a, b'] > 2")
-    ['donor', ' coalesce(a, b)', " X['a, b'] > 2"]
-    """
-    parts: list[str] = []
-    start = depth = 0
-    for token in tokens_of(text):
-        depth += token.is_operator("(", "[", "{") - token.is_operator(")", "]", "}")
-        if depth == 0 and token.is_operator(","):
-            parts.append(text[start : token.start])
-            start = token.stop
-    return [*parts, text[start:]]
-
-
 def _item(text: str, vectors: Collection[str]) -> GroupItem:
-    tokens = tuple(tokens_of(text))
-    if not tokens:
+    if not text.strip():
         raise errors.QueryError("by= is empty; pass a vector, or an expression of SQL")
-    expression, name = _without_name(text, tokens)
+    expression, name = without_name(text)
     vector = expression.strip()
     if vector not in vectors:
         vector = unquoted_name(vector)
     if vector in vectors:
         return GroupItem(quoted_name(vector), name or vector, vector)
     return GroupItem(expression, name or text.strip(), None)
-
-
-def _without_name(text: str, tokens: tuple[Token, ...]) -> tuple[str, str | None]:
-    """Return an expression, and the name that it has after AS."""
-    if len(tokens) < 3 or not tokens[-2].is_word("AS") or tokens[-1].kind not in ("word", "quoted"):
-        return text, None
-    last = tokens[-1]
-    return text[: tokens[-2].start], unquoted_name(text[last.start : last.stop])
 
 
 @dataclass(frozen=True, slots=True)

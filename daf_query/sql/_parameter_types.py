@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import datafusion
 import pyarrow as pa
 
 from daf_query.sql._engine import Engine
-from daf_query.sql._parameters import placeholders
+from daf_query.sql._parameters import unbound
 from daf_query.sql._plan_nodes import nodes_of
 from daf_storage import DafError
 
 _EXPRESSIONS: Final = (
-    "projections",
-    "predicate",
-    "on",
-    "filter",
-    "group_by_exprs",
-    "aggregate_exprs",
-    "sort_exprs",
+    *("projections", "predicate", "on", "filter"),
+    *("group_by_exprs", "aggregate_exprs", "sort_exprs"),
 )
 """Methods of nodes that return expressions."""
 _LEAVES: Final = ("Column", "Literal", "ScalarVariable")
@@ -33,58 +28,34 @@ def unbound_schemas(engine: Engine, query: str) -> tuple[pa.Schema | None, pa.Sc
     The columns are None where they depend on the values.  A parameter of which nothing is known is
     a string.
     """
-    numbered, names = placeholders(query)
+    numbered, names = unbound(query)
+    columns, types = None, dict[str, pa.DataType]()
     try:
         frame = engine.plan(numbered)
         columns, types = frame.schema(), dict(_types(frame))
     except DafError:
         if not names:
             raise
-        columns, types = None, {}
-    fields = [pa.field(name, types.get(name, pa.string())) for name in names]
-    return columns, pa.schema(fields)
+    return columns, pa.schema([(name, types.get(name, pa.string())) for name in names])
 
 
 def _types(frame: datafusion.DataFrame) -> Iterator[tuple[str, pa.DataType]]:
     """Yield the names of the parameters of a plan with their types, where they are known."""
-    for node in nodes_of(frame.logical_plan()):
-        for expression in _expressions(node):
-            yield from _parameters_in(expression)
-
-
-def _expressions(node: Any) -> Iterator[Any]:
-    try:
-        variant = node.to_variant()
-    except Exception:  # noqa: BLE001 - nodes that the bindings have no class for
-        return
-    for name in _EXPRESSIONS:
-        found = getattr(variant, name, None)
-        if callable(found):
-            yield from _flat(found())
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, datafusion.expr.Expr) or hasattr(value, "rex_call_operands"):
-        yield value
-    elif isinstance(value, Sequence):
-        for each in value:
-            yield from _flat(each)
-
-
-def _parameters_in(expression: Any) -> Iterator[tuple[str, pa.DataType]]:
-    try:
-        variant = expression.variant_name()
-        if variant in _LEAVES:
-            return
-        if variant == "Placeholder":
-            placeholder = expression.to_variant()
-            name = str(placeholder.id()).removeprefix("$")
-            field = placeholder.field()
-            if field is not None:
-                yield name, field.type
-            return
-        operands = expression.rex_call_operands()
-    except Exception:  # noqa: BLE001 - expressions that the bindings have no class for
-        return
-    for operand in operands:
-        yield from _parameters_in(operand)
+    stack: list[Any] = list(nodes_of(frame.logical_plan()))
+    while stack:
+        each = stack.pop()
+        if isinstance(each, list | tuple):
+            stack.extend(each)
+            continue
+        try:
+            is_expression = hasattr(each, "variant_name")
+            if is_expression and each.variant_name() not in (*_LEAVES, "Placeholder"):
+                stack.extend(each.rex_call_operands())
+                continue
+            variant = each.to_variant()
+        except Exception:  # noqa: BLE001, S112 - what the bindings have no class for
+            continue
+        if not is_expression:
+            stack += [getattr(variant, name)() for name in _EXPRESSIONS if hasattr(variant, name)]
+        elif each.variant_name() == "Placeholder" and variant.field() is not None:
+            yield str(variant.id()).removeprefix("$"), variant.field().type

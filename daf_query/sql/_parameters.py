@@ -1,54 +1,33 @@
 """Values for the parameters of a query: ``?``, ``$1`` and ``$name`` become literals.
 
-They are replaced token by token, so nothing within a string, a quoted name or a comment is one, and
-no value can become anything else than a value.  DataFusion can bind values itself, but plans
-functions of a parameter without its type, and the checks of a query's text would not see them.
+Nothing within a string, a quoted name or a comment is one, and no value can become anything else
+than a value.  DataFusion can bind values itself, but plans functions of a parameter without its
+type, and the rules over a query would not see them.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from daf_query.syntax import Token, check_names, tokens_of
+from daf_query.syntax import Edit, Placeholder, edited, placeholders
 from daf_storage import errors
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """The values of the parameters of a query: in their order, or by name."""
 
-_SMALLEST_INTEGER: Final = -(2**63)
-_LARGEST_INTEGER: Final = 2**64 - 1
+_INTEGERS: Final = range(-(2**63), 2**64)
 _TIME_UNITS: Final = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
+_DAYS: Final = ("Y", "M", "W", "D")
 _ACCEPTED: Final = (
     "None, booleans, numbers, strings, bytes, dates and timestamps, and lists of them after IN"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Parameter:
-    """One place of a query where a value is missing."""
-
-    name: str
-    """As in ``$name``; of ``?``, its number."""
-    written: str
-    """As it is written."""
-    start: int
-    """Where it begins."""
-    stop: int
-    """Where what it is replaced by ends: after the bracket, if it is alone in that of IN."""
-    of_list: bool
-    """Whether it stands for the values of a list."""
-    is_bracketed: bool
-    """Whether that list has its bracket already."""
-    is_negated: bool
-    """Whether it is a list of NOT IN."""
 
 
 def bind(query: str, params: Params | None) -> str:
@@ -90,37 +69,39 @@ def bind_all(queries: Sequence[str], params: Params | None) -> list[str]:
             )
     if params is None and not any("$" in query or "?" in query for query in queries):
         return list(queries)
-    for query in queries:
-        check_names(query)
-    parameters = [list(_parameters(query)) for query in queries]
-    values = _values(params)
-    _check(parameters, values, params)
+    asked = [placeholders(query) for query in queries]
+    if isinstance(params, Mapping):
+        values = {str(name): value for name, value in params.items()}
+    elif params is None or isinstance(params, list | tuple):
+        values = {str(number): value for number, value in enumerate(params or (), 1)}
+    else:
+        raise errors.InvalidInputError(
+            "params= is a list of values for ? or $1, or a mapping of names to values for $name, "
+            f"not {type(params).__name__}"
+        )
+    _check(asked, values, params)
     return [
-        _substituted(query, asked, values) for query, asked in zip(queries, parameters, strict=True)
+        edited(query, [Edit(p.start, p.stop, _written(p, values[p.name])) for p in found])
+        for query, found in zip(queries, asked, strict=True)
     ]
 
 
-def placeholders(query: str) -> tuple[str, list[str]]:
+def unbound(query: str) -> tuple[str, list[str]]:
     """Return a query with a placeholder of DataFusion for each parameter, and their names.
 
     The names are those of the values: numbers for ``?`` and ``$1``, in their order, or words.
 
-    >>> placeholders("SELECT name FROM cell WHERE age > ? AND donor IN ?")
+    >>> unbound("SELECT name FROM cell WHERE age > ? AND donor IN ?")
     ('SELECT name FROM cell WHERE age > $1 AND donor IN ($2)', ['1', '2'])
-    >>> placeholders("SELECT $least, $most, $least")[1]
+    >>> unbound("SELECT $least, $most, $least")[1]
     ['least', 'most']
     """
-    parts, names, position = [], list[str](), 0
-    for parameter in _parameters(query):
-        in_brackets = parameter.of_list and not parameter.is_bracketed
-        written = f"(${parameter.name})" if in_brackets else f"${parameter.name}"
-        parts += [query[position : parameter.start], written]
-        position = parameter.start + len(parameter.written)
-        if parameter.name not in names:
-            names.append(parameter.name)
+    found = placeholders(query)
+    names = list(dict.fromkeys(each.name for each in found))
     if all(name.isdecimal() for name in names):
         names.sort(key=int)
-    return "".join(parts) + query[position:], names
+    edits = [Edit(p.start, p.stop, f"(${p.name})" if p.of_list else f"${p.name}") for p in found]
+    return edited(query, edits), names
 
 
 def literal(value: object) -> str:
@@ -136,33 +117,35 @@ def literal(value: object) -> str:
     """
     if isinstance(value, pa.Scalar):
         value = value.as_py()
-    if isinstance(value, np.datetime64):
-        return _numpy_time(value)
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
         value = value.item()
-    if value is None:
-        return "NULL"
-    for types, written in _LITERALS:
-        if isinstance(value, types):
-            return written(value)
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case int() | float():
+            return _number(value)
+        case str():
+            return _string(value)
+        case bytes() | bytearray() | memoryview():
+            return f"X'{bytes(value).hex()}'"
+        case dt.date() | np.datetime64():
+            return _time(value)
     raise errors.InvalidInputError(
         f"a parameter of a query cannot be {type(value).__name__}; it can be {_ACCEPTED}"
     )
 
 
-def _integer(value: int) -> str:
-    if not _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER:
+def _number(value: float) -> str:
+    if isinstance(value, int) and value not in _INTEGERS:
         raise errors.InvalidInputError(
             f"the parameter {value:,} does not fit into 64 bits; pass a float, or a string"
         )
-    return str(value) if value >= 0 else f"({value})"  # x -$y must not begin a comment
-
-
-def _float(value: float) -> str:
     if not math.isfinite(value):
         return f"CAST('{value}' AS DOUBLE)"
-    written = repr(float(value))
-    return f"({written})" if written.startswith("-") else written
+    written = str(value)
+    return f"({written})" if written.startswith("-") else written  # x -$y must not begin a comment
 
 
 def _string(value: str) -> str:
@@ -175,146 +158,68 @@ def _string(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _time(value: dt.date) -> str:
-    written = value.isoformat()
-    if not isinstance(value, dt.datetime):
-        return f"DATE '{written}'"
-    if written == "NaT":
+def _time(value: Any) -> str:
+    zone = "None"
+    if getattr(value, "tzinfo", None) is not None:
+        zone, value = 'Some("+00:00")', value.astimezone(dt.UTC).replace(tzinfo=None)
+    moment = value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value)
+    unit = np.datetime_data(moment.dtype)[0]
+    if np.isnat(moment):
         return "NULL"
-    unit = "Nanosecond" if getattr(value, "nanosecond", 0) else "Microsecond"
-    zone = "None" if value.tzinfo is None else 'Some("+00:00")'
-    return f"arrow_cast('{written}', 'Timestamp({unit}, {zone})')"
-
-
-def _numpy_time(value: np.datetime64) -> str:
-    if np.isnat(value):
-        return "NULL"
-    unit = np.datetime_data(value.dtype)[0]
-    if unit not in _TIME_UNITS:
-        return f"DATE '{value.astype('datetime64[D]')}'"
-    return f"arrow_cast('{value}', 'Timestamp({_TIME_UNITS[unit]}, None)')"
-
-
-_LITERALS: Final[tuple[tuple[Any, Callable[[Any], str]], ...]] = (
-    (bool, lambda value: "TRUE" if value else "FALSE"),
-    (int, _integer),
-    (float, _float),
-    (str, _string),
-    ((bytes, bytearray, memoryview), lambda value: f"X'{bytes(value).hex()}'"),
-    (dt.date, _time),
-)
-"""How values are written, by type; the first that fits."""
-
-
-def _parameters(query: str) -> Iterator[_Parameter]:
-    tokens = list(tokens_of(query))
-    number = 0
-    for place, token in enumerate(tokens):
-        if token.kind != "parameter":
-            continue
-        number += token.text == "?"
-        name = str(number) if token.text == "?" else query[token.start + 1 : token.stop]
-        yield _parameter(tokens, place, name, query[token.start : token.stop])
-
-
-def _parameter(tokens: Sequence[Token], place: int, name: str, written: str) -> _Parameter:
-    """Return a parameter with what is known from the tokens around it."""
-    before = tokens[max(0, place - 3) : place][::-1]
-    after = tokens[place + 1] if place + 1 < len(tokens) else None
-    is_bracketed = (
-        len(before) > 1
-        and before[0].is_operator("(")
-        and before[1].is_word("IN")
-        and after is not None
-        and after.is_operator(")")
-    )
-    around = before[2:] if is_bracketed else before[1:]
-    return _Parameter(
-        name,
-        written,
-        tokens[place].start,
-        after.stop if is_bracketed and after is not None else tokens[place].stop,
-        of_list=is_bracketed or (bool(before) and before[0].is_word("IN")),
-        is_bracketed=is_bracketed,
-        is_negated=bool(around) and around[0].is_word("NOT"),
-    )
-
-
-def _values(params: Params | None) -> dict[str, Any]:
-    if params is None:
-        return {}
-    if isinstance(params, Mapping):
-        return {str(name): value for name, value in params.items()}
-    if isinstance(params, list | tuple):
-        return {str(number): value for number, value in enumerate(params, 1)}
-    raise errors.InvalidInputError(
-        "params= is a list of values for ? or $1, or a mapping of names to values for $name, not "
-        f"{type(params).__name__}"
-    )
+    if unit in _DAYS:
+        return f"DATE '{moment.astype('datetime64[D]')}'"
+    if unit not in _TIME_UNITS:  # hours and minutes
+        unit, moment = "s", moment.astype("datetime64[s]")
+    return f"arrow_cast('{moment}', 'Timestamp({_TIME_UNITS[unit]}, {zone})')"
 
 
 def _check(
-    parameters: Sequence[Sequence[_Parameter]], values: Mapping[str, Any], params: Params | None
+    asked: Sequence[Sequence[Placeholder]], values: Mapping[str, Any], params: Params | None
 ) -> None:
     """Raise unless the parameters and the values are the same ones."""
-    everything = [parameter for each in parameters for parameter in each]
-    by_position = [parameter for parameter in everything if parameter.written == "?"]
-    if by_position and len(by_position) < len(everything):
-        other = next(parameter.written for parameter in everything if parameter.written != "?")
+    written = {each.written: each.name for found in asked for each in found}
+    names = {each.name for found in asked for each in found}
+    if "?" in written and len(written) > 1:
+        other = next(each for each in written if each != "?")
         raise errors.QueryError(f"the query has parameters ? and {other}; use one or the other")
     is_positional = params is not None and not isinstance(params, Mapping)
-    if (is_positional or by_position) and sum(map(bool, parameters)) > 1:
+    if (is_positional or "?" in written) and sum(map(bool, asked)) > 1:
         raise errors.QueryError(
             "rows= and columns= both have parameters, so say by name which value belongs to which: "
             "$name, and params={'name': value}"
         )
-    asked = {parameter.name for parameter in everything}
-    if asked != values.keys() or (by_position and params is not None and not is_positional):
-        written = list(dict.fromkeys(parameter.written for parameter in everything))
-        shown = (
-            _counted(len(by_position), "parameter") + " (?)" if by_position else _listed(written)
-        )
-        raise errors.QueryError(f"the query has {shown}, and params= has {_given(values, params)}")
-
-
-def _listed(written: Sequence[str]) -> str:
+    if names == values.keys() and ("?" not in written or not isinstance(params, Mapping)):
+        return
+    shown = f"the parameter{'s' * (len(written) > 1)} {', '.join(written)}"
     if not written:
-        return "no parameters"
-    return f"the parameter{'s' * (len(written) > 1)} {', '.join(written)}"
-
-
-def _given(values: Mapping[str, Any], params: Params | None) -> str:
+        shown = "no parameters"
+    elif "?" in written:
+        shown = f"{len(names)} parameter{'s' * (len(names) > 1)} (?)"
+    given = f"{len(values)} value{'s' * (len(values) != 1)}"
     if isinstance(params, Mapping):
-        return f"values for {errors.known_names(values, none='none')}"
-    return _counted(len(values), "value")
+        given = f"values for {errors.known_names(values, none='none')}"
+    lacking = [name for name in written.values() if name not in values and not name.isdecimal()]
+    remedy = f"; pass params={{'{lacking[0]}': ...}}" if lacking and not is_positional else ""
+    raise errors.QueryError(f"the query has {shown}, and params= has {given}{remedy}")
 
 
-def _counted(count: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> _counted(1, "parameter"), _counted(2, "parameter")
-    ('1 parameter', '2 parameters')
-    """
-    return f"{count} {what}{'s' * (count != 1)}"
-
-
-def _substituted(query: str, parameters: Sequence[_Parameter], values: Mapping[str, Any]) -> str:
-    parts, position = [], 0
-    for parameter in parameters:
-        value = values[parameter.name]
-        items = _items(value)
-        parts.append(query[position : parameter.start])
-        if items is not None:
-            parts.append(_list(parameter, items))
-            position = parameter.stop
-        elif parameter.of_list and not parameter.is_bracketed:
-            raise errors.QueryError(
-                f"IN {parameter.written} needs a list of values, not {type(value).__name__}"
-            )
-        else:
-            parts.append(literal(value))
-            position = parameter.start + len(parameter.written)
-    return "".join(parts) + query[position:]
+def _written(parameter: Placeholder, value: Any) -> str:
+    """Return what stands for a parameter."""
+    items = _items(value)
+    if items is None and parameter.of_list and not parameter.is_bracketed:
+        raise errors.QueryError(
+            f"IN {parameter.written} needs a list of values, not {type(value).__name__}"
+        )
+    if items is not None and not parameter.of_list:
+        raise errors.QueryError(
+            f"the parameter {parameter.written} is a list, which can only stand after IN"
+        )
+    if items is None:
+        return f"({literal(value)})" if parameter.is_bracketed else literal(value)
+    if items:
+        return f"({', '.join(map(literal, _with_both_zeros(items)))})"
+    # IN of nothing is false, and NOT IN true, also for NULL; SQL has no empty list.
+    return f"(NULL) IS {'NOT FALSE' if parameter.is_negated else 'TRUE'}"
 
 
 def _items(value: Any) -> list[Any] | None:
@@ -330,18 +235,6 @@ def _items(value: Any) -> list[Any] | None:
             items = getattr(value, method)()
             return items if isinstance(items, list) else None
     return None
-
-
-def _list(parameter: _Parameter, items: Sequence[Any]) -> str:
-    if not parameter.of_list:
-        raise errors.QueryError(
-            f"the parameter {parameter.written} is a list, which can only stand after IN"
-        )
-    opening = "" if parameter.is_bracketed else "("
-    if items:
-        return opening + ", ".join(literal(item) for item in _with_both_zeros(items)) + ")"
-    # IN of nothing is false, and NOT IN true, also for NULL; SQL has no empty list.
-    return f"{opening}NULL) IS {'NOT FALSE' if parameter.is_negated else 'TRUE'}"
 
 
 def _with_both_zeros(items: Sequence[Any]) -> Sequence[Any]:

@@ -212,7 +212,7 @@ def _check_brackets(sql: str, what: str) -> None:
     bracket = unopened_bracket(sql)
     if bracket is not None:
         raise errors.QueryError(
-            f"{what}: no bracket is open that the ) at character {bracket.start + 1} of {sql!r} "
+            f"{what}: no bracket is open that the ) at character {bracket + 1} of {sql!r} "
             "could close"
         )
 

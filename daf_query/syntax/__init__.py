@@ -9,8 +9,25 @@ tree, so comments and spelling stay, and places of errors can be mapped back.
 Must not know data sets, tables or the engine.
 """
 
-from daf_query.syntax._edits import Edit, edited
-from daf_query.syntax._guards import check_names, check_nesting
+from daf_query.syntax._edits import Edit, edited, place_before
+from daf_query.syntax._fragments import (
+    Placeholder,
+    is_condition,
+    is_ended,
+    is_select,
+    joined_names,
+    line_and_column,
+    list_items,
+    one_statement,
+    place_of,
+    placeholders,
+    real_divisions,
+    span_at,
+    span_of_name,
+    statements,
+    unopened_bracket,
+    without_name,
+)
 from daf_query.syntax._names import identifier, quoted_name, unquoted_name
 from daf_query.syntax._nodes import (
     Node,
@@ -29,12 +46,12 @@ from daf_query.syntax._nodes import (
 )
 from daf_query.syntax._scopes import Query, Scope, Source
 from daf_query.syntax._statement import Statement, UnparsedError, parsed
-from daf_query.syntax._statements import one_statement
-from daf_query.syntax._tokens import Token, bracketed, tokens_of, unopened_bracket
+from daf_query.syntax._tokens import Token, bracketed, tokens_of
 
 __all__ = [
     "Edit",
     "Node",
+    "Placeholder",
     "Query",
     "Scope",
     "Source",
@@ -44,18 +61,29 @@ __all__ = [
     "UnparsedError",
     "arguments_of",
     "bracketed",
-    "check_names",
-    "check_nesting",
     "edited",
     "function_name",
     "identifier",
     "identifiers_of",
+    "is_condition",
+    "is_ended",
     "is_query",
+    "is_select",
+    "joined_names",
     "kind_of",
+    "line_and_column",
+    "list_items",
     "name_of",
     "one_statement",
     "parsed",
+    "place_before",
+    "place_of",
+    "placeholders",
     "quoted_name",
+    "real_divisions",
+    "span_at",
+    "span_of_name",
+    "statements",
     "string_of",
     "subscript_of",
     "tokens_of",
@@ -64,4 +92,5 @@ __all__ = [
     "values_of",
     "walk",
     "whole_number_of",
+    "without_name",
 ]

@@ -34,3 +34,21 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
         pieces += [text[done:start], new]
         done = stop
     return "".join([*pieces, text[done:]])
+
+
+def place_before(edits: Iterable[Edit], place: int) -> int | None:
+    """Return where a place of an edited text was in the original; None if it was inserted.
+
+    Of what stands instead of something else, it is where that began.
+
+    >>> [place_before([Edit(0, 0, "("), Edit(4, 5, "cd")], place) for place in (0, 1, 4, 6, 7)]
+    [None, 0, 3, 4, 5]
+    """
+    shift = 0
+    for start, stop, new in sorted(edits, key=lambda edit: (edit.start, edit.stop)):
+        if place < start + shift:
+            break
+        if place < start + shift + len(new):
+            return start if stop > start else None
+        shift += len(new) - (stop - start)
+    return place - shift

@@ -10,11 +10,11 @@ lengths: for one of a million characters, hours, which nothing can interrupt.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.syntax._tokens import Token, tokens_of
+from daf_query.syntax._tokens import Token
 from daf_storage import errors
 
 _MAX_COST: Final = 3000
@@ -22,8 +22,6 @@ _OPERATOR_COST: Final = 3
 """Measured: chains of 4,000 AND or OR are answered, and 3,000 ``||`` end the process."""
 _ENGINE_DEPTH: Final = 1000
 """More than the 50 brackets within each other that the engine takes."""
-_SHORT_BYTES: Final = 2 * _MAX_COST // _OPERATOR_COST
-"""Shorter queries cannot have that many operators."""
 _JOINING: Final = ("AND", "OR", "XOR")
 _COMBINING: Final = ("UNION", "EXCEPT", "INTERSECT", "JOIN")
 _BRANCHING: Final = ("WHEN", "THEN", "ELSE")
@@ -33,11 +31,6 @@ _OPERATORS: Final = tuple("+-*/%|<>=!~^&#:@[")
 _MOST: Final = 1000
 _SHOWN: Final = 40
 _NAMES: Final = ("word", "quoted", "parameter")
-_FEWEST: Final = (_MOST - 1) // 2
-"""How many characters a long name has between its quotes; if it is of quotes, which are doubled."""
-_MAY_BE_LONG: Final = re.compile(
-    rf'\w{{{_MOST}}}|"(?:[^"]|""){{{_FEWEST}}}|`(?:[^`]|``){{{_FEWEST}}}'
-)
 
 
 @dataclass(slots=True)
@@ -72,26 +65,22 @@ class _Level:
         return self.combined + max(self.expression, self.joined + conditions)
 
 
-def check_nesting(query: str) -> None:
-    """Refuse a query that nests so deeply that the engine would end the process.
+def check_tokens(tokens: Sequence[Token], text: str) -> None:
+    """Refuse a text at which the parser or the engine would end the process, or never end.
 
     Raises
     ------
     QueryError
-        The message says what to write instead.
-
-    Examples
-    --------
-    >>> check_nesting("SELECT " + "+".join(["age"] * 10_000) + " FROM cell")
-    Traceback (most recent call last):
-        ...
-    daf_storage.errors.QueryError: the query has too many operators in one chain: more than 1,000,
-    or 3,000 of AND and OR; write IN (...) for many values, or give them as a table
+        It nests too deeply, or has too long a name; the message says what to write instead.
     """
-    if len(query) < _SHORT_BYTES:
-        return
+    _check_names(tokens, text)
+    if len(tokens) > _MAX_COST // _OPERATOR_COST:
+        _check_nesting(tokens)
+
+
+def _check_nesting(tokens: Sequence[Token]) -> None:
     levels = [_Level()]
-    for token in tokens_of(query):
+    for token in tokens:
         if token.is_operator("("):
             levels.append(_Level())
         elif token.is_operator(")"):
@@ -133,29 +122,11 @@ def _count(level: _Level, token: Token) -> None:
         level.chained += _OPERATOR_COST
 
 
-def check_names(query: str) -> None:
-    """Refuse a query with a name that is too long; strings may have any length.
-
-    Raises
-    ------
-    QueryError
-        The message shows how the name begins.
-
-    Examples
-    --------
-    >>> check_names("SELECT age AS " + "a" * 2000)
-    Traceback (most recent call last):
-        ...
-    daf_storage.errors.QueryError: the query has a name of 2,000 characters, more than 1,000, that
-    begins with 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'; write a shorter one, or a string in
-    single quotes
-    """
-    if len(query) <= _MOST or _MAY_BE_LONG.search(query) is None:
-        return
-    for token in tokens_of(query):
+def _check_names(tokens: Sequence[Token], text: str) -> None:
+    for token in tokens:
         size = token.stop - token.start
-        if token.kind in _NAMES and size > _MOST:
-            shown = query[token.start : token.start + _SHOWN]
+        if size > _MOST and token.kind in _NAMES:
+            shown = text[token.start : token.start + _SHOWN]
             raise errors.QueryError(
                 f"the query has a name of {size:,} characters, more than {_MOST:,}, that begins "
                 f"with {shown!r}; write a shorter one, or a string in single quotes"

@@ -10,12 +10,13 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import sqloxide
 
-from daf_query.syntax._guards import check_names, check_nesting
+from daf_query.syntax._guards import check_tokens
 from daf_query.syntax._nodes import Node, walk
 from daf_query.syntax._scopes import Query, Scope, ScopeBuilder, Source
 from daf_query.syntax._tokens import Token, tokens_of
@@ -65,10 +66,11 @@ class Statement:
     def __init__(self, text: str) -> None:
         self.text = text
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
-        tokens = tuple(tokens_of(text))
+        tokens = tokens_of(text)
+        check_tokens(tokens, text)
         self.tokens: Sequence[Token] = tokens
         """The tokens of the text."""
-        self.tree: list[Node] = _tree_of(_without_constants(text, tokens), self._lines)
+        self.tree: list[Node] = _tree_of(_as_sql(text, tokens), self._lines)
         """The tree of each statement."""
         builder = ScopeBuilder()
         for node in self.tree:
@@ -180,8 +182,6 @@ _long: WeakValueDictionary[str, Statement] = WeakValueDictionary()
 
 
 def _tree_of(text: str, lines: Sequence[int]) -> list[Node]:
-    check_names(text)
-    check_nesting(text)
     try:
         tree: list[Node] = sqloxide.parse_sql(sql=text, dialect="generic")
     except ValueError as error:
@@ -198,13 +198,19 @@ def _place(lines: Sequence[int], line: int, column: int) -> int:
     return lines[line - 1] + column - 1
 
 
-def _without_constants(text: str, tokens: Sequence[Token]) -> str:
-    """Return a text of the same length in which long lists of constants have the last one alone.
+def _as_sql(text: str, tokens: Sequence[Token]) -> str:
+    """Return a text of the same length that the parser knows, and reads in a short time.
 
-    They are nothing that a rule looks at, and take the parser longest.
+    Of long lists of constants, which no rule looks at, the last one is left alone; ``IN $list`` is
+    a list of one name.
     """
-    for token in tokens:
+    for before, token in pairwise((*tokens[:1], *tokens)):
+        start, stop, new = token.start, token.stop, ""
         if token.kind == "constants":
-            blank = _VISIBLE.sub(" ", text[token.start : token.stop])
-            text = f"{text[: token.start]}{blank}{text[token.stop :]}"
+            new = _VISIBLE.sub(" ", text[start:stop])
+        elif token.kind == "parameter" and before.is_word("IN") and text[start - 1] == " ":
+            start -= 1
+            new = f"({text[start + 1 : stop - 1].replace('$', '_')})"
+        if new:
+            text = f"{text[:start]}{new}{text[stop:]}"
     return text

@@ -56,12 +56,16 @@ class Token:
         return self.kind == "operator" and self.text in operators
 
 
-def tokens_of(query: str) -> Iterator[Token]:
-    """Yield the tokens of a query.
+def tokens_of(query: str) -> tuple[Token, ...]:
+    """Return the tokens of a query.
 
     >>> [token.text for token in tokens_of("SELECT 'a b' /* OR */ FROM t -- AND")]
     ['SELECT', "'a b'", 'FROM', 'T']
     """
+    return tuple(_tokens(query))
+
+
+def _tokens(query: str) -> Iterator[Token]:
     place = 0
     while match := _TOKEN.match(query, place):
         place = match.end()
@@ -86,22 +90,6 @@ def bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
             if depth == 0:
                 return tokens[1:place]
     return ()
-
-
-def unopened_bracket(sql: str) -> Token | None:
-    """Return the first bracket that closes without one that is open; None if there is none.
-
-    Within brackets that are put around it, it would close those.
-
-    >>> unopened_bracket("(a) OR b"), unopened_bracket("a) OR (b").start
-    (None, 1)
-    """
-    depth = 0
-    for token in tokens_of(sql):
-        depth += token.is_operator("(") - token.is_operator(")")
-        if depth < 0:
-            return token
-    return None
 
 
 def _token(match: re.Match[str]) -> Token:

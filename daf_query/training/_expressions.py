@@ -13,12 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.filter import Edit
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import expression_table
-from daf_query.sql import Engine, in_all, split_items
-from daf_query.syntax import quoted_name, tokens_of
+from daf_query.sql import Engine, in_all
+from daf_query.syntax import Edit, list_items, quoted_name, real_divisions
 from daf_query.table import DATASET, UserTable
 from daf_query.training._allocation import Codes
 from daf_query.training._entry_keys import Keys, name_keys
@@ -123,12 +122,7 @@ def weights_of(chosen: ChosenEntries, text: str, names: pa.Array) -> npt.NDArray
     InvalidInputError
         One is missing, negative or infinite; or all are 0; or they are no numbers.
     """
-    divisions = tuple(
-        Edit(token.start, token.stop, "* 1.0 /")
-        for token in tokens_of(text)
-        if token.is_operator("/")
-    )
-    values = chosen.values(text, "weights", divisions)
+    values = chosen.values(text, "weights", real_divisions(text))
     type_ = values.type
     is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
     is_number |= pa.types.is_decimal(type_) or pa.types.is_boolean(type_)
@@ -213,7 +207,7 @@ def expressions_of(expressions: object, keyword: str) -> list[str]:
             f"{keyword}= is the name of a vector, an expression of SQL or a list of such, not "
             f"{type(expressions).__name__}; values of your own become a vector with set_vector()"
         )
-    listed = [part.strip() for item in items for part in split_items(item)]
+    listed = [part.strip() for item in items for part in list_items(item)]
     if not listed or not all(listed):
         raise errors.QueryError(f"{keyword}= is empty; pass a vector, or an expression of SQL")
     return listed

@@ -40,7 +40,6 @@ def daf() -> DafReader:
         ("name IN ('a', 'b')", "name IN ('a', 'b')"),
         ("marker ORDER BY name, index", "marker ORDER BY name, index"),
         ("SELECT name, index FROM gene", "SELECT name, index FROM gene"),
-        ("age > 3, marker", "age > 3, marker"),
         ("true", "true"),
         ("gone", "gone"),
     ],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from daf_query.slice._wrapped_sql import WrappedSql
+from daf_query.slice import WrappedSql
+from daf_query.syntax import Edit
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ from daf_query.slice._wrapped_sql import WrappedSql
 )
 def test_every_position_of_a_query(written: str, inserted: tuple[tuple[int, str], ...]) -> None:
     """Each character that was written is found where it was, and no other one."""
-    wrapped = WrappedSql(written, inserted)
+    wrapped = WrappedSql(written, tuple(Edit(start, start, sql) for start, sql in inserted))
     origins: list[int | None] = []
     for place in range(len(written) + 1):
         for start, sql in inserted:

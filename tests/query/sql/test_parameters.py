@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.cli import main
-from daf_query.sql import bind
+from daf_query.sql import bind, unbound_schemas
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.support import create, fill
 
@@ -242,6 +242,15 @@ def test_vectors_and_plans_by_values(session: DafSession) -> None:
     assert session.explain_analyze(query, params=[4]).rows == len(NAMES) - 8
 
 
+def test_types_of_parameters_without_values(session: DafSession) -> None:
+    """As the engine infers them; its bindings give a column as an operand of itself."""
+    query = "SELECT upper(name) FROM cell WHERE age + 1 > $least AND name IN $all AND $it IS NULL"
+    columns, parameters = unbound_schemas(session._engine, query)
+    assert columns is not None
+    assert len(columns) == 1
+    assert parameters.types == [pa.int64(), columns.types[0], pa.string()]
+
+
 def test_values_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--param` takes JSON or text; slices take them as well."""
     path = tmp_path / "x.daf.zarr"
@@ -260,7 +269,7 @@ def test_values_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     for wrong, message in (
         (["--param", "who"], "--param who: write NAME=VALUE"),
         (["--param", "who=a", "--param", "who=b"], "--param who is given twice"),
-        ([], "the parameter $who"),
+        ([], "the query has the parameter $who, and --param has 0 values; pass --param who=..."),
     ):
         assert main([*slicing, *wrong]) == 1
         assert message in capsys.readouterr().err
