@@ -29,7 +29,9 @@ def register_category_order(
         if not len(names):
             return pa.array([], pa.int32())
         categories = _categories(schemas, str(names[0]))
-        return pc.index_in(values, value_set=categories)
+        places = pc.index_in(values, value_set=categories)
+        after = pa.scalar(len(categories), pa.int32())  # of values that are no category
+        return pc.if_else(pc.and_(pc.is_null(places), pc.is_valid(values)), after, places)
 
     function = datafusion.udf(
         category_order, [pa.string(), pa.string()], pa.int32(), "stable", NAME

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
@@ -19,23 +19,24 @@ from daf_query.sql._bounded_sizes import (
 )
 from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._category_order import register_category_order
-from daf_query.sql._category_sorting import sorted_by_categories
+from daf_query.sql._category_sorting import category_keys
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._connections import Connections
 from daf_query.sql._counted_table import counted_table
 from daf_query.sql._created_views import CreatedView, is_named
 from daf_query.sql._direct_scan import DirectScans
-from daf_query.sql._engine_context import new_context
+from daf_query.sql._engine_context import copy_functions, new_context
 from daf_query.sql._engine_fork import ENGINE
 from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._known_categories import known_categories, queries_of_named
 from daf_query.sql._limits import as_subquery, limit_barriers
 from daf_query.sql._matrix_entries import Tables, with_entries
+from daf_query.sql._merged_lists import SIMPLIFIER, may_merge_lists
 from daf_query.sql._named_columns import named_columns
 from daf_query.sql._never_null import hint_at_missing_strings
-from daf_query.sql._pitfalls import check_plan, is_renamed, safe_sql
+from daf_query.sql._pitfalls import corrections
 from daf_query.sql._planned import Planned
-from daf_query.sql._planned_again import may_be_residual, may_be_unconverted
+from daf_query.sql._planned_again import may_be_unconverted
 from daf_query.sql._planning import (
     EntryRewriting,
     PlanningContext,
@@ -54,7 +55,7 @@ from daf_query.sql._unique_columns import (
     with_unique_columns,
 )
 from daf_query.sql._wide_integers import computed_names, signed_ranks
-from daf_query.syntax import Statement, UnparsedError, parsed, quoted_name
+from daf_query.syntax import Edit, Statement, UnparsedError, parsed, quoted_name
 from daf_query.table import TableDataset
 from daf_storage import errors
 from daf_storage.spi import ForkLock
@@ -111,6 +112,7 @@ class Engine:
         self._hinted: set[tuple[str, str, str]] = set()
         self._memory_bytes = memory_bytes
         self._context: datafusion.SessionContext | None = None
+        self._unmerging: datafusion.SessionContext | None = None
         self._lock = ForkLock()
         ENGINE.note_start()
 
@@ -119,15 +121,28 @@ class Engine:
         """The DataFusion context; made when it is first asked for, which most slices never do."""
         with self._lock:
             if self._context is None:
-                context = new_context(self._default, memory_bytes=self._memory_bytes)
-                schemas = self.connections.schemas
-                catalog = DafCatalog(schemas, self.connections.public)
-                context.register_catalog_provider(CATALOG, catalog)
-                register_category_order(context, schemas)
-                register_size_checks(context)
-                register_table_functions(context, schemas, self._default, self.plan)
-                self._context = context
+                self._context = self._new_context()
             return self._context
+
+    def _new_context(self) -> datafusion.SessionContext:
+        context = new_context(self._default, memory_bytes=self._memory_bytes)
+        schemas = self.connections.schemas
+        catalog = DafCatalog(schemas, self.connections.public)
+        context.register_catalog_provider(CATALOG, catalog)
+        register_category_order(context, schemas)
+        register_size_checks(context)
+        register_table_functions(context, schemas, self._default, self.plan)
+        return context
+
+    def _unmerging_context(self) -> datafusion.SessionContext:
+        """Return a context that merges no lists, with the functions of the other one."""
+        context = self.context
+        with self._lock:
+            if self._unmerging is None:
+                self._unmerging = self._new_context()
+                self._unmerging.remove_optimizer_rule(SIMPLIFIER)
+            copy_functions(context, self._unmerging)
+            return self._unmerging
 
     def limited(self, memory_bytes: int) -> Engine:
         """Return an engine over the same tables and views, with memory of its own.
@@ -160,16 +175,25 @@ class Engine:
         return self.planned(query, allow=allow, once=once).executed
 
     @attended
-    def planned(self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()) -> Planned:
+    def planned(
+        self,
+        query: str,
+        *,
+        allow: Allow = "read",
+        once: tuple[str, ...] = (),
+        conditions: Sequence[str] = (),
+    ) -> Planned:
         """Plan a query; errors are in the words of the data sets.
 
         Parameters
         ----------
         once
             Names of columns that the result must not have twice; of others, each gets its own.
+        conditions
+            Those by which the rows are to be filtered, in SQL.
         """
         try:
-            return self._plan_raw(query, allow=allow, once=once)
+            return self._plan_raw(query, allow=allow, once=once, conditions=conditions)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             raise self.translated(error, query) from None
 
@@ -196,12 +220,34 @@ class Engine:
         """
         return self._plan_raw(query, allow=allow, once=once, restricts=restricts).executed
 
+    def merges_lists(self, query: str, conditions: Sequence[str] = ()) -> bool:
+        """Return whether lists of values may be for one column, in a query or in later conditions.
+
+        Parameters
+        ----------
+        conditions
+            Those by which its rows are filtered, in SQL.
+        """
+        later = _parsed(f"SELECT {condition}" for condition in conditions)
+        return may_merge_lists([*self._statements(query), *later])
+
     def _plan_raw(
-        self, query: str, *, allow: Allow, once: tuple[str, ...], restricts: bool = True
+        self,
+        query: str,
+        *,
+        allow: Allow,
+        once: tuple[str, ...],
+        conditions: Sequence[str] = (),
+        restricts: bool = True,
     ) -> Planned:
         statements = self._statements(query)  # held, so that a long text is parsed once
-        wide = computed_names(statements)
-        with planning(replace(current_context(), rewritings={}, wide_columns=wide)):
+        context = replace(
+            current_context(),
+            rewritings={},
+            wide_columns=computed_names(statements),
+            merges_lists=self.merges_lists(query, conditions),
+        )
+        with planning(context):
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))
             planned = self._plan_as_written(query, restricts=restricts)
@@ -224,11 +270,7 @@ class Engine:
 
     def _statements(self, query: str) -> list[Statement]:
         """Return a query, and the views that it names, as trees; of what is no SQL, none."""
-        statements = []
-        for each in (query, *queries_of_named(self._views, query)):
-            with suppress(UnparsedError):  # the engine says what is wrong
-                statements.append(parsed(each))
-        return statements
+        return _parsed([query, *queries_of_named(self._views, query)])
 
     def _naming(self, query: str) -> PlanningContext | None:
         """Return a context in which several data sets as one have just the columns of a query.
@@ -265,14 +307,12 @@ class Engine:
         function_tables: list[tuple[str, TableDataset]] = []
         with planning(replace(current_context(), function_tables=function_tables)):
             frame = self._plan_sql(query)
-        lowered = query.lower()
-        if (self._views or may_be_unconverted(lowered)) and has_unconverted(frame):
+        if (self._views or may_be_unconverted(query.lower())) and has_unconverted(frame):
             # Planned again: only the optimised plan shows that a table was given a filter with a
             # constant that the bindings cannot convert.  The engine evaluates all filters then.
             with planning(replace(current_context(), pushes_filters=False)):
                 return Planned(self._plan_sql(query))
-        is_done = not restricts or query in self._unrestricted
-        if is_done or not (self._views or may_be_residual(query, lowered)):
+        if not restricts or query in self._unrestricted:
             return Planned(frame)
         restrictions = restrictions_of(frame, self.connections, self._default, function_tables)
         if restrictions:
@@ -325,33 +365,29 @@ class Engine:
         self,
         query: str,
         options: datafusion.SQLOptions | None = None,
-        *,
-        is_view: bool = False,
     ) -> datafusion.DataFrame:
         """Plan a query with the views that it may name as they are now."""
         options = options or _READING
         named = {name: sql for name, sql in self._views.items() if is_named(name[1], query)}
         if not named:
-            return self._rewritten_sql(query, options, is_part=is_view)
+            return self._rewritten_sql(query, options)
         # A view may name others, but none that was created after it.
         views: dict[TableName, datafusion.DataFrame] = {}
         context = current_context()
         for name, sql in named.items():
             with planning(context.replacing(dict(views))):
                 views[name] = with_unique_columns(
-                    self._plan_sql(as_subquery(sql), is_view=True), is_reported=False
+                    self._plan_sql(as_subquery(sql)), is_reported=False
                 )
         with planning(context.replacing(dict(views))):
-            return self._rewritten_sql(query, options, is_part=True)
+            return self._rewritten_sql(query, options)
 
-    def _rewritten_sql(
-        self, query: str, options: datafusion.SQLOptions, *, is_part: bool
-    ) -> datafusion.DataFrame:
+    def _rewritten_sql(self, query: str, options: datafusion.SQLOptions) -> datafusion.DataFrame:
         """Plan a query whose views are known, with a column for each entry of a matrix."""
         rewriting = self._rewriting(query)
         with planning(replace(current_context(), matrix_columns=rewriting.columns)):
             try:
-                return self._sql(rewriting.query, options, is_part=is_part)
+                return self._sql(rewriting.query, options)
             except Exception as error:
                 if rewriting.query != query and _IS_SYNTAX.search(str(error)):
                     self.context.sql_with_options(query, options)  # says where, as it was written
@@ -363,29 +399,25 @@ class Engine:
         """Return how a query, or a view that it names, is planned; found out once per planning."""
         known = current_context().rewritings
         if known is None or query not in known:
-            rewriting = with_entries(query, self._tables(), (limit_barriers, signed_ranks))
+            rules = (limit_barriers, signed_ranks, corrections, self._category_keys)
+            rewriting = with_entries(query, self._tables(), rules)
             if known is None:
                 return rewriting
             known[query] = rewriting
         return known[query]
 
-    def _sql(
-        self, query: str, options: datafusion.SQLOptions, *, is_part: bool
-    ) -> datafusion.DataFrame:
+    def _sql(self, query: str, options: datafusion.SQLOptions) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
         ENGINE.enter()
-        safe = safe_sql(self._sorted(query), is_part=is_part)
-        if options is _READING:
-            safe = with_bounded_sizes(safe)
+        context = self._unmerging_context() if current_context().merges_lists else self.context
+        bounded = with_bounded_sizes(query) if options is _READING else query
         try:
-            frame = self.context.sql_with_options(safe, options)
+            frame = context.sql_with_options(bounded, options)
         except Exception:
-            if safe != query:  # the engine tells where something is wrong in what it was given
-                self.context.sql_with_options(query, options)
+            if bounded != query:  # the engine tells where something is wrong in what it was given
+                context.sql_with_options(query, options)
             raise
-        check_plan(query, frame)
-        is_other = is_renamed(query) or has_size_checks(safe)
-        return self._named_as_written(frame, query) if is_other else frame
+        return self._named_as_written(frame, query) if has_size_checks(bounded) else frame
 
     def _named_as_written(self, frame: datafusion.DataFrame, query: str) -> datafusion.DataFrame:
         """Return a planned query with the engine's names for what the query itself calls."""
@@ -395,13 +427,14 @@ class Engine:
             return frame
         return with_names_of(frame, written)
 
-    def _sorted(self, query: str) -> str:
-        """Return a query that sorts categoricals by their categories, where they are shown."""
-        if self.connections.categoricals == "string" or "order" not in query.lower():
-            return query
-        views = queries_of_named(self._views, query)
-        axes = self.connections.axes_read_by([query, *views], self._default)
-        return sorted_by_categories(query, known_categories(axes), views)
+    def _category_keys(self, statement: Statement) -> Iterator[Edit]:
+        """Yield what to sort by where categoricals are shown: their categories."""
+        if self.connections.categoricals == "string" or "order" not in statement.text.lower():
+            return
+        views = _parsed(queries_of_named(self._views, statement.text))
+        texts = [statement.text, *(view.text for view in views)]
+        axes = self.connections.axes_read_by(texts, self._default)
+        yield from category_keys(statement, known_categories(axes), views)
 
     def _with_view_columns(self, query: str) -> str:
         """Return a query that creates a view with a name for each of its columns."""
@@ -409,8 +442,7 @@ class Engine:
         if view is None:
             return query
         names = self._plan_sql(view.query).schema().names
-        has_new_names = is_renamed(query) or duplicates_in(names)
-        return view.with_columns(unique_names(names)) if has_new_names else query
+        return view.with_columns(unique_names(names)) if duplicates_in(names) else query
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""
@@ -423,6 +455,15 @@ class Engine:
         if self.connections.has_created(name) and (view.replaces or name not in self._views):
             self._views.pop(name, None)
             self._views[name] = view.query
+
+
+def _parsed(texts: Iterable[str]) -> list[Statement]:
+    """Return some texts as trees, without those that are no SQL: the engine says what is wrong."""
+    statements = []
+    for text in texts:
+        with suppress(UnparsedError):
+            statements.append(parsed(text))
+    return statements
 
 
 def _planning_again(

@@ -34,6 +34,16 @@ def new_context(default: str, *, memory_bytes: int | None) -> datafusion.Session
     return datafusion.SessionContext(config, runtime.with_greedy_memory_pool(memory_bytes))
 
 
+def copy_functions(context: datafusion.SessionContext, other: datafusion.SessionContext) -> None:
+    """Make the functions of a context known to another, those of its user as well."""
+    for name in set(context.udfs()) - set(other.udfs()):
+        other.register_udf(context.udf(name))
+    for name in set(context.udafs()) - set(other.udafs()):
+        other.register_udaf(context.udaf(name))
+    for name in set(context.udwfs()) - set(other.udwfs()):
+        other.register_udwf(context.udwf(name))
+
+
 def is_out_of_memory(error: Exception) -> bool:
     """Return whether a query needed more memory than its context has."""
     return "Resources exhausted" in str(error)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._planning import EntryRewriting
@@ -37,6 +38,9 @@ from daf_query.syntax import (
 )
 from daf_query.table import MatrixEntry, check_column_names, entry_not_found, find_entry
 from daf_storage import DafError, errors
+
+Rule: TypeAlias = Callable[[Statement], Iterable[Edit]]
+"""Yields what is changed in a statement."""
 
 
 def column_name(matrix: str, entry: str) -> str:
@@ -95,25 +99,31 @@ def references_in(statement: Statement) -> Iterator[EntryReference]:
             )
 
 
-def with_known_columns(written: str, columns: Sequence[str]) -> str:
+def with_known_columns(written: str, columns: Sequence[str], rules: Sequence[Rule] = ()) -> str:
     """Return SQL over a result, in which entries that are its columns are written as such.
 
+    Parameters
+    ----------
+    rules
+        What else is changed.
+
+    Examples
+    --------
     >>> print(with_known_columns("X['g'] > 2 AND Y['g'] > 2", ["X['g']"]))
     "X['g']" > 2 AND Y['g'] > 2
     """
-    if "[" not in written:
-        return written
     select = "SELECT "
     try:
-        references = references_in(parsed(select + written))
+        statement = parsed(select + written)
     except UnparsedError:  # the engine says what is wrong
         return written
     edits = [
-        Edit(each.start - len(select), each.stop - len(select), quoted_name(each.column))
-        for each in references
+        Edit(each.start, each.stop, quoted_name(each.column))
+        for each in references_in(statement)
         if each.entry is not None and each.column in columns
     ]
-    return edited(written, edits)
+    edits += [edit for rule in rules for edit in rule(statement)]
+    return edited(statement.text, edits).removeprefix(select)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +157,7 @@ class Tables:
             return None
 
 
-def with_entries(
-    query: str, tables: Tables, rules: Sequence[Callable[[Statement], Iterable[Edit]]] = ()
-) -> EntryRewriting:
+def with_entries(query: str, tables: Tables, rules: Sequence[Rule] = ()) -> EntryRewriting:
     """Return a query with a column for each entry of a matrix that it names.
 
     Parameters

@@ -8,28 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from daf_query.sql._in_lists import may_merge
-from daf_query.sql._pitfalls import safe_sql
-
-_MAY_BE_RESIDUAL: Final = re.compile(r"\d\.|\.\d|\de|like|starts_with|~|st_|cast|::|\bmatrix\s*\(")
-"""What is in a query that may have residual filters: to look for them takes time."""
 _MAY_BE_UNCONVERTED: Final = re.compile(r"null|case|cast|::|x'")
 """What is in a query that may have a constant that is NULL, or bytes."""
 _MAY_CONTRADICT: Final = re.compile(r"(?:=|\bin\b).*\b(?:and|where|on)\b.*(?:=|\bin\b)", re.DOTALL)
 """What is in a query that may have conditions that the optimiser sees to exclude each other."""
-
-
-def may_be_residual(query: str, lowered: str) -> bool:
-    """Return whether the engine may evaluate filters of a query that tables do not see.
-
-    Parameters
-    ----------
-    lowered
-        The query in small letters.
-    """
-    if _MAY_BE_RESIDUAL.search(lowered) is not None:
-        return True
-    return may_merge(query, is_part=False) and safe_sql(query) != query
 
 
 def may_be_unconverted(lowered: str) -> bool:

@@ -10,7 +10,7 @@ import datafusion
 from datafusion.expr import SortExpr
 
 from daf_query.sql._matrix_entries import with_known_columns
-from daf_query.sql._pitfalls import safe_sql
+from daf_query.sql._pitfalls import corrections
 from daf_query.sql._residual_filters import has_unconverted
 from daf_query.syntax import quoted_name
 
@@ -50,8 +50,8 @@ def _expression(frame: datafusion.DataFrame, column: str | datafusion.Expr) -> d
         return column
     if column in frame.schema().names:
         return datafusion.col(quoted_name(column))
-    known = with_known_columns(column, frame.schema().names)
-    return frame.parse_sql_expr(safe_sql(known, is_part=True))
+    known = with_known_columns(column, frame.schema().names, (corrections,))
+    return frame.parse_sql_expr(known)
 
 
 def sort_keys(

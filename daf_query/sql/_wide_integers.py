@@ -8,36 +8,12 @@ nothing but their narrow type.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
-from daf_query.sql._matrix_entries import column_name
-from daf_query.syntax import (
-    Edit,
-    Node,
-    Statement,
-    arguments_of,
-    function_name,
-    identifiers_of,
-    is_query,
-    kind_of,
-    string_of,
-    subscript_of,
-    values_of,
-)
+from daf_query.sql._names_in import given_names, names_in
+from daf_query.syntax import Edit, Node, Statement, arguments_of, function_name, kind_of
 
 _WRAPPING: Final = ("Plus", "Minus", "Multiply", "Modulo", "PGBitwiseShiftLeft")
-_CONNECTING: Final = (
-    *("And", "Or", "Xor", "Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "Spaceship"),
-    *("PGRegexMatch", "PGRegexNotMatch", "PGRegexIMatch", "PGRegexNotIMatch"),
-)
-"""Operators whose result is no number, whatever they compare."""
-_TYPED: Final = (
-    *("IsNull", "IsNotNull", "IsTrue", "IsFalse", "IsNotTrue", "IsNotFalse", "IsDistinctFrom"),
-    *("IsNotDistinctFrom", "InList", "InSubquery", "Between", "Like", "ILike", "Exists", "Cast"),
-)
-"""What has a type of its own, whatever is in it."""
-_NO_COLUMNS: Final = ("name", "data_type", "Dot", "condition", "filter", "over")
-"""Keys of nodes below which names are no columns, or none that the value is made of."""
 _RANKS: Final = ("rank", "dense_rank", "row_number", "ntile")
 
 
@@ -50,11 +26,12 @@ def computed_names(statements: Sequence[Statement]) -> frozenset[str]:
     ['a', 'b', 'p']
     """
     nodes = [node for statement in statements for _, node in statement.nodes]
-    names = {name for node in nodes for operand in _operands(node) for name in _leaves(operand)}
+    operands = [operand for node in nodes for operand in _operands(node)]
+    names = {name for each in operands for name in names_in(each, of_value=True)}
     if not names:
         return frozenset()
-    made = [pair for statement in statements for pair in _made(statement)]
-    while sources := {name for made_name, leaves in made if made_name in names for name in leaves}:
+    given = [each for s in statements for each in given_names(s, of_value=True)]
+    while sources := {name for each in given if each.name in names for name in each.columns}:
         if sources <= names:
             break
         names |= sources
@@ -92,65 +69,6 @@ def _is_number(node: Node) -> bool:
         node = node["Nested"] if "Nested" in node else node["UnaryOp"]["expr"]
     value = node["Value"]["value"] if kind_of(node) == "Value" else None
     return isinstance(value, dict) and "Number" in value
-
-
-def _leaves(node: Any) -> Iterator[str]:
-    """Yield the names of the columns that the value of an expression is made of."""
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        if isinstance(each, list | tuple):
-            stack.extend(each)
-        if not isinstance(each, dict):
-            continue
-        kind = kind_of(each)
-        subscript = subscript_of(each)
-        parts = identifiers_of(each) if kind != "Nested" else None
-        if subscript is not None:
-            name, entry = subscript.parts[-1]["value"], string_of(subscript.inside)
-            yield name if entry is None else column_name(name, entry)
-        elif parts is not None:
-            yield values_of(parts)[-1]
-        elif is_query(each):
-            stack.extend(_lists(each["body"]))
-        elif kind in _TYPED or (kind == "BinaryOp" and each[kind]["op"] in _CONNECTING):
-            continue
-        else:
-            stack.extend(value for key, value in each.items() if key not in _NO_COLUMNS)
-
-
-def _lists(body: Node) -> Iterator[list[Node]]:
-    """Yield what the SELECTs of a query select."""
-    stack = [body]
-    while stack:
-        each = stack.pop()
-        if "SetOperation" in each:
-            stack += [each["SetOperation"]["left"], each["SetOperation"]["right"]]
-        elif "Query" in each:
-            stack.append(each["Query"]["body"])
-        elif "Select" in each:
-            yield each["Select"]["projection"]
-
-
-def _made(statement: Statement) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the names that queries give to expressions, each with the columns in it."""
-    for query in statement.queries:
-        for scope in query.scopes:
-            for item in scope.select["projection"]:
-                if "ExprWithAlias" in item:
-                    aliased = item["ExprWithAlias"]
-                    yield aliased["alias"]["value"], frozenset(_leaves(aliased["expr"]))
-        yield from _named_by(query.column_names, query.scopes)
-    for source in statement.sources:
-        if source.query is not None:
-            yield from _named_by(source.column_names, source.query.scopes)
-
-
-def _named_by(names: Sequence[str], scopes: Sequence[Any]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield names that are given to columns by position: any may be that of any."""
-    if names:
-        leaves = frozenset(each for s in scopes for each in _leaves(s.select["projection"]))
-        yield from ((name, leaves) for name in names)
 
 
 def _end_of_window(statement: Statement, start: int) -> int:

@@ -67,17 +67,14 @@ SELECT c.louvain, count(*) FROM cell c GROUP BY c.louvain ORDER BY c.louvain DES
 SELECT array_agg(l ORDER BY l) FROM (SELECT louvain AS l FROM cell GROUP BY louvain);
 --: only dictionary
 --: ordered
--- DISTINCT allows no other key to sort by, so a warning says that the order is that of strings.
---: rows [["B"], ["Mono"], ["NK"], ["T"]]
+--: rows [["T"], ["NK"], ["Mono"], ["B"]]
 WITH t AS (SELECT DISTINCT louvain FROM cell) SELECT louvain FROM t ORDER BY louvain;
 --: only dictionary
 --: ordered
---: wrong dictionary: sorted as strings, where ORDER BY louvain sorts by category
 --: rows [["T", 6], ["NK", 6], ["Mono", 6], ["B", 6]]
 SELECT louvain, count(*) FROM cell GROUP BY louvain ORDER BY 1;
 --: only dictionary
 --: ordered
---: wrong dictionary: sorted as strings, where ORDER BY louvain sorts by category
 --: rows [["T", 6], ["NK", 6], ["Mono", 6], ["B", 6]]
 SELECT louvain, count(*) FROM cell GROUP BY louvain ORDER BY (louvain);
 --: only dictionary

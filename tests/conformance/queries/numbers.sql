@@ -38,8 +38,10 @@ SELECT gcd(x, 4), lcm(x, 4) FROM cell;
 --: datafusion DuckDB's takes an INTEGER
 SELECT factorial(y) FROM cell;
 SELECT nullif(x, 2), nullif(k, 3), coalesce(k, -1), coalesce(k, f, x) FROM cell;
+--: theirs SELECT coalesce(k, 0) FROM cell
 SELECT ifnull(k, 0) FROM cell;
---: datafusion DuckDB has no nvl
+--: datafusion DuckDB has no nvl2
+--: theirs SELECT coalesce(k, 0), coalesce(x, 0), nvl2(k, 1, 0) FROM cell
 SELECT nvl(k, 0), nvl(x, 0), nvl2(k, 1, 0) FROM cell;
 SELECT isnan(f), isnan(edge) FROM cell;
 SELECT name FROM cell WHERE isnan(edge * 0);
@@ -84,7 +86,7 @@ SELECT b AND maybe, b OR maybe, NOT maybe, b = maybe FROM cell;
 SELECT (x > 2) = b, (x > 2) AND NOT b, (k > 2) OR maybe FROM cell;
 SELECT maybe IS TRUE, maybe IS NOT FALSE, maybe IS UNKNOWN FROM cell;
 -- The engine takes ^ for the exclusive or of bits.
---: error operator \^ is refused
+--: datafusion it is a power elsewhere
 SELECT x ^ 2 FROM cell;
 SELECT to_hex(x) FROM cell;
 --: datafusion it is a function of DataFusion

@@ -91,7 +91,6 @@ SELECT t.n FROM (SELECT nullif(x, 2) AS n FROM cell) t WHERE t.n IS NULL;
 SELECT n FROM (SELECT nullif(x, 5) AS n FROM cell) WHERE n NOT IN (1, 2);
 SELECT n FROM (SELECT nullif(x, 5) AS n FROM cell) WHERE n IN (1, NULL) IS NULL;
 --: duckdb the engine merges two lists for one column and forgets NULL
---: wrong all: the row without a value is kept
 SELECT n FROM (SELECT nullif(x, 5) AS n FROM cell) WHERE NOT ((n = 1 OR n = 2) AND (n = 3 OR n = 4));
 SELECT m FROM (SELECT max(x) AS m, donor FROM cell GROUP BY donor) WHERE donor = 'N1';
 SELECT name FROM cell WHERE (SELECT max(x) FROM gene) > 8;

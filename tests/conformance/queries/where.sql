@@ -118,10 +118,8 @@ SELECT name FROM cell WHERE k IN (1, y) AND k IN (3, 4, 6, 1);
 SELECT name FROM cell WHERE donor IN ('N1', 'N2') AND donor NOT IN ('N2', NULL);
 SELECT name FROM cell WHERE (k = 1 OR k = 2) AND (k = 3 OR k = 4);
 --: duckdb the engine merges two lists for one column and forgets NULL
---: wrong collection, own: the row without a value is kept
 SELECT name FROM cell WHERE NOT (k = 1 OR k = 2) OR NOT (k = 3 OR k = 4);
 --: duckdb the engine merges two lists for one column and forgets NULL
---: wrong collection, own: the row without a value is kept
 SELECT name FROM cell WHERE NOT ((k = 1 OR k = 2) AND (k = 3 OR k = 4));
 --: duckdb the engine merges two lists for one column and forgets NULL
 SELECT name FROM cell WHERE NOT (k IN (1, 2) AND k IN (3, 4));
