@@ -432,8 +432,8 @@ class Engine:
         if self.connections.categoricals == "string" or "order" not in statement.text.lower():
             return
         views = _parsed(queries_of_named(self._views, statement.text))
-        texts = [statement.text, *(view.text for view in views)]
-        axes = self.connections.axes_read_by(texts, self._default)
+        queries = [statement.text, *(view.text for view in views)]
+        axes = self.connections.axes_read_by(queries, self._default)
         yield from category_keys(statement, known_categories(axes), views)
 
     def _with_view_columns(self, query: str) -> str:
@@ -457,12 +457,12 @@ class Engine:
             self._views[name] = view.query
 
 
-def _parsed(texts: Iterable[str]) -> list[Statement]:
-    """Return some texts as trees, without those that are no SQL: the engine says what is wrong."""
+def _parsed(queries: Iterable[str]) -> list[Statement]:
+    """Return some queries as trees, without those that are no SQL: the engine says what is wrong."""
     statements = []
-    for text in texts:
+    for each in queries:
         with suppress(UnparsedError):
-            statements.append(parsed(text))
+            statements.append(parsed(each))
     return statements
 
 

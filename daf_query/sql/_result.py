@@ -370,7 +370,7 @@ class QueryResult(ResultConversions):
         return frame
 
     def _frame_for(self, conditions: tuple[str, ...]) -> datafusion.DataFrame:
-        """Return the frame to build upon, planned anew if a condition has a list to keep apart."""
+        """Return the frame to build upon, planned again if a condition has a list to keep apart."""
         merges = self._statement.engine.merges_lists
         query = self._statement.query
         if not merges(query, conditions) or merges(query, self._conditions):
