@@ -458,7 +458,7 @@ class Engine:
 
 
 def _parsed(queries: Iterable[str]) -> list[Statement]:
-    """Return some queries as trees, without those that are no SQL: the engine says what is wrong."""
+    """Return queries as trees, without those that are no SQL: the engine says what is wrong."""
     statements = []
     for each in queries:
         with suppress(UnparsedError):
