@@ -1,7 +1,8 @@
 """Rows that are limited, kept apart from what sorts them later.
 
 The engine hands the order of a query to what is below, past LIMIT and OFFSET of a subquery: rows
-are lost, or others are the first ones.  It does not pass a condition that is true for each row.
+are lost, or others are the first ones.  It does not pass a condition that is true for each row.  Of a
+subquery that only passes over rows it forgets the order, so that one gets a limit as well.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import datafusion
 from datafusion import functions
 
 from daf_query.sql._plan_nodes import node_type
-from daf_query.syntax import Edit, Query, Statement, UnparsedError, parsed
+from daf_query.syntax import Edit, Query, Statement, UnparsedError, kind_of, parsed
 
+_MOST_ROWS = 2**62
 _PASSED = ("Projection", "SubqueryAlias")
 """Nodes of a plan that an order passes."""
 
@@ -31,7 +33,8 @@ def limit_barriers(statement: Statement) -> Iterator[Edit]:
         if query.is_source and _limits(query):
             pair = statement.brackets_of(query.node)
             yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
-            yield Edit(pair.closing, pair.closing, "\n) WHERE random() >= 0.0")
+            limit = "" if _has_limit(query) else f"\nLIMIT {_MOST_ROWS}"
+            yield Edit(pair.closing, pair.closing, f"{limit}\n) WHERE random() >= 0.0")
 
 
 def as_subquery(view: str) -> str:
@@ -51,6 +54,12 @@ def kept_apart(frame: datafusion.DataFrame) -> datafusion.DataFrame:
         (node,) = node.inputs()
     is_limited = node_type(node) == "Limit"
     return frame.filter(functions.random() >= datafusion.lit(0.0)) if is_limited else frame
+
+
+def _has_limit(query: Query) -> bool:
+    """Return whether rows are limited, and not only passed over: else the engine loses an order."""
+    clause = query.node["limit_clause"]
+    return kind_of(clause) != "LimitOffset" or clause["LimitOffset"]["limit"] is not None
 
 
 def _limits(query: Query) -> bool:

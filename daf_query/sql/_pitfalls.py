@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from daf_query.sql._unique_columns import unique_names, warn_of_names
 from daf_query.syntax import (
     Edit,
     Node,
+    Query,
     Statement,
     function_name,
     identifiers_of,
     is_query,
     kind_of,
+    quoted_name,
+    values_of,
     walk,
 )
 from daf_storage import errors
@@ -48,6 +52,8 @@ def corrections(statement: Statement) -> Iterator[Edit]:
             count += 1
         elif kind in ("IsDistinctFrom", "IsNotDistinctFrom"):
             _check_distinct(node[kind][1])
+    for query in statement.queries[-1:]:
+        yield from _told_apart(statement, query)
 
 
 def _named(statement: Statement, right: Node, name: str) -> Iterator[Edit]:
@@ -70,6 +76,21 @@ def _named(statement: Statement, right: Node, name: str) -> Iterator[Edit]:
     elif parts is not None:
         stop = statement.span(parts)[1]
         yield Edit(stop, stop, f" AS {name}")
+
+
+def _told_apart(statement: Statement, query: Query) -> Iterator[Edit]:
+    """Yield names for columns of ``DISTINCT ON`` that have one, whose tables its plan forgets."""
+    for scope in query.scopes[:1] if len(query.scopes) == 1 else ():
+        items = scope.select["projection"]
+        named = [identifiers_of(item["UnnamedExpr"]) for item in items if "UnnamedExpr" in item]
+        columns = [parts for parts in named if parts is not None]
+        if kind_of(scope.select["distinct"]) == "On" and len(columns) == len(items):
+            names = [str(parts[-1]["value"]) for parts in columns]
+            for parts, name, unique in zip(columns, names, unique_names(names), strict=True):
+                if name != unique:
+                    stop = statement.span(parts)[1]
+                    yield Edit(stop, stop, f" AS {quoted_name(unique)}")
+                    warn_of_names([name], [".".join(values_of(parts)) + f" is {unique!r}"])
 
 
 def _check_distinct(right: Node) -> None:

@@ -79,21 +79,26 @@ def with_unique_columns(
         raise errors.QueryError(_ambiguous(name, names, columns))
     unique = unique_names(names)
     if is_reported:
-        renamed = ", ".join(
+        renamed = [
             f"{_shown(column, name)} is {new!r}"
             for column, name, new in zip(columns, names, unique, strict=True)
             if name != new
-        )
-        warn_caller(
-            f"the query yields more than one column named {', '.join(map(repr, twice))}: "
-            f"{renamed}; name them with AS",
-            DuplicateColumnsWarning,
-        )
+        ]
+        warn_of_names(twice, renamed)
     chosen = [
         _chosen(column, name).alias(new)
         for column, name, new in zip(columns, names, unique, strict=True)
     ]
     return frame.select(*chosen)
+
+
+def warn_of_names(names: Sequence[str], renamed: Sequence[str]) -> None:
+    """Warn that several columns have some names, and say what each is called now."""
+    warn_caller(
+        f"the query yields more than one column named {', '.join(map(repr, names))}: "
+        f"{', '.join(renamed)}; name them with AS",
+        DuplicateColumnsWarning,
+    )
 
 
 def with_names_of(frame: datafusion.DataFrame, other: datafusion.DataFrame) -> datafusion.DataFrame:

@@ -88,3 +88,21 @@ SELECT name FROM cell WHERE name IN (SELECT name FROM cell ORDER BY name LIMIT 3
 SELECT a.name, b.name AS other FROM (SELECT name, x FROM cell ORDER BY name LIMIT 5 OFFSET 2) a JOIN (SELECT name, x FROM cell ORDER BY name DESC LIMIT 6 OFFSET 1) b ON a.x = b.x ORDER BY a.name, b.name;
 SELECT name, x FROM cell WHERE x = 2 ORDER BY name DESC LIMIT 3;
 SELECT max(n) FROM (SELECT count(*) AS n FROM cell GROUP BY x ORDER BY n DESC LIMIT 2);
+
+-- A subquery with OFFSET and without LIMIT, sorted by another key: the engine by itself sorts before it passes over rows.
+--: ordered
+SELECT name FROM (SELECT upper(name) AS name FROM (SELECT name, x FROM cell ORDER BY x, name OFFSET 20)) ORDER BY name;
+--: duckdb the engine pushes the order below OFFSET
+SELECT n FROM (SELECT upper(name) AS n FROM (SELECT name, x FROM cell ORDER BY x, name OFFSET 20) t) u ORDER BY n DESC;
+--: duckdb the engine pushes the order below OFFSET
+SELECT a.name FROM (SELECT name, x FROM cell ORDER BY x, name OFFSET 20) a JOIN cell b ON a.name = b.name ORDER BY a.name;
+--: duckdb the engine pushes the order below OFFSET
+SELECT array_agg(name ORDER BY name) FROM (SELECT name, x FROM cell ORDER BY x, name OFFSET 20);
+--: duckdb the engine pushes the order below OFFSET
+SELECT string_agg(name, ',' ORDER BY name DESC) FROM (SELECT name, x FROM cell ORDER BY x, name OFFSET 20);
+--: duckdb the engine pushes the order below OFFSET
+WITH t AS (SELECT name, x FROM cell ORDER BY x, name OFFSET 20) SELECT name FROM t UNION ALL SELECT name FROM t ORDER BY name;
+--: duckdb the engine pushes the order below OFFSET
+SELECT name FROM (SELECT name, x FROM cell ORDER BY x, name OFFSET 20) AS t (name, x) ORDER BY name;
+SELECT name FROM cell WHERE name IN (SELECT name FROM (SELECT name, x FROM cell ORDER BY x, name OFFSET 20) ORDER BY name) ORDER BY name;
+

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from daf_query import DafSession, connect
+from daf_query import DafSession, DuplicateColumnsWarning, connect
 from daf_storage import MemoryDaf, errors
 
 
@@ -241,3 +241,10 @@ def test_integers_that_meet_floats_are_those_of_duckdb(kind: str, expression: st
     daf.add_axis("gene", ["u"])
     query = f"SELECT {expression} AS x FROM cell"
     assert by_us(connect(daf), query) == by_duckdb(connect(daf), query)
+
+
+def test_columns_of_distinct_on_are_told_apart(session: DafSession) -> None:
+    """By their tables, as in any SELECT."""
+    query = "SELECT DISTINCT ON (c.x) c.x, g.x FROM cell c JOIN gene g ON c.x = g.x ORDER BY c.x"
+    with pytest.warns(DuplicateColumnsWarning, match="g.x is 'x_1'"):
+        assert session.sql(query).to_pydict() == {"x": [2, 5], "x_1": [2, 5]}
