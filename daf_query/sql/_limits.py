@@ -1,8 +1,8 @@
 """Rows that are limited, kept apart from what sorts them later.
 
 The engine hands the order of a query to what is below, past LIMIT and OFFSET of a subquery: rows
-are lost, or others are the first ones.  It does not pass a condition that is true for each row.  Of a
-subquery that only passes over rows it forgets the order, so that one gets a limit as well.
+are lost, or others are the first ones.  It does not pass a condition that is true for each row.
+Of a subquery that only passes over rows it forgets the order, so that one gets a limit as well.
 """
 
 from __future__ import annotations
