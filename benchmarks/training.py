@@ -121,30 +121,16 @@ def in_memory(path: Path, entries: Any) -> Callable[[], Iterator[Pair]]:
     return lambda: ((values[each], each) for each in rows)
 
 
-def with_annbatch(path: Path, sampler: Any, block: int, *, own: bool) -> Callable[[], Any]:
-    """Return batches of annbatch: of its own sampler over all cells, or of ours over a split."""
+def with_annbatch(path: Path, block: int) -> Callable[[], Any]:
+    """Return batches of annbatch, of its own sampler over all cells."""
     import annbatch
 
-    if own:
-        chunks = BATCH * FETCH // block
-        requests = annbatch.samplers.RandomSampler(
-            block, chunks, BATCH, rng=np.random.default_rng(0)
-        )
-    else:
-        requests = sampler.to_annbatch(batch_rows=BATCH, block_rows=block, fetch_batches=FETCH)
+    chunks = BATCH * FETCH // block
+    requests = annbatch.samplers.RandomSampler(block, chunks, BATCH, rng=np.random.default_rng(0))
     loader = annbatch.Loader(batch_sampler=requests, return_index=True, preload_to_gpu=False)
     group = zarr.open_group(path, mode="r")
     loader.add_adata(ad.AnnData(X=ad.io.sparse_dataset(group["X"])))
     return lambda: ((batch["X"], batch["index"]) for batch in loader)
-
-
-def with_scdataset(db: Any, sampler: Any, block: int) -> Callable[[], Any]:
-    """Return batches of scDataset over our rows."""
-    dataset = sampler.to_scdataset(
-        db.matrix("obs", "var", "X"),
-        batch_rows=BATCH, block_rows=block, fetch_batches=FETCH, form="sparse",
-    )  # fmt: skip
-    return lambda: ((batch["x"], batch["index"]) for batch in dataset)
 
 
 def with_backed_scdataset(path: Path, entries: Any, block: int) -> Callable[[], Any]:
@@ -224,9 +210,7 @@ def run(data: Data, block: int, repeats: int) -> None:
     show("ours, AnnData in Zarr in place", sharded)
     for name, package, make, beside in (
         ("scipy, in memory, no blocks", "scipy", lambda: in_memory(data.h5ad, sampler.indices), mapped),
-        ("annbatch, our sampler, the same Zarr", "annbatch", lambda: with_annbatch(data.zarr, sampler, block, own=False), sharded),
-        ("annbatch, its sampler, all cells", "annbatch", lambda: with_annbatch(data.zarr, sampler, block, own=True), everything),
-        ("scDataset over our rows", "scdataset", lambda: with_scdataset(db, sampler, block), mapped),
+        ("annbatch, its sampler, all cells", "annbatch", lambda: with_annbatch(data.zarr, block), everything),
         ("scDataset over a backed h5ad", "scdataset", lambda: with_backed_scdataset(data.h5ad, sampler.indices, block), mapped),
     ):  # fmt: skip
         if find_spec(package) is None:

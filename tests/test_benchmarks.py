@@ -128,7 +128,7 @@ def test_training_is_measured() -> None:
         text=True,
         check=True,
     )
-    assert found.stdout.count(" x\n") + found.stdout.count("is not installed") == 5
+    assert found.stdout.count(" x\n") + found.stdout.count("is not installed") == 3
     assert found.stdout.count("ours, ") == 3
 
 

@@ -3,7 +3,7 @@
 ``console`` blocks are commands (``$ daf ...``) with their output; ``pycon`` blocks are Python
 sessions.  Both run in order, per page, in a folder that holds ``pbmc.h5ad`` and, except in the
 tutorial and the README, ``pbmc.daf.zarr``.  ``...`` in an output stands for anything.  Blocks that cannot run say why in a
-comment above them: ``<!-- not run: reason -->``.
+comment above them: ``<!-- not run: reason -->``; recipes for packages that are not everywhere say ``<!-- run where NAME is installed -->``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,16 @@ def blocks(page: Path) -> Iterator[Block]:
     for match in FENCE.finditer(text):
         above = text[: match.start()].rstrip().rsplit("\n", 1)[-1]
         reason = re.fullmatch(r"\s*<!-- not run: (.+) -->", above)
+        package = re.fullmatch(r"\s*<!-- run where (\w+) is installed -->", above)
         indent = match.group(1)
         body = "".join(
             line.removeprefix(indent) for line in match.group(3).splitlines(keepends=True)
         )
         line = text.count("\n", 0, match.start()) + 1
-        yield Block(match.group(2), body, line, reason.group(1) if reason else None)
+        not_run = reason.group(1) if reason else None
+        if package is not None and find_spec(package.group(1)) is None:
+            not_run = f"{package.group(1)} is not installed"
+        yield Block(match.group(2), body, line, not_run)
 
 
 def check_output(expected: str, found: str, where: str) -> None:

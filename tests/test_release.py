@@ -92,7 +92,7 @@ def test_extras() -> None:
     extras = PROJECT["optional-dependencies"]
     [everything] = extras["all"]
     named = set(everything.partition("[")[2].rstrip("]").split(","))
-    apart = {"all", "annbatch", "demo", "lzf", "scdataset", "spark", "testing", "training"}
+    apart = {"all", "demo", "lzf", "spark", "testing", "training"}
     assert named == set(extras) - apart
 
 

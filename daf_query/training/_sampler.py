@@ -18,7 +18,6 @@ from daf_query.scan import INDEX, NAME
 from daf_query.slice import MatrixSlice
 from daf_query.table import DATASET
 from daf_query.training._allocation import SplitCodes
-from daf_query.training._loaders import AnnbatchChoice, annbatch_sampler, scdataset
 from daf_query.training._row_blocks import BlockChoice, RowBlocks, block_source
 from daf_query.training._torch import torch_blocks, torch_cells
 from daf_storage import errors
@@ -316,42 +315,3 @@ class Sampler:
             torch is not installed.
         """
         return torch_cells(block_source(self, part, labels=labels))
-
-    def to_annbatch(self, **choice: Unpack[AnnbatchChoice]) -> Any:
-        """Return a sampler for ``annbatch.Loader(batch_sampler=...)``.
-
-        The loader reads an AnnData in Zarr whose observations are the entries of the axis, in
-        their order: the one that is queried in place, for example.
-
-        Parameters
-        ----------
-        **choice
-            ``batch_rows``, ``block_rows``, ``fetch_batches``, ``draw``, ``rows_per_epoch``,
-            ``shuffle``, ``drop_last`` and ``seed``, as for `blocks`.
-
-        Raises
-        ------
-        MissingDependencyError
-            annbatch is not installed.
-        """
-        return annbatch_sampler(self, **choice)
-
-    def to_scdataset(self, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> Any:
-        """Return an ``scdataset.scDataset`` that reads rows of a slice.
-
-        Blocks are shuffled, or drawn by weight, by its own strategies; batches are as those of
-        `blocks`, with tensors.
-
-        Parameters
-        ----------
-        part
-            Of which matrix, and which columns, as for `blocks`.
-        **choice
-            As for `blocks`.
-
-        Raises
-        ------
-        MissingDependencyError
-            scdataset is not installed.
-        """
-        return scdataset(block_source(self, part, **choice))
