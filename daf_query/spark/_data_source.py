@@ -13,8 +13,6 @@ from daf_query.spark._options import PROFILE, ReadOptions
 from daf_query.spark._profile_read import ProfilePart, ProfileRead
 from daf_query.spark._read import TableRead
 from daf_query.spark._types import as_spark, ddl_of
-from daf_query.spark._write import StagedRows, VectorWrite
-from daf_storage import IfExists
 from daf_storage.spi import optional_import
 
 _JAVA_PLANNER: Final = "pyspark.sql.worker.plan_data_source_read"
@@ -23,8 +21,6 @@ _JAVA_PLANNER: Final = "pyspark.sql.worker.plan_data_source_read"
 datasource = optional_import("pyspark.sql.datasource", extra="spark")
 _DataSource: Any = datasource.DataSource
 _DataSourceReader: Any = datasource.DataSourceReader
-_DataSourceWriter: Any = datasource.DataSourceArrowWriter
-_WriterCommitMessage: Any = datasource.WriterCommitMessage
 
 
 class DafDataSource(_DataSource):
@@ -33,7 +29,7 @@ class DafDataSource(_DataSource):
     Parameters
     ----------
     options
-        What is read or written; see the reference.
+        What is read; see the reference.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -56,11 +52,6 @@ class DafDataSource(_DataSource):
             return DafDataSourceReader(read)
         reader = DafDataSourceReader if _JAVA_PLANNER in sys.modules else PushingReader
         return reader(read.selecting(list(schema.names)))
-
-    def writer(self, schema: Any, overwrite: bool) -> DafDataSourceWriter:  # noqa: FBT001 - Spark's
-        """Return what writes the columns of a schema as vectors."""
-        if_exists: IfExists = "replace" if overwrite else "error"
-        return DafDataSourceWriter(VectorWrite.of(self.options, list(schema.names), if_exists))
 
     def _table(self) -> TableRead | ProfileRead:
         if self._read is None:
@@ -111,41 +102,3 @@ class PushingReader(DafDataSourceReader):
         self._table, others = self._table.pushing(filters)
         self._read = self._table
         return others
-
-
-class VectorsStaged(_WriterCommitMessage):
-    """What a task tells the committer.
-
-    Parameters
-    ----------
-    rows
-        What it has written.
-    """
-
-    def __init__(self, rows: StagedRows) -> None:
-        self.rows = rows
-
-
-class DafDataSourceWriter(_DataSourceWriter):
-    """Writes vectors: tasks stage their rows, and one committer stores them.
-
-    Parameters
-    ----------
-    write
-        Which vectors of which axis.
-    """
-
-    def __init__(self, write: VectorWrite) -> None:
-        self._write = write
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> VectorsStaged:
-        """Stage the rows of a task."""
-        return VectorsStaged(self._write.stage(iterator))
-
-    def commit(self, messages: Sequence[VectorsStaged | None]) -> None:
-        """Store the rows of all tasks."""
-        self._write.commit([message.rows for message in messages if message is not None])
-
-    def abort(self, messages: Sequence[VectorsStaged | None]) -> None:  # noqa: ARG002 - Spark's
-        """Delete what was staged."""
-        self._write.abort()

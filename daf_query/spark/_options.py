@@ -1,4 +1,4 @@
-"""Options of a read or a write, as Spark passes them: strings, with names in lower case."""
+"""Options of a read, as Spark passes them: strings, with names in lower case."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ READING: Final = (
     *("path", "table", "select", "matrix_columns", "rows_per_partition", "predicate"),
     *("matrix", "axes", "rows", "columns", "by"),
 )
-"""The options of a read."""
-WRITING: Final = ("path", "axis", "staging")
-"""The options of a write."""
+"""All options."""
 
 MATRIX: Final = "matrix"
 PROFILE: Final = "profile"
@@ -88,7 +86,7 @@ class ReadOptions:
         >>> ReadOptions.of({"path": "pbmc.daf.zarr", "table": "cell", "select": "name, age"}).select
         ('name', 'age')
         """
-        given = checked(options, READING, "read")
+        given = checked(options)
         paths = paths_of(given.get("path", ""))
         table = given.get("table", "")
         if not table:
@@ -123,7 +121,7 @@ class ReadOptions:
         )
 
 
-def checked(options: Mapping[str, str], known: Sequence[str], what: str) -> dict[str, str]:
+def checked(options: Mapping[str, str]) -> dict[str, str]:
     """Return options by their names in lower case, without those that engines add.
 
     Raises
@@ -134,10 +132,10 @@ def checked(options: Mapping[str, str], known: Sequence[str], what: str) -> dict
     given = {name.lower(): str(value) for name, value in options.items()}
     given = {name: value for name, value in given.items() if not name.startswith(("_", "spark."))}
     for name in given:
-        if name not in known:
+        if name not in READING:
             raise errors.InvalidInputError(
-                f"format 'daf' has no option {name!r} to {what}; it has "
-                f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+                f"format 'daf' has no option {name!r} to read; it has "
+                f"{errors.known_names(READING, none='none')}{errors.nearest(name, READING)}"
             )
     return given
 

@@ -17,7 +17,7 @@ import pytest
 
 from daf_query import connect
 from daf_query.spark import DafDataSource, profile, register, sql
-from tests.engines.conftest import CELLS, FORMS
+from tests.engines.conftest import FORMS
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -186,25 +186,6 @@ def test_an_error_is_a_sentence(spark: Any, forms: dict[str, str]) -> None:
         load(spark, forms["plain"], select="agee").collect()
     with pytest.raises(Exception, match="no option 'tabel' to read"):
         load(spark, forms["plain"], tabel="obs").collect()
-
-
-def test_spark_writes_vectors(spark: Any, forms: dict[str, str], tmp_path: Path) -> None:
-    """What a query yields for each entry; a wrong name leaves all as it was."""
-    path = tmp_path / "mine.daf.zarr"
-    shutil.copytree(forms["plain"], path)
-    cells = load(spark, str(path), rows_per_partition=150)
-    older = cells.selectExpr("name", "age + 1 AS older", "upper(donor) AS label")
-    older.write.format("daf").mode("append").option("axis", "obs").save(str(path))
-    with connect(path) as session:
-        assert session.sql(
-            "SELECT count(*) AS n FROM obs WHERE older = age + 1 AND label = upper(donor)"
-        ).to_pydict() == {"n": [CELLS]}
-    wrong = cells.selectExpr("concat(name, '?') AS name", "age AS other")
-    with pytest.raises(Exception, match="cell_0?"):
-        wrong.write.format("daf").mode("append").option("axis", "obs").save(str(path))
-    with connect(path) as session:
-        assert "other" not in session.table("obs").schema.names
-    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 PROFILES: list[dict[str, Any]] = [
