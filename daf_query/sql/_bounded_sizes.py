@@ -8,14 +8,29 @@ the engine takes for one of a new value each time: what depends on it is compute
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import math
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.syntax import Token, identifier, tokens_of
+from daf_query.syntax import (
+    Edit,
+    Node,
+    Statement,
+    UnparsedError,
+    arguments_of,
+    edited,
+    function_name,
+    kind_of,
+    parsed,
+    quoted_name,
+    string_of,
+    walk,
+    whole_number_of,
+)
 from daf_storage import errors
 
 _VALUE_BYTES: Final = 1 << 26
@@ -24,22 +39,17 @@ _ITEM_BYTES: Final = 8
 _CHECK: Final = "daf_checked_size"
 _CHECK_STOP: Final = "daf_checked_stop"
 
-_STRINGS: Final = ("REPEAT", "LPAD", "RPAD")
-_ARRAYS: Final = ("ARRAY_REPEAT", "LIST_REPEAT", "ARRAY_RESIZE", "LIST_RESIZE")
-_SERIES: Final = ("GENERATE_SERIES", "RANGE")
-_REPLACING: Final = {"REPLACE": 2, "REGEXP_REPLACE": 2, "LEVENSHTEIN": 1}
+_STRINGS: Final = ("repeat", "lpad", "rpad")
+_ARRAYS: Final = ("array_repeat", "list_repeat", "array_resize", "list_resize")
+_SERIES: Final = ("generate_series", "range")
+_REPLACING: Final = {"replace": 2, "regexp_replace": 2, "levenshtein": 1}
 """Of which argument the length is multiplied with that of the first: as bytes, or as work."""
 _SIZED: Final = (*_STRINGS, *_ARRAYS, *_SERIES)
-_TIMES: Final = ("DATE", "TIME", "INTERVAL", "NOW", "TODAY", "CURRENT_", "TO_TIMESTAMP", "TO_DATE")
-_VOLATILE: Final = ("RANDOM", "RAND")
-_CLAUSES: Final = (
-    *("SELECT", "FROM", "JOIN", "WHERE", "ON", "GROUP", "HAVING", "ORDER", "LIMIT", "QUALIFY"),
-    *("WINDOW", "UNION", "EXCEPT", "INTERSECT", "VALUES", "USING"),
-)
 _SMALL: Final = 1000
-"""Constants up to this are left alone, if no other of the functions is there."""
+"""Constants whose product is at most this are left alone, if all sizes are constants."""
 _LONG_QUERY: Final = 10_000
 _MOST_NESTED: Final = 4
+_MOST_SHOWN: Final = 200
 
 
 def register_size_checks(context: datafusion.SessionContext) -> None:
@@ -54,165 +64,116 @@ def register_size_checks(context: datafusion.SessionContext) -> None:
 def with_bounded_sizes(query: str) -> str:
     """Return a query in which arguments that say how large a result is are checked.
 
+    A column that a query does not name is called as it is written.
+
     Raises
     ------
     QueryError
-        The functions are nested deeply, or a size is random.
+        The functions are nested deeply.
 
-    >>> with_bounded_sizes("SELECT repeat('x', 2000000000)")
-    "SELECT repeat('x', daf_checked_size(2000000000, octet_length('x')))"
+    >>> with_bounded_sizes("SELECT length(repeat('x', 2000000000)) AS n")
+    "SELECT length(repeat('x', daf_checked_size(2000000000, octet_length('x')))) AS n"
     """
     lowered = query.lower()
-    if not any(name.lower() in lowered for name in (*_SIZED, *_REPLACING)):
+    if not any(name in lowered for name in (*_SIZED, *_REPLACING)):
         return query
-    return _Rewriting(query).written()
+    try:
+        return edited(query, _edits(parsed(query)))
+    except UnparsedError:  # the engine says what is wrong
+        return query
 
 
-def has_size_checks(query: str) -> bool:
-    """Return whether arguments of a query are checked."""
-    return _CHECK in query or _CHECK_STOP in query
+class _Call(NamedTuple):
+    """One place of a query where a function is called."""
+
+    start: int
+    """Where its name begins."""
+    spans: list[tuple[int, int]]
+    """Where each of its arguments begins and ends."""
+    name: str
+    function: Node
 
 
-class _Rewriting:
-    """One query that is rewritten."""
-
-    def __init__(self, query: str) -> None:
-        self._query = query
-        self._tokens = tuple(tokens_of(query))
-        self._ends = _closing_brackets(self._tokens)
-        self._calls = _calls_of(self._tokens)
-        sized = [name for name in self._calls.values() if name in _SIZED]
-        arrays = [name for name in sized if name not in _STRINGS]
-        # An array may be an item of another, which the SQL does not always show.
-        power = len(arrays) if any(name in _ARRAYS for name in arrays) else 1
-        most_items = int((_VALUE_BYTES / _ITEM_BYTES) ** (1 / power))
-        self._item_bytes = _VALUE_BYTES // most_items
-        is_recursive = any(token.is_word("RECURSIVE") for token in self._tokens)
-        self._is_alone = len(self._calls) == 1 and not is_recursive
-        self._checks_replacing = bool(sized) or len(query) > _LONG_QUERY
-
-    def written(self) -> str:
-        """Return the query as it is to be planned."""
-        if not self._calls:
-            return self._query
-        start, stop = self._tokens[0].start, self._tokens[-1].stop
-        inside = self._part(0, len(self._tokens), 0)
-        return f"{self._query[:start]}{inside}{self._query[stop:]}"
-
-    def _part(self, first: int, last: int, depth: int) -> str:
-        """Return some tokens as SQL, with what is between them."""
-        tokens, parts = self._tokens, []
-        done, place = tokens[first].start, first
-        while place < last:
-            begin, end = place + 2, self._ends.get(place + 1, 0)
-            if place not in self._calls or begin >= end:
-                place += 1
-                continue
-            parts += [self._query[done : tokens[begin].start], self._arguments(place, depth)]
-            done, place = tokens[end - 1].stop, end
-        return "".join([*parts, self._query[done : tokens[last - 1].stop]])
-
-    def _arguments(self, place: int, depth: int) -> str:
-        """Return the arguments of a call, with its size checked."""
-        name, spans = self._calls[place], self._spans(place + 2, self._ends[place + 1])
-        if depth > _MOST_NESTED:
+def _edits(statement: Statement) -> list[Edit]:
+    """Return the edits; none where all sizes are small constants."""
+    text = statement.text
+    calls = sorted(_calls_of(statement), key=lambda call: call.start)
+    if _are_small(statement, calls):
+        return []
+    arrays = [call.name for call in calls if call.name not in (*_STRINGS, *_REPLACING)]
+    # An array may be an item of another, which the SQL does not always show.
+    power = len(arrays) if {*arrays} & {*_ARRAYS} else 1
+    item_bytes = _VALUE_BYTES // int((_VALUE_BYTES / _ITEM_BYTES) ** (1 / power))
+    edits: list[Edit] = []
+    for call in reversed(calls):  # those within others come first
+        start, stop = call.spans[0][0], call.spans[-1][1]
+        if sum(each.start < start < each.spans[-1][1] for each in calls) > _MOST_NESTED + 1:
             raise errors.QueryError(
-                f"{name.lower()}() is within more than {_MOST_NESTED} calls of functions that make "
+                f"{call.name}() is within more than {_MOST_NESTED} calls of functions that make "
                 "large values; write a subquery for one of them"
             )
-        written = [self._part(first, last, depth + 1) for first, last in spans]
-        if name in _REPLACING:
-            return ", ".join(self._replacing(written, _REPLACING[name]))
-        sizes = spans if name in _SERIES else spans[1:2]
-        if not sizes or (self._is_alone and all(self._is_small(*span) for span in sizes)):
-            return ", ".join(written)
-        inside = self._tokens[spans[0][0] : spans[-1][1]]
-        if any(token.is_word(*_VOLATILE) for token in inside):
-            raise errors.QueryError(
-                f"random() within {name.lower()}() says how large a value is; compute it in a "
-                "subquery"
-            )
-        if name in _SERIES:
-            return ", ".join(self._series(written, inside))
-        if name in _STRINGS:
-            size = f"octet_length({written[0]})" if name == "REPEAT" else "1"
-        else:
-            size = str(max(self._item_bytes, *map(len, written)))
-        return ", ".join([written[0], f"{_CHECK}({written[1]}, {size})", *written[2:]])
-
-    def _replacing(self, written: list[str], factor: int) -> list[str]:
-        if not self._checks_replacing or len(written) <= factor:
-            return written
-        check = f"{_CHECK}(octet_length({written[0]}), octet_length({written[factor]}))"
-        checked = f"CASE WHEN {check} >= 0 THEN {written[factor]} END"
-        return [*written[:factor], checked, *written[factor + 1 :]]
-
-    def _series(self, written: list[str], inside: Sequence[Token]) -> list[str]:
-        """Return the arguments of a series of numbers or times, with its end checked."""
-        if len(written) == 1:
-            return [f"{_CHECK_STOP}({written[0]}, 0, 1, {self._item_bytes})"]
-        start, stop, step = [*written, "1"][:3]
-        if any(token.kind == "string" or token.text.startswith(_TIMES) for token in inside):
-            seconds = f"(to_unixtime({stop}) - to_unixtime({start})) / date_part('epoch', {step})"
-            check = f"{_CHECK}(CAST(abs({seconds}) AS BIGINT), {self._item_bytes})"
-            return [start, f"CASE WHEN {check} >= 0 THEN {stop} END", *written[2:]]
-        return [
-            start,
-            f"{_CHECK_STOP}({stop}, {start}, {step}, {self._item_bytes})",
-            *written[2:],
-        ]
-
-    def _spans(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """Return where each argument begins and ends."""
-        spans, place, first = [], begin, begin
-        while place < end:
-            if self._tokens[place].is_operator(","):
-                spans.append((first, place))
-                first = place + 1
-            place = max(self._ends.get(place, 0), place + 1)
-        return [(start, stop) for start, stop in [*spans, (first, end)] if start < stop]
-
-    def _is_small(self, first: int, last: int) -> bool:
-        """Return whether an argument is a small number."""
-        text = self._query[self._tokens[first].start : self._tokens[last - 1].stop]
-        return text.isdecimal() and int(text[:9]) <= _SMALL
+        written = _checked(call, [edited(text, edits, *span) for span in call.spans], item_bytes)
+        edits = [each for each in edits if each.start >= stop]
+        edits.append(Edit(start, stop, ", ".join(written)))
+    for item in (item for scope in statement.scopes for item in scope.select["projection"]):
+        start, stop = statement.item(item) if "UnnamedExpr" in item else (0, 0)
+        if any(start <= edit.start < stop for edit in edits):
+            name = quoted_name(text[start:stop][:_MOST_SHOWN])
+            edits.append(Edit(stop, stop, f" AS {name}"))
+    return edits
 
 
-def _closing_brackets(tokens: Sequence[Token]) -> dict[int, int]:
-    """Return which token closes what each bracket opens."""
-    ends: dict[int, int] = {}
-    opened: list[int] = []
-    for place, token in enumerate(tokens):
-        if token.is_operator("(", "["):
-            opened.append(place)
-        elif token.is_operator(")", "]") and opened:
-            ends[opened.pop()] = place
-    return ends
+def _calls_of(statement: Statement) -> Iterator[_Call]:
+    """Yield the calls; a series that is a table, after FROM, is none: it is computed by rows."""
+    for _, node in statement.nodes:
+        name = function_name(node["Function"]) if kind_of(node) == "Function" else ""
+        fewest = 1 if name in _SERIES else _REPLACING.get(name, 1) + 1
+        if name in _SIZED or name in _REPLACING:
+            function = node["Function"]
+            spans = statement.parts(statement.brackets_after(function["name"][-1]["Identifier"]))
+            if len(spans) >= fewest:
+                yield _Call(statement.span(function["name"])[0], spans, name, function)
 
 
-def _calls_of(tokens: Sequence[Token]) -> dict[int, str]:
-    """Return where the functions are called, by their names in capitals.
+def _are_small(statement: Statement, calls: list[_Call]) -> bool:
+    """Return whether the sizes are constants, which are small together."""
+    given = [(call.name, arguments_of(call.function)) for call in calls if call.name in _SIZED]
+    sizes = [size for name, all_ in given for size in (all_ if name in _SERIES else all_[1:2])]
+    numbers = [whole_number_of(size) for size in sizes]
+    product = math.prod(max(number or 1, 1) for number in numbers)
+    definitions = (query.node["with"] for query in statement.queries)
+    is_recursive = any(each and each["recursive"] for each in definitions)
+    is_known = None not in numbers and not is_recursive
+    return is_known and product <= _SMALL and len(statement.text) <= _LONG_QUERY
 
-    A series that is a table, after FROM, is none: it is computed row by row.
-    """
-    calls: dict[int, str] = {}
-    clauses = [""]
-    for place, token in enumerate(tokens[:-1]):
-        before = tokens[place - 1] if place else None
-        if token.is_operator("("):
-            is_call = before is not None and before.kind in ("word", "quoted")
-            is_call = is_call and not (before and before.is_word(*_CLAUSES))
-            clauses.append("CALL" if is_call else clauses[-1])
-        elif token.is_operator(")") and len(clauses) > 1:
-            clauses.pop()
-        elif token.is_word(*_CLAUSES) and (clauses[-1] != "CALL" or token.is_word("SELECT")):
-            clauses[-1] = token.text
-        elif token.kind in ("word", "quoted") and tokens[place + 1].is_operator("("):
-            name = identifier(token.text).upper()
-            is_table = name in _SERIES and clauses[-1] in ("FROM", "JOIN")
-            if name in (*_SIZED, *_REPLACING) and not is_table:
-                calls[place] = name
-    return calls
+
+def _checked(call: _Call, written: list[str], item_bytes: int) -> list[str]:
+    """Return the arguments of a call with a check of its size."""
+    at, size, check = 1, "1", ""
+    first, last = written[0], written[-1]
+    if call.name in _REPLACING:
+        at = _REPLACING[call.name]
+        check = f"{_CHECK}(octet_length({first}), octet_length({written[at]}))"
+    elif call.name in _SERIES and any(map(_is_of_times, walk(call.function))):
+        seconds = f"(to_unixtime({written[1]}) - to_unixtime({first})) / date_part('epoch', {last})"
+        check = f"{_CHECK}(CAST(abs({seconds}) AS BIGINT), {item_bytes})"
+    elif call.name == "repeat":
+        size = f"octet_length({first})"
+    elif call.name in _ARRAYS:
+        size = str(max(item_bytes, *map(len, written)))
+    if check:
+        checked = f"CASE WHEN {check} >= 0 THEN {written[at]} END"
+    elif call.name in _SERIES:
+        at = min(1, len(written) - 1)
+        start, step = ("0" if at == 0 else first), (last if len(written) > 2 else "1")
+        checked = f"{_CHECK_STOP}({written[at]}, {start}, {step}, {item_bytes})"
+    else:
+        checked = f"{_CHECK}({written[1]}, {size})"
+    return [*written[:at], checked, *written[at + 1 :]]
+
+
+def _is_of_times(node: Node) -> bool:
+    return kind_of(node) == "Interval" or string_of(node) is not None
 
 
 def _checked_size(counts: pa.Array, sizes: pa.Array) -> pa.Array:

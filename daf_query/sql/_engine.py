@@ -12,11 +12,7 @@ import datafusion
 
 from daf_query._runs import attended
 from daf_query.sql._axis_schema import CATALOG, PUBLIC, table_of_length
-from daf_query.sql._bounded_sizes import (
-    has_size_checks,
-    register_size_checks,
-    with_bounded_sizes,
-)
+from daf_query.sql._bounded_sizes import register_size_checks, with_bounded_sizes
 from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._category_order import register_category_order
 from daf_query.sql._category_sorting import category_keys
@@ -51,7 +47,6 @@ from daf_query.sql._unique_columns import (
     check_copied,
     duplicates_in,
     unique_names,
-    with_names_of,
     with_unique_columns,
 )
 from daf_query.sql._wide_integers import computed_names, signed_ranks
@@ -412,20 +407,11 @@ class Engine:
         context = self._unmerging_context() if current_context().merges_lists else self.context
         bounded = with_bounded_sizes(query) if options is _READING else query
         try:
-            frame = context.sql_with_options(bounded, options)
+            return context.sql_with_options(bounded, options)
         except Exception:
-            if bounded != query:  # the engine tells where something is wrong in what it was given
+            if bounded != query:  # the engine names functions and types as they were written
                 context.sql_with_options(query, options)
             raise
-        return self._named_as_written(frame, query) if has_size_checks(bounded) else frame
-
-    def _named_as_written(self, frame: datafusion.DataFrame, query: str) -> datafusion.DataFrame:
-        """Return a planned query with the engine's names for what the query itself calls."""
-        try:
-            written = self.context.sql_with_options(query, _READING)
-        except Exception:  # noqa: BLE001 - it is a statement, or needs what it is planned with
-            return frame
-        return with_names_of(frame, written)
 
     def _category_keys(self, statement: Statement) -> Iterator[Edit]:
         """Yield what to sort by where categoricals are shown: their categories."""

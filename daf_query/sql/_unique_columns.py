@@ -101,21 +101,6 @@ def warn_of_names(names: Sequence[str], renamed: Sequence[str]) -> None:
     )
 
 
-def with_names_of(frame: datafusion.DataFrame, other: datafusion.DataFrame) -> datafusion.DataFrame:
-    """Return a frame with the names of another that has the same columns, where these differ."""
-    names, new = list(frame.schema().names), list(other.schema().names)
-    if names == new or len(names) != len(new):
-        return frame
-    columns = _columns_of(frame.logical_plan()) or [None] * len(names)
-    chosen = [_chosen(column, name) for column, name in zip(columns, names, strict=True)]
-    return frame.select(
-        *(
-            each if name == other_name else each.alias(other_name)
-            for each, name, other_name in zip(chosen, names, new, strict=True)
-        )
-    )
-
-
 def check_copied(frame: datafusion.DataFrame) -> None:
     """Refuse ``COPY (SELECT ...) TO ...`` of columns that have one name.
 

@@ -14,8 +14,10 @@ class Edit(NamedTuple):
     new: str
 
 
-def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text after some edits; of insertions at one place, those given first come first.
+def edited(text: str, edits: Iterable[Edit], start: int = 0, stop: int | None = None) -> str:
+    """Return a text, or a part of it, after some edits.
+
+    Of insertions at one place, those given first come first.
 
     Raises
     ------
@@ -27,13 +29,15 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     >>> edited("a - b", [Edit(0, 0, "("), Edit(4, 5, "c"), Edit(5, 5, ")")])
     '(a - c)'
     """
-    pieces, done = [], 0
-    for start, stop, new in sorted(edits, key=lambda edit: (edit.start, edit.stop)):
-        if start < done:
-            raise ValueError(f"edits overlap at {start} of {text!r}")
-        pieces += [text[done:start], new]
-        done = stop
-    return "".join([*pieces, text[done:]])
+    stop = len(text) if stop is None else stop
+    pieces, done = [], start
+    within = [edit for edit in edits if start <= edit.start <= edit.stop <= stop]
+    for first, last, new in sorted(within, key=lambda edit: (edit.start, edit.stop)):
+        if first < done:
+            raise ValueError(f"edits overlap at {first} of {text!r}")
+        pieces += [text[done:first], new]
+        done = last
+    return "".join([*pieces, text[done:stop]])
 
 
 def place_before(edits: Iterable[Edit], place: int) -> int | None:

@@ -7,7 +7,7 @@ literals and ``*`` alone; where an expression ends is seen from the brackets aro
 from __future__ import annotations
 
 import re
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -27,6 +27,12 @@ _PLACE: Final = re.compile(r" at Line: (\d+), Column: (\d+)$")
 _OPTIONS: Final = re.compile(r"Expected: end of statement, found: (?:STORED|PARTITIONED|OPTIONS) ")
 """What the engine's COPY has behind that of the parser."""
 _VISIBLE: Final = re.compile(r"[^\n]")
+_STARTS: Final = ("SELECT", "DISTINCT", "ALL")
+_CLAUSES: Final = (
+    *("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "UNION", "EXCEPT", "INTERSECT"),
+    *("ORDER", "LIMIT", "OFFSET", "INTO"),
+)
+"""Words that end the items of a SELECT."""
 
 
 class UnparsedError(Exception):
@@ -81,10 +87,15 @@ class Statement:
         """All nodes, each with the scope whose names it can use."""
 
     @cached_property
+    def scopes(self) -> list[Scope]:
+        """The scopes of its queries, each once."""
+        found = {id(scope): scope for query in self.queries for scope in query.scopes}
+        return list(found.values())
+
+    @cached_property
     def sources(self) -> list[Source]:
         """What its queries read from, each place of a FROM by itself."""
-        scopes = {id(scope): scope for query in self.queries for scope in query.scopes}
-        return [source for scope in scopes.values() for source in scope.sources]
+        return [source for scope in self.scopes for source in scope.sources]
 
     def place(self, at: Node) -> int:
         """Return the place of a line and a column of the parser."""
@@ -126,6 +137,40 @@ class Statement:
         """Return the first brackets that open behind an identifier."""
         place = self.place(identifier["span"]["end"])
         return self.brackets[bisect(self.brackets, (place,))]
+
+    def parts(self, pair: Brackets) -> list[tuple[int, int]]:
+        """Return where each of what commas part between brackets begins and ends."""
+        spans, first = list[tuple[int, int]](), self._token_at(pair.opening) + 1
+        while self.tokens[first].start < pair.closing:
+            stop = self._end(first)
+            spans.append((self.tokens[first].start, self.tokens[max(first, stop - 1)].stop))
+            first = stop + self.tokens[stop].is_operator(",")
+        return spans
+
+    def item(self, node: Any) -> tuple[int, int]:
+        """Return where an item of a SELECT begins and ends."""
+        start, last = self.span(node)
+        first, tokens = self._token_at(start), self.tokens
+        while not (tokens[first - 1].is_operator(",", ")") or tokens[first - 1].is_word(*_STARTS)):
+            first -= 1
+        return tokens[first].start, tokens[self._end(first, last) - 1].stop
+
+    def _token_at(self, place: int) -> int:
+        return bisect_left(self.tokens, place, key=lambda token: token.start)
+
+    def _end(self, first: int, last: int | None = None) -> int:
+        """Return the token before which what begins at one has its comma, bracket or clause.
+
+        Clauses are looked for from a place on: ``a IS DISTINCT FROM b`` has none before.
+        """
+        depth = 0
+        for number in range(first, len(self.tokens)):
+            token = self.tokens[number]
+            depth += token.is_operator("(", "[", "{") - token.is_operator(")", "]", "}")
+            is_clause = last is not None and token.start >= last and token.is_word(*_CLAUSES)
+            if depth < 0 or (depth == 0 and (is_clause or token.is_operator(",", ";"))):
+                return number
+        return len(self.tokens)
 
     def brackets_of(self, query: Node) -> Brackets:
         """Return the innermost brackets around a query; of a statement itself there are none."""
