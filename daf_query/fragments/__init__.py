@@ -9,8 +9,8 @@ sessions* are those that a process keeps for the next fragment of the same data 
 Must not know engines that run fragments.
 """
 
-from daf_query.fragments._fragment import Fragment, Piece, file_state, source_version
-from daf_query.fragments._open_sessions import CACHE_BYTES, OPEN_SESSIONS, OpenSessions
+from daf_query.fragments._fragment import Fragment, Piece
+from daf_query.fragments._open_sessions import OPEN_SESSIONS, OpenSessions
 from daf_query.fragments._packed_rows import PackedRows
 from daf_query.fragments._plan import (
     ROWS_PER_FRAGMENT,
@@ -20,14 +20,12 @@ from daf_query.fragments._plan import (
     plan_fragments,
     table_schema,
 )
-from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable
+from daf_query.fragments._tables import AxisTable, MatrixTable, NamedTable
 
 __all__ = [
-    "CACHE_BYTES",
     "OPEN_SESSIONS",
     "ROWS_PER_FRAGMENT",
     "AxisTable",
-    "BlockTable",
     "Fragment",
     "FragmentPlan",
     "MatrixTable",
@@ -36,9 +34,7 @@ __all__ = [
     "PackedRows",
     "Paths",
     "Piece",
-    "file_state",
     "leased_session",
     "plan_fragments",
-    "source_version",
     "table_schema",
 ]

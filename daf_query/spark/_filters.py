@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan import parse
+from daf_query.scan import COMPARISONS, parse
 
 _COMPARED: Final = {
     "EqualTo": "==",
@@ -21,13 +23,6 @@ _COMPARED: Final = {
     "GreaterThanOrEqual": ">=",
     "LessThan": "<",
     "LessThanOrEqual": "<=",
-}
-_OPERATORS: Final = {
-    "==": lambda field, value: field == value,
-    ">": lambda field, value: field > value,
-    ">=": lambda field, value: field >= value,
-    "<": lambda field, value: field < value,
-    "<=": lambda field, value: field <= value,
 }
 
 
@@ -54,10 +49,8 @@ def accepted(filters: Iterable[Any], schema: pa.Schema) -> tuple[list[pc.Express
 
 def conjunction_of(expressions: Iterable[pc.Expression]) -> pc.Expression | None:
     """Return the AND of expressions; None if there is none."""
-    combined: pc.Expression | None = None
-    for expression in expressions:
-        combined = expression if combined is None else combined & expression
-    return combined
+    given = list(expressions)
+    return reduce(and_, given) if given else None
 
 
 def _expression(each: Any, schema: pa.Schema) -> pc.Expression | None:
@@ -85,7 +78,7 @@ def _expression(each: Any, schema: pa.Schema) -> pc.Expression | None:
             return field.is_null()
         return None if scalar is None else field == scalar
     if name in _COMPARED and scalar is not None:
-        return _OPERATORS[_COMPARED[name]](field, scalar)
+        return COMPARISONS[_COMPARED[name]](field, scalar)
     return None
 
 
