@@ -13,13 +13,11 @@ from datafusion import SessionContext
 
 from daf_query.sql._axis_schema import CATALOG, AxisSchema
 from daf_query.sql._base_hints import missing_base
-from daf_query.sql._category_sorting import AlphabeticalOrderWarning
+from daf_query.sql._categories import AlphabeticalOrderWarning
 from daf_query.sql._collection_schema import CollectionSchema
-from daf_query.sql._computed_tables import computed_table
-from daf_query.sql._connections import Collection, Connections
+from daf_query.sql._connections import Collection, Connections, ListedTable, listed_tables
 from daf_query.sql._engine import Allow, Engine
-from daf_query.sql._engine_context import is_out_of_memory
-from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._engine_context import ENGINE, computed_table, is_out_of_memory
 from daf_query.sql._entry_columns import entry_columns
 from daf_query.sql._error_places import ErrorPlace, error_place
 from daf_query.sql._error_translation import strip_prefixes
@@ -34,10 +32,7 @@ from daf_query.sql._group_items import (
     in_all,
     written_items,
 )
-from daf_query.sql._interruptible_rows import interruptible_rows
-from daf_query.sql._listing import ListedTable, listed_tables
 from daf_query.sql._never_null import NeverNullWarning
-from daf_query.sql._pandas_frame import pandas_frame
 from daf_query.sql._parameter_types import unbound_schemas
 from daf_query.sql._parameters import Params, bind, bind_all, unbound
 from daf_query.sql._plan_nodes import is_ordered
@@ -47,10 +42,10 @@ from daf_query.sql._requirements import (
     TableRequirements,
     requirements_of,
 )
-from daf_query.sql._result import QueryResult, query_result
+from daf_query.sql._result import QueryResult, TableResult, interruptible_rows, query_result
+from daf_query.sql._result_conversions import pandas_frame
 from daf_query.sql._result_page import rows_page
 from daf_query.sql._syntax_errors import syntax_error
-from daf_query.sql._table_result import TableResult
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 
 __all__ = [

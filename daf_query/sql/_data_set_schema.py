@@ -11,8 +11,7 @@ import pyarrow as pa
 from daf_query.matrix import Selection
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._axis_schema import SCALARS, AxisSchema, shared_table
-from daf_query.sql._descriptions import MATRICES, RELATIONS, Described
-from daf_query.sql._scalars import scalars_table
+from daf_query.sql._descriptions import MATRICES, RELATIONS, Described, scalars_table
 from daf_query.table import (
     AxisDataset,
     BrokenColumns,

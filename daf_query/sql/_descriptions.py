@@ -7,7 +7,7 @@ have the rows of all, and a column ``dataset`` like every table of theirs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -138,3 +138,27 @@ def _table(
         schema = schema.insert(0, pa.field(DATASET, pa.string(), nullable=False))
         columns.insert(0, pa.array([dataset for dataset, _ in rows], pa.string()))
     return pa.dataset.dataset(pa.table(columns, schema=schema))
+
+
+def scalars_table(daf: DafReader) -> tuple[pa.dataset.Dataset, dict[str, str]]:
+    """Return the scalars (names, stored types and values as text), and why some are left out."""
+    rows: list[tuple[str, str, str]] = []
+    problems = {}
+    for name in sorted(daf.scalars_set()):
+        try:
+            rows.append((name, daf.scalar_type(name).value, _text(daf.get_scalar(name))))
+        except (FormatError, ReadOnlyError) as error:
+            problems[name] = str(error)
+    columns = {
+        title: _strings(row[place] for row in rows)
+        for place, title in enumerate(("name", "type", "value"))
+    }
+    return pa.dataset.dataset(pa.table(columns)), problems
+
+
+def _strings(values: Iterable[str]) -> pa.Array:
+    return pa.array(list(values), pa.string())
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -29,7 +29,7 @@ from daf_query.scan import (
     plan_scan,
 )
 from daf_query.sql._data_set_schema import DafSchema
-from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._simple_condition import UncertainError
 from daf_query.sql._simple_groups import SimpleGroups
 from daf_query.table import TableColumns

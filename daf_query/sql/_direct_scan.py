@@ -30,7 +30,7 @@ from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._direct_groups import DirectGroups
-from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._simple_condition import (
     ColumnNames,

@@ -14,23 +14,24 @@ from daf_query._runs import attended
 from daf_query.sql._axis_schema import CATALOG, PUBLIC, table_of_length
 from daf_query.sql._bounded_sizes import register_size_checks, with_bounded_sizes
 from daf_query.sql._catalog import DafCatalog
-from daf_query.sql._category_order import register_category_order
-from daf_query.sql._category_sorting import category_keys
+from daf_query.sql._categories import category_keys, known_categories, register_category_order
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._connections import Connections
+from daf_query.sql._corrections import (
+    SIMPLIFIER,
+    as_subquery,
+    corrections,
+    limit_barriers,
+    may_merge_lists,
+)
 from daf_query.sql._counted_table import counted_table
 from daf_query.sql._created_views import CreatedView, is_named
 from daf_query.sql._direct_scan import DirectScans
-from daf_query.sql._engine_context import copy_functions, new_context
-from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._engine_context import ENGINE, copy_functions, new_context
 from daf_query.sql._error_translation import translate_planning_error
-from daf_query.sql._known_categories import known_categories, queries_of_named
-from daf_query.sql._limits import as_subquery, limit_barriers
 from daf_query.sql._matrix_entries import Tables, with_entries
-from daf_query.sql._merged_lists import SIMPLIFIER, may_merge_lists
 from daf_query.sql._named_columns import named_columns
 from daf_query.sql._never_null import hint_at_missing_strings
-from daf_query.sql._pitfalls import corrections
 from daf_query.sql._planned import Planned
 from daf_query.sql._planned_again import may_be_unconverted
 from daf_query.sql._planning import (
@@ -441,6 +442,28 @@ class Engine:
         if self.connections.has_created(name) and (view.replaces or name not in self._views):
             self._views.pop(name, None)
             self._views[name] = view.query
+
+
+def queries_of_named(views: Mapping[TableName, str], query: str) -> list[str]:
+    """Return the queries of the views that a query names, itself or by another of these views.
+
+    Parameters
+    ----------
+    views
+        The query of each, in the order in which they were created: a view may name others, but
+        none that came after it.
+
+    Examples
+    --------
+    >>> views = {("db", "old"): "SELECT * FROM cell", ("db", "older"): "SELECT * FROM old"}
+    >>> queries_of_named(views, "SELECT * FROM older")
+    ['SELECT * FROM old', 'SELECT * FROM cell']
+    """
+    queries: list[str] = []
+    for (_, name), view_query in reversed(list(views.items())):
+        if any(is_named(name, each) for each in (query, *queries)):
+            queries.append(view_query)
+    return queries
 
 
 def _parsed(queries: Iterable[str]) -> list[Statement]:

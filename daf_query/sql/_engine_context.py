@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import datafusion
+from typing import Any, Final
 
+import datafusion
+import pyarrow as pa
+
+from daf_query._runs import call_engine
 from daf_query.sql._axis_schema import CATALOG
-from daf_query.sql._engine_fork import ENGINE
+from daf_storage.spi import ThreadedLibrary
 
 
 def new_context(default: str, *, memory_bytes: int | None) -> datafusion.SessionContext:
@@ -47,3 +51,16 @@ def copy_functions(context: datafusion.SessionContext, other: datafusion.Session
 def is_out_of_memory(error: Exception) -> bool:
     """Return whether a query needed more memory than its context has."""
     return "Resources exhausted" in str(error)
+
+
+ENGINE: Final = ThreadedLibrary("the query engine", start="a data set was connected for SQL")
+"""DataFusion, whose threads start with its first context."""
+
+
+def computed_table(frame: Any) -> pa.Table:
+    """Return the rows of a frame of the engine.
+
+    Within a run of a server the computation ends as soon as nobody waits for it.
+    """
+    table: pa.Table = call_engine(frame.to_arrow_table)
+    return table

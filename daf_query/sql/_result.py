@@ -15,12 +15,12 @@ from datafusion.expr import SortExpr
 from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Rows
 from daf_query._runs import attended, call_engine
+from daf_query.sql._corrections import kept_apart
 from daf_query.sql._direct_scan import DirectRows
 from daf_query.sql._engine import Allow, Engine
-from daf_query.sql._engine_fork import ENGINE
+from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
 from daf_query.sql._explain import QueryPlan
-from daf_query.sql._limits import kept_apart
 from daf_query.sql._planned import Planned
 from daf_query.sql._result_conversions import ResultConversions
 from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, error_page, rows_page
@@ -520,3 +520,65 @@ class QueryResult(ResultConversions):
 @attended
 def _called(function: Callable[[], _T]) -> _T:
     return function()
+
+
+class TableResult(QueryResult):
+    """The rows of an Arrow table, which is in memory, asked like those of a query.
+
+    Parameters
+    ----------
+    title
+        What the rows are, for messages.
+    asked
+        What was asked, for the provenance.
+    """
+
+    def __init__(
+        self, engine: Engine, table: pa.Table, title: str, asked: Mapping[str, Any]
+    ) -> None:
+        statement = Statement(engine, title, "read", asked)
+        count = engine.connections.broken_count()
+        super().__init__(statement, Planned(table_frame(table)), broken_count=count)
+        self._table = table
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return int(self._table.num_rows)
+
+    def _is_query(self) -> bool:
+        """Return False: in the place of the query is a title."""
+        return False
+
+    def _first_rows(self, count: int) -> pa.Table:
+        return self._table.slice(0, count)
+
+    def to_arrow_table(self, *, provenance: bool = False) -> pa.Table:
+        """Return the rows as an Arrow table, which is not copied."""
+        return self._described(self._table, is_wanted=provenance)
+
+
+Call: TypeAlias = Callable[[Callable[[], Any]], Any]
+"""Calls a function, which may be interrupted."""
+
+
+def interruptible_rows(result: QueryResult, interruptible: Call) -> Rows:
+    """Return the rows of a result, as `QueryResult.rows` does, by calls that may be interrupted.
+
+    That is safe within the engine alone.  A direct scan runs Python, whose locks and caches an
+    exception from outside could leave half changed: it is called plainly, and asks between its
+    partitions whether it is to end.
+
+    Parameters
+    ----------
+    interruptible
+        Calls a function of the engine.
+    """
+    call = _called if result._is_direct() else interruptible  # noqa: SLF001
+    rows: Rows = call(result.rows)
+    stream = iter(rows.batches)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        while (batch := call(lambda: next(stream, None))) is not None:
+            yield batch
+
+    return Rows(rows.schema, batches())

@@ -9,8 +9,8 @@ from typing import Final
 import datafusion
 from datafusion.expr import SortExpr
 
+from daf_query.sql._corrections import corrections
 from daf_query.sql._matrix_entries import with_known_columns
-from daf_query.sql._pitfalls import corrections
 from daf_query.sql._residual_filters import has_unconverted
 from daf_query.syntax import quoted_name
 

@@ -1,18 +1,23 @@
-"""The order of ``ORDER BY stage``: that of the categories of a column, where it has some.
+"""The order of categories: in ``ORDER BY stage``, and as the function ``category_order``.
 
 The engine sorts dictionaries by their values, so what a query sorts by is replaced by the place of
-each value among its categories (see `category_order`).  A column may be given by its name, by one
-that the query gives to it, or by its position.  Where such a name is that of an expression, too, or
-DISTINCT forbids another key, the values are sorted as strings, with a warning.
+each value among the categories of a column.  A column may be given by its name, by one that the
+query gives to it, or by its position.  Where such a name is that of an expression, too, or DISTINCT
+forbids another key, the values are sorted as strings, with a warning.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from daf_query.sql._category_order import NAME
+import datafusion
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._names_in import given_names
 from daf_query.sql._parameters import literal
 from daf_query.syntax import (
@@ -25,7 +30,53 @@ from daf_query.syntax import (
     quoted_name,
     whole_number_of,
 )
+from daf_query.table import category_columns
 from daf_storage import errors
+from daf_storage.spi import recorded_types
+
+NAME: Final = "category_order"
+
+
+def register_category_order(
+    context: datafusion.SessionContext, schemas: Mapping[str, AxisSchema]
+) -> None:
+    """Make ``category_order('cell.stage', stage)`` a function of SQL.
+
+    The engine sorts strings and dictionaries by their values: ORDER BY needs a number.
+    """
+
+    def category_order(names: pa.Array, values: pa.Array) -> pa.Array:
+        if not len(names):
+            return pa.array([], pa.int32())
+        categories = _categories(schemas, str(names[0]))
+        places = pc.index_in(values, value_set=categories)
+        after = pa.scalar(len(categories), pa.int32())  # of values that are no category
+        return pc.if_else(pc.and_(pc.is_null(places), pc.is_valid(values)), after, places)
+
+    function = datafusion.udf(
+        category_order, [pa.string(), pa.string()], pa.int32(), "stable", NAME
+    )
+    context.register_udf(function)
+
+
+def _categories(schemas: Mapping[str, AxisSchema], name: str) -> pa.Array:
+    """Return the categories of ``axis.column``, or of ``schema.axis.column``."""
+    known: dict[str, pa.Array] = {}
+    for schema in (each for each in schemas.values() if isinstance(each, DafSchema)):
+        for axis in sorted(schema.axes_set()):
+            for column, recorded in recorded_types(schema.daf, axis).items():
+                if recorded.categories is not None:
+                    known.setdefault(f"{axis}.{column}", recorded.categories)
+                    known[f"{schema.name}.{axis}.{column}"] = recorded.categories
+    if name not in known:
+        listed = [each for each in known if each.count(".") == 1]
+        has = errors.known_names(listed, none="none")
+        raise errors.QueryError(
+            f"{NAME}() knows no categories of {name!r}; there are those of {has}"
+            f"{errors.nearest(name, listed)}"
+        )
+    return known[name]
+
 
 _KEY: Final = "with_fill"
 """What only items of ORDER BY have."""
@@ -162,3 +213,22 @@ def _warn(column: str, name: str) -> None:
         AlphabeticalOrderWarning,
         stacklevel=2,
     )
+
+
+def known_categories(axes: Iterable[tuple[AxisSchema, str]]) -> dict[str, str | None]:
+    """Return what `category_order` calls the categories of each categorical column of some axes.
+
+    None for a column of several of the axes, each of which may have categories of its own.
+    """
+    owners: dict[str, list[str | None]] = {}
+    for schema, axis in axes:
+        fields = schema.dataset(axis).schema
+        categorical = category_columns(fields)
+        for column in fields.names:
+            full_name = f"{schema.name}.{axis}.{column}"
+            owners.setdefault(column, []).append(full_name if column in categorical else None)
+    return {
+        column: names[0] if len(names) == 1 else None
+        for column, names in owners.items()
+        if any(names)
+    }
