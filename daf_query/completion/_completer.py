@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from daf_query.completion._context import Context, context_of
-from daf_query.completion._keywords import BEGINNINGS, KEYWORDS
-from daf_query.completion._named_tables import tables_in
-from daf_query.completion._names import Names, written
+from daf_query.completion._typed import BEGINNINGS, KEYWORDS, Typed, typed_at
 from daf_query.session import DafSession
+from daf_query.sql import ListedTable, listed_tables
+from daf_query.syntax import quoted_name
 from daf_storage import errors
 
-CompletionKind: TypeAlias = Literal[
-    "table", "schema", "column", "matrix", "entry", "function", "keyword"
-]
+CompletionKind: TypeAlias = Literal["table", "column", "matrix", "entry", "function", "keyword"]
 """What a completion is."""
 
 _TABLE_FUNCTIONS: Final = ("matrix", "profile")
 _NEVER_QUOTED: Final = ("function", "keyword")
+_PLAIN: Final = re.compile(r"[^\W\d]\w*")
+_RESERVED: Final = frozenset({*KEYWORDS, *(word.split()[0] for word in BEGINNINGS)})
+_FUNCTIONS: Final = "SELECT DISTINCT routine_name AS name FROM information_schema.routines"
+_MOST_ENTRIES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,16 @@ class Completion:
     """What it is."""
     name: str
     """What people are shown."""
+
+
+class _Matrix(NamedTuple):
+    """A matrix, from one of its axes."""
+
+    name: str
+    """As a query writes it on a table of that axis, without quotes."""
+    schema: str
+    axis: str
+    """The axis whose entries are named in its brackets."""
 
 
 class SqlCompleter:
@@ -61,117 +72,162 @@ class SqlCompleter:
 
     def __init__(self, session: DafSession) -> None:
         self._session = session
-        self._names = Names(session)
+        self._connections = session._connections  # noqa: SLF001 - our own
         self._functions: list[str] | None = None
+        self.forget()
 
     def forget(self) -> None:
         """Look the names up again."""
-        self._names = Names(self._session)
+        self._columns: dict[tuple[str, ...], list[str]] = {}
+        self._known: dict[tuple[str, ...], ListedTable] | None = None
 
     def completions(self, sql: str, cursor: int | None = None) -> list[Completion]:
         """Return what may stand for the word before the cursor; by default that is the end.
 
         What cannot be looked up, as of a file that is gone, has no completions.
         """
-        context = context_of(sql, len(sql) if cursor is None else cursor)
+        typed = typed_at(sql, len(sql) if cursor is None else cursor)
+        if typed is None:
+            return []
         completions: list[Completion] = []
         with suppress(errors.DafError, OSError):
-            completions.extend(self._of(context, sql))
-        if sql[context.start : context.start + 1] == '"':  # only names are quoted
+            completions.extend(self._of(typed, sql))
+        if sql[typed.start : typed.start + 1] == '"':  # only names are quoted
             completions = [each for each in completions if each.kind not in _NEVER_QUOTED]
         return list({each.text: each for each in completions}.values())
 
-    def _of(self, context: Context, sql: str) -> Iterator[Completion]:
-        names = self._names
-        if context.place == "nothing":
-            return
-        start, stop = context.statement
-        named = tables_in(sql[start:stop], names.tables().keys())
-        if context.place == "entry":
-            yield from self._entries(context, named.values(), sql)
-        elif context.qualifier:
-            yield from self._qualified(context, named)
-        elif context.place == "table":
-            yield from self._tables(context)
-            yield from _matching(context, _TABLE_FUNCTIONS, "function", "(")
-        elif context.place == "beginning":
-            yield from _matching(context, BEGINNINGS, "keyword")
+    def _of(self, typed: Typed, sql: str) -> Iterator[Completion]:
+        tables = self._tables()
+        named = typed.tables(tables)
+        axes = (parts for parts in self._shortest() if tables[parts].key)
+        among = list(named.values()) or list(axes)
+        if typed.place == "entry":
+            matrices = [each for parts in among for each in self._matrices(parts)]
+            yield from self._entries(typed, [m for m in matrices if m.name == typed.matrix], sql)
+        elif typed.qualifier:
+            yield from self._qualified(typed, named)
+        elif typed.place == "table":
+            for parts in self._shortest():
+                if any(_begins(typed, each) for each in (parts[0], parts[-1])):
+                    text = ".".join(map(_written, parts))
+                    yield Completion(text, typed.start, "table", ".".join(parts))
+            yield from _words(typed, _TABLE_FUNCTIONS, "function", "(")
+        elif typed.place == "beginning":
+            yield from _words(typed, BEGINNINGS, "keyword")
         else:
-            yield from self._expressions(context, named)
+            yield from self._expressions(typed, named, among)
 
-    def _entries(
-        self, context: Context, tables: Iterable[tuple[str, ...]], sql: str
-    ) -> Iterator[Completion]:
-        """Yield the entries of a matrix; what closes their brackets too, unless that is there."""
-        matrices = [
-            matrix
-            for table in (list(tables) or self._names.axes())
-            for matrix in self._names.matrices(table)
-            if matrix.name == context.matrix
-        ]
-        cursor = context.start + len(context.prefix) + context.prefix.count("'")
-        closing = "" if sql[cursor : cursor + 1] == "'" else "']"
-        entries = (self._names.entries(matrix, context.prefix) for matrix in matrices)
-        for entry in itertools.chain.from_iterable(entries):
-            doubled = entry.replace("'", "''")
-            yield Completion(doubled + closing, context.start, "entry", entry)
-
-    def _qualified(
-        self, context: Context, named: dict[str, tuple[str, ...]]
-    ) -> Iterator[Completion]:
+    def _qualified(self, typed: Typed, named: dict[str, tuple[str, ...]]) -> Iterator[Completion]:
         """Yield the columns of a table, or the tables of a schema."""
-        names = self._names
-        qualifier = context.qualifier
-        table = named.get(qualifier[0]) if len(qualifier) == 1 else None
-        table = table or (qualifier if qualifier in names.tables() else None)
-        if table is not None and context.place != "table":
-            yield from _names_in(context, names.columns(table), "column")
-        of_schema = [parts[1] for parts in names.tables() if parts[:-1] == qualifier]
-        yield from _names_in(context, of_schema, "table")
-
-    def _tables(self, context: Context) -> Iterator[Completion]:
-        for parts in self._names.shortest():
-            if parts[-1].lower().startswith(context.prefix.lower()) or (
-                parts[0].lower().startswith(context.prefix.lower())
-            ):
-                text = ".".join(map(written, parts))
-                yield Completion(text, context.start, "table", ".".join(parts))
+        tables, qualifier = self._tables(), typed.qualifier
+        table = named.get(".".join(qualifier), qualifier if qualifier in tables else None)
+        if table is not None and typed.place != "table":
+            yield from _names(typed, self._columns_of(table), "column")
+        of_schema = [parts[1] for parts in tables if parts[:-1] == qualifier]
+        yield from _names(typed, of_schema, "table")
 
     def _expressions(
-        self, context: Context, named: dict[str, tuple[str, ...]]
+        self, typed: Typed, named: Iterable[str], among: list[tuple[str, ...]]
     ) -> Iterator[Completion]:
-        names = self._names
-        tables = list(named.values()) or names.axes()
-        for table in tables:
-            yield from _names_in(context, names.columns(table), "column")
-        for table in tables:
-            for matrix in names.matrices(table):
-                is_typed = matrix.name.lower().startswith(context.prefix.lower())
-                if is_typed and not matrix.is_ambiguous:
-                    text = f"{written(matrix.name)}['"
-                    yield Completion(text, context.start, "matrix", f"{matrix.name}['...']")
-        yield from _names_in(context, named, "table")
+        for parts in among:
+            yield from _names(typed, self._columns_of(parts), "column")
+        for parts in among:
+            matrices = list(self._matrices(parts))
+            names = [matrix.name for matrix in matrices]
+            for name in names:
+                if names.count(name) == 1 and _begins(typed, name):
+                    text = f"{_written(name)}['"
+                    yield Completion(text, typed.start, "matrix", f"{name}['...']")
+        yield from _names(typed, named, "table")
         if self._functions is None:
-            self._functions = names.functions()
-        yield from _matching(context, self._functions, "function", "(")
-        yield from _matching(context, KEYWORDS, "keyword")
+            self._functions = sorted(self._session.sql(_FUNCTIONS).to_pydict()["name"])
+        yield from _words(typed, self._functions, "function", "(")
+        yield from _words(typed, KEYWORDS, "keyword")
+
+    def _entries(self, typed: Typed, matrices: list[_Matrix], sql: str) -> Iterator[Completion]:
+        """Yield the first entries of matrices, in either case; with what closes their brackets."""
+        cursor = typed.start + len(typed.prefix) + typed.prefix.count("'")
+        closing = "" if sql[cursor : cursor + 1] == "'" else "']"
+        for matrix in matrices:
+            table = f"{quoted_name(matrix.schema)}.{quoted_name(matrix.axis)}"
+            query = (
+                f"SELECT DISTINCT name FROM {table} WHERE starts_with(lower(name), $prefix) "  # noqa: S608 - quoted, and it only reads
+                f"ORDER BY name LIMIT {_MOST_ENTRIES}"
+            )
+            found = self._session.sql(query, params={"prefix": typed.prefix.lower()})
+            for entry in map(str, found.to_pydict()["name"]):
+                doubled = entry.replace("'", "''")
+                yield Completion(doubled + closing, typed.start, "entry", entry)
+
+    def _tables(self) -> dict[tuple[str, ...], ListedTable]:
+        """Return the tables by the parts of each name that they have."""
+        if self._known is None:
+            known, schemas = dict[tuple[str, ...], ListedTable](), self._connections.schemas
+            for table in listed_tables(self._connections):
+                known[table.schema, table.name] = table
+                if len(schemas) == 1 or table.schema not in schemas:
+                    known[table.name,] = table
+            self._known = known
+        return self._known
+
+    def _shortest(self) -> list[tuple[str, ...]]:
+        """Return the tables by the shortest name that each has."""
+        return sorted({table: parts for parts, table in self._tables().items()}.values())
+
+    def _columns_of(self, parts: tuple[str, ...]) -> list[str]:
+        """Return the columns of a table; none if it cannot be read."""
+        if parts not in self._columns:
+            self._columns[parts] = []
+            table = self._tables()[parts]
+            with suppress(errors.DafError):
+                if table.key:  # an axis, without the warnings that a query of it may have
+                    tables = self._connections.schema(table.schema)
+                    self._columns[parts] = list(tables.dataset(table.name).schema.names)
+                else:
+                    name = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
+                    query = f"SELECT * FROM {name}"  # noqa: S608 - it is planned only
+                    self._columns[parts] = self._session.sql(query).column_names
+        return self._columns[parts]
+
+    def _matrices(self, parts: tuple[str, ...]) -> Iterator[_Matrix]:
+        """Yield the matrices of a table that is an axis, each by both of its names."""
+        schema, axis = self._tables()[parts].schema, self._tables()[parts].name
+        if not self._tables()[parts].key:
+            return
+        described = self._connections.schema(schema).description("matrices").to_table().to_pylist()
+        pairs = [(each["name"], (each["rows_axis"], each["columns_axis"])) for each in described]
+        others = {(name, axes[axes[0] == axis]) for name, axes in pairs if axis in axes}
+        for name, other in sorted(others):
+            yield _Matrix(name, schema, other)
+            yield _Matrix(f"{other}.{name}", schema, other)
 
 
-def _names_in(context: Context, names: Iterable[str], kind: CompletionKind) -> Iterator[Completion]:
+def _written(name: str) -> str:
+    """Return a name as SQL has it: in quotes only where it needs them.
+
+    >>> _written("age"), _written("n counts"), _written("order")
+    ('age', '"n counts"', '"order"')
+    """
+    is_plain = _PLAIN.fullmatch(name) and name.upper() not in _RESERVED
+    return name if is_plain else quoted_name(name)
+
+
+def _begins(typed: Typed, name: str) -> bool:
+    return name.lower().startswith(typed.prefix.lower())
+
+
+def _names(typed: Typed, names: Iterable[str], kind: CompletionKind) -> Iterator[Completion]:
     """Yield the names that begin with what is typed."""
-    prefix = context.prefix.lower()
     for name in names:
-        if name.lower().startswith(prefix):
-            yield Completion(written(name), context.start, kind, name)
+        if _begins(typed, name):
+            yield Completion(_written(name), typed.start, kind, name)
 
 
-def _matching(
-    context: Context, words: Iterable[str], kind: CompletionKind, after: str = ""
+def _words(
+    typed: Typed, words: Iterable[str], kind: CompletionKind, after: str = ""
 ) -> Iterator[Completion]:
     """Yield the words that begin with what is typed, in its case."""
-    prefix = context.prefix
-    is_lower = prefix != "" and prefix == prefix.lower()
+    is_lower = typed.prefix != "" and typed.prefix.islower()
     for word in words:
-        if word.lower().startswith(prefix.lower()):
-            text = word.lower() if is_lower else word
-            yield Completion(text + after, context.start, kind, word)
+        if _begins(typed, word):
+            yield Completion((word.lower() if is_lower else word) + after, typed.start, kind, word)
