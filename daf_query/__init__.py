@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from daf_query.profile import Profile, ProfilePlots
     from daf_query.scan import ScanOptions
     from daf_query.session import Annotation, DafSession, SessionPlots, connect
-    from daf_query.slice import LayoutCost, MatrixSlice, SliceExplanation, SlicePlots
+    from daf_query.slice import LayoutCost, MatrixSlice, SliceExplanation
     from daf_query.sql import (
         AlphabeticalOrderWarning,
         DuplicateColumnsWarning,
@@ -81,7 +81,6 @@ __all__ = [
     "ScanOptions",
     "SessionPlots",
     "SliceExplanation",
-    "SlicePlots",
     "TableDataset",
     "UnreadableVectorWarning",
     "UnusedIndexWarning",
@@ -129,7 +128,6 @@ __getattr__, __dir__ = lazy_names(
             "LayoutCost",
             "MatrixSlice",
             "SliceExplanation",
-            "SlicePlots",
         ),
         "daf_query.sql": (
             "AlphabeticalOrderWarning",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Final, NoReturn
 
@@ -42,7 +42,6 @@ from daf_query.slice import (
     Labels,
     MatrixSlice,
     Spans,
-    as_dense,
     byte_count,
     check_budget,
     select_companions,
@@ -262,10 +261,6 @@ class CollectionSlice(MatrixSlice):
         if self._gathered is not None:
             part._gathered = self._gathered[offsets]
         return part
-
-    def _some_columns(self, offsets: Sequence[int]) -> npt.NDArray[Any]:
-        """Return some of the columns, by their offsets, as a dense array; all are read."""
-        return as_dense(self.values()[:, offsets])
 
     def blocks(
         self, rows: int | None = None, *, max_bytes: ByteSize | None = None

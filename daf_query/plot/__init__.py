@@ -1,4 +1,4 @@
-"""Pictures: points in two dimensions, grids of groups and columns, distributions.
+"""Pictures: points in two dimensions, grids of groups and columns.
 
 **Nouns.** A *colouring* says how points are coloured: by *categories*, each with a colour of its
 own, or by *numbers* and a colour map.  *Axes* are those of matplotlib; new ones belong to a figure
@@ -12,7 +12,6 @@ from daf_query.plot._colours import Categories, Colouring, Numbers, Palette, col
 from daf_query.plot._grids import add_dot_legend, draw_dots, draw_grid, scaled
 from daf_query.plot._names import names_inches, write_labels
 from daf_query.plot._points import draw_points, legend_inches
-from daf_query.plot._violins import draw_violins
 
 __all__ = [
     "AxesLike",
@@ -27,7 +26,6 @@ __all__ = [
     "draw_dots",
     "draw_grid",
     "draw_points",
-    "draw_violins",
     "legend_inches",
     "names_inches",
     "require_matplotlib",

@@ -63,7 +63,6 @@ def colouring_of(
     *,
     order: pa.Array | None = None,
     palette: Palette | None = None,
-    keyword: str = "color",
 ) -> Colouring:
     """Return how points with these values are coloured: strings and truth values are categories.
 
@@ -75,8 +74,6 @@ def colouring_of(
     palette
         Their colours.  Of a list that has one for each of ``order``, or else for each category
         that occurs.
-    keyword
-        The parameter by which the values were chosen, for messages.
 
     Raises
     ------
@@ -99,11 +96,11 @@ def colouring_of(
     if pa.types.is_boolean(kind):
         values, kind = values.cast(pa.string()), pa.string()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _categories(values.cast(pa.string()), order, palette, keyword)
+        return _categories(values.cast(pa.string()), order, palette)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         if palette is not None:
             raise errors.InvalidInputError(
-                f"palette= has colours of categories, and {keyword}= yields numbers: choose a "
+                "palette= has colours of categories, and color= yields numbers: choose a "
                 "colour map with cmap="
             )
         numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -111,14 +108,12 @@ def colouring_of(
     if pa.types.is_null(kind):
         return Numbers(np.full(len(values), np.nan))
     raise errors.InvalidInputError(
-        f"{keyword}= yields values of type {kind}, which are neither numbers nor categories; "
+        f"color= yields values of type {kind}, which are neither numbers nor categories; "
         "cast them in the expression: CAST(... AS VARCHAR)"
     )
 
 
-def _categories(
-    values: pa.Array, order: pa.Array | None, palette: Palette | None, keyword: str
-) -> Categories:
+def _categories(values: pa.Array, order: pa.Array | None, palette: Palette | None) -> Categories:
     encoded = values.dictionary_encode()
     counts = np.bincount(
         pc.fill_null(encoded.indices, -1).to_numpy().astype(np.int64) + 1,
@@ -135,7 +130,7 @@ def _categories(
     indices = pc.fill_null(encoded.indices, -1).to_numpy().astype(np.int64)
     codes = np.where(indices < 0, -1, places[indices])
     sizes = np.bincount(codes[codes >= 0], minlength=len(shown))
-    colours = _colours(shown, whole, palette, keyword)
+    colours = _colours(shown, whole, palette)
     return Categories(codes, tuple(shown), tuple(sizes.tolist()), colours)
 
 
@@ -149,7 +144,7 @@ def _shown(labels: list[str], counts: Mapping[str, int]) -> list[str]:
 
 
 def _colours(
-    labels: Sequence[str], whole: Sequence[str], palette: Palette | None, keyword: str
+    labels: Sequence[str], whole: Sequence[str], palette: Palette | None
 ) -> tuple[str, ...]:
     if isinstance(palette, str):
         raise errors.InvalidInputError("palette= is a list or a mapping of colours, not a string")
@@ -157,7 +152,7 @@ def _colours(
         lacking = [label for label in labels if label not in palette]
         if lacking and not lacking[0].startswith(f"{_OTHER} ("):
             raise errors.InvalidInputError(
-                f"palette= has no colour for {lacking[0]!r}, which {keyword}= yields"
+                f"palette= has no colour for {lacking[0]!r}, which color= yields"
             )
         return _checked([palette.get(label, MISSING_COLOUR) for label in labels])
     place_of = {label: place for place, label in enumerate(whole)}
@@ -167,8 +162,7 @@ def _colours(
             return _checked([palette[place_of[label]] for label in labels])
         if len(palette) < len(labels):
             raise errors.InvalidInputError(
-                f"palette= has {len(palette)} colours, and {keyword}= yields {len(labels)} "
-                "categories"
+                f"palette= has {len(palette)} colours, and color= yields {len(labels)} categories"
             )
         return _checked(list(palette[: len(labels)]))
     if has_places:

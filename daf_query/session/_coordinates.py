@@ -195,14 +195,6 @@ def _noted_colours(members: Mapping[str, DafReader], vector: str) -> dict[str, s
     return noted or None
 
 
-def default_axis(source: PlotSource) -> str:
-    """Return the axis of the observations, or the longest."""
-    for daf in source.members().values():
-        for axis in axes_in_order(daf):
-            return axis
-    raise errors.InvalidInputError("there is nothing to draw: the data set has no axes")
-
-
 def plotted_axis(source: PlotSource, axis: str, rows: Selector) -> Coordinates:
     """Return chosen entries of an axis, without coordinates."""
     positions = source.positions(axis, rows)

@@ -136,7 +136,7 @@ class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceler
 
     @property
     def plot(self) -> SessionPlots:
-        """Plots: embeddings and violins; they need the extra ``plot``."""
+        """Plots: embeddings; they need the extra ``plot``."""
         return SessionPlots(self, self._engine)
 
     def register(self, source: Source | Frame, name: str | None = None) -> None:

@@ -45,7 +45,6 @@ from daf_query.slice._expression import expression_table
 from daf_query.slice._known_line import known_line_slice
 from daf_query.slice._matrix_slice import MatrixSlice, slice_matrix
 from daf_query.slice._page import slice_page
-from daf_query.slice._plots import SlicePlots
 from daf_query.slice._selector import (
     Selector,
     explained_of,
@@ -81,7 +80,6 @@ __all__ = [
     "RowKey",
     "Selector",
     "SliceExplanation",
-    "SlicePlots",
     "Spans",
     "StoredOrder",
     "WrappedSql",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -48,7 +48,6 @@ from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._explanation import SliceExplanation
 from daf_query.slice._export import AxisNames, Labels
 from daf_query.slice._page import slice_page
-from daf_query.slice._plots import SlicePlots
 from daf_storage import DafReader, Origin, errors
 from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module, visible_name
 
@@ -451,15 +450,6 @@ class MatrixSlice(Conversions):
             part._gathered = self._gathered[offsets]  # noqa: SLF001 - of this class
         return part
 
-    def _some_columns(self, offsets: Sequence[int]) -> npt.NDArray[Any]:
-        """Return some of the columns, by their offsets, as a dense array; others are not read."""
-        if self._gathered is not None:
-            return export.as_dense(self._gathered[:, offsets])
-        chosen, places = np.unique(np.asarray(offsets, np.int64), return_inverse=True)
-        part = self.at(self.selections[0], self.selections[1].take(chosen))
-        values: npt.NDArray[Any] = part.to_numpy()[:, places]
-        return values
-
     def grid_facts(self, kind: BlockKind) -> GridFacts:
         """Return what the grid of its blocks as a Dask array follows from."""
         figures = self._figures()
@@ -494,11 +484,6 @@ class MatrixSlice(Conversions):
             names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))
         objects: npt.NDArray[np.object_] = names.to_numpy(zero_copy_only=False)
         return objects.astype(object, copy=False)
-
-    @property
-    def plot(self) -> SlicePlots:
-        """Plots: a heat map, violins and points; they need the extra ``plot``."""
-        return SlicePlots(self)
 
     def _repr_html_(self) -> str:
         by = f"read from the layout by {self.plan.stored.info.columns_axis}"

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgba
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from scipy.stats import gaussian_kde
 
 from daf_query.plot import (
     Categories,
@@ -22,10 +21,8 @@ from daf_query.plot import (
     colouring_of,
     draw_grid,
     draw_points,
-    draw_violins,
     legend_inches,
 )
-from daf_query.plot._violins import _density
 from daf_storage import errors
 
 STYLE: dict[str, Any] = {"title": "t", "size": None, "cmap": "viridis", "seed": 0, "legend": True}
@@ -91,8 +88,8 @@ def test_a_palette_of_very_many_categories() -> None:
     assert found.colours == (*["red"] * 39, "0.8")
     assert found.codes.tolist() == [*range(38), 39, 39, 38, 38]
     del palette["c03"]
-    with pytest.raises(errors.InvalidInputError, match="no colour for 'c03', which by= yields"):
-        colouring_of(pa.array(labels), palette=palette, keyword="by")
+    with pytest.raises(errors.InvalidInputError, match="no colour for 'c03', which color= yields"):
+        colouring_of(pa.array(labels), palette=palette)
 
 
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.string()])
@@ -276,79 +273,6 @@ def test_colour_bars(ax: Any) -> None:
     assert (len(bare.collections), len(bare.figure.axes)) == (2, 1)
 
 
-def test_violins_have_the_median_and_the_ends_of_all_values(ax: Any) -> None:
-    """Also where the shape is that of a part; NaN is left out, constants and nothing are no error."""
-    rng = np.random.default_rng(2)
-    samples = [
-        rng.normal(size=50_000),
-        np.array([3.0, 3.0]),
-        np.array([np.nan]),
-        np.array([1.0, 2.0, np.nan]),
-    ]
-    draw_violins(ax, samples, list("abcd"), colours=["red", "blue", "k", "g"], seed=0)
-    lines = {
-        round(float(path.vertices[:, 0].mean())): float(path.vertices[0, 1])
-        for path in ax.collections[-1].get_paths()
-    }
-    assert lines == {0: pytest.approx(np.median(samples[0])), 1: 3.0, 3: 1.5}
-    body = ax.collections[0]
-    assert to_rgba(body.get_facecolor()[0])[:3] == to_rgba("red")[:3]
-    heights = body.get_paths()[0].vertices
-    at_zero = heights[np.abs(heights[:, 1]).argmin(), 0]
-    at_two = heights[np.abs(heights[:, 1] - 2).argmin(), 0]
-    assert abs(at_two) / abs(at_zero) == pytest.approx(np.exp(-2), rel=0.2)  # the normal density
-
-
-@pytest.mark.parametrize("count", [2, 30, 3_000])
-def test_the_shape_of_a_violin(count: int) -> None:
-    """That of Gaussian kernels of Scott's rule, which scipy has, too, up to a factor."""
-    values = np.random.default_rng(3).normal(size=count)
-    at = np.linspace(values.min(), values.max(), 50)
-    expected = gaussian_kde(values)(at)
-    found = _density(values, at)
-    np.testing.assert_allclose(found / found.max(), expected / expected.max(), atol=0.03)
-    near = 2.0 * np.arange(count)
-    far = near + 1e16  # neighbouring floats
-    assert _density(far, far).tolist() == _density(near, near).tolist()
-    constant = _density(np.array([2.0, 2.0]), np.array([1.0, 2.0, 3.0]))
-    assert constant.tolist() == [0.0, 1.0, 0.0]
-
-
-@pytest.mark.parametrize("count", [3, 4])
-def test_names_and_colours_of_violins(ax: Any, count: int) -> None:
-    """Each at its place, also after a group without a violin; names of many are turned."""
-    samples = [np.arange(5.0), np.empty(0), *[np.arange(5.0)] * (count - 2)]
-    colours = ["red", "green", "blue", "black"][:count]
-    draw_violins(ax, samples, list("abcd")[:count], colours=colours, seed=0)
-    bodies = ax.collections[: count - 1]
-    drawn = [colours[0], *colours[2:]]
-    assert [to_rgba(each.get_facecolor()[0]) for each in bodies] == [
-        to_rgba(colour, 0.75) for colour in drawn
-    ]
-    spans = [each.get_paths()[0].vertices[:, 0] for each in bodies]
-    assert [(span.min(), span.max()) for span in spans] == [
-        pytest.approx((place - 0.425, place + 0.425)) for place in (0, *range(2, count))
-    ]
-    assert [label.get_text() for label in ax.get_xticklabels()] == list("abcd")[:count]
-    assert {label.get_rotation() for label in ax.get_xticklabels()} == {90 if count > 3 else 0}
-    assert ax.get_xticks().tolist() == list(range(count))
-    assert ax.get_xlim() == pytest.approx((-0.7, count - 0.3))
-
-
-@pytest.mark.parametrize("case", ["few", "lumpy", "far"])
-def test_the_shape_of_a_violin_is_that_of_scipy(case: str) -> None:
-    """Its Gaussian kernel, of few values too, and where one is far from the others."""
-    rng = np.random.default_rng(3)
-    values = {
-        "few": np.array([0.0, 1.0, 10.0]),
-        "lumpy": np.concatenate([np.zeros(500), rng.normal(3.0, 0.1, 300)]),
-        "far": np.concatenate([rng.normal(size=5000), [500.0]]),
-    }[case]
-    coordinates = np.linspace(np.min(values), np.max(values), 100)
-    wanted = gaussian_kde(values)(coordinates)
-    np.testing.assert_allclose(_density(values, coordinates), wanted, rtol=1e-6, atol=1e-12)
-
-
 NAMES = ["$\\frac$", "_hidden", "two\nlines", "\0", "$a$ and $b$", "n" * 400]
 SHOWN = ["$\\frac$", "_hidden", "two lines", "\ufffd", "$a$ and $b$", "n" * 39 + "…"]
 
@@ -362,7 +286,7 @@ def test_names_are_drawn_as_they_are() -> None:
     legend = ax.get_legend()
     assert [each.get_text() for each in legend.get_texts()] == [f"{name} (1)" for name in SHOWN]
     ax._repr_png_()
-    grid, violins = (axes_for(None, inches=(12, 12)) for _ in range(2))
+    grid = axes_for(None, inches=(12, 12))
     named: dict[str, Any] = {
         "groups": NAMES,
         "columns": NAMES,
@@ -370,11 +294,9 @@ def test_names_are_drawn_as_they_are() -> None:
         "label": NAMES[4],
     }
     draw_grid(grid, np.eye(size), cmap="viridis", **named)
-    draw_violins(violins, [np.arange(3.0)] * size, NAMES, colours=["red"] * size, seed=0)
-    for drawn in (grid, violins):
-        drawn._repr_png_()
-        assert [text.get_text() for text in drawn.get_xticklabels()] == SHOWN
-        assert not any(text.get_parse_math() for text in drawn.get_xticklabels())
+    grid._repr_png_()
+    assert [text.get_text() for text in grid.get_xticklabels()] == SHOWN
+    assert not any(text.get_parse_math() for text in grid.get_xticklabels())
     assert [text.get_text() for text in grid.get_yticklabels()] == SHOWN
     assert grid.get_title() == NAMES[0]
 

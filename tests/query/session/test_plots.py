@@ -1,4 +1,4 @@
-"""Tests of the plots of sessions, slices and profiles: what is drawn is what scanpy and pandas have."""
+"""Tests of the plots of sessions and profiles: what is drawn is what scanpy and pandas have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import scanpy
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
-from daf_query import DafSession, MatrixSlice, connect
+from daf_query import DafSession, connect
 from daf_storage import MemoryDaf, errors
 from tests.support import PBMC
 
@@ -122,8 +122,6 @@ def test_several_data_sets_as_one() -> None:
         ([6.0, 7.0], first),
     ]
     assert found == wanted
-    ages = db.plot.violin("age", by="dataset")
-    assert [text.get_text() for text in ages.get_xticklabels()] == ["mo", "tue"]
 
 
 @pytest.mark.parametrize(
@@ -151,11 +149,6 @@ def test_several_data_sets_as_one() -> None:
             "of axis 'cell'",
         ),
         (lambda p: p.embedding("X_umap", rows="agee > 1"), errors.VectorNotFoundError, "age"),
-        (lambda p: p.violin("type"), errors.InvalidInputError, "yields categories, not numbers"),
-        (lambda p: p.violin("age", by="age"), errors.InvalidInputError, "CAST"),
-        (lambda p: p.violin("age", axis="gene"), errors.AxisNotFoundError, "cell"),
-        (lambda p: p.violin("age", rows="age > 100"), errors.InvalidInputError, "nothing to draw"),
-        (lambda p: p.violin(["age", "age"], by="type"), errors.InvalidInputError, "without by="),
         (
             lambda p: p.embedding("X_umap", axis="cel"),
             errors.AxisNotFoundError,
@@ -173,13 +166,6 @@ def test_several_data_sets_as_one() -> None:
             "has 2 columns",
         ),
         (lambda p: p.embedding(3), errors.InvalidInputError, "name= is a string"),
-        (lambda p: p.violin("age", by=["type"]), errors.InvalidInputError, "by= is a string"),
-        (lambda p: p.violin(3), errors.InvalidInputError, "values= is a string"),
-        (
-            lambda p: p.violin("age", palette=["red"]),
-            errors.InvalidInputError,
-            "name them with by=",
-        ),
     ],
 )
 def test_wrong_plots(call: Any, error: type[Exception], message: str) -> None:
@@ -218,78 +204,6 @@ def test_a_category_has_its_colour_in_every_plot(pbmc: DafSession, adata: Any) -
     whole = pbmc.plot.embedding("X_umap", color=expression).get_legend().legend_handles
     part = pbmc.plot.embedding("X_umap", color=expression, rows="phase = 'S'").get_legend()
     assert [each.get_color() for each in part.legend_handles] == [whole[2].get_color()]
-
-
-def test_violins_of_groups(pbmc: DafSession, adata: Any) -> None:
-    """Medians are those of pandas, in the order of the categories, with their colours."""
-    ax = pbmc.plot.violin("n_genes", by="louvain")
-    wanted = adata.obs.groupby("louvain", observed=False)["n_genes"].median()
-    assert [text.get_text() for text in ax.get_xticklabels()] == wanted.index.tolist()
-    medians = [float(path.vertices[0, 1]) for path in ax.collections[-1].get_paths()]
-    assert medians == wanted.tolist()
-    colours = [to_hex(body.get_facecolor()[0]) for body in ax.collections[: len(medians)]]
-    assert colours == [to_hex(colour) for colour in adata.uns["louvain_colors"]]
-    several = pbmc.plot.violin(["n_genes", "n_counts"], axis="cell")
-    assert [text.get_text() for text in several.get_xticklabels()] == ["n_genes", "n_counts"]
-
-
-def test_slices(pbmc: DafSession, adata: Any) -> None:
-    """A heat map, violins of columns, two columns as points."""
-    part = pbmc.matrix("cell", "gene", "X", rows="phase = 'G2M'", columns=["CD3D", "CST3"])
-    wanted = adata[adata.obs["phase"] == "G2M", ["CD3D", "CST3"]].X
-    grid = part.plot.heatmap()
-    np.testing.assert_array_equal(grid.images[0].get_array(), wanted)
-    assert [text.get_text() for text in grid.get_xticklabels()] == ["CD3D", "CST3"]
-    assert len(grid.get_yticklabels()) == 17
-    medians = [
-        float(p.vertices[0, 1]) for p in part.plot.violin(["CST3"]).collections[-1].get_paths()
-    ]
-    assert medians == [pytest.approx(float(np.median(wanted[:, 1])))]
-    points = part.plot.scatter("CST3", 0)
-    assert sorted(_offsets(points.collections[0])) == sorted(
-        wanted[:, [1, 0]].astype(float).tolist()
-    )
-    with pytest.raises(errors.EntryNotFoundError, match="none called 'CD3E'.*CD3D"):
-        part.plot.violin(["CD3E"])
-    with pytest.raises(errors.EntryNotFoundError, match="none called 2"):
-        part.plot.scatter(0, 2)
-    with pytest.raises(errors.InvalidInputError, match="0 cell and 765 gene"):
-        pbmc.matrix("cell", "gene", "X", rows=[]).plot.heatmap()
-
-
-def test_a_plot_of_some_columns_reads_those(
-    pbmc: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not the slice, which stays unread; the values are those of the slice, in any order."""
-    part = pbmc.matrix("cell", "gene", "X", rows="phase = 'S'")
-    gathered: list[tuple[int, ...]] = []
-    read = MatrixSlice.values
-
-    def counted(self: MatrixSlice, **options: Any) -> Any:
-        found = read(self, **options)
-        gathered.append(found.shape)
-        return found
-
-    monkeypatch.setattr(MatrixSlice, "values", counted)
-    part.plot.violin(["CST3", "CD3D"])
-    points = _offsets(part.plot.scatter(5, 3).collections[0])
-    assert gathered == [(part.shape[0], 2)] * 2
-    assert part._some_columns([7, 2, 7]).tolist() == part.to_numpy()[:, [7, 2, 7]].tolist()
-    assert sorted(points) == sorted(part.to_numpy()[:, [5, 3]].astype(float).tolist())
-    for columns, message in (([], "names no gene"), ([0.5], "not 0.5"), ([True], "not True")):
-        with pytest.raises(errors.InvalidInputError, match=message):
-            part.plot.violin(columns)  # type: ignore[arg-type]  # wrong on purpose
-
-
-def test_sparse_slices_and_collections() -> None:
-    """Sparse values are drawn as dense ones; those of several data sets together."""
-    sparse = connect(PBMC, obs_is="cell").matrix("cell", "var_raw", "X", columns=["CST3"])
-    assert sparse.is_sparse
-    assert sparse.plot.violin().get_ylabel() == "X"
-    db = connect([_small("mo", 3), _small("tue", 2)])
-    part = db.matrix("cell", "X_umap", "X_umap")
-    assert part.plot.heatmap().images[0].get_array().shape == (5, 2)
-    assert len(_offsets(part.plot.scatter().collections[0])) == 5
 
 
 def test_a_matrixplot_of_a_profile(pbmc: DafSession, adata: Any) -> None:
@@ -333,14 +247,8 @@ def test_dots_and_squares_are_those_of_scanpy(
 def test_without_matplotlib(pbmc: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to install."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    part = pbmc.matrix("cell", "gene", "X", rows=[0, 1], columns=[0, 1])
-    for draw in (
-        lambda: pbmc.plot.embedding("X_umap"),
-        lambda: pbmc.plot.violin("n_genes"),
-        part.plot.heatmap,
-    ):
-        with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[plot\]"):
-            draw()
+    with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[plot\]"):
+        pbmc.plot.embedding("X_umap")
 
 
 def test_long_names_have_room() -> None:
@@ -357,9 +265,6 @@ def test_long_names_have_room() -> None:
     profile = db.profile("cell", "gene", "X", by="type", rows="index < 3")
     for ax in (
         db.plot.embedding("um", color="type"),
-        db.plot.violin("um_1", by="type"),
-        db.matrix("cell", "gene", "X", rows=[0, 1]).plot.heatmap(),
-        db.matrix("cell", "gene", "X").plot.violin(),
         profile.plot.dotplot(),
         profile.plot.matrixplot("00" + "g" * 48),
     ):
