@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths, leased_session
 from daf_query.spark._data_source import register
-from daf_query.spark._dialect import backticked, to_local, to_spark
 from daf_query.spark._options import path_option
 from daf_query.spark._predicate_json import to_json
 from daf_query.sql import QueryRequirements, TableRequirements
-from daf_query.syntax import one_statement, quoted_name
-from daf_query.table import MatrixEntry
-
-_WITH: Final = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*WITH(\s+RECURSIVE)?\b", re.IGNORECASE | re.DOTALL
+from daf_query.syntax import (
+    backticked,
+    one_statement,
+    quoted_name,
+    to_local,
+    to_spark,
+    with_definitions,
 )
-_END: Final = re.compile(r"[\s;]*$")
+from daf_query.table import MatrixEntry
 
 
 def sql(
@@ -99,7 +99,7 @@ def _with_tables(query: str, needs: QueryRequirements, frames: list[str]) -> str
     """Return a query whose tables are frames, which Spark puts in place of ``{name}``."""
     if any(table.entries for table in needs.tables.values()):
         query = to_spark(needs.query)
-    query = _END.sub("", query).replace("{", "{{").replace("}", "}}")
+    query = query.rstrip("; \t\r\n").replace("{", "{{").replace("}", "}}")
     if not frames:
         return query
     # Not an injection: the names are of axes, and quoted.
@@ -107,7 +107,4 @@ def _with_tables(query: str, needs: QueryRequirements, frames: list[str]) -> str
         f"{backticked(axis)} AS (SELECT * FROM {{{frame}}})"  # noqa: S608 - names are quoted
         for axis, frame in zip(needs.tables, frames, strict=True)
     )
-    match = _WITH.match(query)
-    if match is None:
-        return f"WITH {tables} {query}"
-    return f"WITH{match[1] or ''} {tables}, {query[match.end() :]}"
+    return with_definitions(query, tables)

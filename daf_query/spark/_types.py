@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from daf_query.spark._dialect import backticked
+from daf_query.syntax import backticked
 from daf_storage import errors
 
 _WIDER: Final = {

@@ -6,7 +6,7 @@ is written for another engine, every column is needed that it may name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,10 +29,17 @@ from daf_query.scan import (
 )
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._matrix_entries import Tables, with_entries
-from daf_query.syntax import Token, identifier, quoted_name, tokens_of
+from daf_query.syntax import (
+    UnparsedError,
+    constants_in_text,
+    kind_of,
+    names_in_text,
+    parsed,
+    quoted_name,
+)
 from daf_query.table import AskedScan, MatrixEntry, SchemaOnlyDataset, TableDataset
 
-_BEFORE_WILDCARD: Final = ("SELECT", "DISTINCT", "ALL")
+_WILDCARDS: Final = ("Wildcard", "QualifiedWildcard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,7 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
         An entry of a matrix is written wrongly, or there is none.
     """
     rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
-    tokens = list(tokens_of(rewriting.query))
-    named = {name.lower() for name in _names(rewriting.query, tokens)}
+    named = names_in_text(rewriting.query)
     tables: dict[str, TableDataset] = {}
     entries: dict[str, Mapping[str, MatrixEntry]] = {}
     for axis in sorted(schema.axes_set()):
@@ -78,9 +84,10 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
     schemas = {axis: table.schema for axis, table in tables.items()}
     plan = _planned(rewriting.query, schemas)
     needs: dict[str, TableRequirements] = {}
-    for axis, columns in _needed_columns(rewriting.query, tokens, tables, plan).items():
+    constants = constants_in_text(rewriting.query)
+    for axis, columns in _needed_columns(rewriting.query, tables, plan).items():
         scans = () if plan is None else plan.scans[axis]
-        predicate = _together(scans, schemas[axis], _constants(rewriting.query, tokens))
+        predicate = _together(scans, schemas[axis], constants)
         chosen = {name: entry for name, entry in entries[axis].items() if name in columns}
         needs[axis] = TableRequirements(tuple(columns), predicate, chosen)
     return QueryRequirements(rewriting.query, needs)
@@ -118,7 +125,6 @@ def _planned(query: str, schemas: Mapping[str, pa.Schema]) -> _Plan | None:
 
 def _needed_columns(
     query: str,
-    tokens: list[Token],
     tables: Mapping[str, TableDataset],
     plan: _Plan | None,
 ) -> dict[str, list[str]]:
@@ -128,7 +134,7 @@ def _needed_columns(
     tables, such as ``name IS NOT NULL``, whose names another engine looks up all the same; and a
     wildcard in a subquery, numbered by ``ORDER BY 3``, is another column where some are lacking.
     """
-    named = {name: _all_named(query, tokens, table.schema) for name, table in tables.items()}
+    named = {name: _all_named(query, table.schema) for name, table in tables.items()}
     if plan is None:
         return named
     read = {name: _columns(plan.scans[name], tables[name]) for name in tables if plan.scans[name]}
@@ -155,59 +161,22 @@ def _columns(scans: Sequence[AskedScan], table: TableDataset) -> list[str]:
     return [name for name in table.schema.names if name in needed] or table.schema.names[:1]
 
 
-def _all_named(query: str, tokens: list[Token], schema: pa.Schema) -> list[str]:
+def _all_named(query: str, schema: pa.Schema) -> list[str]:
     """Return the columns that a query may name, in any case; all, if it has a wildcard."""
-    for number, token in enumerate(tokens):
-        before = tokens[number - 1] if number else token
-        is_wildcard = token.is_operator("*") and (
-            before.is_word(*_BEFORE_WILDCARD) or before.is_operator(",", ".")
-        )
-        if is_wildcard or token.is_word("NATURAL"):
-            return list(schema.names)
-    named = {name.lower() for name in _names(query, tokens)}
+    try:
+        scopes = parsed(query).scopes
+    except UnparsedError:  # it is written for another engine
+        return list(schema.names)
+    items = [item for scope in scopes for item in scope.select["projection"]]
+    is_natural = any(scope.is_natural for scope in scopes)
+    if is_natural or any(kind_of(item) in _WILDCARDS for item in items):
+        return list(schema.names)
+    named = names_in_text(query)
     return [name for name in schema.names if name.lower() in named] or schema.names[:1]
 
 
-def _names(query: str, tokens: list[Token]) -> Iterator[str]:
-    """Yield what may be names in a query."""
-    for token in tokens:
-        if token.kind in ("word", "quoted"):
-            yield identifier(query[token.start : token.stop])
-
-
-def _constants(query: str, tokens: list[Token]) -> set[str | float]:
-    """Return the strings and numbers that a query has."""
-    constants: set[str | float] = set()
-    for token in _literals(query, tokens):
-        if token.startswith("'"):
-            constants.add(token[1:-1].replace("''", "'"))
-            continue
-        try:
-            constants |= {float(token), -float(token)}
-        except ValueError:
-            continue  # 1L or 2.5D: another dialect's
-    return constants
-
-
-def _literals(query: str, tokens: list[Token]) -> Iterator[str]:
-    for token in tokens:
-        written = query[token.start : token.stop]
-        if token.kind == "constants":
-            yield from _literals(query[: token.stop], _shifted(written, token.start))
-        elif token.kind in ("string", "number"):
-            yield written
-
-
-def _shifted(written: str, start: int) -> list[Token]:
-    """Return the tokens of a part of a query, with their places in it."""
-    return [
-        Token(each.kind, each.text, each.start + start, each.stop + start)
-        for each in tokens_of(written)
-    ]
-
-
 def _together(
-    scans: Sequence[AskedScan], schema: pa.Schema, constants: set[str | float]
+    scans: Sequence[AskedScan], schema: pa.Schema, constants: frozenset[str | float]
 ) -> Predicate | None:
     """Return what holds for the rows that any of some scans needs."""
     predicates = [_certain(scan.filter, schema, constants) for scan in scans]
@@ -220,7 +189,7 @@ def _together(
 def _certain(
     filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
     schema: pa.Schema,
-    constants: set[str | float],
+    constants: frozenset[str | float],
 ) -> Predicate | None:
     """Return the conditions of a filter that any engine evaluates to the same.
 
@@ -231,7 +200,7 @@ def _certain(
     return conjunction(parts)
 
 
-def _is_certain(part: Predicate, schema: pa.Schema, constants: set[str | float]) -> bool:
+def _is_certain(part: Predicate, schema: pa.Schema, constants: frozenset[str | float]) -> bool:
     if isinstance(part, And | Or):
         return all(_is_certain(each, schema, constants) for each in part.parts)
     if not columns_of(part):
@@ -243,7 +212,9 @@ def _is_certain(part: Predicate, schema: pa.Schema, constants: set[str | float])
     return True
 
 
-def _is_as_written(value: object, arrow_type: pa.DataType, constants: set[str | float]) -> bool:
+def _is_as_written(
+    value: object, arrow_type: pa.DataType, constants: frozenset[str | float]
+) -> bool:
     if isinstance(value, bool):
         return bool(pa.types.is_boolean(arrow_type))
     if isinstance(value, str):

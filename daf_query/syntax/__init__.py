@@ -12,12 +12,14 @@ Must not know data sets, tables or the engine.
 from daf_query.syntax._edits import Edit, edited, place_before
 from daf_query.syntax._fragments import (
     Placeholder,
+    constants_in_text,
     is_condition,
     is_ended,
     is_select,
     joined_names,
     line_and_column,
     list_items,
+    names_in_text,
     one_statement,
     place_of,
     placeholders,
@@ -45,6 +47,7 @@ from daf_query.syntax._nodes import (
     whole_number_of,
 )
 from daf_query.syntax._scopes import Query, Scope, Source
+from daf_query.syntax._spark import backticked, to_local, to_spark, with_definitions
 from daf_query.syntax._statement import Statement, UnparsedError, parsed
 from daf_query.syntax._tokens import Token, bracketed, tokens_of
 
@@ -60,7 +63,9 @@ __all__ = [
     "Token",
     "UnparsedError",
     "arguments_of",
+    "backticked",
     "bracketed",
+    "constants_in_text",
     "edited",
     "function_name",
     "identifier",
@@ -74,6 +79,7 @@ __all__ = [
     "line_and_column",
     "list_items",
     "name_of",
+    "names_in_text",
     "one_statement",
     "parsed",
     "place_before",
@@ -86,11 +92,14 @@ __all__ = [
     "statements",
     "string_of",
     "subscript_of",
+    "to_local",
+    "to_spark",
     "tokens_of",
     "unopened_bracket",
     "unquoted_name",
     "values_of",
     "walk",
     "whole_number_of",
+    "with_definitions",
     "without_name",
 ]

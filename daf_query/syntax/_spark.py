@@ -18,6 +18,7 @@ _OF_SPARK: Final = re.compile(
 _OURS: Final = re.compile(
     rf"""{_SKIPPED}|(?P<string>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*")""", re.DOTALL
 )
+_WITH: Final = re.compile(rf"(?:\s|{_SKIPPED})*WITH(\s+RECURSIVE)?\b", re.IGNORECASE | re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|[0-3][0-7]{2}|.)", re.DOTALL)
 _ESCAPED: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
@@ -38,6 +39,18 @@ def to_spark(query: str) -> str:
     "SELECT `X['CD8A']` FROM cell WHERE donor = 'it\\'s' "
     """
     return _OURS.sub(_spark, query)
+
+
+def with_definitions(query: str, definitions: str) -> str:
+    """Return a query of Spark with more tables that WITH defines, before its own.
+
+    >>> with_definitions("WITH a AS (SELECT 1) SELECT * FROM a", "b AS (SELECT 2)")
+    'WITH b AS (SELECT 2),  a AS (SELECT 1) SELECT * FROM a'
+    """
+    match = _WITH.match(query)
+    if match is None:
+        return f"WITH {definitions} {query}"
+    return f"WITH{match[1] or ''} {definitions}, {query[match.end() :]}"
 
 
 def backticked(name: str) -> str:
