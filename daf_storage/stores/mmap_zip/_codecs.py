@@ -5,7 +5,6 @@ Never produces more than the size that the directory declares, and checks size a
 
 from __future__ import annotations
 
-import bz2
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -108,15 +107,6 @@ def _deflate64(data: memoryview) -> Iterator[bytes]:
         yield decoder.inflate(bytes(part))
 
 
-def _bzip2(data: memoryview) -> Iterator[bytes]:
-    decoder = bz2.BZ2Decompressor()
-    for part in _parts(data):
-        if not decoder.eof:
-            yield decoder.decompress(part, _BLOCK_BYTES)
-        while not decoder.eof and not decoder.needs_input:
-            yield decoder.decompress(b"", _BLOCK_BYTES)
-
-
 def _parts(data: memoryview) -> Iterator[memoryview]:
     for start in range(0, len(data), _PART_BYTES):
         yield data[start : start + _PART_BYTES]
@@ -131,6 +121,5 @@ def _zstd(data: memoryview) -> Iterator[bytes]:
 _DECODERS: Final[dict[int, tuple[str, Callable[[memoryview], Iterator[bytes]]]]] = {
     8: ("deflate", _deflate),
     9: ("deflate64", _deflate64),
-    12: ("bzip2", _bzip2),
     93: ("zstd", _zstd),
 }

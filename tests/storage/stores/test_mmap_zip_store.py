@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import io
 import os
 import shutil
@@ -635,7 +634,7 @@ def made_by_python(path: Path, method: int) -> dict[str, bytes]:
     return contents
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_foreign_archives_are_read_and_added_to(tmp_path: Path, method: int) -> None:
     """Stored and compressed entries, directories and a comment; all of it stays as it was."""
     path = tmp_path / "x.zip"
@@ -742,16 +741,10 @@ def foreign_entry(method: int, stored: bytes, data: bytes, *, flags: int = 0) ->
 DATA = b"some data " * 1000
 
 
-@pytest.mark.parametrize(
-    ("method", "stored"),
-    [
-        (12, bz2.compress(DATA)),
-        (93, bytes(pa.compress(DATA, codec="zstd", asbytes=True))),
-    ],
-)
-def test_newer_methods_are_decompressed(tmp_path: Path, method: int, stored: bytes) -> None:
-    """bzip2 and zstd; and what is damaged says so."""
+def test_zstd_is_decompressed(tmp_path: Path) -> None:
+    """And what is damaged says so."""
     path = tmp_path / "x.zip"
+    method, stored = 93, bytes(pa.compress(DATA, codec="zstd", asbytes=True))
     path.write_bytes(foreign_entry(method, stored, DATA))
     with MmapZipStore(path) as store:
         assert value(store, "a") == DATA
@@ -787,6 +780,7 @@ def test_a_bomb_is_not_blown_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "flags", "message"),
     [
+        (12, 0, "compressed by ZIP method 12, which is not supported; supported are 0 .stored., 8"),
         (99, 0, "compressed by ZIP method 99, which is not supported; supported are 0 .stored., 8"),
         (0, 1, "is encrypted"),
         (8, 0x2001, "is encrypted"),
