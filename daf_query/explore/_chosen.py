@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 
 from daf_query._runs import Interruptible
 from daf_query.explore._axis_rows import AxisRows, Positions, batches_of
-from daf_query.filter import python_edits, value_types
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import predicate_query
 from daf_query.sql import interruptible_rows
-from daf_query.syntax import is_select, quoted_name
+from daf_query.syntax import is_select, python_edits, quoted_name
 from daf_query.table import DATASET
 from daf_storage import errors
 
@@ -37,9 +36,7 @@ def chosen(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positions:
         raise errors.QueryError("the predicate is empty")
     if is_select(sql):
         return _of_query(rows, sql, interruptible)
-    columns = value_types(rows.session.table(rows.axis, schema=rows.schema).schema)
-    edits = python_edits(sql, columns)
-    wrapped, _ = predicate_query(rows.schema, rows.axis, sql, edits, rows.key)
+    wrapped, _ = predicate_query(rows.schema, rows.axis, sql, python_edits(sql), rows.key)
     batches = batches_of(rows.session, wrapped, interruptible, what="predicate")
     return _joined([rows.positions(batch) for batch in batches])
 

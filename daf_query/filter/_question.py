@@ -1,26 +1,35 @@
-"""The condition of a predicate or of a SELECT of one table, in conjuncts.  Pure."""
+"""Questions: conditions on the rows of one table, in conjuncts; and what a cache says of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.filter._operands import ValueType
-from daf_query.filter._python_spelling import as_sql
-from daf_query.filter._token_tree import (
-    Group,
-    Item,
+import pyarrow as pa
+
+from daf_query.syntax import (
+    Scope,
+    Statement,
+    Term,
+    UnparsedError,
     condition_of,
     conjuncts_of,
-    disjuncts_of,
-    token_tree,
+    edited,
+    identifiers_of,
+    one_statement,
+    parsed,
+    python_edits,
+    quoted_name,
+    terms_of,
 )
-from daf_query.syntax import Token, one_statement, quoted_name, unquoted_name
-from daf_storage import errors
+from daf_query.table import TableDataset, cached_range, cached_strings
+from daf_storage import DafError, errors
 
 _ENDS: Final = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "WINDOW", "QUALIFY")
-_SETS: Final = ("UNION", "INTERSECT", "EXCEPT")
+_MOST_STRINGS: Final = 10_000
+_NEAREST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +38,24 @@ class Question:
 
     table: str
     """The table as SQL, maybe with an alias."""
-    conjuncts: tuple[str, ...]
-    """The conditions as SQL."""
+    conjuncts: tuple[tuple[str, tuple[Term, ...]], ...]
+    """The conditions as SQL, each with its terms."""
 
 
-def question_of_predicate(
-    schema: str, axis: str, predicate: str, columns: Mapping[str, ValueType]
-) -> Question:
+def of_predicate(schema: str, axis: str, predicate: str) -> Question:
     """Return the conditions of a predicate, without its ORDER BY and LIMIT."""
-    condition = as_sql(condition_of(predicate), columns)
-    return Question(f"{quoted_name(schema)}.{quoted_name(axis)}", _conjuncts(condition))
+    condition = edited(condition_of(predicate), python_edits(predicate))
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    if not condition.strip():
+        return Question(table, ())
+    try:
+        statement = parsed(f"SELECT 1 FROM {table} WHERE (\n{condition}\n)")  # noqa: S608 - never run
+    except UnparsedError:  # whoever counts its rows says what is wrong
+        return Question(table, ((condition, ()),))
+    return Question(table, tuple(_conjuncts(statement, statement.queries[-1].scopes[0])))
 
 
-def question_of_select(schema: str, axis: str, query: str) -> Question:
+def of_select(schema: str, axis: str, query: str) -> Question:
     """Return the conditions of the WHERE of a SELECT of one table.
 
     Raises
@@ -49,71 +63,106 @@ def question_of_select(schema: str, axis: str, query: str) -> Question:
     QueryError
         It is of several tables, of another one, or has no WHERE.
     """
-    query = one_statement(query)
-    items = token_tree(query) or ()
-    while len(items) == 1 and isinstance(items[0], Group):
-        items = items[0].items
-    table, where = _clauses(items)
-    parts = [item for item in table if not _is_operator(item, ".") and not _is_word(item, "AS")]
-    names = [unquoted_name(query[item.start : item.stop]) for item in parts]
-    dots = sum(_is_operator(item, ".") for item in table)
-    is_plain = all(isinstance(p, Token) and p.kind in ("word", "quoted") for p in parts)
-    if not where or not is_plain or dots > 1 or len(names) not in (dots + 1, dots + 2):
+    try:
+        statement = parsed(one_statement(query))
+    except UnparsedError as error:
+        raise errors.QueryError(f"the SELECT is no SQL: {error}") from None
+    scopes = statement.queries[-1].scopes
+    sources = scopes[0].sources if len(scopes) == 1 else []
+    if len(sources) != 1 or not sources[0].parts or not scopes[0].select["selection"]:
         raise errors.QueryError(
             "a diagnosis is of a predicate, or of a SELECT of one table with a WHERE; write the "
             "predicate alone"
         )
-    if names[dots] != axis or (dots and names[0] != schema):
+    parts = sources[0].parts
+    if parts[-1] != axis or parts[-2:-1] not in ((), (schema,)):
         raise errors.QueryError(
-            f"the SELECT is of {'.'.join(names[: dots + 1])!r}, and the diagnosis was asked of "
-            f"{axis!r}"
+            f"the SELECT is of {'.'.join(parts)!r}, and the diagnosis was asked of {axis!r}"
         )
-    alias = "".join(f" AS {quoted_name(name)}" for name in names[dots + 1 :])
-    source = f"{quoted_name(schema)}.{quoted_name(axis)}{alias}"
-    return Question(source, _conjuncts(query[where[0].start : where[-1].stop]))
+    alias = f" AS {quoted_name(sources[0].name)}" if sources[0].has_alias else ""
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}{alias}"
+    return Question(table, tuple(_conjuncts(statement, scopes[0])))
 
 
-def _clauses(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-    """Return what is between FROM and WHERE, and what comes after WHERE."""
-    table: list[Item] = []
-    where: list[Item] = []
-    part: list[Item] | None = None
-    for item in items:
-        if _is_word(item, *_SETS, "WITH"):
-            return [], []
-        if _is_word(item, "FROM") and part is None:
-            part = table
-        elif _is_word(item, "WHERE") and part is table:
-            part = where
-        elif _is_word(item, *_ENDS):
-            break
-        elif part is not None:
-            part.append(item)
-    return table, where
+def _conjuncts(statement: Statement, scope: Scope) -> Iterator[tuple[str, tuple[Term, ...]]]:
+    condition = scope.select["selection"]
+    first, last = statement.span(condition)
+    start = max(t.stop for t in statement.tokens if t.is_word("WHERE") and t.stop <= first)
+    around = [pair.closing for pair in statement.around(start)]
+    ends = (
+        token.start
+        for token in statement.tokens
+        if token.start >= last and (token.is_word(*_ENDS) or token.start in around)
+    )
+    stop = next(ends, len(statement.text))
+    for text, node in conjuncts_of(statement, condition, start, stop):
+        yield text, tuple(terms_of(statement, node))
 
 
-def _conjuncts(condition: str) -> tuple[str, ...]:
-    tree = token_tree(condition)
-    if not tree:
-        return (condition.strip(),) if condition.strip() else ()
-    return tuple(condition[part[0].start : part[-1].stop] for part in _flattened(tree))
+def cached_hints(table: TableDataset, schema: str, axis: str, predicate: str) -> list[str]:
+    """Return which conjuncts of a predicate no row satisfies, as far as the cache shows it.
+
+    The distinct strings of a column are cached when it was filtered by, and the ranges of numbers.
+    """
+    try:
+        question = of_predicate(schema, axis, predicate)
+        terms = [terms for _, terms in question.conjuncts]
+        return [hint for each in terms if len(each) == 1 for hint in _of_term(table, each[0])]
+    except DafError:  # it was answered already; there is nothing to say beyond that
+        return []
 
 
-def _flattened(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Yield what is joined by AND, within brackets around several too."""
-    parts = conjuncts_of(items) if len(disjuncts_of(items)) == 1 else [tuple(items)]
-    for part in parts:
-        first = part[0] if len(part) == 1 else None
-        is_bracket = isinstance(first, Group) and first.is_bracket("(") and not first.is_subquery
-        if isinstance(first, Group) and is_bracket and first.items:
-            yield from _flattened(first.items)
-        elif part:
-            yield part
+def _of_term(table: TableDataset, term: Term) -> Iterator[str]:
+    name = (identifiers_of(term.node) or [{"value": ""}])[-1]["value"]
+    if term.is_negated or name not in table.schema.names:
+        return
+    if term.form == "equal" and (known := cached_strings(table, name)) is not None:
+        yield from _absent(name, [each for each in term.constants if isinstance(each, str)], known)
+    limits = cached_range(table, name)
+    if limits is not None and _excludes(term, limits):
+        yield f"{name} is from {limits[0]:g} to {limits[1]:g}"
 
 
-def _is_word(item: Item, *words: str) -> bool:
-    return isinstance(item, Token) and item.is_word(*words)
+def _absent(name: str, values: list[str], known: pa.Array) -> Iterator[str]:
+    """Yield the strings that do not occur, if none of them does."""
+    strings = {string for string in known.to_pylist() if string is not None}
+    if strings & set(values) or len(strings) > _MOST_STRINGS:
+        return
+    for value in values[:_NEAREST]:
+        near = ", ".join(map(repr, nearest(value, sorted(strings))))
+        yield f"{value!r} does not occur in {name}" + (f"; nearest: {near}" if near else "")
 
 
-def _is_operator(item: Item, *operators: str) -> bool:
-    return isinstance(item, Token) and item.is_operator(*operators)
+def nearest(value: str, known: Iterable[str]) -> list[str]:
+    """Return the strings that are like another; first those of other case and blanks around.
+
+    >>> nearest("n3", ["N1", " N3", "x"])
+    [' N3', 'N1']
+    """
+    folded: dict[str, list[str]] = {}
+    for name in known:
+        folded.setdefault(name.strip().casefold(), []).append(name)
+    wanted = value.strip().casefold()
+    close = difflib.get_close_matches(wanted, list(folded), n=_NEAREST)
+    return [name for each in dict.fromkeys([wanted, *close]) for name in folded.get(each, ())][
+        :_NEAREST
+    ]
+
+
+def _excludes(term: Term, limits: tuple[float, float]) -> bool:
+    """Return whether no number within limits satisfies a term."""
+    low, high = limits
+    values = [each for each in term.constants if not isinstance(each, str | bool)]
+    if len(values) < len(term.constants) or term.form not in ("equal", "order"):
+        return False
+    if term.form == "equal":
+        return all(not low <= value <= high for value in values)
+    if term.operator == "BETWEEN":
+        return values[0] > high or values[1] < low
+    is_possible = {
+        "<": low < values[0],
+        "<=": low <= values[0],
+        ">": high > values[0],
+        ">=": high >= values[0],
+    }
+    return not is_possible[term.operator]

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.filter import python_edits, type_mismatches, value_types
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import positions_in, positions_of
@@ -21,9 +20,8 @@ from daf_query.sql import (
     computed_table,
     is_ordered,
     strip_prefixes,
-    syntax_error,
 )
-from daf_query.syntax import Edit, edited, is_select, quoted_name
+from daf_query.syntax import Edit, is_select, moved, python_edits, quoted_name
 from daf_storage import DafReader, errors
 
 Selector: TypeAlias = (
@@ -111,7 +109,10 @@ def predicate_rows(
     if not predicate.strip():
         raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
     direct = engine.direct.of_rows(schema, axis, predicate) if key is INDEX_KEY else None
-    edits = () if direct else _python_edits(engine, schema, axis, predicate, keyword)
+    try:
+        edits = () if direct else python_edits(predicate)
+    except errors.QueryError as error:
+        raise errors.with_message(error, f"{keyword}= on axis {axis!r}: {error}") from None
     wrapped, is_ordered = predicate_query(schema, axis, predicate, edits, key)
     try:
         if direct is not None:
@@ -122,9 +123,7 @@ def predicate_rows(
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         explained = explained_of(error, wrapped, engine)
         if not isinstance(explained, errors.VectorNotFoundError):
-            columns = engine.connections.schemas[schema].dataset(axis).schema
-            hints = type_mismatches(edited(predicate, edits), columns)
-            message = "; ".join([f"{keyword}= on axis {axis!r}: {explained}", *hints])
+            message = f"{keyword}= on axis {axis!r}: {explained}"
             raise errors.with_message(explained, message) from None
         readers = [daf for daf, _ in engine.connections.schemas[schema].data_sets()]
         raise _wrong_axis(explained, readers, predicate, keyword, axis, other) from None
@@ -139,17 +138,6 @@ def _is_worth_restricting(engine: Engine, schema: str, axis: str, predicate: str
         return True
     members = (daf for daf, _ in engine.connections.schemas[schema].data_sets())
     return sum(daf.axis_length(axis) for daf in members if daf.has_axis(axis)) > _FEW_ROWS
-
-
-def _python_edits(
-    engine: Engine, schema: str, axis: str, predicate: str, keyword: str
-) -> tuple[Edit, ...]:
-    """Return what makes SQL of Python's spellings in a predicate."""
-    columns = value_types(engine.connections.schemas[schema].dataset(axis).schema)
-    try:
-        return python_edits(predicate, columns)
-    except errors.QueryError as error:
-        raise errors.with_message(error, f"{keyword}= on axis {axis!r}: {error}") from None
 
 
 def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.int64]:
@@ -200,13 +188,10 @@ def explained_of(
 ) -> errors.DafError:
     """Translate an error; its line and column are those of the SQL that the caller wrote."""
     explained = engine.translated(error, wrapped.query)
-    if isinstance(explained, errors.QueryError) and explained.line and explained.column:
-        lines = wrapped.written.split("\n")
-        position = wrapped.written_position(explained.line, explained.column)
-        line, column = position or (len(lines), len(lines[-1]) + 1)
-        reason = explained.reason or str(explained)
-        return syntax_error(reason, wrapped.written, line, column, where=f"in the {what}")
-    return explained
+    if not isinstance(explained, errors.QueryError) or not (explained.line and explained.column):
+        return explained
+    place = wrapped.written_position(explained.line, explained.column)
+    return moved(explained, wrapped.written, place, what)
 
 
 def _from_select(

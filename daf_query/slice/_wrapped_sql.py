@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.filter import clauses_of
 from daf_query.scan import INDEX
 from daf_query.syntax import (
     Edit,
+    clauses_of,
     edited,
     line_and_column,
     place_before,

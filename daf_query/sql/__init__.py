@@ -12,15 +12,12 @@ Must not know matrix slices or sessions.
 from datafusion import SessionContext
 
 from daf_query.sql._axis_schema import CATALOG, AxisSchema
-from daf_query.sql._base_hints import missing_base
 from daf_query.sql._categories import AlphabeticalOrderWarning
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._connections import Collection, Connections, ListedTable, listed_tables
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_context import ENGINE, computed_table, is_out_of_memory
 from daf_query.sql._entry_columns import entry_columns
-from daf_query.sql._error_places import ErrorPlace, error_place
-from daf_query.sql._error_translation import strip_prefixes
 from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
 from daf_query.sql._group_items import (
@@ -32,6 +29,15 @@ from daf_query.sql._group_items import (
     in_all,
     written_items,
 )
+from daf_query.sql._messages import (
+    STRINGS,
+    ErrorPlace,
+    error_place,
+    is_number,
+    mismatch,
+    strip_prefixes,
+)
+from daf_query.sql._missing_names import missing_base
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._parameter_types import unbound_schemas
 from daf_query.sql._parameters import Params, bind, bind_all, unbound
@@ -45,13 +51,13 @@ from daf_query.sql._requirements import (
 from daf_query.sql._result import QueryResult, TableResult, interruptible_rows, query_result
 from daf_query.sql._result_conversions import pandas_frame
 from daf_query.sql._result_page import rows_page
-from daf_query.sql._syntax_errors import syntax_error
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 
 __all__ = [
     "BOX_SIDES",
     "CATALOG",
     "ENGINE",
+    "STRINGS",
     "Allow",
     "AlphabeticalOrderWarning",
     "AxisSchema",
@@ -84,9 +90,11 @@ __all__ = [
     "grouped_member_axis",
     "in_all",
     "interruptible_rows",
+    "is_number",
     "is_ordered",
     "is_out_of_memory",
     "listed_tables",
+    "mismatch",
     "missing_base",
     "pandas_frame",
     "query_result",
@@ -94,7 +102,6 @@ __all__ = [
     "requirements_of",
     "rows_page",
     "strip_prefixes",
-    "syntax_error",
     "unbound",
     "unbound_schemas",
     "written_items",

@@ -28,8 +28,9 @@ from daf_query.sql._counted_table import counted_table
 from daf_query.sql._created_views import CreatedView, is_named
 from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import ENGINE, copy_functions, new_context
-from daf_query.sql._error_translation import translate_planning_error
 from daf_query.sql._matrix_entries import Tables, with_entries
+from daf_query.sql._messages import translated
+from daf_query.sql._missing_names import Asked
 from daf_query.sql._named_columns import named_columns
 from daf_query.sql._never_null import hint_at_missing_strings
 from daf_query.sql._planned import Planned
@@ -194,10 +195,8 @@ class Engine:
             raise self.translated(error, query) from None
 
     def translated(self, error: Exception, query: str) -> errors.DafError:
-        """Return an error of planning a query in the words of the data sets."""
-        return translate_planning_error(
-            error, query, self.connections.schemas, self.connections.shared
-        )
+        """Return an error of planning or running a query in the words of the data sets."""
+        return translated(error, Asked(query, self._tables(), self.connections))
 
     def plan_raw(
         self,

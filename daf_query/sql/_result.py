@@ -19,7 +19,7 @@ from daf_query.sql._corrections import kept_apart
 from daf_query.sql._direct_scan import DirectRows
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_context import ENGINE
-from daf_query.sql._error_translation import translate_execution_error, unknown_result_column
+from daf_query.sql._messages import unknown_result_column
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._planned import Planned
 from daf_query.sql._result_conversions import ResultConversions
@@ -50,7 +50,7 @@ class Statement:
     """What was asked, for the provenance."""
 
     def translated(self, error: Exception) -> DafError:
-        """Return an error of building upon the query in the words of the data set."""
+        """Return an error of the query, or of building upon it, in the words of the data set."""
         return self.engine.translated(error, self.query)
 
 
@@ -327,7 +327,7 @@ class QueryResult(ResultConversions):
                 self._ask_engine()
             except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
                 if not self._is_planned_again():
-                    raise translate_execution_error(error) from None
+                    raise self._statement.translated(error) from None
 
     def _ask_engine(self) -> None:
         """Leave the query to the engine, now and later."""
@@ -510,7 +510,7 @@ class QueryResult(ResultConversions):
                 try:
                     batch = call(lambda: next(stream, None))
                 except Exception as error:  # noqa: BLE001 - as above
-                    raise translate_execution_error(error) from None
+                    raise self._statement.translated(error) from None
 
         first = self._run(begin)
         found = Rows(self.schema, batches(first))

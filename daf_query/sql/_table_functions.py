@@ -22,8 +22,7 @@ from daf_query.sql._axis_schema import AxisSchema, table_for_query
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._profile_function import ProfilePlace, profile_table
-from daf_query.sql._syntax_errors import in_second_line
-from daf_query.syntax import quoted_name, unopened_bracket
+from daf_query.syntax import in_second_line, quoted_name, unopened_bracket
 from daf_query.table import DATASET, TableDataset
 from daf_storage import errors
 

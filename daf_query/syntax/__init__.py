@@ -10,6 +10,7 @@ Must not know data sets, tables or the engine.
 """
 
 from daf_query.syntax._edits import Edit, edited, place_before
+from daf_query.syntax._errors import error_at, in_second_line, moved, shortened, syntax_error
 from daf_query.syntax._fragments import (
     Placeholder,
     constants_in_text,
@@ -46,9 +47,11 @@ from daf_query.syntax._nodes import (
     walk,
     whole_number_of,
 )
+from daf_query.syntax._predicates import clauses_of, condition_of, conjuncts_of, python_edits
 from daf_query.syntax._scopes import Query, Scope, Source
 from daf_query.syntax._spark import backticked, to_local, to_spark, with_definitions
 from daf_query.syntax._statement import Statement, UnparsedError, parsed
+from daf_query.syntax._terms import Term, terms_of
 from daf_query.syntax._tokens import Token, bracketed, tokens_of
 
 __all__ = [
@@ -60,16 +63,22 @@ __all__ = [
     "Source",
     "Statement",
     "Subscript",
+    "Term",
     "Token",
     "UnparsedError",
     "arguments_of",
     "backticked",
     "bracketed",
     "constants_in_text",
+    "clauses_of",
+    "condition_of",
+    "conjuncts_of",
     "edited",
+    "error_at",
     "function_name",
     "identifier",
     "identifiers_of",
+    "in_second_line",
     "is_condition",
     "is_ended",
     "is_query",
@@ -78,6 +87,7 @@ __all__ = [
     "kind_of",
     "line_and_column",
     "list_items",
+    "moved",
     "name_of",
     "names_in_text",
     "one_statement",
@@ -85,8 +95,10 @@ __all__ = [
     "place_before",
     "place_of",
     "placeholders",
+    "python_edits",
     "quoted_name",
     "real_divisions",
+    "shortened",
     "span_at",
     "span_of_name",
     "statements",
@@ -94,6 +106,8 @@ __all__ = [
     "subscript_of",
     "to_local",
     "to_spark",
+    "syntax_error",
+    "terms_of",
     "tokens_of",
     "unopened_bracket",
     "unquoted_name",

@@ -11,7 +11,7 @@ from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import sqloxide
@@ -19,7 +19,7 @@ import sqloxide
 from daf_query.syntax._guards import check_tokens
 from daf_query.syntax._nodes import Node, walk
 from daf_query.syntax._scopes import Query, Scope, ScopeBuilder, Source
-from daf_query.syntax._tokens import Token, tokens_of
+from daf_query.syntax._tokens import Brackets, Token, pairs_of, tokens_of
 
 _MAX_KEPT: Final = 1 << 8
 _MAX_KEPT_CHARACTERS: Final = 1 << 14
@@ -47,17 +47,6 @@ class UnparsedError(Exception):
     def __init__(self, message: str, place: int | None) -> None:
         super().__init__(message)
         self.place = place
-
-
-class Brackets(NamedTuple):
-    """A pair of brackets: ``()``, ``[]`` or ``{}``."""
-
-    opening: int
-    """Where the first one stands."""
-    closing: int
-    """Where the second one stands."""
-    before: str
-    """The word or operator before the first one, in capitals; empty at the beginning."""
 
 
 class Statement:
@@ -123,15 +112,19 @@ class Statement:
     @cached_property
     def brackets(self) -> list[Brackets]:
         """The pairs of brackets, by where they open."""
-        pairs, opened, before = [], list[tuple[int, str]](), ""
-        for token in self.tokens:
-            if token.is_operator("(", "[", "{"):
-                opened.append((token.start, before))
-            elif token.is_operator(")", "]", "}") and opened:
-                opening, word = opened.pop()
-                pairs.append(Brackets(opening, token.start, word))
-            before = token.text
-        return sorted(pairs)
+        return pairs_of(self.tokens)
+
+    def written(self, node: Any) -> str:
+        """Return the text of an expression, of which brackets belong to it that begin in it.
+
+        A sign, NOT, CASE and CAST have no place, so those of an expression that begins or ends with
+        such a word are not in it.
+        """
+        start, stop = self.span(node)
+        for pair in self.brackets:
+            if start <= pair.opening < stop:
+                stop = max(stop, pair.closing + 1)
+        return self.text[start:stop]
 
     def brackets_after(self, identifier: Node) -> Brackets:
         """Return the first brackets that open behind an identifier."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 TokenKind: TypeAlias = Literal[
     "word", "string", "quoted", "number", "parameter", "constants", "operator"
@@ -56,6 +56,17 @@ class Token:
         return self.kind == "operator" and self.text in operators
 
 
+class Brackets(NamedTuple):
+    """A pair of brackets: ``()``, ``[]`` or ``{}``."""
+
+    opening: int
+    """Where the first one stands."""
+    closing: int
+    """Where the second one stands."""
+    before: str
+    """The word or operator before the first one, in capitals; empty at the beginning."""
+
+
 def tokens_of(query: str) -> tuple[Token, ...]:
     """Return the tokens of a query.
 
@@ -77,6 +88,23 @@ def _tokens(query: str) -> Iterator[Token]:
             if match.group() == "(" and (constants := _CONSTANTS.match(query, place)):
                 yield Token("constants", "", place, constants.end())
                 place = constants.end()
+
+
+def pairs_of(tokens: Iterable[Token]) -> list[Brackets]:
+    """Return the pairs of brackets, by where they open.
+
+    >>> [(pair.opening, pair.closing) for pair in pairs_of(tokens_of("f(a[1])"))]
+    [(1, 6), (3, 5)]
+    """
+    pairs, opened, before = [], list[tuple[int, str]](), ""
+    for token in tokens:
+        if token.is_operator("(", "[", "{"):
+            opened.append((token.start, before))
+        elif token.is_operator(")", "]", "}") and opened:
+            opening, word = opened.pop()
+            pairs.append(Brackets(opening, token.start, word))
+        before = token.text
+    return sorted(pairs)
 
 
 def bracketed(tokens: Sequence[Token]) -> Sequence[Token]:

@@ -51,7 +51,7 @@ def said(session: DafSession, predicate: str) -> list[str]:
     ("predicate", "reason"),
     [
         ("donor = 'n3'", "; 'n3' does not occur in donor; nearest: 'N3'"),
-        ('donor == "q"', "; 'q' does not occur in donor"),
+        ("donor == 'q'", "; 'q' does not occur in donor"),
         ("donor IN ('n3', 'q')", "; 'n3' does not occur in donor; nearest: 'N3'; 'q' does not occur in donor"),
         ("age > 40", "; age is from 20 to 40"),
         ("(age < 20)", "; age is from 20 to 40"),
@@ -68,7 +68,7 @@ def said(session: DafSession, predicate: str) -> list[str]:
         ("x IS NULL AND x IS NOT NULL", ""),
         ("donor LIKE 'q%' AND age > 0", ""),
         ("age IS NULL", ""),
-        ("cell.age > 100", ""),
+        ("cell.age > 100", "; age is from 20 to 40"),
         ("lower(donor) = 'q'", ""),
         ("age > (SELECT max(age) FROM cell)", ""),
         ("age > 0 LIMIT 0", ""),
@@ -133,7 +133,7 @@ def test_the_command_says_it_on_stderr(
 @pytest.mark.parametrize(
     ("predicate", "hint"),
     [
-        ("age = 'old'", "Cannot cast string 'old' to value of Int64 type; 'old' is no number, and age holds int64"),
+        ("age = 'old'", "'old' is no number, and age holds int64"),
         ("donor > 5", "donor holds strings, and 5 is a number: write '5'"),
         ("(x > 1) & (flag == 1)", "flag is true or false: write flag, or NOT flag"),
     ],
@@ -145,5 +145,5 @@ def test_types_that_do_not_fit(session: DafSession, predicate: str, hint: str) -
     writer.set_vector("cell", "flag", [True, False, True])
     with pytest.raises(errors.QueryError) as caught:
         session.matrix("cell", "gene", "X", rows=predicate)
-    assert str(caught.value).endswith(hint)
+    assert f"SQL error in the predicate: {hint}\n  {predicate}\n" in str(caught.value)
     assert "caused by" not in str(caught.value)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from daf_query.syntax._fragments import line_and_column
 from daf_storage import errors
 
+_SYNTAX: Final = "SQL syntax error"
 _LONGEST: Final = 1000
 _LONGEST_LINE: Final = 300
 _BEFORE: Final = 100
 
 
 def syntax_error(
-    reason: str, written: str, line: int, column: int, *, where: str
+    reason: str, written: str, line: int, column: int, *, where: str, title: str = _SYNTAX
 ) -> errors.QueryError:
     """Return an error that shows a line of SQL, with a mark below the place.
 
@@ -24,14 +26,44 @@ def syntax_error(
         The place in it, from 1.
     where
         How the message calls the place.
+    title
+        What it is.
     """
     lines = written.split("\n")
     shown, mark = _around(lines[line - 1] if line <= len(lines) else "", column - 1)
-    error = errors.QueryError(
-        f"SQL syntax error {where}: {shortened(reason)}\n  {shown}\n  {' ' * mark}^"
-    )
+    error = errors.QueryError(f"{title} {where}: {shortened(reason)}\n  {shown}\n  {' ' * mark}^")
     error.line, error.column, error.reason = line, column, reason
     return error
+
+
+def error_at(
+    reason: str, written: str, place: int, *, where: str = "", title: str = _SYNTAX
+) -> errors.QueryError:
+    """Return an error that shows a place of a text."""
+    line, column = line_and_column(written, place)
+    where = where or f"at line {line}, column {column}"
+    return syntax_error(reason, written, line, column, where=where, title=title)
+
+
+def moved(
+    error: errors.DafError, written: str, place: tuple[int, int] | None, what: str
+) -> errors.DafError:
+    """Return an error of a whole query with its place in what a caller wrote of it.
+
+    Parameters
+    ----------
+    place
+        Line and column of that, from 1; None is its end.
+    what
+        How the message calls what was written.
+    """
+    if not isinstance(error, errors.QueryError) or not (error.line and error.column):
+        return error
+    lines = written.split("\n")
+    line, column = place or (len(lines), len(lines[-1]) + 1)
+    title = str(error).partition(" at line ")[0]
+    reason = error.reason or str(error)
+    return syntax_error(reason, written, line, column, where=f"in the {what}", title=title)
 
 
 def in_second_line(error: errors.DafError, written: str, what: str) -> errors.DafError:
@@ -41,11 +73,10 @@ def in_second_line(error: errors.DafError, written: str, what: str) -> errors.Da
     """
     if not isinstance(error, errors.QueryError) or not (error.line and error.column):
         return error
-    lines = written.split("\n")
-    line, column = error.line - 1, error.column
-    if line > len(lines):
-        line, column = len(lines), len(lines[-1]) + 1
-    return syntax_error(error.reason or str(error), written, line, column, where=f"in the {what}")
+    line = error.line - 1
+    return moved(
+        error, written, (line, error.column) if line <= written.count("\n") + 1 else None, what
+    )
 
 
 def shortened(text: str) -> str:

@@ -1,0 +1,556 @@
+"""Errors of the engine in the words of the data sets: one table of what is recognised.
+
+The engine reports errors as text, which is matched for messages and for nothing else.  What a
+message needs beyond it is asked of the tree of the query, and of the tables: places, types, which
+axes and vectors there are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from daf_query.sql._missing_names import (
+    Asked,
+    last_part,
+    missing_column,
+    missing_table,
+)
+from daf_query.sql._table_functions import USAGES
+from daf_query.syntax import (
+    Term,
+    error_at,
+    identifiers_of,
+    kind_of,
+    line_and_column,
+    name_of,
+    one_statement,
+    place_of,
+    shortened,
+    span_at,
+    span_of_name,
+    syntax_error,
+    terms_of,
+    tokens_of,
+    unquoted_name,
+    values_of,
+    whole_number_of,
+)
+from daf_storage import DafError, errors
+from daf_storage.spi import install_command, text_width
+
+_TITLE: Final = "SQL error"
+STRINGS: Final = (pa.string(), pa.large_string(), pa.string_view())
+"""The types of strings."""
+
+Match: TypeAlias = "re.Match[str]"
+Said: TypeAlias = "DafError | str | None"
+"""An error, the text of a QueryError, or None if it is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What the engine may say, and what is said instead."""
+
+    recognised: re.Pattern[str]
+    says: Callable[[Asked, Match], Said]
+
+
+def translated(error: Exception, asked: Asked) -> DafError:
+    """Return an error of planning or running a query in the words of the data sets."""
+    if isinstance(error, DafError):
+        return error
+    if isinstance(error, UnicodeEncodeError):
+        return _no_unicode(asked.query)
+    asked.text = str(error)
+    for message in MESSAGES:
+        match = message.recognised.search(asked.text)
+        said = None if match is None else message.says(asked, match)
+        if said is not None:
+            return said if isinstance(said, DafError) else errors.QueryError(said)
+    try:
+        one_statement(asked.query)
+    except errors.QueryError as of_the_text:  # none, or several: it says where
+        return of_the_text
+    return errors.QueryError(shortened(strip_prefixes(asked.text)))
+
+
+def strip_prefixes(text: str) -> str:
+    """Return an engine's message without the names of the layers that it came through.
+
+    >>> strip_prefixes("DataFusion error: Arrow error: External error: Cast error: no")
+    'Cast error: no'
+    """
+    if match := _NO_SIGNATURE.search(text):
+        return match.group(0)
+    return _PREFIXES.sub("", text).strip().replace("While expanding wildcard, ", "")
+
+
+_PREFIXES: Final = re.compile(
+    r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
+    r"Schema error: |Execution error: |This feature is not implemented: |"
+    r"(?:\w+|Optimizer rule '\w+' failed)\s+caused by\s+)+"
+)
+_NO_SIGNATURE: Final = re.compile(
+    r"No function matches the given name and argument types .*?\. "
+    r"You might need to add explicit type casts\."
+)
+_NAMED_ERROR: Final = re.compile(r"(?P<error>[A-Z]\w+Error): (?P<message>.*)$", re.DOTALL)
+_PLACE: Final = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
+
+
+def unknown_result_column(error: Exception, columns: Collection[str]) -> DafError | None:
+    """Return the error for a column that a result does not have; None if it is another error."""
+    match = _NO_FIELD.search(str(error))
+    if match is None:
+        return None
+    name = last_part(match["field"])
+    has = errors.known_names(columns, none="none")
+    return errors.VectorNotFoundError(
+        f"the result has no column {name!r}; it has {has}{errors.nearest(name, columns)}"
+    )
+
+
+def _no_unicode(query: str) -> DafError:
+    """Return the error of half a surrogate pair, as Python hands on bytes that are no UTF-8."""
+    at = next((i for i, c in enumerate(query) if "\ud800" <= c <= "\udfff"), 0)
+    return errors.QueryError(
+        f"the query has {query[at : at + 1]!r} at character {at + 1:,}, which is no Unicode; "
+        "write the query in UTF-8"
+    )
+
+
+def _ours(_: Asked, match: Match) -> DafError:
+    """Return an error of ours, which came through the engine with its class and a traceback."""
+    error_type: type[DafError] = getattr(errors, match["error"], errors.QueryError)
+    quote, message = match["quote"], match["message"]
+    with suppress(SyntaxError, ValueError):
+        message = str(ast.literal_eval(f"{quote}{message}{quote}"))
+    return error_type(message)
+
+
+def _named(asked: Asked, _: Match) -> Said:
+    """Return an error of ours of which the engine hands on the name and the message."""
+    match = _NAMED_ERROR.match(strip_prefixes(asked.text))
+    named = None if match is None else getattr(errors, match["error"], None)
+    is_ours = isinstance(named, type) and issubclass(named, DafError)
+    return named(match["message"]) if is_ours and match is not None and named else None
+
+
+def _syntax(asked: Asked, match: Match) -> DafError:
+    """Return an error that shows where the parser stopped."""
+    problem, query = match["problem"], asked.query
+    place = _PLACE.search(problem)
+    lines = query.split("\n")
+    line, column = len(lines), len(lines[-1]) + 1
+    if place is not None:
+        line, column = int(place["line"]), int(place["column"])
+    reason = _PLACE.sub("", problem).replace('\\"', '"')
+    reason += _syntax_hint(query, place_of(query, line, column))
+    return syntax_error(reason, query, line, column, where=f"at line {line}, column {column}")
+
+
+def _syntax_hint(query: str, offset: int) -> str:
+    """Return what to write instead of the words at a place; empty if nothing is known."""
+    before = found = ""
+    for token in tokens_of(query):
+        if token.start >= offset:
+            found = token.kind if token.kind == "quoted" else token.text
+            break
+        before = token.text
+    for (left, right), hint in _SYNTAX.items():
+        if left in ("", before) and right in ("", found):
+            return f"; {hint}"
+    return ""
+
+
+_LIST: Final = "after IN comes a list: write IN ('a', 'b'), or IN $names with params="
+_SYNTAX: Final[Mapping[tuple[str, str], str]] = {
+    (
+        "",
+        "SUMMARIZE",
+    ): "'daf describe PATH AXIS' prints what each vector is like",
+    ("IS", "NONE"): "None is NULL: write IS NULL, or IS NOT NULL",
+    ("NOT", "NONE"): "None is NULL: write IS NULL, or IS NOT NULL",
+    ("*", "*"): "for a power write power(x, y)",
+    ("", "!"): "write NOT",
+    ("(", ")"): "a list of IN has at least one value",
+    (",", ")"): "a list does not end in a comma",
+    ("IN", ""): _LIST,
+}
+"""What the parser stopped at, behind what; an empty word is any."""
+
+
+def _refused(_: Asked, match: Match) -> DafError:
+    return errors.with_remedy(
+        errors.ReadOnlyError(
+            f"the query was refused: {match['name']} changes something, and queries only read "
+            "unless asked otherwise"
+        ),
+        errors.Remedy("pass ", errors.ALLOW_WRITE, " to sql() if you mean it"),
+    )
+
+
+def _missing_table_function(_: Asked, match: Match) -> str:
+    has = "; ".join(USAGES.values())
+    close = errors.nearest(match["name"], USAGES)
+    return f"there is no table function {match['name']!r}; there is {has}{close}"
+
+
+_FUNCTIONS: Final = {
+    "average": "avg(x)",
+    "mean": "avg(x)",
+    "std": "stddev(x)",
+    "strlen": "length(x)",
+    "len": "length(x)",
+    "list": "array_agg(x)",
+    "collect_list": "array_agg(x)",
+    "arg_max": "first_value(x ORDER BY y DESC)",
+    "arg_min": "first_value(x ORDER BY y)",
+}
+"""Functions of other engines, and what to write."""
+_METHODS: Final = {
+    "startswith": "starts_with({column}, {arguments})",
+    "endswith": "ends_with({column}, {arguments})",
+    "contains": "{column} ~ {arguments}, a regular expression, or contains({column}, {arguments})",
+    "match": "{column} ~ '^...', a regular expression",
+    "fullmatch": "{column} ~ '^(...)$', a regular expression",
+    "lower": "lower({column})",
+    "upper": "upper({column})",
+    "strip": "trim({column})",
+    "len": "length({column})",
+    "replace": "replace({column}, {arguments})",
+    "isin": "{column} IN (...)",
+    "isna": "{column} IS NULL",
+    "isnull": "{column} IS NULL",
+    "notna": "{column} IS NOT NULL",
+    "notnull": "{column} IS NOT NULL",
+    "between": "{column} BETWEEN ... AND ...",
+    "abs": "abs({column})",
+    "round": "round({column})",
+}
+"""Methods of pandas and Python, and what to write."""
+
+
+def _missing_function(asked: Asked, match: Match) -> Said:
+    name = match["name"]
+    if name in USAGES:
+        return f"{name}() is a table: write it after FROM, {USAGES[name]}"
+    if name in _FUNCTIONS:
+        return f"there is no function {name!r}; write {_FUNCTIONS[name]}"
+    if name.startswith("st_") and "Did you mean 'st_" not in asked.text:
+        return (
+            f"there is no function {name!r}; those of shapes come from geodatafusion: "
+            f"geodatafusion.register_all(db.context); install it with: {install_command('spatial')}"
+        )
+    for statement, _scope, node in asked.nodes("name", "args"):
+        parts = name_of(node["name"])
+        if len(parts) > 1 and ".".join(parts).lower() == name:
+            first, last = (node["name"][place]["Identifier"] for place in (0, -1))
+            pair = statement.brackets_after(last)
+            advice = _METHODS.get(parts[-1], "a function of SQL: method({column})")
+            arguments = statement.text[pair.opening + 1 : pair.closing] or "..."
+            instead = advice.format(column=parts[0], arguments=arguments)
+            reason = f"columns have no methods here; write {instead}"
+            return error_at(reason, asked.query, statement.start(first), title=_TITLE)
+    return None
+
+
+def _missing_field(asked: Asked, match: Match) -> DafError:
+    name = last_part(match["field"])
+    for clause, token in pairwise(tokens_of(asked.query)):
+        if clause.is_word("LIMIT", "OFFSET") and token.kind in ("word", "quoted"):
+            if unquoted_name(asked.query[token.start : token.stop]) == name:
+                return errors.QueryError(_limit_of_unknown(clause.text))
+    return missing_column(asked, match["field"])
+
+
+def _ambiguous(asked: Asked, match: Match) -> str:
+    name = unquoted_name(match["name"])
+    for _, scope, node in asked.nodes("value", "quote_style"):
+        if node["value"] != name or scope is None:
+            continue
+        schemas = {each.qualifier: asked.schema_of(each) for each in scope.sources}
+        having = [each for each, known in schemas.items() if known is None or name in known.names]
+        if len(having) > 1:
+            plain = [each if '""' in each else each.replace('"', "") for each in having]
+            choices = " or ".join(f"{each}.{match['name']}" for each in plain)
+            return f"{name!r} is a column of {' and '.join(plain)}; write {choices}"
+    return f"{name!r} is a column of several tables; write it with the name of one, as in cell.name"
+
+
+def _limit_of_unknown(clause: str) -> str:
+    return (
+        f"{clause} takes a number that is known before rows are read, and no column or subquery; "
+        f"write {clause} 5, or {clause} $most with a parameter"
+    )
+
+
+_IN_CONDITIONS: Final = (
+    "IN, EXISTS, ANY and ALL of a subquery are answered in WHERE and HAVING alone: the engine "
+    "does not compute them as values; as a column, count, as in "
+    "(SELECT count(*) FROM gene WHERE gene.name = cell.marker) > 0, or compare with one "
+    "value, as in age > (SELECT min(age) FROM donor)"
+)
+
+
+def _with(remedy: str) -> Callable[[Asked, Match], str]:
+    """Return what says what the engine says, and what to write."""
+    return lambda asked, _: f"{shortened(strip_prefixes(asked.text))}{remedy}"
+
+
+def _at(operators: Collection[str], reason: str) -> Callable[[Asked, Match], Said]:
+    """Return what shows the place of the first expression with one of some operators."""
+
+    def says(asked: Asked, _: Match) -> Said:
+        for statement, _scope, node in asked.nodes("op"):
+            if node["op"] in operators:
+                start = statement.span(node)[0]
+                return error_at(reason, asked.query, start, title=_TITLE)
+        return None
+
+    return says
+
+
+_BITS: Final = (
+    "& and | are for bits of whole numbers, and bind tighter than comparisons; join conditions by "
+    "AND and OR (in rows=, & and | join conditions in brackets, too: (a > 1) & (b < 2))"
+)
+_ORDERS: Final = ("Lt", "LtEq", "Gt", "GtEq", "Eq", "NotEq")
+
+
+def _chain(asked: Asked, _: Match) -> Said:
+    """Return the error of ``a < b < c``."""
+    for statement, _scope, node in asked.nodes("op", "left"):
+        if kind_of(node["left"]) != "BinaryOp":
+            continue
+        left = node["left"]["BinaryOp"]
+        if node["op"] in _ORDERS and left["op"] in _ORDERS:
+            is_binary = kind_of(left["right"]) == "BinaryOp"
+            middle = left["right"]["BinaryOp"]["op"] if is_binary else ""
+            chain = "comparisons are no chain in SQL: write a < b AND b < c, or b BETWEEN a AND c"
+            reason = _BITS if middle in ("BitwiseAnd", "BitwiseOr") else chain
+            return error_at(reason, asked.query, statement.span(node)[0], title=_TITLE)
+    return None
+
+
+def _wrong_type(asked: Asked, _: Match) -> Said:
+    """Return the error of a column that is compared with a constant of another type."""
+    for statement, scope, node in asked.nodes():
+        if kind_of(node) not in ("BinaryOp", "InList", "Between"):
+            continue
+        for term in terms_of(statement, node):
+            parts = identifiers_of(term.node)
+            type_ = None if parts is None else asked.type_of(scope, values_of(parts))
+            said = "" if type_ is None else mismatch(term, type_)
+            if said:
+                place = statement.span(term.node)[0]
+                return error_at(said, asked.query, place, title=_TITLE)
+    return None
+
+
+def mismatch(term: Term, arrow_type: pa.DataType) -> str:
+    """Return what to write where a term compares values of two types; empty if it does not."""
+    name = term.expression
+    if pa.types.is_dictionary(arrow_type):
+        arrow_type = arrow_type.value_type
+    numbers = [each for each in term.constants if not isinstance(each, str | bool)]
+    others = [each for each in term.constants if not _is_numeral(each)]
+    if term.form not in ("equal", "order"):
+        return ""
+    if pa.types.is_boolean(arrow_type) and not all(isinstance(c, bool) for c in term.constants):
+        return f"{name} is true or false: write {name}, or NOT {name}"
+    if is_number(arrow_type) and others:
+        return f"{others[0]!r} is no number, and {name} holds {arrow_type}"
+    if arrow_type in STRINGS and numbers:
+        return f"{name} holds strings, and {numbers[0]} is a number: write '{numbers[0]}'"
+    return ""
+
+
+def is_number(arrow_type: pa.DataType) -> bool:
+    """Return whether values of a type are numbers."""
+    return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type))
+
+
+def _is_numeral(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+def _division(asked: Asked, _: Match) -> Said:
+    """Return the error of a division by zero: of the constant, or of the only one there is."""
+    found = [(s, n) for s, _, n in asked.nodes("op", "left") if n["op"] in ("Divide", "Modulo")]
+    zeros = [(s, n) for s, n in found if whole_number_of(n["right"]) == 0]
+    reason = "Divide by zero error; write x / nullif(y, 0), which is NULL there"
+    if not zeros and len(found) != 1:
+        return reason
+    statement, node = (zeros or found)[0]
+    return error_at(reason, asked.query, statement.span(node)[0], title=_TITLE)
+
+
+def _top(asked: Asked, _: Match) -> str:
+    tops = [node["top"] for _, _, node in asked.nodes("top", "projection") if node["top"]]
+    count = tops[0]["quantity"].get("Constant", 5) if tops else 5
+    return f"TOP is no SQL here; write LIMIT {count} at the end of the query"
+
+
+def _of(pattern: str, says: Callable[[Asked, Match], Said] | str) -> Message:
+    fixed = says if callable(says) else _with(says)
+    return Message(re.compile(pattern, re.DOTALL), fixed)
+
+
+_NO_FIELD: Final = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)", re.DOTALL)
+
+MESSAGES: Final = (
+    _of(
+        r"type: <class 'daf_storage\.errors\.(?P<error>\w+)'>, value: \w+\((?P<quote>[\"'])"
+        r"(?P<message>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
+        _ours,
+    ),
+    _of(r"(?:Parser|Tokenizer)Error\(\"(?P<problem>.*)\"\)", _syntax),
+    _of(r"(?:DDL|DML|Statement) not supported: (?P<name>\w+)", _refused),
+    _of(r"table '(?P<table>[^']+)' not found", lambda asked, m: missing_table(asked, m["table"])),
+    _of(
+        r"does not support logical expression (?:Exists|InSubquery|SetComparison)\("
+        r"|In/Exist/SetComparison subquery can only be used in"
+        r"|difference in schemas: .*\b(?:ANY|ALL)\b.*\bWHEN EXISTS THEN Boolean"
+        r"|No field named \".*(?:[<>=] (?:ANY|ALL)\b|\b(?:IN|EXISTS) \(<subquery>\))",
+        lambda *_: _IN_CONDITIONS,
+    ),
+    Message(_NO_FIELD, _missing_field),
+    _of(r"table function '(?P<name>[^']*)' not found", _missing_table_function),
+    _of(r"Invalid function '(?P<name>[^']*)'", _missing_function),
+    _of(r"Ambiguous reference to unqualified field (?P<name>.+?)\s*$", _ambiguous),
+    _of(
+        r"Unsupported (?P<clause>LIMIT|OFFSET) expression",
+        lambda _, match: _limit_of_unknown(match["clause"]),
+    ),
+    _of(
+        r"Expected (?P<clause>LIMIT|OFFSET) to be an integer or null, but got (?P<type>\w+)",
+        lambda _, m: f"{m[1]} takes a whole number, and not a {m[2]}; write {m[1]} 5",
+    ),
+    _of(
+        r"(?P<clause>LIMIT|OFFSET) must be >= ?0, '(?P<value>-\d+)' was provided",
+        lambda _, m: f"{m[1]} takes a whole number from 0, and not {m[2]}",
+    ),
+    _of(r"not implemented: TOP$", _top),
+    _of(r"Divide by zero", _division),
+    _of(r"for comparison operation Boolean", _chain),
+    _of(
+        r"Cannot cast string|Cannot infer common argument type for comparison"
+        r"|Can not find compatible types to compare",
+        _wrong_type,
+    ),
+    _of(
+        r"Cannot infer common type for bitwise operation",
+        _at(("BitwiseAnd", "BitwiseOr"), _BITS),
+    ),
+    _of(
+        r"unary operator BitwiseNot",
+        _at(
+            ("BitwiseNot",),
+            "~ in front of a value is no operator; write NOT (in rows=, ~ negates a condition in "
+            "brackets, too: ~(a > 1))",
+        ),
+    ),
+    _of(r"Operator DIV", _at(("DuckIntegerDivide",), "for a whole quotient write floor(x / y)")),
+    _of(r"binary operator: PGOverlap", _at(("PGOverlap",), "&& is not SQL here; write AND")),
+    _of(
+        r"string concat operation Boolean",
+        _at(("StringConcat",), "|| joins strings; write OR"),
+    ),
+    _of(
+        r"variable \[\"@(?P<name>\w+)\"\] has no type",
+        lambda _, m: (
+            f"@{m[1]} is a variable of Python: write ${m[1]}, and pass params={{{m[1]!r}: ...}}"
+        ),
+    ),
+    _of(
+        r"Cannot create filter with non-boolean predicate",
+        "; a condition is true or false, as in n_genes > 0",
+    ),
+    _of(
+        r"Cannot access field at argument 1",
+        """; ['name'] is for a matrix over the axis of the table, as in "gene.X"['name']""",
+    ),
+    _of(
+        r"Source table contains",
+        "; an entry of a matrix, as in X['name'], is one more: name columns by AS in SELECT",
+    ),
+    _of(
+        r"Column in SELECT must be in GROUP BY",
+        "; add it to GROUP BY (GROUP BY ALL takes all that are no aggregates), or aggregate it",
+    ),
+    _of(
+        r"SQL error: RecursionLimitExceeded",
+        ": brackets are too deep within each other; write inner ones as WITH name AS (...)",
+    ),
+    _of(r"Table '.*already exists", "; write CREATE OR REPLACE, or DROP it first"),
+    _of(r"[A-Z]\w+Error: ", _named),
+)
+"""What is recognised, in this order, and what is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPlace:
+    """Where in SQL something is wrong."""
+
+    line: int
+    """From 1."""
+    column: int
+    """From 1."""
+    length: int
+    """How many characters are wrong."""
+
+    def mark(self, sql: str) -> str:
+        r"""Return the line of the SQL, with a mark below the place.
+
+        >>> print(ErrorPlace(2, 3, 4).mark("SELECT name,\n  agee FROM cell"))
+          agee FROM cell
+          ^^^^
+        >>> print(ErrorPlace(1, 13, 2).mark("SELECT '细', 细胞 FROM cell"))
+        SELECT '细', 细胞 FROM cell
+                     ^^^^
+        """
+        lines = sql.split("\n")
+        line = lines[self.line - 1] if self.line <= len(lines) else ""
+        start = self.column - 1
+        tabs = re.sub(r"[^\t]+", lambda part: " " * text_width(part[0]), line[:start].ljust(start))
+        marked = line[start : start + self.length].ljust(self.length)
+        return f"{line}\n{tabs}{'^' * text_width(marked)}"
+
+
+_NAMED: Final = (
+    re.compile(r"has no (?:vector|column|entry) '(?P<name>(?:[^'\\]|\\.)*)'"),
+    re.compile(r"there is no (?:table|axis|table function|function) '(?P<name>(?:[^'\\]|\\.)*)'"),
+    re.compile(r"Invalid function '(?P<name>[^']*)'"),
+)
+"""How messages name what the SQL has."""
+
+
+def error_place(error: BaseException, sql: str) -> ErrorPlace | None:
+    r"""Return the place of what is wrong; None where it is unknown.
+
+    >>> error = errors.VectorNotFoundError("x: axis 'cell' has no vector 'agee'")
+    >>> error_place(error, "SELECT name,\n  agee FROM cell")
+    ErrorPlace(line=2, column=3, length=4)
+    """
+    if not isinstance(error, DafError):
+        return None
+    if isinstance(error, errors.QueryError) and error.line and error.column:
+        start, stop = span_at(sql, place_of(sql, error.line, error.column))
+        return ErrorPlace(error.line, error.column, stop - start)
+    match = next(filter(None, (pattern.search(str(error)) for pattern in _NAMED)), None)
+    name = "" if match is None else match["name"].replace("\\'", "'").replace("\\\\", "\\")
+    span = None if match is None else span_of_name(sql, name)
+    return None if span is None else ErrorPlace(*line_and_column(sql, span[0]), span[1] - span[0])

@@ -1,0 +1,392 @@
+"""Errors of tables and columns that are not there: what there is instead, and what was meant.
+
+Must not cost more than the error is worth: entries are compared where they are decoded already, or
+few; nothing is built of them.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.sql._axis_schema import CATALOG, PUBLIC, AxisSchema
+from daf_query.sql._connections import Connections
+from daf_query.sql._data_set_schema import DafSchema
+from daf_query.sql._matrix_entries import Tables, unknown_entry_hint
+from daf_query.syntax import (
+    Node,
+    Scope,
+    Source,
+    Statement,
+    UnparsedError,
+    identifiers_of,
+    joined_names,
+    kind_of,
+    parsed,
+    quoted_name,
+    unquoted_name,
+)
+from daf_storage import DafError, DafReader, errors
+
+_VALID_FIELDS: Final = re.compile(
+    r"Valid fields are (?P<fields>.*)\.|Did you mean '(?P<near>.+?)'\?", re.DOTALL
+)
+_NAME_PART: Final = re.compile(r'"(?:[^"]|"")*"|[^",.\s]+')
+_FIELD: Final = re.compile(rf"(?:{_NAME_PART.pattern})(?:\.(?:{_NAME_PART.pattern}))*")
+_MOST_ENTRIES: Final = 1 << 20
+"""How many entries of an axis are decoded for a hint; more, if they are decoded already."""
+_MOST_FOLDED: Final = 1 << 16
+"""How many entries are compared without regard to case."""
+_MOST_FORMS: Final = 3
+_BASE: Final = "base_daf_repository"
+_BETWEEN: Final = " + "
+"""What is between the locations of data sets that are on top of each other."""
+
+
+@dataclass
+class Asked:
+    """A query that failed, and what it could have named."""
+
+    query: str
+    tables: Tables
+    connections: Connections
+    text: str = ""
+    """What the engine says."""
+
+    @property
+    def schemas(self) -> Mapping[str, AxisSchema]:
+        """The data sets, by name."""
+        return self.tables.schemas
+
+    @cached_property
+    def statement(self) -> Statement | None:
+        """The tree of the query; None if it has none."""
+        try:
+            return parsed(self.query)
+        except (UnparsedError, errors.QueryError):
+            return None
+
+    def nodes(self, *keys: str) -> Iterator[tuple[Statement, Scope | None, Node]]:
+        """Yield the nodes that have some keys, each with the scope whose names it can use."""
+        if self.statement is not None:
+            for scope, node in self.statement.nodes:
+                if all(key in node for key in keys):
+                    yield self.statement, scope, node
+
+    def schema_of(self, source: Source) -> pa.Schema | None:
+        """Return the columns of a table of a FROM; None of a subquery, or of a broken table."""
+        table = self.tables.find(source)
+        with suppress(DafError, KeyError):
+            if table is not None:
+                return self.schemas[table[0]].dataset(table[1]).schema
+            shared, own = self.connections.shared, self.connections.user_tables
+            name = source.parts[-1] if source.parts else ""
+            return own[name].rows.schema if name in own else shared[name].schema
+        return None
+
+    def type_of(self, scope: Scope | None, parts: Sequence[str]) -> pa.DataType | None:
+        """Return the type of a column; None if it is of no table."""
+        *qualifier, name = parts
+        for each in scope.chain() if scope is not None else ():
+            for schema in map(self.schema_of, each.called(qualifier)):
+                if schema is not None and name in schema.names:
+                    return schema.field(name).type
+        return None
+
+
+def missing_table(asked: Asked, written: str) -> DafError:
+    """Return the error of a table that is not there."""
+    schemas = asked.schemas
+    asked_schema, name = _data_set_and_table(written, schemas)
+    catalog, *parts = written.split(".")
+    if len(parts) == 2 and catalog != CATALOG:
+        return errors.NotFoundError(
+            f"there is no catalog {catalog!r}, only {CATALOG!r}; write {asked_schema}.{name}"
+        )
+    if asked_schema not in {*schemas, PUBLIC}:
+        has = errors.known_names(schemas, none="none")
+        return errors.NotFoundError(f"no data set {asked_schema!r} is connected; there are {has}")
+    holders = [schema for schema, tables in schemas.items() if name in tables.table_names]
+    for schema in holders if len(schemas) == 1 else [asked_schema]:
+        try:
+            if schema in schemas:
+                schemas[schema].find(name)
+        except DafError as error:  # it is there, and cannot be used
+            return error
+    if len(schemas) == 1 and holders and asked_schema == PUBLIC:
+        return errors.NotFoundError(
+            f"{PUBLIC!r} has no table {name!r}: it is one of {holders[0]!r}; write "
+            f"{holders[0]}.{name}, or just {name}"
+        )
+    if len(schemas) > 1 and holders:
+        where = " or ".join(f"{schema}.{name}" for schema in holders)
+        return errors.AxisNotFoundError(
+            f"several data sets are connected, so a table needs its data set's name: {where}"
+        )
+    known = [
+        name if len(schemas) == 1 else f"{schema}.{name}"
+        for schema, tables in schemas.items()
+        for name in tables.table_names
+    ]
+    source = ", ".join(tables.location for tables in schemas.values())
+    has = errors.known_names(known, none="no tables")
+    close = errors.nearest_axis(name, {k.split(".")[-1] for k in known})
+    return errors.AxisNotFoundError(
+        f"{source}: there is no table {name!r}; there are {has}{close}"
+        f"{_base_hint(schemas.values())}"
+    )
+
+
+def _data_set_and_table(written: str, schemas: Collection[str]) -> tuple[str, str]:
+    """Return the two names in what the engine says, which has no quotes: either may have dots.
+
+    >>> _data_set_and_table("daf.run.1.cell", ["run.1"]), _data_set_and_table("cell", ["run.1"])
+    (('run.1', 'cell'), ('public', 'cell'))
+    """
+    rest = written.removeprefix(f"{CATALOG}.")
+    for schema in sorted((*schemas, PUBLIC), key=len, reverse=True):
+        if rest.startswith(f"{schema}."):
+            return schema, rest.removeprefix(f"{schema}.")
+    schema, name = [PUBLIC, *rest.split(".")][-2:]
+    return schema, name
+
+
+def missing_column(asked: Asked, field: str) -> DafError:
+    """Return the error of a column that no table of the query has.
+
+    Parameters
+    ----------
+    field
+        What the engine does not know, maybe qualified and quoted.
+    """
+    name, parts = last_part(field), _NAME_PART.findall(field)
+    listed = _VALID_FIELDS.search(asked.text)
+    fields = _FIELD.findall((listed["fields"] or listed["near"]) if listed else "")
+    valid = {last_part(each) for each in fields}
+    relations = {unquoted_name(p[-2]) for p in map(_NAME_PART.findall, fields) if len(p) > 1}
+    table = unquoted_name(parts[-2]) if len(parts) > 1 else ""
+    tables = [
+        (tables, axis)
+        for tables in asked.schemas.values()
+        for axis in sorted(tables.axes_set())
+        if axis in relations
+    ]
+    columns = valid.union(*(_columns(*each) for each in tables))
+    dotted = ".".join(map(unquoted_name, parts))
+    if table and table not in relations and dotted in columns:
+        return errors.VectorNotFoundError(
+            f"the query has no table {'.'.join(map(unquoted_name, parts[:-1]))!r}; the column is "
+            f"called {dotted!r}: quote its name, as in {quoted_name(dotted)}"
+        )
+    if table and table not in relations and name in valid:
+        has = errors.known_names(relations, none="none")
+        return errors.VectorNotFoundError(
+            f"{table}.{name} is a column of a table {table!r}, which the query does not have; it "
+            f"has {has}: write {name}"
+        )
+    scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
+    scanned += [
+        each.readable() for title, each in asked.connections.shared.items() if title in relations
+    ]
+    for dataset in scanned:
+        if problem := dataset.table_columns.problems.get(name):
+            return errors.UnsupportedDataError(problem)
+    for tables_of, axis in tables:
+        if entry := _entry_hint(name, asked.query, tables_of, axis):
+            return errors.VectorNotFoundError(
+                f"{tables_of.location}: axis {axis!r} has no vector {name!r}; {entry}"
+            )
+    return _absent_column(asked, name, valid, tables)
+
+
+def _absent_column(
+    asked: Asked, name: str, valid: set[str], tables: list[tuple[AxisSchema, str]]
+) -> DafError:
+    """Return an error that no table of the query has a column, with what may have been meant."""
+    if len(tables) == 1:
+        tables_of, axis = tables[0]
+        known = tables_of.dataset(axis).schema.names
+        close = errors.nearest(name, known)
+        error = errors.vector_not_found(tables_of.location, axis, name, known)
+    else:
+        has, close = errors.known_names(valid, none="no columns"), errors.nearest(name, valid)
+        error = errors.VectorNotFoundError(f"the query has no column {name!r}; it has {has}{close}")
+    elsewhere = [
+        axis
+        for tables_of in asked.schemas.values()
+        for axis in sorted(tables_of.axes_set())
+        if (tables_of, axis) not in tables and name in _columns(tables_of, axis)
+    ]
+    hints = [
+        f"axis {axis!r} has a vector of that name"
+        + "".join(_join_hint(tables_of, asked_axis, axis) for tables_of, asked_axis in tables[:1])
+        for axis in elsewhere
+    ]
+    hint = (
+        unknown_entry_hint(name, tables, asked.query)
+        or "".join(f"; {', '.join(hints)}" for _ in hints[:1])
+        or _alias_hint(asked, name)
+        or _string_hint(asked, name, is_near=close != "")
+        or _base_hint(tables_of for tables_of, _ in tables)
+    )
+    error = errors.with_message(error, f"{error}{hint}")
+    error.other_axes = tuple(elsewhere)
+    return error
+
+
+def _alias_hint(asked: Asked, name: str) -> str:
+    """Return how to filter by what SELECT computes, if a name is given there."""
+    for _, _, node in asked.nodes("alias", "expr"):
+        alias = node["alias"]
+        if isinstance(alias, dict) and alias.get("value") == name:
+            return (
+                f"; {name!r} is computed after WHERE: filter what is computed of groups by HAVING, "
+                "anything else in a query around this one, of which it is a subquery"
+            )
+    return ""
+
+
+def _string_hint(asked: Asked, name: str, *, is_near: bool) -> str:
+    """Return how to write a string, if a name in double quotes, or in none, was to be one.
+
+    Parameters
+    ----------
+    is_near
+        Whether a column has nearly that name, which then is what an unquoted name means.
+    """
+    written = name.replace("'", "''")
+    if name == "None":
+        return "; None is NULL: write IS NULL, or IS NOT NULL"
+    for _, _, node in asked.nodes():
+        kind = kind_of(node)
+        body = node[kind] if kind else {}
+        values = list(body["list"]) if kind == "InList" else []
+        values += [body["right"]] if kind == "BinaryOp" else []
+        values += [body["pattern"]] if kind in ("Like", "ILike") else []
+        for parts in filter(None, map(identifiers_of, values)):
+            if len(parts) != 1 or parts[0]["value"] != name:
+                continue
+            if parts[0]["quote_style"] == '"':
+                return f"; double quotes are for names, so write a string as '{written}'"
+            if kind == "InList" or (body.get("op") in _COMPARISONS and not is_near):
+                return f"; a string is written in single quotes: '{written}'"
+    return ""
+
+
+_COMPARISONS: Final = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq")
+
+
+def _columns(tables: AxisSchema, axis: str) -> list[str]:
+    """Return the columns of an axis; none if it is broken."""
+    try:
+        return list(tables.dataset(axis).schema.names)
+    except DafError:
+        return []
+
+
+def last_part(field: str) -> str:
+    """Return the last part of a possibly qualified and quoted name, without quotes."""
+    quoted = re.search(r'"(?:[^"]|"")*"$', field.strip())
+    return unquoted_name(quoted[0] if quoted else field.strip().rsplit(".", 1)[-1])
+
+
+def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
+    """Return how to write an entry of another axis, as ``X['MS4A1']``; empty if it is none.
+
+    Parameters
+    ----------
+    name
+        The column that is not there; of ``HLA-DRA > 1``, the engine misses ``HLA``.
+    axis
+        The axis whose table does not have it.
+    """
+    names = joined_names(query, name)
+    for daf in _data_sets(schema):
+        hints = []
+        for other in sorted(daf.axes_set() - {axis}) if daf.has_axis(axis) else ():
+            matrices = sorted(daf.matrices_set(axis, other))
+            entry = _entry(daf, other, names) if matrices else None
+            if entry is not None:
+                forms = _forms(daf, axis, other, entry, matrices)
+                hints.append(f"{entry!r} is an entry of axis {other!r}: write {forms}")
+        if hints:
+            return "; ".join(hints)
+    return ""
+
+
+def _join_hint(schema: AxisSchema, axis: str, other: str) -> str:
+    """Return how to join an axis with another; empty if no vector has entries of it."""
+    for daf in _data_sets(schema):
+        for relation in daf.relations() if {axis, other} <= daf.axes_set() else ():
+            if (relation.axis, relation.to_axis) == (axis, other):
+                column = f"{_identifier(axis)}.{_identifier(relation.vector)}"
+                table = _identifier(other)
+                entries = f"(SELECT name FROM {table} WHERE ...)"  # noqa: S608 - a message
+                return f": JOIN {table} ON {column} = {table}.name, or {column} IN {entries}"
+    return ""
+
+
+def _data_sets(schema: AxisSchema) -> list[DafReader]:
+    return [daf for daf, _ in schema.data_sets()]
+
+
+def _entry(daf: DafReader, axis: str, names: Sequence[str]) -> str | None:
+    """Return the first of some names that an axis has, maybe in other case."""
+    with suppress(DafError):  # the axis is damaged: the error is about something else
+        length = daf.axis_length(axis)
+        if length > _MOST_ENTRIES and daf.known_entries(axis) is None:
+            return None
+        positions = daf.axis_indices(axis, names, allow_missing=True, allow_empty=True)
+        known = [name for name, place in zip(names, positions, strict=True) if place >= 0]
+        if known or length > _MOST_FOLDED:
+            return next(iter(known), None)
+        entries = daf.get_pa_vector(axis, "name")
+        folded = pc.utf8_lower(entries)
+        places = (pc.index(folded, name.lower()).as_py() for name in names)
+        return next((str(entries[place].as_py()) for place in places if place >= 0), None)
+    return None
+
+
+def _forms(daf: DafReader, axis: str, other: str, entry: str, matrices: Sequence[str]) -> str:
+    """Return how queries name an entry, of each matrix that has it."""
+    written = entry.replace("'", "''")
+    forms = []
+    for name in matrices[:_MOST_FORMS]:
+        is_shared = len(daf.matrix_axes(axis, name)) > 1
+        matrix = quoted_name(f"{other}.{name}") if is_shared else _identifier(name)
+        forms.append(f"{matrix}['{written}']")
+    return " or ".join(forms)
+
+
+def _identifier(name: str) -> str:
+    """Return a name, quoted if it has to be."""
+    return name if name.isascii() and name.isidentifier() else quoted_name(name)
+
+
+def _base_hint(schemas: Any) -> str:
+    """Return how to open the first overlay with its base; empty if there is none."""
+    hints = [missing_base(schema.daf) for schema in schemas if isinstance(schema, DafSchema)]
+    return next(filter(None, hints), "")
+
+
+def missing_base(daf: DafReader) -> str:
+    """Return how to open an overlay with its base; empty if a data set is none, or has it."""
+    base = daf.get_scalar(_BASE, default=None)
+    if not isinstance(base, str) or not base or _BETWEEN in daf.location:
+        return ""
+    if "://" not in base and "://" not in daf.location:
+        folder = Path(daf.location.partition("#/")[0]).parent
+        base = os.path.normpath(folder / base)
+    return (
+        f"; it is on top of {base}, which was not opened with it: "
+        f"connect({base!r}, overlay={daf.location!r})"
+    )

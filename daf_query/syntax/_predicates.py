@@ -1,0 +1,161 @@
+"""Predicates: conditions on the rows of one table, maybe with ORDER BY and LIMIT.  Pure.
+
+They are SQL, with four of Python's spellings beside it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from daf_query.syntax._edits import Edit
+from daf_query.syntax._errors import error_at
+from daf_query.syntax._fragments import unopened_bracket
+from daf_query.syntax._nodes import Node, kind_of
+from daf_query.syntax._statement import Statement
+from daf_query.syntax._tokens import Brackets, Token, pairs_of, tokens_of
+
+_WHERE: Final = "in the predicate"
+_WORDS: Final = {"&": "AND", "|": "OR"}
+_JOINS: Final = ("AND", "OR")
+
+
+def clauses_of(predicate: str) -> list[Token]:
+    """Return the first tokens of ORDER BY, LIMIT and OFFSET, outside of brackets."""
+    clauses = []
+    depth = 0
+    tokens = tokens_of(predicate)
+    for token, after in itertools.pairwise(tokens):
+        depth += token.is_operator("(") - token.is_operator(")")
+        is_order = token.is_word("ORDER") and after.is_word("BY")
+        is_limit = token.is_word("LIMIT", "OFFSET") and after.kind == "number"
+        if depth == 0 and (is_order or is_limit):
+            clauses.append(token)
+    return clauses
+
+
+def condition_of(predicate: str) -> str:
+    """Return a predicate without its ORDER BY, LIMIT and OFFSET.
+
+    >>> condition_of("age > 60 ORDER BY age")
+    'age > 60 '
+    """
+    clauses = clauses_of(predicate)
+    return predicate[: clauses[0].start] if clauses else predicate
+
+
+def python_edits(predicate: str) -> tuple[Edit, ...]:
+    """Return what makes SQL of ``) & (``, ``) | (``, ``~(`` and ``in [...]``.
+
+    What is SQL stays as it is: only a bracket that is a condition by itself is joined or negated.
+
+    Raises
+    ------
+    QueryError
+        A bracket closes that is not open, there is a WHERE, or ``|`` and AND are mixed, which
+        Python and SQL read differently.
+
+    Examples
+    --------
+    >>> edited("~(a) & (b in [1])", python_edits("~(a) & (b in [1])"))
+    'NOT (a) AND (b in (1))'
+    """
+    condition = condition_of(predicate)
+    tokens = tokens_of(condition)
+    if (bracket := unopened_bracket(predicate)) is not None:
+        reason = "no bracket is open that ) could close"
+        raise error_at(reason, predicate, bracket, where=_WHERE)
+    if len(tokens) > 1 and tokens[0].is_word("WHERE") and tokens[1].kind != "operator":
+        reason = "leave out WHERE; the condition is what comes after it"
+        raise error_at(reason, predicate, tokens[0].start, where=_WHERE)
+    if not any(character in condition for character in "&|~["):
+        return ()
+    return tuple(sorted(_edits(predicate, tokens)))
+
+
+def _edits(predicate: str, tokens: Sequence[Token]) -> Iterator[Edit]:
+    pairs = pairs_of(tokens)
+    places = {token.start: number for number, token in enumerate(tokens)}
+    alone = {p.opening: p for p in pairs if _is_alone(tokens, places[p.opening], places[p.closing])}
+    closed = {pair.closing for pair in alone.values()}
+    for pair in pairs:
+        if pair.before == "IN" and tokens[places[pair.opening]].is_operator("["):
+            yield Edit(pair.opening, pair.opening + 1, "(")
+            yield Edit(pair.closing, pair.closing + 1, ")")
+    for place, token in enumerate(tokens):
+        follows = place > 0 and tokens[place - 1].start in closed
+        operand = next((t.start for t in tokens[place + 1 :] if not t.is_operator("~")), None)
+        if operand not in alone:
+            continue
+        if token.is_operator("~") and _begins(tokens, place):
+            yield Edit(token.start, token.stop, "NOT ")
+        elif token.is_operator("&", "|") and follows:
+            if token.text == "|" and _has_and(tokens, pairs, token.start):
+                reason = "Python and SQL read | beside AND differently: put brackets around each"
+                raise error_at(reason, predicate, token.start, where=_WHERE)
+            before = "" if predicate[token.start - 1].isspace() else " "
+            after = "" if predicate[token.stop].isspace() else " "
+            yield Edit(token.start, token.stop, f"{before}{_WORDS[token.text]}{after}")
+
+
+def _is_alone(tokens: Sequence[Token], opening: int, closing: int) -> bool:
+    """Return whether nothing but conditions is around a bracket: no operand, no function."""
+    after = tokens[closing + 1] if closing + 1 < len(tokens) else None
+    ends = after is None or after.is_operator("&", "|", ")", ",") or after.is_word(*_JOINS)
+    while tokens[opening - 1].is_operator("~") and opening:
+        opening -= 1
+    is_negated = opening > 0 and tokens[opening - 1].is_word("NOT")
+    # Python's "not" takes all that & joins, SQL's the first of it.
+    is_loose = is_negated and after is not None and after.is_operator("&", "|")
+    return tokens[closing].is_operator(")") and ends and _begins(tokens, opening) and not is_loose
+
+
+def _begins(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether a condition begins at a token, as nothing before it is an operand."""
+    if place == 0:
+        return True
+    before = tokens[place - 1]
+    return before.is_operator("(", ",", "&", "|", "~") or before.is_word(*_JOINS, "NOT")
+
+
+def _has_and(tokens: Sequence[Token], pairs: Sequence[Brackets], place: int) -> bool:
+    """Return whether an AND is between the same brackets as a place."""
+    around = [pair for pair in pairs if pair.opening < place < pair.closing]
+    levels = [pair for pair in pairs if pair not in around]
+    first, last = (around[-1].opening, around[-1].closing) if around else (-1, tokens[-1].stop)
+    return any(
+        token.is_word("AND")
+        and first < token.start < last
+        and not any(pair.opening < token.start < pair.closing for pair in levels)
+        for token in tokens
+    )
+
+
+def conjuncts_of(
+    statement: Statement, node: Node, start: int, stop: int
+) -> Iterator[tuple[str, Node]]:
+    """Yield what AND joins in a condition, within brackets around several too.
+
+    Parameters
+    ----------
+    node
+        The condition.
+    start, stop
+        Where its text begins and ends.
+    """
+    pending = [(node, start, stop)]
+    while pending:
+        node, start, stop = pending.pop()
+        kind = kind_of(node)
+        if kind == "Nested":
+            pair = next(pair for pair in statement.brackets if pair.opening >= start)
+            pending.append((node["Nested"], pair.opening + 1, pair.closing))
+        elif kind == "BinaryOp" and node["BinaryOp"]["op"] == "And":
+            left, right = node["BinaryOp"]["left"], node["BinaryOp"]["right"]
+            first, last = statement.span(left)[1], statement.span(right)[0]
+            between = (t for t in statement.tokens if first <= t.start < last)
+            joint = next(token for token in between if token.is_word("AND"))
+            pending += [(right, joint.stop, stop), (left, start, joint.start)]
+        else:
+            yield statement.text[start:stop].strip(), node
