@@ -136,8 +136,8 @@ def _absent(name: str, values: list[str], known: pa.Array) -> Iterator[str]:
 def nearest(value: str, known: Iterable[str]) -> list[str]:
     """Return the strings that are like another; first those of other case and blanks around.
 
-    >>> nearest("n3", ["N1", " N3", "x"])
-    [' N3', 'N1']
+    >>> nearest("n13", ["N1", " N13", "x"])
+    [' N13', 'N1']
     """
     folded: dict[str, list[str]] = {}
     for name in known:

@@ -37,8 +37,9 @@ from daf_query.syntax import (
 )
 from daf_storage import DafError, DafReader, errors
 
-_VALID_FIELDS: Final = re.compile(
-    r"Valid fields are (?P<fields>.*)\.|Did you mean '(?P<near>.+?)'\?", re.DOTALL
+_VALID_FIELDS: Final = (
+    re.compile(r"Valid fields are (?P<fields>.*)\.", re.DOTALL),
+    re.compile(r"Did you mean '(?P<fields>.+?)'\?"),
 )
 _NAME_PART: Final = re.compile(r'"(?:[^"]|"")*"|[^",.\s]+')
 _FIELD: Final = re.compile(rf"(?:{_NAME_PART.pattern})(?:\.(?:{_NAME_PART.pattern}))*")
@@ -169,8 +170,8 @@ def missing_column(asked: Asked, field: str) -> DafError:
         What the engine does not know, maybe qualified and quoted.
     """
     name, parts = last_part(field), _NAME_PART.findall(field)
-    listed = _VALID_FIELDS.search(asked.text)
-    fields = _FIELD.findall((listed["fields"] or listed["near"]) if listed else "")
+    listed = next(filter(None, (each.search(asked.text) for each in _VALID_FIELDS)), None)
+    fields = _FIELD.findall(listed["fields"] if listed else "")
     valid = {last_part(each) for each in fields}
     relations = {unquoted_name(p[-2]) for p in map(_NAME_PART.findall, fields) if len(p) > 1}
     table = unquoted_name(parts[-2]) if len(parts) > 1 else ""

@@ -58,6 +58,7 @@ def python_edits(predicate: str) -> tuple[Edit, ...]:
 
     Examples
     --------
+    >>> from daf_query.syntax import edited
     >>> edited("~(a) & (b in [1])", python_edits("~(a) & (b in [1])"))
     'NOT (a) AND (b in (1))'
     """

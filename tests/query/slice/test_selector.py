@@ -117,7 +117,7 @@ def test_selectors(tiny_session: DafSession, selector: Any, expected: list[int])
         ("age > 5; DROP TABLE cell", errors.QueryError, "syntax error"),
         ("1 = 1) --", errors.QueryError, "syntax error"),
         ("age + 1", errors.QueryError, "non-boolean"),
-        ("age = 'abc'", errors.QueryError, "Cannot cast string 'abc'"),
+        ("age = 'abc'", errors.QueryError, "'abc' is no number"),
         ("", errors.QueryError, "empty predicate"),
         ("SELECT type FROM cell", errors.QueryError, "yields type; it has to yield the column 'name' or 'index'"),
         ("SELECT type AS name FROM cell", errors.EntryNotFoundError, "no entry 'Bcell'"),
