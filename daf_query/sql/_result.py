@@ -19,8 +19,8 @@ from daf_query.sql._corrections import kept_apart
 from daf_query.sql._direct_scan import DirectRows
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_context import ENGINE
-from daf_query.sql._messages import unknown_result_column
 from daf_query.sql._explain import QueryPlan
+from daf_query.sql._messages import unknown_result_column
 from daf_query.sql._planned import Planned
 from daf_query.sql._result_conversions import ResultConversions
 from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, error_page, rows_page
