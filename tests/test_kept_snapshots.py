@@ -24,7 +24,6 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_query.sql._direct_scan import DirectScans
 from daf_storage import DafWriter, Packing, errors, open_daf
 from daf_storage.stores import _directory_snapshot
 from daf_storage.trees import _metadata_v2
@@ -245,13 +244,11 @@ def test_the_work_of_a_warm_query(warm: DafSession, monkeypatch: pytest.MonkeyPa
     query = "SELECT name FROM cell WHERE v3 > 20 AND donor = 'a'"
     for _ in range(2):
         warm.sql(query).to_arrow_table()
-    analysed = warm._engine.direct.analysed
     with counted(monkeypatch) as calls:
         warm.sql(query).to_arrow_table()
     assert calls["file"] == calls["mmap"] == calls["parse"] == calls["plan"] == 0
     assert calls["stat"] < 60, calls
     assert calls["directory"] < 30, calls
-    assert warm._engine.direct.analysed == analysed
 
 
 def test_the_work_of_a_warm_slice(warm: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,4 +309,3 @@ def test_a_changed_type_of_another_column_is_seen_by_the_query_that_names_it(
         found = warm.sql("SELECT v2 FROM cell WHERE v1 = 3").to_pydict()
         assert found == {"v2": [expected[3]]}
         time.sleep(SETTLED_SECONDS)
-    assert isinstance(warm._engine.direct, DirectScans)

@@ -46,15 +46,6 @@ SCALARS = "scalars"
 _ALL_ROWS = 1 << 62
 
 
-def table_of_length(length: int) -> datafusion.DataFrame:
-    """Return a table of which only the number of rows is right.
-
-    The engine knows it, and answers ``count(*)`` without scanning.
-    """
-    rows = pa.record_batch([pa.nulls(length)], names=["none"])
-    return datafusion.SessionContext().create_dataframe([[rows]])
-
-
 def shared_table(shared: Mapping[str, TableDataset], name: str) -> TableDataset | None:
     """Return a table that belongs to no data set, of those of its columns that can be read."""
     table = shared.get(name)

@@ -104,9 +104,11 @@ class CollectionSchema(AxisSchema):
             return None
         if not self.has_axis(name):
             return shared_table(self._shared, name)
-        used = current_context().named_columns.get((self.name, name))
-        narrow = None if used is None else self._narrowed(name, used)
-        return self.dataset(name) if narrow is None else narrow
+        named = current_context().named_columns.get((self.name, name))
+        narrow = None if named is None else self._narrowed(name, named.names)
+        if named is None or narrow is None or not named.required <= set(narrow.schema.names):
+            return self.dataset(name)  # which also says what is wrong
+        return narrow
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""

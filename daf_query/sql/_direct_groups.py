@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,8 @@ from daf_query.scan import (
 )
 from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._engine_context import ENGINE
-from daf_query.sql._simple_condition import UncertainError
-from daf_query.sql._simple_groups import SimpleGroups
+from daf_query.sql._simple_condition import UncertainError, require
+from daf_query.sql._simple_queries import Expression, Named, SimpleQuery, SortKey, name_in
 from daf_query.table import TableColumns
 from daf_storage.spi import Span
 
@@ -41,15 +41,16 @@ _MAX_ENTRIES: Final = 1 << 16
 """Of a longer axis, looking up entries takes longer than the rest."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedKey:
-    """A column of the table that is joined, to group by."""
+class Key(NamedTuple):
+    """A column to group by."""
 
-    vector: str
-    """The column of the first table whose values are entries."""
+    is_joined: bool
+    """Whether it is of the table that is joined."""
     column: str
-    joined: TableColumns
-    """The columns of the table that is joined."""
+
+
+Computed: TypeAlias = Key | Aggregate
+"""What a column of the result has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,10 @@ class DirectGroups:
     tables: DafSchema
     known: TableColumns
     """The columns of the table, as they are known."""
-    groups: SimpleGroups
-    """The query."""
-    keys: tuple[str | JoinedKey, ...]
+    query: SimpleQuery
+    outputs: tuple[Computed, ...]
+    """What its columns have."""
+    keys: tuple[Key, ...]
     """The columns to group by."""
     order: tuple[int, ...]
     """The outputs to sort by."""
@@ -75,59 +77,48 @@ class DirectGroups:
         cls,
         tables: DafSchema,
         known: TableColumns,
-        groups: SimpleGroups,
+        query: SimpleQuery,
         predicate: Predicate | None,
         joined: TableColumns | None = None,
     ) -> DirectGroups | None:
         """Return the groups of a query; None if the engine is to be asked, as far as is known."""
-        sides = _Sides(groups, known.columns, {} if joined is None else joined.columns)
+        reader = _Reader(query, known.columns, {} if joined is None else joined.columns)
         try:
-            keys = groups.keys_of(sides.columns)
-            order = tuple(groups.sorted_by(key, sides.columns) for key in groups.order)
+            outputs, keys, order = reader.outputs(), reader.keys(), reader.order()
+            if joined is not None:
+                vector = known.columns.get(query.vector)
+                require(is_so=vector is not None and vector.field.type == pa.string())
+                require(is_so=joined.length <= _MAX_ENTRIES and any(k.is_joined for k in keys))
         except UncertainError:
             return None
-        if len(keys) > _MAX_KEYS or not (sides.have(keys) and sides.compute_aggregates()):
-            return None
-        join = groups.join
-        if join is None or joined is None:
-            return cls(tables, known, groups, keys, order, predicate)
-        if not sides.joins_few(joined.length) or not any(map(sides.is_joined, keys)):
-            return None
-        all_keys = tuple(
-            JoinedKey(join.vector, key, joined) if sides.is_joined(key) else key for key in keys
-        )
-        return cls(tables, known, groups, all_keys, order, predicate, joined)
+        return cls(tables, known, query, outputs, keys, order, predicate, joined)
 
     @property
     def schema(self) -> pa.Schema:
         """The names and types of the columns."""
         fields = []
-        for output in self.groups.outputs:
-            expression = output.expression
-            if isinstance(expression, str):
-                is_joined = expression in self._joined_names
-                known = self.joined if is_joined and self.joined is not None else self.known
-                key = known.columns[expression].field
-                fields.append(pa.field(output.name, key.type, metadata=key.metadata))
+        for output, computed in zip(self.query.outputs, self.outputs, strict=True):
+            if isinstance(computed, Key):
+                column = self._columns_of(computed).columns[computed.column].field
+                fields.append(pa.field(output.name, column.type, metadata=column.metadata))
             else:
-                kind = _result_type(expression, self.known.columns)
-                fields.append(pa.field(output.name, kind, nullable=expression.function != "count"))
+                kind = _result_type(computed, self.known.columns)
+                fields.append(pa.field(output.name, kind, nullable=computed.function != "count"))
         return pa.schema(fields)
 
-    @property
-    def _joined_names(self) -> list[str]:
-        """The keys that are of the table that is joined."""
-        return [key.column for key in self.keys if isinstance(key, JoinedKey)]
+    def _columns_of(self, key: Key) -> TableColumns:
+        return self.joined if key.is_joined and self.joined is not None else self.known
 
     @property
-    def _key_names(self) -> list[str]:
-        return [key.column if isinstance(key, JoinedKey) else key for key in self.keys]
+    def _aggregates(self) -> list[Aggregate]:
+        """The aggregates, each once."""
+        return list(dict.fromkeys(each for each in self.outputs if isinstance(each, Aggregate)))
 
     @property
     def description(self) -> str:
         """What is done, in words."""
         where = "" if self.predicate is None else f" where {describe(self.predicate)}"
-        by = f" by {', '.join(self._key_names)}" if self.keys else ""
+        by = f" by {', '.join(key.column for key in self.keys)}" if self.keys else ""
         how = ", unless these have too many different values" if self.keys else ""
         return f"the rows of {self.known.table}{where} aggregated{by} as numbers{how}"
 
@@ -157,23 +148,19 @@ class DirectGroups:
             options=self.tables.scan_options,
         )
         plan = plan_scan(table, self.predicate)
-        scan = GroupScan(
-            table,
-            plan,
-            [key.vector if isinstance(key, JoinedKey) else key for key in self.keys],
-            self.groups.aggregates,
-        )
+        sources = [self.query.vector if key.is_joined else key.column for key in self.keys]
+        scan = GroupScan(table, plan, sources, self._aggregates)
         keys = scan.keys()
         if keys is None:
             raise UncertainError
         return scan, [
-            self._joined_key(source, key) if isinstance(source, JoinedKey) else key
+            self._joined_key(source, key) if source.is_joined else key
             for source, key in zip(self.keys, keys, strict=True)
         ]
 
-    def _joined_key(self, source: JoinedKey, key: GroupKey) -> GroupKey:
+    def _joined_key(self, source: Key, key: GroupKey) -> GroupKey:
         """Return the numbers of a vector as those of the values that its entries have."""
-        known, cache = source.joined, self.tables.cache
+        known, cache = self._columns_of(source), self.tables.cache
         report = ScanReport(known.table, known.length, cache=cache)
         table = OpenTable(
             known.columns, known.length, cache, report, options=self.tables.scan_options
@@ -189,18 +176,18 @@ class DirectGroups:
             scan, keys = self._prepared.pop()
         except IndexError:  # other threads may have taken it
             scan, keys = self._prepare()
-        arrays = scan.arrays(keys)
-        expressions = (*self._key_names, *self.groups.aggregates)
-        by_expression = dict(zip(expressions, arrays, strict=True))
+        computed = dict(zip((*self.keys, *self._aggregates), scan.arrays(keys), strict=True))
         schema = self.schema
-        columns = [by_expression[output.expression] for output in self.groups.outputs]
-        columns = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
+        columns = [
+            computed[output].cast(kind)
+            for output, kind in zip(self.outputs, schema.types, strict=True)
+        ]
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         if self.order:
             batch = batch.take(pa.array(self._places(columns)))
-        groups = self.groups
-        if groups.limit is not None or groups.offset:
-            batch = batch.slice(groups.offset, groups.limit)
+        query = self.query
+        if query.limit is not None or query.offset:
+            batch = batch.slice(query.offset, query.limit)
         yield batch
 
     def to_table(self) -> pa.Table:
@@ -210,7 +197,7 @@ class DirectGroups:
     def _places(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
         """Return the places of the rows in their order."""
         ranks: list[npt.NDArray[Any]] = []
-        for key, place in zip(self.groups.order, self.order, strict=True):
+        for key, place in zip(self.query.order, self.order, strict=True):
             column = columns[place]
             is_null = column.is_null().to_numpy(zero_copy_only=False)
             rank = _ranks(column)
@@ -221,47 +208,87 @@ class DirectGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
-    """The columns of a table, and of the one that is joined, as a query may name them."""
+class _Reader:
+    """Finds out what the names of a query mean; raises `UncertainError` if that is not certain."""
 
-    groups: SimpleGroups
-    """The query."""
+    query: SimpleQuery
     own: Mapping[str, Column]
+    """The columns of the table."""
     joined: Mapping[str, Column]
-    """Empty if there is no other table."""
+    """Those of the one that is joined."""
 
-    @property
-    def columns(self) -> dict[str, Column]:
-        """Those of both; where they share a name, that of the table that is joined."""
-        return {**self.own, **self.joined}
+    def _found(self, named: Named) -> list[Key]:
+        """Return the columns that may be meant."""
+        query = self.query
+        found = [Key(is_joined=False, column=named.parts[-1])]
+        if name_in(query.source, named.parts, self.own) is None:
+            found = []
+        if query.joined is not None and name_in(query.joined, named.parts, self.joined):
+            found.append(Key(is_joined=True, column=named.parts[-1]))
+        return found
 
-    def is_joined(self, name: str) -> bool:
-        """Return whether a column is one of the table that is joined."""
-        groups = self.groups
-        item = groups.sides.get(name)
-        if item is not None:
-            return groups.join is not None and item == groups.join.item
-        return name in self.joined and name not in self.own
+    def _computed(self, expression: Expression) -> Computed:
+        if isinstance(expression, Named):
+            found = self._found(expression)
+            require(is_so=len(found) == 1)
+            return found[0]
+        if expression.column is None:
+            return Aggregate("count")
+        column = self._computed(expression.column)
+        require(is_so=isinstance(column, Key) and not column.is_joined)
+        aggregate = Aggregate(expression.function, expression.column.parts[-1])
+        require(is_so=_is_computed(aggregate, self.own))
+        return aggregate
 
-    def have(self, keys: Sequence[str]) -> bool:
-        """Return whether each key is a column by which can be grouped, and of one table alone."""
-        if any(name in self.own and name in self.joined for name in self.groups.bare):
-            return False
-        sides = [(key, self.joined if self.is_joined(key) else self.own) for key in keys]
-        return all(key in side and _is_key(side[key].field.type) for key, side in sides)
+    def outputs(self) -> tuple[Computed, ...]:
+        """Return what the columns of the result have."""
+        return tuple(self._computed(each.expression) for each in self.query.outputs)
 
-    def compute_aggregates(self) -> bool:
-        """Return whether all aggregates are of the first table, and certain to be the engine's."""
-        return all(
-            _is_computed(each, self.own) and not self.is_joined(str(each.column))
-            for each in self.groups.aggregates
-        )
+    def _output(self, place: int) -> Computed:
+        outputs = self.query.outputs
+        require(is_so=1 <= place <= len(outputs))
+        return self._computed(outputs[place - 1].expression)
 
-    def joins_few(self, length: int) -> bool:
-        """Return whether the join is by a vector of strings, of an axis of few entries."""
-        vector = None if self.groups.join is None else self.own.get(self.groups.join.vector)
-        is_of_strings = vector is not None and vector.field.type == pa.string()
-        return is_of_strings and length <= _MAX_ENTRIES
+    def _called(self, named: Named) -> Iterator[int]:
+        """Yield the place of the output of a name, from 1."""
+        for place, output in enumerate(self.query.outputs, 1):
+            if named.parts == (output.name,):
+                yield place
+
+    def keys(self) -> tuple[Key, ...]:
+        """Return the columns to group by; a column comes before an output of its name."""
+        keys = []
+        for key in self.query.keys:
+            if isinstance(key, Named):
+                place = next(self._called(key), 0)
+                computed = self._computed(key) if self._found(key) else self._output(place)
+            else:
+                computed = self._output(key)
+            if not isinstance(computed, Key):
+                raise UncertainError
+            columns = self.joined if computed.is_joined else self.own
+            require(is_so=_is_key(columns[computed.column].field.type))
+            keys.append(computed)
+        require(is_so=len(set(keys)) == len(keys) <= _MAX_KEYS)
+        require(is_so=all(e in keys for e in self.outputs() if isinstance(e, Key)))
+        return tuple(keys)
+
+    def order(self) -> tuple[int, ...]:
+        """Return the outputs to sort by."""
+        return tuple(map(self._sorted_by, self.query.order))
+
+    def _sorted_by(self, key: SortKey) -> int:
+        by, outputs = key.by, self.outputs()
+        if isinstance(by, int):
+            require(is_so=1 <= by <= len(outputs))
+            return by - 1
+        for place in self._called(by) if isinstance(by, Named) else ():
+            found = self._found(by) if isinstance(by, Named) else []
+            require(is_so=found in ([], [outputs[place - 1]]))
+            return place - 1
+        computed = self._computed(by)
+        require(is_so=computed in outputs)
+        return outputs.index(computed)
 
 
 def _is_key(kind: pa.DataType) -> bool:

@@ -9,11 +9,9 @@ whole partitions.
 
 from __future__ import annotations
 
-import functools
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -32,17 +30,9 @@ from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._direct_groups import DirectGroups
 from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._planning import PlanningContext, current_context, planning
-from daf_query.sql._simple_condition import (
-    ColumnNames,
-    UncertainError,
-    name_of,
-    names_in,
-    require,
-    simple_condition,
-    simple_tokens,
-)
-from daf_query.sql._simple_groups import SimpleGroups, simple_groups
-from daf_query.syntax import Token
+from daf_query.sql._simple_condition import UncertainError, simple_condition
+from daf_query.sql._simple_queries import SimpleQuery, name_in, simple_query
+from daf_query.syntax import quoted_name
 from daf_query.table import TableColumns, cast_batches, nullable
 from daf_storage import DafError, errors
 
@@ -50,129 +40,7 @@ MAX_ROWS: Final = 1 << 20
 """Of a longer axis the engine scans several partitions side by side, which saves more."""
 _MAX_FIRST_ROWS: Final = 1 << 16
 _MAX_REMEMBERED: Final = 1 << 8
-_WHOLE: Final = re.compile(r"\d{1,9}")
 _PLANNED: Final = PlanningContext()
-
-
-@dataclass(frozen=True, slots=True)
-class FirstRows:
-    """Which of the matching rows are selected, in the order of the axis."""
-
-    limit: int
-    """How many of them."""
-    offset: int = 0
-    """How many are passed over before."""
-    by_index: bool = False
-    """Whether they are sorted by index; of several data sets that is another order."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimpleSelect:
-    """A query of one table, as it is written."""
-
-    columns: tuple[str, ...] | Literal["*"]
-    """What is selected; nothing if rows are counted."""
-    schema: str | None
-    """The schema that it names."""
-    table: str
-    sql: str
-    """The query, of which the condition has the tokens."""
-    condition: tuple[Token, ...]
-    """What stands after WHERE; empty for all rows."""
-    used: frozenset[str]
-    """Names that it has, of columns and maybe others."""
-    count: str | None = None
-    """What the number of rows is called, if they are counted."""
-    first: FirstRows | None = None
-    """Which rows are selected; None for all."""
-
-
-@functools.lru_cache(_MAX_REMEMBERED)
-def simple_select(query: str) -> SimpleSelect | None:
-    """Return the parts of a query of one table; None if it has others.  Parsed once.
-
-    >>> simple_select("SELECT name, age FROM cell WHERE age > 60").columns
-    ('name', 'age')
-    >>> simple_select("SELECT name FROM cell ORDER BY index LIMIT 3").first
-    FirstRows(limit=3, offset=0, by_index=True)
-    >>> simple_select("SELECT name FROM cell ORDER BY name") is None
-    True
-    """
-    try:
-        return _select_of(query, simple_tokens(query))
-    except (UncertainError, IndexError):
-        return None
-
-
-@functools.lru_cache(_MAX_REMEMBERED)
-def _condition_of(sql: str) -> tuple[tuple[Token, ...], frozenset[str]]:
-    """Return the tokens of a condition, and its names; none if the engine is to be asked."""
-    try:
-        tokens = simple_tokens(sql)
-    except UncertainError:
-        tokens = ()
-    return tokens, names_in(tokens, sql)
-
-
-def _select_of(query: str, tokens: Sequence[Token]) -> SimpleSelect:
-    require(is_so=tokens[0].is_word("SELECT"))
-    if tokens[-1].is_operator(";"):
-        tokens = tokens[:-1]
-    place = next((n for n, token in enumerate(tokens) if token.is_word("FROM")), len(tokens))
-    columns, count = _selected(query, tokens[1:place])
-    rest = tokens[place + 1 :]
-    table, schema = name_of(rest[0], query), None
-    rest = rest[1:]
-    if rest and rest[0].is_operator("."):
-        schema, table, rest = table, name_of(rest[1], query), rest[2:]
-    rest, first = _first_rows(query, rest)
-    require(is_so=first is None or count is None)
-    if rest:
-        require(is_so=rest[0].is_word("WHERE") and len(rest) > 1)
-        require(is_so=not any(token.is_word("GROUP", "ORDER", "LIMIT", "OFFSET") for token in rest))
-    used = names_in(rest, query).union(() if columns == "*" else columns)
-    return SimpleSelect(columns, schema, table, query, tuple(rest[1:]), used, count, first)
-
-
-def _first_rows(query: str, tokens: Sequence[Token]) -> tuple[Sequence[Token], FirstRows | None]:
-    """Return the tokens before LIMIT, and before ORDER BY index; and what these ask for."""
-    place = next((n for n, token in enumerate(tokens) if token.is_word("LIMIT")), None)
-    if place is None:
-        return tokens, None
-    numbers, before = tokens[place + 1 :], tokens[:place]
-    if len(numbers) == 3:
-        require(is_so=numbers[1].is_word("OFFSET"))
-        numbers = numbers[::2]
-    require(is_so=len(numbers) in (1, 2) and all(_WHOLE.fullmatch(n.text) for n in numbers))
-    limit, *offset = (int(number.text) for number in numbers)
-    first = FirstRows(limit, sum(offset))
-    require(is_so=first.limit <= _MAX_FIRST_ROWS)
-    if len(before) > 2 and before[-3].is_word("ORDER") and before[-2].is_word("BY"):
-        require(is_so=name_of(before[-1], query) == INDEX)
-        before, first = before[:-3], replace(first, by_index=True)
-    return before, first
-
-
-def _selected(
-    query: str, tokens: Sequence[Token]
-) -> tuple[tuple[str, ...] | Literal["*"], str | None]:
-    """Return the selected columns, and what the number of rows is called if it is that."""
-    written = [token.text for token in tokens]
-    if written == ["*"]:
-        return "*", None
-    if (
-        written[:4] == ["COUNT", "(", "*", ")"]
-        and query[slice(tokens[0].start, tokens[0].stop)] == "count"
-    ):
-        rest = tokens[4:]
-        if not rest:
-            return (), "count(*)"
-        require(is_so=len(rest) == 2 and rest[0].is_word("AS"))
-        return (), name_of(rest[1], query)
-    names = tuple(name_of(token, query) for token in tokens[::2])
-    require(is_so=len(tokens) % 2 == 1 and all(t.is_operator(",") for t in tokens[1::2]))
-    require(is_so=len(set(names)) == len(names))
-    return names, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +56,10 @@ class DirectScan:
     predicate: Predicate | None
     count: str | None = None
     """What the number of rows is called, if they are counted."""
-    first: FirstRows | None = None
-    """Which rows are selected; None for all."""
+    limit: int | None = None
+    """How many of the matching rows are selected, in the order of the axis; None for all."""
+    offset: int = 0
+    """How many are passed over before."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -202,7 +72,7 @@ class DirectScan:
     def description(self) -> str:
         """What is done, in words."""
         where = "" if self.predicate is None else f" where {describe(self.predicate)}"
-        what = "the rows" if self.first is None else f"the first {self.first.limit:,} rows"
+        what = "the rows" if self.limit is None else f"the first {self.limit:,} rows"
         what = what if self.count is None else "the number of rows"
         return f"{what} of {self.known.table}{where}"
 
@@ -218,6 +88,9 @@ class DirectScan:
             A column cannot be read.
         """
         ENGINE.check()
+        if self.count is not None and self.predicate is None:
+            yield self._counted(self.known.length)
+            return
         if isinstance(self.tables, CollectionSchema):
             yield from self._first_of_members(self.tables)
             return
@@ -232,21 +105,22 @@ class DirectScan:
             options=self.tables.scan_options,
         )
         scan = Scan(table, plan_scan(table, self.predicate))
-        if self.first is not None:
-            rows = scan.first(self.names, self.first.limit, self.first.offset)
-            yield from cast_batches(rows, self.schema)
-            return
-        if self.count is None:
+        if self.count is not None:
+            yield self._counted(scan.count())
+        elif self.limit is None:
             yield from cast_batches(scan.batches(self.names), self.schema)
-            return
-        yield pa.record_batch([pa.array([scan.count()], pa.int64())], schema=self.schema)
+        else:
+            rows = scan.first(self.names, self.limit, self.offset)
+            yield from cast_batches(rows, self.schema)
+
+    def _counted(self, count: int) -> pa.RecordBatch:
+        return pa.record_batch([pa.array([count], pa.int64())], schema=self.schema)
 
     def _first_of_members(self, tables: CollectionSchema) -> Iterator[pa.RecordBatch]:
-        first = self.first or FirstRows(self.known.length)
+        limit = self.known.length if self.limit is None else self.limit
         table = tables.dataset_among(self.known.table, frozenset(self.names))
-        members = table.first_rows(first.offset + first.limit)
-        rows = members.to_table(columns=list(self.names))
-        batches = rows.slice(first.offset, first.limit).to_batches()
+        rows = table.first_rows(self.offset + limit).to_table(columns=list(self.names))
+        batches = rows.slice(self.offset, limit).to_batches()
         yield from cast_batches(iter(batches), self.schema)
 
     def to_table(self) -> pa.Table:
@@ -280,38 +154,52 @@ class DirectScans:
     """The tables of each data set."""
     default: str
     """The schema of tables that are named without one."""
-    analysed: int = 0
-    """How many conditions were worked out."""
     _remembered: dict[tuple[str, str, str], _Remembered] = field(default_factory=dict)
     _refused: dict[str, tuple[TableColumns, TableColumns | None]] = field(default_factory=dict)
 
     def of_query(self, query: str) -> DirectRows | None:
         """Return what answers a query; None if the engine is to be asked."""
-        select = simple_select(query)
-        if select is None:
-            return self._groups_of(query)
-        schema = self.default if select.schema is None else select.schema
-        first = None if select.condition else select.first
-        used = None if select.columns == "*" else select.used
+        simple = simple_query(query)
+        if simple is None:
+            return None
+        if simple.is_grouped and simple.count is None:
+            return self._groups(query, simple)
+        return self._scan(query, simple, simple.limit)
+
+    def _scan(self, text: str, query: SimpleQuery, limit: int | None) -> DirectScan | None:
+        """Return the scan of a query, or of its first rows; None as above."""
+        is_first = limit is not None and limit <= _MAX_FIRST_ROWS
+        if (limit is not None and not is_first) or (limit is None and query.offset):
+            return None
+        if query.joined is not None or (query.order and not (is_first and query.is_by_index)):
+            return None
+        schema, axis = self._name(query.source.parts)
+        used = query.used if query.outputs else None
         found: tuple[DafSchema | CollectionSchema, TableColumns] | None
-        found = self._table(schema, select.table, used)
-        if found is None and first is not None and not first.by_index:
-            found = self._of_members(schema, select.table, used)
+        found = self._table(schema, axis, used)
+        is_of_members = query.condition is None and not query.order
+        if found is None and is_of_members and (is_first or query.count is not None):
+            found = self._of_members(schema, axis, used)
         if found is None:
             return None
         tables, known = found
-        is_bounded = select.count is not None or first is not None
-        if known.length > MAX_ROWS and not is_bounded:
+        if known.length > MAX_ROWS and query.count is None and (not is_first or query.condition):
             return None
-        names = tuple(known.schema.names) if select.columns == "*" else select.columns
-        if not all(name in known.columns and _is_plain(known, name) for name in names):
+        names = query.columns if query.outputs else tuple(known.schema.names)
+        names = names if query.count is None else ()
+        if not all(_is_plain(known, name) for name in names):
             return None
         predicate = None
-        if select.condition:
-            predicate = self._predicate(schema, known, select.sql, select.condition)
+        if query.condition is not None:
+            predicate = self._predicate(schema, text, query, known)
             if predicate is None:
                 return None
-        return DirectScan(tables, known, names, predicate, select.count, select.first)
+        return DirectScan(tables, known, names, predicate, query.count, limit, query.offset)
+
+    def _name(self, parts: tuple[str, ...]) -> tuple[str, str]:
+        """Return the schema and the name of a table that is written so."""
+        schema, table = (self.default, *parts)[-2:]
+        return schema, table
 
     def first_of_query(self, query: str, count: int) -> pa.Table | None:
         """Return the first rows of a query for all of them; None if the engine is to be asked.
@@ -321,8 +209,12 @@ class DirectScans:
         DafError
             A column cannot be read.
         """
-        direct = self.of_query(f"{query.rstrip().removesuffix(';')}\nLIMIT {count}")
-        return direct.to_table() if isinstance(direct, DirectScan) else None
+        simple = simple_query(query)
+        if simple is None or simple.is_grouped:
+            return None
+        limit = count if simple.limit is None else min(count, simple.limit)
+        direct = self._scan(query, simple, limit)
+        return None if direct is None else direct.to_table()
 
     def description(self, query: str) -> str:
         """Return how a query is answered without the engine; empty if the engine is asked."""
@@ -330,38 +222,26 @@ class DirectScans:
             direct = self.of_query(query)
         return "" if direct is None else direct.description
 
-    def _groups_of(self, query: str) -> DirectGroups | None:
-        groups = simple_groups(query)
-        if groups is None:
-            return None
-        schema = self.default if groups.item.schema is None else groups.item.schema
-        found = self._table(schema, groups.item.table, groups.used)
+    def _groups(self, text: str, query: SimpleQuery) -> DirectGroups | None:
+        schema, axis = self._name(query.source.parts)
+        found, joined = self._table(schema, axis, query.used), None
+        if query.joined is not None:
+            other, entries = self._name(query.joined.parts)
+            is_same = found is not None and other == schema  # of one data set
+            joined = self._table(other, entries, query.used) if is_same else None
+            found = None if joined is None else found
         if found is None:
             return None
-        tables, known = found
-        joined = self._joined(groups, schema)
-        if groups.join is not None and joined is None:
-            return None
-        refused = self._refused.get(query)
-        if refused is not None and refused[0] is known and refused[1] is joined:
+        known, other_known = found[1], None if joined is None else joined[1]
+        refused = self._refused.get(text)
+        if refused is not None and refused[0] is known and refused[1] is other_known:
             return None
         predicate = None
-        if groups.condition:
-            predicate = self._predicate(
-                schema, known, query, groups.condition, _names(groups, joined), joined
-            )
+        if query.condition is not None:
+            predicate = self._predicate(schema, text, query, known, other_known)
             if predicate is None:
                 return None
-        return DirectGroups.of(tables, known, groups, predicate, joined)
-
-    def _joined(self, groups: SimpleGroups, schema: str) -> TableColumns | None:
-        """Return the columns of the table that is joined, of the same data set."""
-        if groups.join is None:
-            return None
-        item = groups.join.item
-        other = self.default if item.schema is None else item.schema
-        found = self._table(other, item.table, groups.used) if other == schema else None
-        return None if found is None else found[1]
+        return DirectGroups.of(found[0], known, query, predicate, other_known)
 
     def refuse(self, query: str, direct: DirectRows) -> None:
         """Note that a query is one for the engine, as long as the columns stay the same."""
@@ -372,15 +252,13 @@ class DirectScans:
 
     def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
         """Return the scan for the positions of a condition's rows; None as above."""
-        tokens, used = _condition_of(condition)
-        found = self._table(schema, axis, used) if tokens else None
-        if found is None:
+        table = f"{quoted_name(schema)}.{quoted_name(axis)}"
+        # Not an injection: what is more than a condition makes a query of another kind.
+        text = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE {condition}"  # noqa: S608
+        query = simple_query(text)
+        if query is None or query.is_grouped or query.order or query.limit is not None:
             return None
-        tables, known = found
-        if known.length > MAX_ROWS:
-            return None
-        predicate = self._predicate(schema, known, condition, tokens)
-        return None if predicate is None else DirectScan(tables, known, (INDEX,), predicate)
+        return self._scan(text, query, None)
 
     def _table(
         self, schema: str, axis: str, used: frozenset[str] | None
@@ -414,19 +292,19 @@ class DirectScans:
     def _predicate(
         self,
         schema: str,
+        text: str,
+        query: SimpleQuery,
         known: TableColumns,
-        sql: str,
-        tokens: Sequence[Token],
-        names: ColumnNames | None = None,
         joined: TableColumns | None = None,
     ) -> Predicate | None:
         """Return the predicate of a condition; None if the engine is to be asked."""
-        key = (schema, known.table, sql)
+        key = (schema, known.table, text)
         remembered = self._remembered.get(key)
         if remembered is None or remembered.known is not known or remembered.joined is not joined:
-            self.analysed += 1
             try:
-                predicate = simple_condition(sql, tokens, known.schema, names)
+                condition = query.condition or {}
+                field = _fields(query, known, joined)
+                predicate = simple_condition(query.statement, condition, field)
             except UncertainError:
                 predicate = None
             remembered = _Remembered(known, joined, predicate)
@@ -436,14 +314,25 @@ class DirectScans:
         return remembered.predicate
 
 
-def _names(groups: SimpleGroups, joined: TableColumns | None) -> ColumnNames:
-    """Return how the condition of a query may write the columns of its first table."""
-    ambiguous = frozenset[str]() if joined is None else frozenset(joined.columns)
-    return ColumnNames(groups.item.qualifiers, ambiguous)
+def _fields(
+    query: SimpleQuery, known: TableColumns, joined: TableColumns | None
+) -> Callable[[tuple[str, ...]], pa.Field]:
+    """Return what finds the columns of a condition, which are of the first table."""
+
+    def field(parts: tuple[str, ...]) -> pa.Field:
+        name = name_in(query.source, parts, known.columns)
+        is_ambiguous = joined is not None and len(parts) == 1 and parts[0] in joined.columns
+        if name is None or is_ambiguous:
+            raise UncertainError
+        return known.schema.field(name)
+
+    return field
 
 
 def _is_plain(known: TableColumns, name: str) -> bool:
     """Return whether the engine hands a column on in the type that the table has."""
+    if name not in known.columns:
+        return False
     kind = known.columns[name].field.type
     is_number = pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64())
     return bool(is_number) or kind in (pa.bool_(), pa.string())

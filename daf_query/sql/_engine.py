@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import datafusion
 
 from daf_query._runs import attended
-from daf_query.sql._axis_schema import CATALOG, PUBLIC, table_of_length
+from daf_query.sql._axis_schema import CATALOG, PUBLIC
 from daf_query.sql._bounded_sizes import register_size_checks, with_bounded_sizes
 from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._categories import category_keys, known_categories, register_category_order
@@ -24,14 +24,12 @@ from daf_query.sql._corrections import (
     limit_barriers,
     may_merge_lists,
 )
-from daf_query.sql._counted_table import counted_table
 from daf_query.sql._created_views import CreatedView, is_named
 from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import ENGINE, copy_functions, new_context
 from daf_query.sql._matrix_entries import Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
-from daf_query.sql._named_columns import named_columns
 from daf_query.sql._never_null import hint_at_missing_strings
 from daf_query.sql._planned import Planned
 from daf_query.sql._planned_again import may_be_unconverted
@@ -44,6 +42,7 @@ from daf_query.sql._planning import (
 )
 from daf_query.sql._residual_filters import TableName, has_unconverted
 from daf_query.sql._restrictions import restrictions_of
+from daf_query.sql._simple_queries import named_columns
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.sql._unique_columns import (
     check_copied,
@@ -245,7 +244,8 @@ class Engine:
         with planning(context):
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))
-            planned = self._plan_as_written(query, restricts=restricts)
+            with planning(self._naming(query)):
+                planned = self._plan_to_read(query, restricts=restricts)
         if statements and statements[0].text == query:
             hint_at_missing_strings(statements[0], self._tables(), self._hinted)
         return planned.with_unique_columns(once)
@@ -267,38 +267,16 @@ class Engine:
         """Return a query, and the views that it names, as trees; of what is no SQL, none."""
         return _parsed([query, *queries_of_named(self._views, query)])
 
-    def _naming(self, query: str) -> PlanningContext | None:
-        """Return a context in which several data sets as one have just the columns of a query.
-
-        None if there may be others.
-        """
-        named = None if self._views else named_columns(query, self._default)
-        if named is None or not isinstance(
-            self.connections.schemas.get(named.table[0]), CollectionSchema
-        ):
-            return None
-        return replace(current_context(), named_columns={named.table: named.names})
-
-    def _plan_as_written(self, query: str, *, restricts: bool) -> Planned:
-        """Plan a query, of several data sets as one without the columns that it does not name.
-
-        If it cannot be planned so, all columns say why.
-        """
-        naming = self._naming(query)
-        if naming is not None:
-            with planning(naming):
-                try:
-                    return self._plan_to_read(query, restricts=restricts)
-                except Exception:  # noqa: BLE001, S110 - with all columns, it says what is wrong
-                    pass
-        return self._plan_to_read(query, restricts=restricts)
+    def _naming(self, query: str) -> PlanningContext:
+        """Return a context in which several data sets as one have just the columns of a query."""
+        context, schemas = current_context(), self.connections.schemas.values()
+        has_several = any(isinstance(each, CollectionSchema) for each in schemas)
+        is_named = has_several and not self._views
+        named = named_columns(query, self._default) if is_named else None
+        return context if named is None else replace(context, named_columns=dict([named]))
 
     def _plan_to_read(self, query: str, *, restricts: bool = True) -> Planned:
         """Plan a query: once, unless the plan shows that its tables have to be other ones."""
-        lengths = self._lengths(query)
-        if lengths:
-            with planning(current_context().replacing(lengths)):
-                return Planned(self._plan_sql(query))
         function_tables: list[tuple[str, TableDataset]] = []
         with planning(replace(current_context(), function_tables=function_tables)):
             frame = self._plan_sql(query)
@@ -341,20 +319,6 @@ class Engine:
                 return self._plan_sql(query)
 
         return Planned(executed, extendable)
-
-    def _lengths(self, query: str) -> dict[TableName, datafusion.DataFrame]:
-        """Return the table of a query that only counts its rows, as one that has just a length."""
-        counted = counted_table(query, self._default)
-        if counted is None:
-            return {}
-        schema, axis = counted
-        tables = self.connections.schemas.get(schema)
-        if tables is None or tables.has_added(axis) or axis not in tables.axes_set():
-            return {}
-        try:
-            return {counted: table_of_length(tables.axis_length(axis))}
-        except (errors.FormatError, errors.ReadOnlyError):  # it raises when it is planned
-            return {}
 
     def _plan_sql(
         self,

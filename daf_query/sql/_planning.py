@@ -46,6 +46,16 @@ class EntryRewriting:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedColumns:
+    """The names of the columns that a query of one table can need."""
+
+    names: frozenset[str]
+    """Of columns, and of what the query itself calls so."""
+    required: frozenset[str]
+    """Those that are columns for certain, unless the query is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanningContext:
     """What the tables of a query are like while it is planned."""
 
@@ -61,8 +71,8 @@ class PlanningContext:
     """Where table functions note what plans call them, and the table; None if nowhere."""
     matrix_columns: MatrixEntries = field(default_factory=dict)
     """Columns that tables have besides their vectors: entries of matrices that the query names."""
-    named_columns: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
-    """Tables of which no other columns are needed than those of some names, if it has them."""
+    named_columns: Mapping[TableName, NamedColumns] = field(default_factory=dict)
+    """Tables of which no other columns are needed, if they have all that are required."""
     wide_columns: frozenset[str] = frozenset()
     """The names of columns of integers that tables have as Int64: the query computes with them."""
     merges_lists: bool = False

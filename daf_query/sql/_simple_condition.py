@@ -2,17 +2,16 @@
 
 Comparisons of a column with a constant, IN, BETWEEN, IS NULL and columns of Bool, joined by AND, OR
 and NOT.  Whatever is not certain is left to the engine: other expressions, constants that it would
-convert, NULL, words that begin something else in SQL.
+convert, NULL.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -32,26 +31,23 @@ from daf_query.scan import (
     flat,
     numpy_type,
 )
-from daf_query.syntax import Token, tokens_of
-
-_NO_NAME: Final = re.compile(
-    "ALL|ANALYZE|AND|ANY|AS|BETWEEN|BY|CASE|CAST|CLUSTER|CURRENT_DATE|CURRENT_TIME|"
-    "CURRENT_TIMESTAMP|DISTINCT|DISTRIBUTE|END|EXCEPT|EXCLUDE|EXISTS|EXPLAIN|FALSE|FETCH|FROM|"
-    "GROUP|HAVING|IN|INTERSECT|INTERVAL|INTO|IS|LATERAL|LIKE|LIMIT|MINUS|NOT|NULL|OFFSET|ON|OR|"
-    "ORDER|RETURNING|SELECT|SOME|SORT|STRUCT|TABLE|TOP|TRIM|TRUE|TRY_CAST|UNION|UNNEST|USING|"
-    "VALUES|VIEW|WHERE|WITH"
+from daf_query.syntax import (
+    Node,
+    Number,
+    Statement,
+    constant_of,
+    identifiers_of,
+    kind_of,
+    values_of,
 )
-"""Words that the engine does not take for names where they are not quoted."""
 
-_INTEGER: Final = re.compile(r"0|[1-9]\d{0,18}")
-_FLOAT: Final = re.compile(r"(?:0|[1-9]\d*)(?:\.\d+(?:[eE]\d{1,3})?|[eE]\d{1,3})")
+_COMPARISONS: Final = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq")
+_OPERATORS: Final = dict(zip(_COMPARISONS, ("==", "!=", "<", "<=", ">", ">="), strict=True))
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,18})")
+_FLOAT: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+(?:[eE]\d{1,3})?|[eE]\d{1,3})")
 _MAX_DEPTH: Final = 32
-_MAX_TOKENS: Final = 400
 _EXACT_FLOAT32: Final = 2**24
 _MAX_INT64: Final = 2**63 - 1
-
-_Lower: TypeAlias = Callable[[bool], Predicate]
-"""Returns the predicate of a condition, or of its negation."""
 
 
 class UncertainError(Exception):
@@ -70,245 +66,114 @@ def require(*, is_so: bool) -> None:
         raise UncertainError
 
 
-def name_of(token: Token, sql: str) -> str:
-    """Return the name that a token is; raise `UncertainError` if it may be something else."""
-    written = sql[token.start : token.stop]
-    if token.kind == "quoted" and written.startswith('"'):
-        return written[1:-1].replace('""', '"')
-    is_plain = token.kind == "word" and written.isascii() and "$" not in written
-    if not is_plain or _NO_NAME.fullmatch(token.text):
-        raise UncertainError
-    return written
-
-
-def names_in(tokens: Sequence[Token], sql: str) -> frozenset[str]:
-    """Return the names among some tokens, of columns and maybe others."""
-    names = set()
-    for token in tokens:
-        if token.kind in ("word", "quoted"):
-            with suppress(UncertainError):
-                names.add(name_of(token, sql))
-    return frozenset(names)
-
-
-def simple_tokens(sql: str) -> tuple[Token, ...]:
-    """Return the tokens of SQL; raise `UncertainError` if there are too many."""
-    tokens = []
-    for token in tokens_of(sql):
-        tokens.append(token)
-        if len(tokens) > _MAX_TOKENS:
-            raise UncertainError
-    return tuple(tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnNames:
-    """How columns of a table are written in a query that may have another one."""
-
-    qualifiers: frozenset[tuple[str, ...]] = frozenset()
-    """What may stand before them."""
-    ambiguous: frozenset[str] = frozenset()
-    """Those before which it has to."""
-
-
 def simple_condition(
-    sql: str, tokens: Sequence[Token], schema: pa.Schema, names: ColumnNames | None = None
+    statement: Statement, node: Node, field: Callable[[tuple[str, ...]], pa.Field]
 ) -> Predicate:
     """Return the predicate of a condition; raise `UncertainError` if the engine is to be asked.
 
     Parameters
     ----------
-    sql
-        What the tokens are of.
-    names
-        How columns are written; by default by their names alone.
+    statement
+        Where it stands.
+    field
+        Returns the field of a column that is written in these parts, or raises `UncertainError`.
 
     Examples
     --------
     >>> from daf_query.scan._predicate import describe
+    >>> from daf_query.syntax import parsed
     >>> schema = pa.schema([("age", pa.int64()), ("donor", pa.string())])
-    >>> written = "NOT (age > 60 OR donor = 'N3')"
-    >>> describe(simple_condition(written, simple_tokens(written), schema))
+    >>> statement = parsed("SELECT 1 WHERE NOT (age > 60 OR donor = 'N3')")
+    >>> node = statement.queries[0].scopes[0].select["selection"]
+    >>> describe(simple_condition(statement, node, lambda parts: schema.field(parts[-1])))
     "age <= 60 AND donor != 'N3'"
     """
-    parser = _Parser(sql, tokens, schema, names or ColumnNames())
-    lower = parser.disjunction(0)
-    if parser.token is not None:
-        raise UncertainError
-    return lower(False)  # noqa: FBT003 - whether it is negated
+    return _Reader(statement, field).predicate(node, is_negated=False, depth=0)
 
 
-class _Parser:
-    """Reads the tokens of a condition from left to right."""
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the nodes of a condition."""
 
-    def __init__(
-        self, sql: str, tokens: Sequence[Token], schema: pa.Schema, names: ColumnNames
-    ) -> None:
-        self._names = names
-        self._sql = sql
-        self._tokens = tokens
-        self._schema = schema
-        self._place = 0
+    statement: Statement
+    field: Callable[[tuple[str, ...]], pa.Field]
 
-    @property
-    def token(self) -> Token | None:
-        """The token that is to be read next; None at the end."""
-        return self._tokens[self._place] if self._place < len(self._tokens) else None
+    def predicate(self, node: Node, *, is_negated: bool, depth: int) -> Predicate:
+        """Return the predicate of a condition, or of its negation."""
+        require(is_so=depth <= _MAX_DEPTH)
+        kind = kind_of(node)
+        body: Any = node.get(kind)
+        if kind == "Nested":
+            return self.predicate(body, is_negated=is_negated, depth=depth + 1)
+        if kind == "UnaryOp" and body["op"] == "Not":
+            return self.predicate(body["expr"], is_negated=not is_negated, depth=depth + 1)
+        if kind == "BinaryOp" and body["op"] in ("And", "Or"):
+            joined = And if (body["op"] == "And") != is_negated else Or
+            parts = _operands(node, body["op"])
+            return flat(
+                joined, [self.predicate(e, is_negated=is_negated, depth=depth + 1) for e in parts]
+            )
+        if kind == "BinaryOp":
+            return self._comparison(body, is_negated=is_negated)
+        if kind == "InList":
+            field, constants = self._column(body["expr"]), self.statement.constants_in(body["list"])
+            values = tuple(_exact(field, _value(constant)) for constant in constants or ())
+            require(is_so=bool(values))
+            return In(field.name, values, body["negated"] != is_negated)
+        if kind == "Between":
+            field, is_outside = self._column(body["expr"]), body["negated"] != is_negated
+            low, high = (_value(constant_of(body[end])) for end in ("low", "high"))
+            above = _compared(field, "<" if is_outside else ">=", low)
+            return flat(
+                Or if is_outside else And,
+                [above, _compared(field, ">" if is_outside else "<=", high)],
+            )
+        if kind in ("IsNull", "IsNotNull"):
+            return _null(self._column(body), is_negated=(kind == "IsNotNull") != is_negated)
+        field = self._column(node)
+        require(is_so=pa.types.is_boolean(field.type))
+        return IsTrue(field.name, is_negated)
 
-    def _next(self) -> Token:
-        token = self.token
-        if token is None:
+    def _comparison(self, body: Node, *, is_negated: bool) -> Predicate:
+        operator = _OPERATORS.get(body["op"]) if isinstance(body["op"], str) else None
+        left, right = body["left"], body["right"]
+        if operator is None:
             raise UncertainError
-        self._place += 1
-        return token
+        if identifiers_of(left) is None:
+            left, right, operator = right, left, FLIPPED[operator]
+        field = self._column(left)
+        meant = NEGATED[operator] if is_negated else operator
+        value: Any = right["Value"]["value"] if kind_of(right) == "Value" else None
+        if kind_of(value) == "Boolean" and meant in ("==", "!="):
+            require(is_so=pa.types.is_boolean(field.type))
+            return IsTrue(field.name, (meant == "!=") == value["Boolean"])
+        return _compared(field, meant, _value(constant_of(right)))
 
-    def _takes_word(self, word: str) -> bool:
-        is_next = self.token is not None and self.token.is_word(word)
-        self._place += is_next
-        return is_next
-
-    def _takes_operator(self, operator: str) -> bool:
-        is_next = self.token is not None and self.token.is_operator(operator)
-        self._place += is_next
-        return is_next
-
-    def disjunction(self, depth: int) -> _Lower:
-        """Read what OR joins."""
-        return self._joined("OR", Or, And, self._conjunction, depth)
-
-    def _conjunction(self, depth: int) -> _Lower:
-        return self._joined("AND", And, Or, self._negation, depth)
-
-    def _joined(
-        self,
-        word: str,
-        joined: type[And | Or],
-        negated: type[And | Or],
-        part: Callable[[int], _Lower],
-        depth: int,
-    ) -> _Lower:
-        parts = [part(depth)]
-        while self._takes_word(word):
-            parts.append(part(depth))
-        if len(parts) == 1:
-            return parts[0]
-        return lambda is_negated: flat(
-            negated if is_negated else joined, [lower(is_negated) for lower in parts]
-        )
-
-    def _negation(self, depth: int) -> _Lower:
-        if depth > _MAX_DEPTH:
+    def _column(self, node: Node) -> pa.Field:
+        identifiers = identifiers_of(node)
+        if identifiers is None:
             raise UncertainError
-        if self._takes_word("NOT"):
-            lower = self._negation(depth + 1)
-            return lambda is_negated: lower(not is_negated)
-        if self._takes_operator("("):
-            lower = self.disjunction(depth + 1)
-            require(is_so=self._takes_operator(")"))
-            token = self.token  # a bracket with more behind it may be an operand
-            if token is not None and not token.is_word("AND", "OR") and not token.is_operator(")"):
-                raise UncertainError
-            return lower
-        return self._comparison()
+        return self.field(values_of(identifiers))
 
-    def _comparison(self) -> _Lower:
-        token = self.token
-        is_constant = token is not None and (
-            token.kind in ("number", "string") or token.is_operator("-")
-        )
-        if is_constant:
-            value = self._constant()
-            operator = self._operator()
-            field = self._column()
-            if operator is None:
-                raise UncertainError
-            return _compared_with(field, FLIPPED[operator], value)
-        field = self._column()
-        operator = self._operator()
-        if operator is not None:
-            return self._compared(field, operator)
-        if self._takes_word("IS"):
-            is_valid = self._takes_word("NOT")
-            require(is_so=self._takes_word("NULL"))
-            return _null(field, is_valid=is_valid)
-        is_negated = self._takes_word("NOT")
-        if self._takes_word("IN"):
-            return self._listed(field, is_negated=is_negated)
-        if self._takes_word("BETWEEN"):
-            low = self._constant()
-            require(is_so=self._takes_word("AND"))
-            high = self._constant()
-            return _between(field, low, high, is_negated=is_negated)
-        if is_negated or not pa.types.is_boolean(field.type):
-            raise UncertainError
-        return lambda negated: IsTrue(field.name, negated)
 
-    def _column(self) -> pa.Field:
-        parts = [name_of(self._next(), self._sql)]
-        while self._takes_operator("."):
-            parts.append(name_of(self._next(), self._sql))
-        *qualifier, name = parts
-        names = self._names
-        is_known = (
-            tuple(qualifier) in names.qualifiers if qualifier else name not in names.ambiguous
-        )
-        require(is_so=is_known)
-        place = self._schema.get_field_index(name)
-        if place < 0:
-            raise UncertainError
-        return self._schema.field(place)
+def _operands(node: Node, op: str) -> list[Node]:
+    """Return what a chain of the same operator joins, in its order."""
+    operands = []
+    while kind_of(node) == "BinaryOp" and node["BinaryOp"]["op"] == op:
+        operands.append(node["BinaryOp"]["right"])
+        node = node["BinaryOp"]["left"]
+    return [node, *operands[::-1]]
 
-    def _operator(self) -> str | None:
-        """Return a comparison; None if there is none."""
-        written = ""
-        end: int | None = None
-        while (token := self.token) is not None and token.is_operator("<", ">", "=", "!"):
-            if end is not None and token.start != end:
-                raise UncertainError
-            written, end = written + token.text, token.stop
-            self._place += 1
-        if not written:
-            return None
-        operator = {"=": "==", "<>": "!=", "!=": "!="}.get(written, written)
-        if operator not in NEGATED or written == "==":
-            raise UncertainError
-        return operator
 
-    def _compared(self, field: pa.Field, operator: str) -> _Lower:
-        token = self.token
-        if token is not None and token.is_word("TRUE", "FALSE"):
-            self._place += 1
-            if not pa.types.is_boolean(field.type) or operator not in ("==", "!="):
-                raise UncertainError
-            is_true = token.text == "TRUE"
-            is_other = (operator == "!=") == is_true
-            return lambda negated: IsTrue(field.name, is_other != negated)
-        return _compared_with(field, operator, self._constant())
-
-    def _constant(self) -> int | float | str:
-        token = self._next()
-        sign = 1
-        if token.is_operator("-"):
-            number = self._next()
-            if number.kind != "number" or number.start != token.stop:
-                raise UncertainError
-            token, sign = number, -1
-        if token.kind == "number":
-            if _INTEGER.fullmatch(token.text) and int(token.text) <= _MAX_INT64:
-                return sign * int(token.text)
-            if _FLOAT.fullmatch(token.text) and math.isfinite(float(token.text)):
-                return sign * float(token.text)
-        if token.kind == "string" and token.text.startswith("'") and "\\" not in token.text:
-            return token.text[1:-1].replace("''", "'")
-        raise UncertainError
-
-    def _listed(self, field: pa.Field, *, is_negated: bool) -> _Lower:
-        require(is_so=self._takes_operator("("))
-        values = [_exact(field, self._constant())]
-        while self._takes_operator(","):
-            values.append(_exact(field, self._constant()))
-        require(is_so=self._takes_operator(")"))
-        return lambda negated: In(field.name, tuple(values), is_negated != negated)
+def _value(constant: Number | str | None) -> int | float | str:
+    if isinstance(constant, str):
+        return constant
+    text = "" if constant is None else constant.text
+    if _INTEGER.fullmatch(text) and abs(int(text)) <= _MAX_INT64:
+        return int(text)
+    if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+        return float(text)
+    raise UncertainError
 
 
 def _is_integer(field: pa.Field) -> bool:
@@ -337,36 +202,20 @@ def _exact(field: pa.Field, constant: float | str) -> Any:
     raise UncertainError
 
 
-def _compared_with(field: pa.Field, operator: str, constant: float | str) -> _Lower:
-    def lower(is_negated: bool) -> Predicate:  # noqa: FBT001 - as the others
-        meant = NEGATED[operator] if is_negated else operator
-        try:
-            return Compare(field.name, meant, _exact(field, constant))
-        except UncertainError:
-            if not isinstance(constant, float) or field.type == pa.float64():
-                raise
-        if not _is_integer(field) and field.type != pa.float32():
-            raise UncertainError
-        predicate = compared(field, meant, constant)
-        if not isinstance(predicate, Compare):  # a constant would be true where the column is NULL
-            raise UncertainError
-        return predicate
-
-    return lower
-
-
-def _between(field: pa.Field, low: float | str, high: float | str, *, is_negated: bool) -> _Lower:
-    above, below = _compared_with(field, ">=", low), _compared_with(field, "<=", high)
-
-    def lower(negated: bool) -> Predicate:  # noqa: FBT001 - as the others
-        is_outside = is_negated != negated
-        return flat(Or if is_outside else And, [above(is_outside), below(is_outside)])
-
-    return lower
-
-
-def _null(field: pa.Field, *, is_valid: bool) -> _Lower:
-    is_known = field.type in (pa.float32(), pa.float64(), pa.string(), pa.bool_())
-    if not field.nullable or not (is_known or pa.types.is_integer(field.type)):
+def _compared(field: pa.Field, operator: str, constant: float | str) -> Predicate:
+    try:
+        return Compare(field.name, operator, _exact(field, constant))
+    except UncertainError:
+        if not isinstance(constant, float) or field.type == pa.float64():
+            raise
+    require(is_so=_is_integer(field) or field.type == pa.float32())
+    predicate = compared(field, operator, constant)
+    if not isinstance(predicate, Compare):  # a constant would be true where the column is NULL
         raise UncertainError
-    return lambda negated: IsNull(field.name, is_valid != negated)
+    return predicate
+
+
+def _null(field: pa.Field, *, is_negated: bool) -> Predicate:
+    is_known = field.type in (pa.float32(), pa.float64(), pa.string(), pa.bool_())
+    require(is_so=field.nullable and (is_known or bool(pa.types.is_integer(field.type))))
+    return IsNull(field.name, is_negated)

@@ -34,8 +34,10 @@ from daf_query.syntax._fragments import (
 from daf_query.syntax._names import identifier, quoted_name, unquoted_name
 from daf_query.syntax._nodes import (
     Node,
+    Number,
     Subscript,
     arguments_of,
+    constant_of,
     function_name,
     identifiers_of,
     is_query,
@@ -57,6 +59,7 @@ from daf_query.syntax._tokens import Token, bracketed, tokens_of
 __all__ = [
     "Edit",
     "Node",
+    "Number",
     "Placeholder",
     "Query",
     "Scope",
@@ -72,6 +75,7 @@ __all__ = [
     "clauses_of",
     "condition_of",
     "conjuncts_of",
+    "constant_of",
     "constants_in_text",
     "edited",
     "error_at",

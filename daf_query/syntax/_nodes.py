@@ -11,6 +11,13 @@ from typing import Any, NamedTuple, TypeAlias
 Node: TypeAlias = dict[str, Any]
 
 
+class Number(NamedTuple):
+    """A number, as it is written."""
+
+    text: str
+    """With its sign."""
+
+
 class Subscript(NamedTuple):
     """A column with something in square brackets behind it: ``c.X['G']``."""
 
@@ -81,6 +88,17 @@ def string_of(node: Node) -> str | None:
     value = node["Value"]["value"] if kind_of(node) == "Value" else None
     found = value.get("SingleQuotedString") if isinstance(value, dict) else None
     return found if isinstance(found, str) else None
+
+
+def constant_of(node: Node) -> Number | str | None:
+    """Return a number, or the value of a string in single quotes; None if a node is neither."""
+    sign = ""
+    if kind_of(node) == "UnaryOp" and node["UnaryOp"]["op"] == "Minus":
+        node, sign = node["UnaryOp"]["expr"], "-"
+    value: Any = node["Value"]["value"] if kind_of(node) == "Value" else None
+    if kind_of(value) == "Number":
+        return Number(sign + value["Number"][0])
+    return None if sign else string_of(node)
 
 
 def whole_number_of(node: Any) -> int | None:

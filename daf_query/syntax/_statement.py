@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import sqloxide
 
 from daf_query.syntax._guards import check_tokens
-from daf_query.syntax._nodes import Node, walk
+from daf_query.syntax._nodes import Node, Number, constant_of, walk
 from daf_query.syntax._scopes import Query, Scope, ScopeBuilder, Source
 from daf_query.syntax._tokens import Brackets, Token, pairs_of, tokens_of
 
@@ -33,6 +33,8 @@ _CLAUSES: Final = (
     *("ORDER", "LIMIT", "OFFSET", "INTO"),
 )
 """Words that end the items of a SELECT."""
+_CONSTANT: Final = re.compile(r"-?\d[\d.]*|'(?:[^']|'')*'")
+"""Of those that the tree lacks."""
 
 
 class UnparsedError(Exception):
@@ -167,10 +169,33 @@ class Statement:
 
     def brackets_of(self, query: Node) -> Brackets:
         """Return the innermost brackets around a query; of a statement itself there are none."""
-        start = self._start_of(query)
+        start = self.start_of(query)
         return next(pair for pair in self.around(start) if pair.opening < start)
 
-    def _start_of(self, query: Node) -> int:
+    def constants_in(self, listed: Sequence[Node]) -> list[Number | str] | None:
+        """Return the constants of a list, with those that the tree lacks; None if it has others.
+
+        >>> statement = parsed(f"SELECT age IN ({'-1, ' * 20}'a')")
+        >>> listed = next(node["InList"]["list"] for _, node in statement.nodes if "InList" in node)
+        >>> len(listed), len(statement.constants_in(listed))
+        (1, 21)
+        """
+        constants = [constant for each in listed if (constant := constant_of(each)) is not None]
+        if len(constants) < len(listed) or not constants:
+            return None
+        opening = next(self.around(self.span(listed[0])[0])).opening
+        token = self.tokens[self._token_at(opening + 1)]
+        if token.kind != "constants" or token.start != opening + 1:
+            return constants
+        written = _CONSTANT.findall(self.text, token.start, token.stop)
+        quoted = (each[1:-1].replace("''", "'") if each[0] == "'" else None for each in written)
+        left_out = [
+            Number(number) if string is None else string
+            for number, string in zip(written, quoted, strict=True)
+        ]
+        return [*left_out, *constants]
+
+    def start_of(self, query: Node) -> int:
         """Return where a query begins, behind the bracket that it may have around it."""
         if query["with"]:
             return self.span(query["with"]["with_token"])[0]

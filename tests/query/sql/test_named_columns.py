@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from pathlib import Path
@@ -12,9 +13,8 @@ import pytest
 
 from daf_query import connect
 from daf_query.session import DafSession
-from daf_query.sql import _collection_schema, _engine
+from daf_query.sql import _collection_schema
 from daf_query.sql._data_set_schema import DafSchema
-from daf_query.sql._named_columns import named_columns
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from daf_storage.data._vector_reader import VectorReader
 
@@ -73,7 +73,7 @@ def test_answers_are_those_of_a_table_with_all_columns(
     """Types too, where columns of the data sets differ."""
     source = members()
     answer = connect({"runs": source}).sql(query).to_arrow_table()
-    monkeypatch.setattr(_engine, "named_columns", lambda *_: None)
+    monkeypatch.setattr(_collection_schema, "MIN_NARROW_MEMBERS", 9)
     assert answer.equals(connect({"runs": source}).sql(query).to_arrow_table())
 
 
@@ -192,6 +192,7 @@ def test_a_column_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         "SELECT struct(*) FROM cell",
         "SELECT \"gene.X\"['CD8A'] FROM cell",
         "SELECT name FROM cell UNION ALL SELECT name FROM cell",
+        "FROM cell",
         "SELECT name FROM matrix('cell', 'gene', 'X')",
         "SELECT name FROM cell, donor",
         "SELECT name FROM cell NATURAL JOIN donor",
@@ -203,29 +204,42 @@ def test_a_column_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_queries_that_may_need_other_columns(query: str) -> None:
-    """All columns that such a query may need are not in it."""
-    assert named_columns(query, "runs") is None
-
-
-def test_products_are_no_wildcards() -> None:
-    """An asterisk between columns multiplies."""
-    named = named_columns("SELECT age * score, (age) * 2 FROM b.cell WHERE count(*) > 1;", "runs")
-    assert named is not None
-    assert named.table == ("b", "cell")
-    assert named.names == {"age", "score"}
+    """All columns are looked at for a query that may need some that are not in it."""
+    with connect({"runs": members()}) as session, contextlib.suppress(errors.DafError):
+        session.sql(query).to_pydict()
+    assert narrow_names(session) == []
 
 
 @pytest.mark.parametrize(
     ("query", "names"),
     [
-        ("SELECT max(age) AS donor FROM cell", {"age"}),
-        ("SELECT age AS donor FROM cell WHERE donor = 'd1'", {"age", "donor"}),
-        ("SELECT CAST(age AS bigint) AS n FROM cell ORDER BY n", {"age", "n"}),
-        ('SELECT donor AS "two words" FROM cell', {"donor"}),
+        ("SELECT age * score, (age) * 2, count(*) FROM cell GROUP BY age, score", {"age", "score"}),
+        ("SELECT upper(max(donor)) AS age FROM cell", {"donor"}),
+        ("SELECT age + 1 AS donor FROM cell WHERE donor = 'd1'", {"age", "donor"}),
+        ("SELECT age AS donor, count(*) FROM cell GROUP BY age, donor", {"age", "donor"}),
+        ('SELECT donor AS "two words", 1 FROM cell', {"donor"}),
+        ("SELECT CAST(c.age AS bigint) AS n FROM runs.cell AS c WHERE c.age > 1", {"age"}),
     ],
 )
-def test_what_follows_as_is_no_column(query: str, names: set[str]) -> None:
-    """Unless it is named elsewhere, too."""
-    named = named_columns(query, "runs")
-    assert named is not None
-    assert named.names == names
+def test_which_columns_are_looked_at(query: str, names: set[str]) -> None:
+    """What a query names, and not what it gives a name to; products are no wildcards."""
+    with connect({"runs": members()}) as session:
+        session.sql(query).to_pydict()
+        assert narrow_names(session) == [names | {"dataset"}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT age AS n FROM cell WHERE n > 4",
+        "SELECT count(*) AS n FROM cell WHERE agee > 4 GROUP BY donor",
+        "SELECT age AS n FROM cell ORDER BY m",
+    ],
+)
+def test_a_name_of_no_column_is_answered_with_all(query: str) -> None:
+    """Also one that the query gives, where that cannot be used."""
+    with (
+        connect({"runs": members()}) as session,
+        pytest.raises(errors.VectorNotFoundError, match=r"age, dataset.*two words"),
+    ):
+        session.sql(query).to_pydict()
