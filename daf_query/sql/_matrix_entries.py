@@ -338,7 +338,7 @@ class _Rule:
     def wildcards(self) -> Iterator[Edit]:
         """Yield what to change, so that no wildcard has the columns that tables got.
 
-        The engine refuses to leave out a column that is not there, or that two tables have; so the
+        FROM alone means all columns; the engine's planner takes it for none.  The engine refuses to leave out a column that is not there, or that two tables have; so the
         sources of each SELECT decide how it is written.
 
         Raises
@@ -348,6 +348,10 @@ class _Rule:
         """
         for scope in {id(s): s for query in self._statement.queries for s in query.scopes}.values():
             self._check_natural(scope)
+            if scope.select["flavor"] == "FromFirstNoSelect":
+                start, _ = self._statement.span(scope.select["select_token"])
+                names = self._got(scope.sources)
+                yield Edit(start, start, f"SELECT *{_exclude(names) if names else ''} ")
             for item in scope.select["projection"]:
                 if "Wildcard" in item:
                     yield from self._unqualified(item["Wildcard"], scope)

@@ -24,14 +24,6 @@ CREATE VIEW doubled AS SELECT name, 2 * x AS doubled FROM cell;
 --: wrong all: recursion error
 SELECT name, doubled FROM doubled WHERE doubled > 8;
 
--- FROM without SELECT means SELECT *.
---: wrong all: rows without columns
---: theirs SELECT * FROM gene
-FROM gene;
---: wrong all: rows without columns
---: theirs SELECT count(*) AS n FROM (SELECT * FROM gene LIMIT 2) WHERE name IS NOT NULL
-SELECT count(*) AS n FROM (FROM gene LIMIT 2) WHERE name IS NOT NULL;
-
 -- IN (SELECT ...) beside OR, or within another operator, is false where SQL says NULL.
 --: duckdb the engine has false for the NULL of IN (SELECT ...)
 --: wrong all: rows whose left side is NULL are kept

@@ -36,7 +36,6 @@ SELECT * FROM cell JOIN (SELECT x, chrom FROM gene) t USING (x);
 SELECT t.chrom, cell.* FROM cell JOIN (SELECT x, chrom FROM gene) t USING (x);
 --: theirs SELECT * FROM gene
 -- FROM alone means SELECT *, as it does in both engines by themselves.
---: wrong all: rows without columns
 FROM gene;
 --: theirs SELECT name FROM gene WHERE x > 2
 FROM gene SELECT name WHERE x > 2;
@@ -50,6 +49,7 @@ SELECT * FROM gene ORDER BY x, name;
 SELECT * FROM gene ORDER BY name DESC LIMIT 2;
 --: theirs SELECT count(*) FROM (SELECT * FROM cell LIMIT 2)
 SELECT count(*) FROM (SELECT * FROM cell LIMIT 2);
---: wrong all: rows without columns
 --: theirs SELECT * FROM (SELECT * FROM gene WHERE name = 'g1') LIMIT 1
 FROM (SELECT * FROM gene WHERE name = 'g1') LIMIT 1;
+--: theirs SELECT count(*) AS n FROM (SELECT * FROM gene LIMIT 2) WHERE name IS NOT NULL
+SELECT count(*) AS n FROM (FROM gene LIMIT 2) WHERE name IS NOT NULL;

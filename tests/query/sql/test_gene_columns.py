@@ -283,6 +283,13 @@ class TestWildcards:
         session.sql(query).save(tmp_path / "y.parquet")
         assert pq.read_schema(tmp_path / "y.parquet").names == columns
 
+    def test_from_alone_has_the_vectors_alone(self, session: DafSession) -> None:
+        """It means SELECT *, also where a gene sorts the rows."""
+        table = session.sql("FROM cell ORDER BY X['FOXP3'] DESC LIMIT 2").to_arrow_table()
+        query = "SELECT * FROM cell ORDER BY X['FOXP3'] DESC LIMIT 2"
+        assert table.column_names == session.table("cell").schema.names
+        assert table == session.sql(query).to_arrow_table()
+
     def test_what_a_subquery_selects_stays(self, session: DafSession) -> None:
         """A gene that is selected by name is a column of the subquery."""
         query = "SELECT * FROM (SELECT name, X['FOXP3'] FROM cell) WHERE X['FOXP3'] > 3"
