@@ -338,8 +338,9 @@ class _Rule:
     def wildcards(self) -> Iterator[Edit]:
         """Yield what to change, so that no wildcard has the columns that tables got.
 
-        FROM alone means all columns; the engine's planner takes it for none.  The engine refuses to leave out a column that is not there, or that two tables have; so the
-        sources of each SELECT decide how it is written.
+        The engine refuses to leave out a column that is not there, or that two tables have; so the
+        sources of each SELECT decide how it is written.  FROM alone, which means all columns, the
+        engine takes for none.
 
         Raises
         ------
