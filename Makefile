@@ -16,7 +16,7 @@ INSTALL := requirements/install.py --constraint $(LOCK)
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check docs conformance corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check house docs conformance corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -99,6 +99,9 @@ check: setup  ## Format, lint, types, layers and words.
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.words
+
+house: setup  ## Sizes of the packages, and lengths of the walks through them; HOUSE=--write for the page.
+	$(BIN)/python -m tests.house $(HOUSE)
 
 docs: setup  ## Build the documentation site into build/docs, and check its links and names.
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html -d build/doctrees docs build/docs

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.sizes import MOST_LINES, size_of, sizes_of
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("daf_query", "daf_storage")
 MOST_MODULES = 8
@@ -122,3 +124,16 @@ def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     drawn = [line for line in page.splitlines() if " --> " in line]
     assert drawn == _drawing(), "\n".join(_drawing())
+
+
+def test_code_lines_are_those_without_documents() -> None:
+    """Docstrings, comments and blank lines do not count; each line of a bracket does."""
+    source = '"""A module."""\n\n# A comment.\ndef f() -> int:\n    """Return 1."""\n    return (\n        1\n    )\n'
+    assert (size_of(source).files, size_of(source).lines) == (1, 4)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_is_no_larger_than_it_may_be(package: str) -> None:
+    """And what it may have is close to what it has: who deletes code lowers it."""
+    lines = sizes_of(package)[package].lines
+    assert MOST_LINES[package] - 1_000 < lines <= MOST_LINES[package]

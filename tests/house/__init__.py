@@ -1,0 +1,1 @@
+"""Sizes of the packages, and lengths of the walks through them; ``make house`` prints both."""
