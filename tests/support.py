@@ -19,7 +19,7 @@ from daf_query.demo import find_pbmc
 from daf_query.matrix._stored_elements import StoredElements
 from daf_storage import DafServer, DafWriter, ZarrDaf
 from daf_storage.stores import _directory, _directory_snapshot
-from daf_storage.testing import CELLS, GENES, UMIS, contents, dense, fill, fill_served
+from tests.suites import CELLS, GENES, UMIS, contents, dense, fill, fill_served
 
 __all__ = [
     "CELLS",

@@ -19,10 +19,10 @@ import zarr
 from daf_query import DafSession, connect
 from daf_storage import DafReader, MemoryDaf, from_anndata, import_h5ad, open_daf, to_anndata
 from daf_storage.errors import DafError
-from daf_storage.testing import contents
 from tests.corpus.description import describe
 from tests.corpus.files import CorpusFile
 from tests.corpus.known import READ_OTHERWISE, UNREADABLE, why
+from tests.suites import contents
 
 _AXIS_KEYS: Final = ("obs_is", "var_is", "X_is")
 

@@ -19,8 +19,8 @@ from tests.mutants.trying import Outcome, try_all
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutants"
-LEFT_OUT = ("/testing/", "demo.py", "/web/")
-"""Suites for other implementations, what speaks to people, and what builds the page."""
+LEFT_OUT = ("testing.py", "demo.py", "/web/")
+"""The suites for other stores, what speaks to people, and what builds the page."""
 WITHOUT_EFFECT = Path(__file__).with_name("without_effect.txt")
 
 

@@ -16,7 +16,7 @@ _SETTINGS = """
 [run]
 source = daf_storage,daf_query
 relative_files = true
-omit = */testing/*
+omit = */testing.py
 """
 _ENGINES = Path("tests", "engines")
 _PACKAGES = ("daf_storage", "daf_query")

@@ -31,7 +31,7 @@ from daf_storage import (
     view,
 )
 from daf_storage.spi import IndexPlace, IndexStorage, Span
-from daf_storage.testing import ReadOnlyDafSuite
+from tests.suites import ReadOnlyDafSuite
 from tests.support import CELLS, UMIS, contents, dense, fill, fill_served, is_mapped
 
 N_CELLS, N_GENES = 60, 23

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from daf_storage import concatenate, open_daf, repair, verify
-from daf_storage.testing.examples import contents
+from tests.suites.examples import contents
 
 _KILLED_AT: Final = (0.3, 0.7, 0.9)
 """Parts of all operations on files after which the program is killed."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from daf_storage import DafWriter, MemoryDaf, errors
-from daf_storage.testing import ChangingDafSuite
+from tests.suites import ChangingDafSuite
 
 
 class TestMemoryDaf(ChangingDafSuite):

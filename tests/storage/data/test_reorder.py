@@ -28,8 +28,8 @@ from daf_storage import (
 )
 from daf_storage.data import _reorder as reordering
 from daf_storage.stores import DirectoryStore
-from daf_storage.testing.changing_suite import reordered
 from tests.storage.data.test_crashes import Crash, FaultInjector, take_two_steps
+from tests.suites.changing_suite import reordered
 from tests.support import contents, create, dense, fill, fill_served, reopen
 
 

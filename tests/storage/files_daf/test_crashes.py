@@ -23,7 +23,7 @@ from daf_storage import (
     repair,
     verify,
 )
-from daf_storage.testing.examples import contents
+from tests.suites.examples import contents
 
 OLD = sp.csc_array(np.array([[0, 1.0, 0], [2.0, 0, 0]]))
 NEW = sp.csc_array(np.array([[3.0, 0, 0], [0, 4.0, 5.0]]))

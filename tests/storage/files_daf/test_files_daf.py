@@ -12,14 +12,9 @@ import scipy.sparse as sp
 from daf_storage import DafReader, DafWriter, FilesDaf, open_daf
 from daf_storage.files_daf import WritableFilesTree
 from daf_storage.spi import DirectoryStore
-from daf_storage.testing import (
-    AppendOnlyDafSuite,
-    ChangingDafSuite,
-    ChangingTreeSuite,
-    ReadOnlyDafSuite,
-)
-from daf_storage.testing.examples import fill_served
 from daf_storage.trees import WritableTree
+from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
+from tests.suites.examples import fill_served
 from tests.support import served
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from daf_storage import DafWriter, FilesDaf, MemoryDaf, Packing, copy_all, errors, open_daf, verify
-from daf_storage.testing.examples import contents
+from tests.suites.examples import contents
 
 OLD: Mapping[str, Any] = {
     "daf.json": '{"version":[1,0]}\n',

@@ -34,7 +34,6 @@ from daf_storage import (
     verify,
 )
 from daf_storage.spi import Span
-from daf_storage.testing import ChangingDafSuite, ChangingTreeSuite
 from daf_storage.trees import (
     Hdf5File,
     WritableHdf5Tree,
@@ -44,6 +43,7 @@ from daf_storage.trees import (
     _hdf5_write,
 )
 from tests.faulty_disk import environment, has_faults
+from tests.suites import ChangingDafSuite, ChangingTreeSuite
 from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped, open_descriptors
 
 

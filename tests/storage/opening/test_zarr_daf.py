@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import zarr
 
 from daf_storage import DafReader, DafWriter, OpenMode, ZarrDaf, errors, open_daf
-from daf_storage.testing import ChangingDafSuite
+from tests.suites import ChangingDafSuite
 from tests.support import CELLS, GENES, UMIS, contents, create, fill, recorded_reads, reopen
 
 GOLDEN_CHUNKS = {

@@ -14,9 +14,9 @@ from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, verify
 from daf_storage.base import _strings as strings
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.stores._zarr_adapter import SnapshotZarrStore
-from daf_storage.testing import ChangingTreeSuite
 from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _zarr_array, _zarr_write
 from daf_storage.trees._metadata import remembering
+from tests.suites import ChangingTreeSuite
 from tests.support import UMIS, create, fill, recorded_reads
 
 

@@ -37,14 +37,9 @@ from daf_storage import (
 )
 from daf_storage.spi import Span, StorageType
 from daf_storage.stores import MemoryStore
-from daf_storage.testing import (
-    AppendOnlyDafSuite,
-    ChangingDafSuite,
-    ChangingTreeSuite,
-    ReadOnlyDafSuite,
-)
 from daf_storage.trees import WritableTree, WritableZarrTree, _array_v3, _chunk_reader
 from daf_storage.trees._shards import ShardReader
+from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
 CODECS = ["blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip"]

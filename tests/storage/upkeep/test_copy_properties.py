@@ -24,7 +24,7 @@ from daf_storage import (
     open_daf,
 )
 from daf_storage.spi import StorageType
-from daf_storage.testing.examples import contents
+from tests.suites.examples import contents
 
 CELLS, GENES = ["A", "B", "C"], ["X", "Y"]
 UMIS = np.array([[0, 1], [2, 0], [3, 4]], np.uint8)

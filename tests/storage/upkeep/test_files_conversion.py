@@ -24,7 +24,7 @@ from daf_storage import (
     verify,
     zarr_to_files,
 )
-from daf_storage.testing.examples import contents, fill_served
+from tests.suites.examples import contents, fill_served
 
 PATHS = ["x.daf", "x.daf.zip", "x.dafs.zip#/g/h", "x.daf.zarr", "x.daf.zarr.zip", "x.h5df"]
 

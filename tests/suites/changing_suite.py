@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafReader, DafWriter, errors
-from daf_storage.testing.daf_suite import DafSuite
-from daf_storage.testing.examples import CELLS, UMIS, contents, dense, fill_served
+from tests.suites.daf_suite import DafSuite
+from tests.suites.examples import CELLS, UMIS, contents, dense, fill_served
 
 
 class ChangingDafSuite(DafSuite):

@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, errors
-from daf_storage.testing.daf_suite import DafSuite
-from daf_storage.testing.examples import UMIS, contents, dense
+from tests.suites.daf_suite import DafSuite
+from tests.suites.examples import UMIS, contents, dense
 
 
 class AppendOnlyDafSuite(DafSuite):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daf_storage import DafReader, DafWriter, MemoryDaf, errors
-from daf_storage.testing.examples import contents, fill_served
+from tests.suites.examples import contents, fill_served
 
 
 class ReadOnlyDafSuite:

@@ -1,4 +1,17 @@
-"""The tests of every store; its test class inherits `StoreSuite` and supplies a store."""
+"""Tests that every store passes, for those who write another one.
+
+Needs pytest, which the extra ``testing`` installs.  A test class inherits a suite and gives it an
+empty store, as a fixture: what can be changed passes `ChangingStoreSuite`, what can only be added
+to `AppendOnlyStoreSuite`.
+
+>>> import pytest
+>>> from daf_storage.spi import MemoryStore
+>>> from daf_storage.testing import ChangingStoreSuite
+>>> class TestMine(ChangingStoreSuite):
+...     @pytest.fixture
+...     def store(self) -> MemoryStore:
+...         return MemoryStore()
+"""
 
 from __future__ import annotations
 
@@ -7,6 +20,8 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.stores import WritableStore
+
+__all__ = ["AppendOnlyStoreSuite", "ChangingStoreSuite", "StoreSuite"]
 
 
 class StoreSuite:
