@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import datafusion
 import numpy as np
@@ -39,7 +40,7 @@ def plannings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     queries: list[str] = []
 
     def counting(
-        context: datafusion.SessionContext, query: str, *rest: object
+        context: datafusion.SessionContext, query: str, *rest: Any
     ) -> datafusion.DataFrame:
         queries.append(query)
         return PLAN(context, query, *rest)
