@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf, errors
+from daf_storage import DafWriter, MemoryDaf, errors
 
 PLAN = datafusion.SessionContext.sql_with_options
 
 
-def _daf(name: str) -> MemoryDaf:
+def _daf(name: str) -> DafWriter:
     daf = MemoryDaf(name=name)
     daf.add_axis("cell", [f"{name}{n}" for n in range(6)])
     daf.add_axis("gene", ["g1", "g2"])
