@@ -11,7 +11,6 @@ from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._axis_schema import PUBLIC, AxisSchema
 from daf_query.sql._catalog import SharedSchema
 from daf_query.sql._collection_schema import CollectionSchema
-from daf_query.sql._created_views import is_named
 from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._residual_filters import TableName
 from daf_query.sql._user_tables import engine_table
@@ -216,17 +215,18 @@ class Connections:
         default
             The schema of tables that are named without one.
         """
-        named: set[str] = set()
+        named: set[TableName] = set()
         for query in queries:
             try:
-                named.update(source.parts[-1] for source in parsed(query).sources if source.parts)
+                parts = [source.parts for source in parsed(query).sources if source.parts]
             except UnparsedError:  # the engine says what is wrong
                 continue
+            named.update((each[-2] if len(each) > 1 else default, each[-1]) for each in parts)
         return [
             (schema, axis)
             for schema in self.schemas.values()
-            if schema.name == default or any(is_named(schema.name, query) for query in queries)
-            for axis in sorted(named & set(schema.axes_set()))
+            for axis in sorted(schema.axes_set())
+            if (schema.name, axis) in named
         ]
 
     def has_created(self, name: TableName) -> bool:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from daf_query.syntax import quoted_name, unquoted_name
-
-_NAME: Final = r'[^\s."]+|"(?:[^"]|"")*"'
-_CREATE_VIEW: Final = re.compile(
-    rf"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?"
-    rf"(?:(?:{_NAME})\.(?=(?:{_NAME})\.))?(?:(?P<schema>{_NAME})\.)?(?P<name>{_NAME})\s+"
-    rf"AS\s+(?P<query>.*?)\s*;?\s*$",
-    re.IGNORECASE | re.DOTALL,
+from daf_query.syntax import (
+    UnparsedError,
+    kind_of,
+    name_of,
+    names_in_text,
+    one_statement,
+    parsed,
+    quoted_name,
 )
 
 
@@ -44,12 +42,17 @@ class CreatedView:
     @classmethod
     def of(cls, statement: str) -> CreatedView | None:
         """Return the view that a statement creates; None if it creates none."""
-        match = _CREATE_VIEW.match(statement)
-        if match is None:
+        try:
+            found = parsed(statement)
+        except UnparsedError:  # the engine says what is wrong
             return None
-        schema = None if match["schema"] is None else unquoted_name(match["schema"])
-        name, query = unquoted_name(match["name"]), match["query"]
-        return cls(statement, schema, name, query, match["replace"] is not None, match.end("name"))
+        node = found.tree[0]["CreateView"] if kind_of(found.tree[0]) == "CreateView" else None
+        if node is None or node["columns"] or node["temporary"] or node["materialized"]:
+            return None
+        schema, name = ("", *name_of(node["name"]))[-2:]
+        query = one_statement(statement)[found.start_of(node["query"]) :]
+        name_end = found.span(node["name"])[1]
+        return cls(statement, schema or None, name, query, node["or_replace"], name_end)
 
     def with_columns(self, names: Sequence[str]) -> str:
         """Return the statement with a name for each column."""
@@ -57,6 +60,16 @@ class CreatedView:
         return f"{self.statement[: self.name_end]} ({columns}){self.statement[self.name_end :]}"
 
 
-def is_named(name: str, query: str) -> bool:
-    """Return whether a query has a name, or something that looks like it."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) is not None
+def names_table(name: str, query: str) -> bool:
+    """Return whether a query names a table; of what is no SELECT, whether it has the word.
+
+    >>> names_table("old", "SELECT 1 AS old FROM cell"), names_table("old", "DESCRIBE old")
+    (False, True)
+    """
+    try:
+        statement = parsed(query)
+    except UnparsedError:  # the engine may know it
+        return name.lower() in names_in_text(query)
+    if not statement.queries:
+        return name.lower() in names_in_text(query)
+    return any(source.parts[-1:] == (name,) for source in statement.sources)

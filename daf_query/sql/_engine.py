@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
@@ -24,7 +24,7 @@ from daf_query.sql._corrections import (
     limit_barriers,
     may_merge_lists,
 )
-from daf_query.sql._created_views import CreatedView, is_named
+from daf_query.sql._created_views import CreatedView, names_table
 from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import ENGINE, copy_functions, new_context
 from daf_query.sql._matrix_entries import Tables, with_entries
@@ -73,8 +73,6 @@ _WRITING: Final = (
     .with_allow_dml(allow=True)
     .with_allow_statements(allow=True)
 )
-
-_IS_SYNTAX: Final = re.compile(r"ParserError|TokenizerError")
 
 
 class Engine:
@@ -324,20 +322,22 @@ class Engine:
         self,
         query: str,
         options: datafusion.SQLOptions | None = None,
+        known: Mapping[TableName, str] | None = None,
     ) -> datafusion.DataFrame:
-        """Plan a query with the views that it may name as they are now."""
+        """Plan a query with the views that it names, of all or of some, as they are now."""
         options = options or _READING
-        named = {name: sql for name, sql in self._views.items() if is_named(name[1], query)}
+        known = self._views if known is None else known
+        named = {name: sql for name, sql in known.items() if names_table(name[1], query)}
         if not named:
             return self._rewritten_sql(query, options)
-        # A view may name others, but none that was created after it.
+        # A view may name others, but not itself, and none that was created after it.
         views: dict[TableName, datafusion.DataFrame] = {}
         context = current_context()
         for name, sql in named.items():
+            earlier = dict(islice(known.items(), list(known).index(name)))
             with planning(context.replacing(dict(views))):
-                views[name] = with_unique_columns(
-                    self._plan_sql(as_subquery(sql)), is_reported=False
-                )
+                frame = self._plan_sql(as_subquery(sql), known=earlier)
+                views[name] = with_unique_columns(frame, is_reported=False)
         with planning(context.replacing(dict(views))):
             return self._rewritten_sql(query, options)
 
@@ -347,9 +347,7 @@ class Engine:
         with planning(replace(current_context(), matrix_columns=rewriting.columns)):
             try:
                 return self._sql(rewriting.query, options)
-            except Exception as error:
-                if rewriting.query != query and _IS_SYNTAX.search(str(error)):
-                    self.context.sql_with_options(query, options)  # says where, as it was written
+            except Exception:
                 for schema, table in rewriting.columns:  # the engine says that there is no table
                     self.connections.schemas[schema].check_table(table)
                 raise
@@ -424,7 +422,7 @@ def queries_of_named(views: Mapping[TableName, str], query: str) -> list[str]:
     """
     queries: list[str] = []
     for (_, name), view_query in reversed(list(views.items())):
-        if any(is_named(name, each) for each in (query, *queries)):
+        if any(names_table(name, each) for each in (query, *queries)):
             queries.append(view_query)
     return queries
 

@@ -41,5 +41,5 @@ SELECT count(*) FROM some_rows WHERE x > 2;
 SELECT name FROM some_rows ORDER BY name DESC;
 
 -- A view whose text has its own name in it.
-CREATE VIEW doubled AS SELECT name, 2 * x AS twice FROM cell;
-SELECT name, twice FROM doubled WHERE twice > 8;
+CREATE VIEW doubled AS SELECT name, 2 * x AS doubled FROM cell;
+SELECT name, doubled FROM doubled WHERE doubled > 8;

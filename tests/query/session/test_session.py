@@ -336,6 +336,22 @@ class TestViews:
         explanation = session.explain_analyze("SELECT name FROM old WHERE age > 5.7")
         assert (explanation.rows, explanation.scans[0].values["name"]) == (1, 1)
 
+    def test_a_view_may_have_its_own_name_in_it(self) -> None:
+        """As a column, as a table of another schema, or in a comment."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "age", [1, 2])
+        session = connect({"one": daf})
+        for name, query in (
+            ("twice", "SELECT 2 * age AS twice FROM cell"),
+            ("public.cell", "SELECT age + 1 AS twice FROM one.cell /* of cell; */ ;"),
+            ('"odd name"', '(SELECT "odd name".age AS twice FROM cell AS "odd name")'),
+        ):
+            session.sql(f"CREATE VIEW {name} AS {query}", allow="write")
+            rows = session.sql(f"SELECT twice FROM {name}").to_pydict()["twice"]
+            assert rows in ([2, 4], [2, 3], [1, 2])
+        assert session.sql("DESCRIBE twice").to_pydict()["column_name"] == ["twice"]
+
     def test_views_are_replaced_and_dropped(self) -> None:
         """By the engine's own statements."""
         daf = MemoryDaf()
