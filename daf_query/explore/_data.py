@@ -46,7 +46,7 @@ class ExploredData:
         self._paths = tuple(paths)
         self._lock = threading.Lock()
         self._signature: Signature | None = _signature(self._paths)
-        self._session = open_session()
+        self._session = open_session()._served()  # noqa: SLF001 - our own
         self._openings = 1
         self._entries: dict[tuple[str, str], Hashable] = {}
 
@@ -75,7 +75,7 @@ class ExploredData:
             if signature != self._signature:
                 self._signature = None  # until it is open
                 self._session.close()  # first: an overlay is written by one program alone
-                self._session = self._open_session()
+                self._session = self._open_session()._served()  # noqa: SLF001 - our own
                 self._signature = signature
                 self._openings += 1
             elif any(_has_changed(self._session, *axis) for axis in self._entries.items()):

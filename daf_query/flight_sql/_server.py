@@ -91,7 +91,7 @@ class FlightSqlServer:
         name = f"[{host}]" if ":" in host else host
         try:
             self._service = Service(
-                self._session,
+                self._session._served(),  # noqa: SLF001 - our own
                 f"{scheme}://{name}:{port}",
                 tokens=accepted,
                 certificates=certificates,

@@ -213,7 +213,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def _limited_session(self) -> DafSession:
         """Return the session for one query, whose memory is its own."""
         most = self._limits.max_memory_bytes
-        return self._session if most is None else self._session._limited(most)  # noqa: SLF001 - our own
+        return self._session if most is None else self._session._served(most)  # noqa: SLF001 - our own
 
     def _status(self, error: Exception, query: str) -> Exception:
         """Return the error that a client gets for a query that failed."""

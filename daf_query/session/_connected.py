@@ -87,10 +87,16 @@ class Connected:
             provenance=connections.provenance,
         )
 
-    def _limited(self, memory_bytes: int) -> Self:
-        """Return a session of the same data sets, whose queries may take so much memory."""
+    def _served(self, memory_bytes: int | None = None) -> Self:
+        """Return a session of the same data sets for a service, whose queries read no other files.
+
+        Parameters
+        ----------
+        memory_bytes
+            How much memory all its queries together may take.
+        """
         session = object.__new__(type(self))
-        session._engine = self._engine.limited(memory_bytes)
+        session._engine = self._engine.served(memory_bytes)
         return session
 
     @property

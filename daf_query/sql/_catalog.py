@@ -38,8 +38,9 @@ class SharedSchema(AddedTables):
 
     def table(self, name: str) -> Table | None:
         """Return a table; None if there is none."""
-        if name in self._added:
-            return Table(current_context().replacements.get((PUBLIC, name), self._added[name]))
+        replacement = current_context().replacements.get((PUBLIC, name))
+        if replacement is not None or name in self._added:
+            return Table(self._added[name] if replacement is None else replacement)
         table = shared_table(self._shared, name)
         return None if table is None else table_for_query(PUBLIC, name, table)
 

@@ -50,9 +50,10 @@ from daf_query.sql._unique_columns import (
     unique_names,
     with_unique_columns,
 )
+from daf_query.sql._user_tables import engine_table
 from daf_query.sql._wide_integers import computed_names, signed_ranks
 from daf_query.syntax import Edit, Statement, UnparsedError, parsed, quoted_name
-from daf_query.table import TableDataset
+from daf_query.table import TableDataset, table_format, user_table
 from daf_storage import errors
 from daf_storage.spi import ForkLock
 
@@ -84,6 +85,8 @@ class Engine:
         The schema of tables that are named without one; by default the only one.
     memory_bytes
         How much memory sorts, joins and groups may take; None is no limit.
+    origin
+        The engine whose tables and views a service answers queries over.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Engine:
         *,
         default: str | None = None,
         memory_bytes: int | None = None,
+        origin: Engine | None = None,
     ) -> None:
         self.connections = connections
         """What queries can name."""
@@ -108,6 +112,7 @@ class Engine:
         self._context: datafusion.SessionContext | None = None
         self._unmerging: datafusion.SessionContext | None = None
         self._lock = ForkLock()
+        self._origin = origin
         ENGINE.note_start()
 
     @property
@@ -116,7 +121,14 @@ class Engine:
         with self._lock:
             if self._context is None:
                 self._context = self._new_context()
+            if self._origin is not None:
+                self._origin.copy_functions_to(self._context)
             return self._context
+
+    def copy_functions_to(self, context: datafusion.SessionContext) -> None:
+        """Make the functions that its user registered known to another context."""
+        if self._context is not None:
+            copy_functions(self._context, context)
 
     def _new_context(self) -> datafusion.SessionContext:
         context = new_context(self._default, memory_bytes=self._memory_bytes)
@@ -138,15 +150,18 @@ class Engine:
             copy_functions(context, self._unmerging)
             return self._unmerging
 
-    def limited(self, memory_bytes: int) -> Engine:
-        """Return an engine over the same tables and views, with memory of its own.
+    def served(self, memory_bytes: int | None) -> Engine:
+        """Return an engine over the same tables and views for a service: it reads no other files.
 
         Parameters
         ----------
         memory_bytes
             How much sorts, joins and groups may take there, of all queries together.
         """
-        engine = Engine(self.connections, default=self._default, memory_bytes=memory_bytes)
+        origin = self._origin or self
+        engine = Engine(
+            self.connections, default=self._default, memory_bytes=memory_bytes, origin=origin
+        )
         engine.direct, engine._views = self.direct, self._views
         engine._unrestricted, engine._hinted = self._unrestricted, self._hinted
         return engine
@@ -239,7 +254,7 @@ class Engine:
             wide_columns=computed_names(statements),
             merges_lists=self.merges_lists(query, conditions),
         )
-        with planning(context):
+        with planning(context.replacing(self._files(statements))):
             if allow == "write":
                 return Planned(self._plan_to_write(query, once))
             with planning(self._naming(query)):
@@ -247,6 +262,28 @@ class Engine:
         if statements and statements[0].text == query:
             hint_at_missing_strings(statements[0], self._tables(), self._hinted)
         return planned.with_unique_columns(once)
+
+    def _files(self, statements: Sequence[Statement]) -> dict[TableName, datafusion.DataFrame]:
+        """Return the tables of the files that FROM names, by their suffixes.
+
+        Raises
+        ------
+        QueryError
+            The queries are those of a service.
+        """
+        files: dict[TableName, datafusion.DataFrame] = {}
+        schema = self.connections.schemas.get(self._default, self.connections.public)
+        for source in (each for statement in statements for each in statement.sources):
+            path = "".join(source.parts) if len(source.parts) == 1 else ""
+            if table_format(path) is None or schema.table_exist(path):
+                continue
+            if self._origin is not None:
+                raise errors.QueryError(
+                    f"FROM names the file {path!r}, and a service reads no files but its data "
+                    "sets; start it over a session in which the file is a table"
+                )
+            files[self._default, path] = engine_table(user_table(path))
+        return files
 
     def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
         """Plan a query that may change something: once, since planning may do so already."""

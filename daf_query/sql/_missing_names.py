@@ -35,6 +35,7 @@ from daf_query.syntax import (
     quoted_name,
     unquoted_name,
 )
+from daf_query.table import table_format
 from daf_storage import DafError, DafReader, errors
 
 _VALID_FIELDS: Final = (
@@ -115,7 +116,11 @@ def missing_table(asked: Asked, written: str) -> DafError:
         )
     if asked_schema not in {*schemas, PUBLIC}:
         has = errors.known_names(schemas, none="none")
-        return errors.NotFoundError(f"no data set {asked_schema!r} is connected; there are {has}")
+        path = f"{asked_schema}.{name}"
+        hint = f"; a file is a table in quotes: FROM '{path}'" if table_format(path) else ""
+        return errors.NotFoundError(
+            f"no data set {asked_schema!r} is connected; there are {has}{hint}"
+        )
     holders = [schema for schema, tables in schemas.items() if name in tables.table_names]
     for schema in holders if len(schemas) == 1 else [asked_schema]:
         try:

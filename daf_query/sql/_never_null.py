@@ -1,4 +1,4 @@
-"""A hint for those who look for missing strings with IS NULL where they are stored as ''."""
+"""Hints for those who look for what is missing in vain: by ``= NULL``, and by IS NULL of ''."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 from daf_query._runs import warn_caller
 from daf_query.scan import NAME
 from daf_query.sql._matrix_entries import Tables
-from daf_query.syntax import Statement, identifiers_of, kind_of
+from daf_query.syntax import Node, Statement, identifiers_of, kind_of
 from daf_query.table import DATASET
 from daf_storage import errors
 
@@ -16,7 +16,7 @@ _STRINGS = (pa.string(), pa.string_view())
 
 
 class NeverNullWarning(errors.DafWarning):
-    """A query asks which strings are NULL, of a column in which none is."""
+    """A query asks for NULL where no row has it: by ``= NULL``, or of strings of which none is."""
 
 
 def hint_at_missing_strings(
@@ -32,7 +32,10 @@ def hint_at_missing_strings(
         The columns that were warned about, each by its data set and its axis; more are added.
     """
     for scope, node in statement.nodes:
-        parts = identifiers_of(node["IsNull"]) if kind_of(node) == "IsNull" else None
+        kind = kind_of(node)
+        if kind == "BinaryOp" and node[kind]["op"] in ("Eq", "NotEq"):
+            _check_equality(statement, node[kind], hinted)
+        parts = identifiers_of(node["IsNull"]) if kind == "IsNull" else None
         if parts is None or scope is None or len(scope.sources) != 1:
             continue
         table, column = tables.find(scope.sources[0]), parts[-1]["value"]
@@ -44,6 +47,23 @@ def hint_at_missing_strings(
         if place not in hinted and _is_never_null(fields, column):
             hinted.add(place)
             _warn(*place, fields)
+
+
+def _check_equality(statement: Statement, node: Node, hinted: set[tuple[str, str, str]]) -> None:
+    """Warn, once for each expression, where it is compared with NULL by an operator."""
+    for side, other in ((node["left"], node["right"]), (node["right"], node["left"])):
+        parts = identifiers_of(side)
+        is_null = kind_of(other) == "Value" and other["Value"]["value"] == "Null"
+        if not is_null or parts is None or ("", "", parts[-1]["value"]) in hinted:
+            continue
+        hinted.add(("", "", parts[-1]["value"]))
+        written = statement.written(side)
+        negation = " NOT" if node["op"] == "NotEq" else ""
+        warn_caller(
+            f"{written} is compared with NULL, which equals nothing, so that no row is chosen; "
+            f"write {written} IS{negation} NULL",
+            NeverNullWarning,
+        )
 
 
 def _is_never_null(schema: pa.Schema, column: str) -> bool:

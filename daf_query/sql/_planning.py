@@ -60,7 +60,7 @@ class PlanningContext:
     """What the tables of a query are like while it is planned."""
 
     replacements: Mapping[TableName, datafusion.DataFrame] = field(default_factory=dict)
-    """Tables to be used instead: views as they are planned now, tables that only have a length."""
+    """Tables to be used instead: views as planned now, those of a length alone, and files."""
     restrictions: Mapping[TableName, Restriction] = field(default_factory=dict)
     """Tables of which only some rows are read."""
     pushes_filters: bool = True
@@ -81,8 +81,8 @@ class PlanningContext:
     """How the query and its views were written, by their text; None if that is not kept."""
 
     def replacing(self, tables: Mapping[TableName, datafusion.DataFrame]) -> PlanningContext:
-        """Return a context in which other tables are used instead of these."""
-        return replace(self, replacements=tables)
+        """Return a context in which other tables are used instead of these, too."""
+        return replace(self, replacements={**self.replacements, **tables})
 
 
 _context: ContextVar[PlanningContext] = ContextVar(

@@ -47,6 +47,7 @@ from daf_query.table._user_table import (
     arrow_table,
     check_column_names,
     is_user_table,
+    table_format,
     table_name,
     user_table,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "nullable",
     "register_raw_bits",
     "source_of",
+    "table_format",
     "table_name",
     "user_table",
     "warn_of_problems",

@@ -575,6 +575,23 @@ def test_limits_are_kept_and_named(session: DafSession) -> None:
             assert cursor.execute(query).fetchone() == (2800,)
 
 
+@pytest.mark.parametrize("most", [None, 64 << 20])
+def test_no_files_are_read(session: DafSession, tmp_path: Path, most: int | None) -> None:
+    """Neither in FROM, nor in a condition that a table function is given; the session itself may."""
+    path = tmp_path / "sheet.csv"
+    path.write_text("name\nC0\n")
+    inner = f"SELECT name FROM '{path}'"
+    assert session.sql(inner).to_pydict() == {"name": ["C0"]}
+    limits = FlightSqlLimits(max_memory_bytes=most)
+    message = "a service reads no files but its data sets"
+    with FlightSqlServer(session, limits=limits) as server, _driver(server) as connection:
+        for query in (inner, f"SELECT name FROM cell WHERE name IN ({inner})"):
+            with connection.cursor() as cursor, pytest.raises(dbapi.Error, match=message):
+                cursor.execute(query).fetchall()
+        with connection.cursor() as cursor:
+            assert cursor.execute("SELECT count(*) FROM cell").fetchall()
+
+
 def test_the_memory_of_a_query_is_limited(session: DafSession) -> None:
     """A sort, a join, groups and a window beyond it are refused; each query has all of it."""
     limits = FlightSqlLimits(max_memory_bytes=2 << 20, max_queries=4)

@@ -89,6 +89,17 @@ def test_limits_of_the_server() -> None:
         )
 
 
+def test_no_files_are_read(tmp_path: Path, client: TestClient) -> None:
+    """Neither in a query, nor in a condition, nor within a table function."""
+    path = tmp_path / "sheet.csv"
+    path.write_text("name\nC0\n")
+    inner = f"SELECT name FROM '{path}'"
+    for sql in (inner, f"SELECT * FROM (WITH t AS ({inner}) SELECT * FROM t)"):
+        reply = sent(client, sql)
+        assert reply.status_code == 400
+        assert "a service reads no files but its data sets" in reply.text
+
+
 def test_plans_and_descriptions(client: TestClient) -> None:
     """EXPLAIN, DESCRIBE and SHOW answer, upon which no LIMIT can be built."""
     for sql in (

@@ -104,6 +104,7 @@ WITH_NULL = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 @pytest.mark.parametrize("condition", WITH_NULL)
 def test_null_as_a_constant(session: DafSession, oracles: Oracles, condition: str) -> None:
     """Three-valued logic, as DuckDB has it and the engine over a table of its own."""

@@ -42,6 +42,25 @@ def test_a_warning_names_the_column_once(session: DafSession, condition: str, co
     session.sql(query)
 
 
+@pytest.mark.parametrize(
+    ("condition", "written"),
+    [
+        ("score = NULL", "score IS NULL"),
+        ("NULL <> cell.plain", "cell.plain IS NOT NULL"),
+        ("name = 'A' AND NOT (marked != NULL)", "marked IS NOT NULL"),
+    ],
+)
+def test_a_comparison_with_null_is_warned_of(
+    session: DafSession, condition: str, written: str
+) -> None:
+    """It is valid, and true for no row; once in a session for each column."""
+    query = f"SELECT name FROM cell WHERE {condition}"
+    with pytest.warns(NeverNullWarning, match=f"NULL, which equals nothing.*write {written}$"):
+        assert session.sql(query).to_pydict() == {"name": []}
+    session.sql(query)
+    session.sql("SELECT NULL = NULL AS n, score IS NOT DISTINCT FROM NULL AS s FROM cell")
+
+
 def test_where_an_import_kept_missing_values_apart(session: DafSession) -> None:
     """An empty string was a value there as well: the vector that tells them apart is named."""
     daf = session.reader()

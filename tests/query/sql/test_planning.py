@@ -76,6 +76,7 @@ def recorded_plannings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         ("SELECT name FROM cell WHERE donor LIKE 'N1%'", 2),
     ],
 )
+@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 def test_how_often_a_query_is_planned(
     session: DafSession, monkeypatch: pytest.MonkeyPatch, query: str, times: int
 ) -> None:

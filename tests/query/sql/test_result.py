@@ -189,6 +189,7 @@ def test_results_built_upon_keep_errors_and_files(session: DafSession, tmp_path:
         "donor LIKE 'N1%' AND score > 0.5",
     ],
 )
+@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 def test_filters_that_are_added_are_answered_as_in_the_query(
     session: DafSession, predicate: str
 ) -> None:

@@ -169,6 +169,7 @@ class TestMatrix:
         query = "SELECT cell, cell_2 FROM matrix('cell', 'cell', 'D') WHERE value IS NULL"
         assert connect(daf).sql(query).to_pylist() == [{"cell": "a", "cell_2": "b"}]
 
+    @pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
     def test_filters_that_the_engine_keeps(self, db: DafSession) -> None:
         """A comparison with NULL, which is not handed to tables at all."""
         query = "SELECT * FROM matrix('cell', 'gene', 'X') WHERE gene = NULL OR cell = 'c3'"

@@ -83,18 +83,24 @@ def test_frames_keep_rows_and_types_and_join(session: DafSession, form: str) -> 
     assert session.tables() == ["donor", "matrices", "relations", "scalars", "samples"]
 
 
+def _write(path: Path) -> None:
+    """Write the rows in the form that the suffix says."""
+    name = path.name.lower()
+    if name.endswith("parquet"):
+        pq.write_table(ROWS, path)
+    elif name.endswith(("arrow", "feather")):
+        pyarrow.feather.write_feather(ROWS, str(path))
+    else:
+        text = "id,age,since,ok\nN1,30,2020-01-02,true\nN2,NA,,\nN3,50,2021-03-04,false\n"
+        text = text.replace(",", "\t") if "tsv" in name else text
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "csv", "tsv", "csv.gz", "TSV"])
 def test_files_keep_rows_and_names(session: DafSession, tmp_path: Path, suffix: str) -> None:
     """Parquet, Arrow and text files are tables; the file name is the table's."""
     path = tmp_path / f"my samples*.{suffix}"
-    if suffix == "parquet":
-        pq.write_table(ROWS, path)
-    elif suffix in ("arrow", "feather"):
-        pyarrow.feather.write_feather(ROWS, str(path))
-    else:
-        text = "id,age,since,ok\nN1,30,2020-01-02,true\nN2,NA,,\nN3,50,2021-03-04,false\n"
-        text = text.replace(",", "\t") if "tsv" in suffix.lower() else text
-        path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
+    _write(path)
     session.register(path)
     result = session.sql('SELECT * FROM "my samples*" ORDER BY id')
     assert result.to_pylist() == EXPECTED
@@ -303,3 +309,62 @@ def test_nan_compares_alike_in_files_and_frames(session: DafSession, tmp_path: P
     session.register(rows, "f")
     answers = [session.sql(f"SELECT count(*) AS n FROM {t} WHERE x > 0").to_pydict() for t in "pf"]
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".parquet", ".arrow", ".feather"])
+def test_a_file_in_from_is_a_table(
+    session: DafSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """As if it had been registered; relative to the working directory, and as it is now."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my data").mkdir()
+    path = f"my data/sheet.1{suffix}"
+    _write(tmp_path / path)
+    session.register(tmp_path / path, "sheet")
+    expected = session.sql("SELECT * FROM sheet").to_pylist()
+    quoted = f'"{path}"'
+    for source in (f"'{path}'", quoted, f"'{tmp_path / path}'"):
+        assert session.sql(f"SELECT * FROM {source}").to_pylist() == expected
+    joined = "SELECT donor.name, s.age FROM donor JOIN {} AS s ON donor.name = s.id ORDER BY 1"
+    rows = session.sql(joined.format("sheet")).to_pylist()
+    assert rows
+    assert session.sql(joined.format(f"'{path}'")).to_pylist() == rows
+    assert session.sql(f"WITH t AS (SELECT id FROM '{path}') SELECT count(*) FROM t").count() == 1
+    session.sql(f"CREATE VIEW v AS SELECT id, age FROM '{path}'", allow="write")
+    assert session.sql("SELECT age FROM v WHERE id = 'N1'").to_pydict() == {"age": [30]}
+    with pytest.raises(errors.VectorNotFoundError, match="no column 'agee'; it has .*age"):
+        session.sql(f"SELECT agee FROM '{path}'")
+
+
+def test_files_in_from_that_are_no_tables(
+    session: DafSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the file, or says how one is written; a table of that name comes first."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.SourceNotFoundError, match=r"sheet\.csv"):
+        session.sql("SELECT * FROM 'sheet.csv'")
+    with pytest.raises(errors.NotFoundError, match=r"in quotes: FROM 'sheet\.csv'"):
+        session.sql("SELECT * FROM sheet.csv")
+    with pytest.raises(errors.AxisNotFoundError, match=r"there is no table 'sheet\.xlsx'"):
+        session.sql("SELECT * FROM 'sheet.xlsx'")
+    (tmp_path / "bad.parquet").write_bytes(b"no")
+    with pytest.raises(errors.CorruptDataError, match=r"bad\.parquet"):
+        session.sql("SELECT * FROM 'bad.parquet'")
+    session.register(ROWS, "sheet.csv")
+    assert session.sql("SELECT id FROM 'sheet.csv'").to_pydict() == {"id": ["N1", "N2", "N3"]}
+
+
+def test_a_file_beside_several_data_sets(
+    session: DafSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the command line, too, and within a condition of a slice."""
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path / "sheet.csv")
+    other = MemoryDaf(name="other")
+    other.add_axis("cell", ["N1", "x"])
+    other.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])
+    session.register(other, "other")
+    query = "SELECT c.name FROM other.cell AS c WHERE name IN (SELECT id FROM 'sheet.csv')"
+    assert session.sql(query).to_pydict() == {"name": ["N1"]}
+    part = connect(other).matrix("cell", "cell", "m", rows="name IN (SELECT id FROM 'sheet.csv')")
+    assert part.shape == (1, 2)
