@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -12,7 +12,6 @@ from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
 from daf_query.sql._axis_schema import AxisSchema, shared_table
 from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._descriptions import Described
-from daf_query.sql._narrow_columns import NarrowColumns, narrow_columns
 from daf_query.sql._planning import current_context
 from daf_query.table import (
     DATASET,
@@ -30,11 +29,23 @@ MIN_NARROW_MEMBERS: Final = 64
 """Of fewer data sets all columns are looked at, which also says what is wrong with some."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _NarrowColumns:
+    """The columns of an axis that have some names, of each data set."""
+
+    names: frozenset[str]
+    """What was looked for; not all of them need be there."""
+    identities: Mapping[str, Hashable]
+    """What shows that a data set changed, by its name."""
+    columns: Mapping[str, TableColumns]
+    """Those of each data set."""
+
+
 @dataclass(frozen=True, slots=True)
 class _NarrowTable:
     """The table of an axis, of some columns."""
 
-    columns: NarrowColumns
+    columns: _NarrowColumns
     """Those of each data set."""
     table: UnionDataset
 
@@ -170,7 +181,7 @@ class CollectionSchema(AxisSchema):
         before = None if known is None else known.columns
         with paused_collection(len(self.members)), one_look():
             having = {n: member for n, member in self.members.items() if member.daf.has_axis(axis)}
-            columns = narrow_columns(having, axis, names | {DATASET}, before)
+            columns = _narrow_columns(having, axis, names | {DATASET}, before)
             if known is None or columns is not known.columns:
                 known = _NarrowTable(columns, self._union(axis, columns.columns))
                 with self._lock:
@@ -253,3 +264,53 @@ def _are_same(known: Mapping[str, TableColumns], columns: Mapping[str, TableColu
     return known.keys() == columns.keys() and all(
         known[name] is each for name, each in columns.items()
     )
+
+
+def _narrow_columns(
+    members: Mapping[str, DafSchema],
+    axis: str,
+    names: frozenset[str],
+    known: _NarrowColumns | None,
+) -> _NarrowColumns:
+    """Return the columns of some names, and of those of before; the same if nothing changed.
+
+    Metadata that were read count as long as the data set shows no change; of a new name, only the
+    metadata of that vector are read.
+
+    Parameters
+    ----------
+    members
+        The data sets that have the axis.
+    known
+        What the last query had.
+    """
+    wanted = names if known is None else names | known.names
+    # What shows a change is looked at before the metadata: one in between shows the next time.
+    identities = {name: member.daf.axis_identity(axis, wanted) for name, member in members.items()}
+    if known is not None and wanted == known.names and identities == known.identities:
+        return known
+    columns: dict[str, TableColumns] = {}
+    for name, member in members.items():
+        check_cancelled()
+        same = None if known is None else _unchanged(member, axis, name, identities[name], known)
+        if same is None or known is None:
+            columns[name] = member.columns_among(axis, wanted)
+        elif wanted == known.names:
+            columns[name] = same
+        else:
+            columns[name] = member.columns_added(axis, wanted - known.names, same)
+    return _NarrowColumns(wanted, identities, columns)
+
+
+def _unchanged(
+    member: DafSchema, axis: str, name: str, identity: Hashable, known: _NarrowColumns
+) -> TableColumns | None:
+    """Return the columns that are known of a data set; None if it changed since.
+
+    Of an archive, one value shows any change; of a directory, one for the names of before does.
+    """
+    before = known.identities.get(name)
+    if before is None or name not in known.columns:
+        return None
+    is_same = identity == before or member.daf.axis_identity(axis, known.names) == before
+    return known.columns[name] if is_same else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -215,18 +216,15 @@ class Connections:
         default
             The schema of tables that are named without one.
         """
-        named: set[TableName] = set()
+        named: set[tuple[str, ...]] = set()
         for query in queries:
-            try:
-                parts = [source.parts for source in parsed(query).sources if source.parts]
-            except UnparsedError:  # the engine says what is wrong
-                continue
-            named.update((each[-2] if len(each) > 1 else default, each[-1]) for each in parts)
+            with suppress(UnparsedError):  # the engine says what is wrong
+                named.update(parts[-2:] for parts in parsed(query).tables)
         return [
             (schema, axis)
             for schema in self.schemas.values()
             for axis in sorted(schema.axes_set())
-            if (schema.name, axis) in named
+            if (schema.name, axis) in named or (schema.name == default and (axis,) in named)
         ]
 
     def has_created(self, name: TableName) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from daf_query.sql._residual_filters import TableName
 from daf_query.syntax import (
     UnparsedError,
     kind_of,
     name_of,
-    names_in_text,
     one_statement,
     parsed,
     quoted_name,
@@ -20,18 +20,16 @@ from daf_query.syntax import (
 class CreatedView:
     """What a statement says that creates a view.
 
-    >>> view = CreatedView.of("CREATE VIEW old AS SELECT name FROM cell;")
-    >>> view.name, view.query, view.replaces
-    ('old', 'SELECT name FROM cell', False)
+    >>> view = CreatedView.of("CREATE VIEW old AS (SELECT name FROM cell);")
+    >>> view.parts, view.query, view.replaces
+    (('old',), '(SELECT name FROM cell)', False)
     >>> CreatedView.of("SELECT name FROM cell") is None
     True
     """
 
     statement: str
-    schema: str | None
-    """Where it is created, if that is said."""
-    name: str
-    """What it is called."""
+    parts: tuple[str, ...]
+    """What it is called: with its schema, if that is said."""
     query: str
     """What it is of."""
     replaces: bool
@@ -40,19 +38,20 @@ class CreatedView:
     """Where the name ends in the statement."""
 
     @classmethod
-    def of(cls, statement: str) -> CreatedView | None:
+    def of(cls, text: str) -> CreatedView | None:
         """Return the view that a statement creates; None if it creates none."""
         try:
-            found = parsed(statement)
+            statement = parsed(text)
         except UnparsedError:  # the engine says what is wrong
             return None
-        node = found.tree[0]["CreateView"] if kind_of(found.tree[0]) == "CreateView" else None
-        if node is None or node["columns"] or node["temporary"] or node["materialized"]:
+        if [kind_of(each) for each in statement.tree] != ["CreateView"]:
             return None
-        schema, name = ("", *name_of(node["name"]))[-2:]
-        query = one_statement(statement)[found.start_of(node["query"]) :]
-        name_end = found.span(node["name"])[1]
-        return cls(statement, schema or None, name, query, node["or_replace"], name_end)
+        view = statement.tree[0]["CreateView"]
+        if view["columns"] or view["materialized"] or view["temporary"]:
+            return None
+        start, (_, name_end) = statement.start_of(view["query"]), statement.span(view["name"])
+        query = one_statement(text)[start:]
+        return cls(text, name_of(view["name"]), query, view["or_replace"], name_end)
 
     def with_columns(self, names: Sequence[str]) -> str:
         """Return the statement with a name for each column."""
@@ -60,16 +59,31 @@ class CreatedView:
         return f"{self.statement[: self.name_end]} ({columns}){self.statement[self.name_end :]}"
 
 
-def names_table(name: str, query: str) -> bool:
-    """Return whether a query names a table; of what is no SELECT, whether it has the word.
+def named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, str]:
+    """Return the views that a query names itself, with their queries.
 
-    >>> names_table("old", "SELECT 1 AS old FROM cell"), names_table("old", "DESCRIBE old")
-    (False, True)
+    >>> views = {("db", "age"): "SELECT name FROM cell"}
+    >>> named_views(views, "SELECT age FROM cell"), len(named_views(views, "SELECT * FROM db.age"))
+    ({}, 1)
     """
     try:
-        statement = parsed(query)
-    except UnparsedError:  # the engine may know it
-        return name.lower() in names_in_text(query)
-    if not statement.queries:
-        return name.lower() in names_in_text(query)
-    return any(source.parts[-1:] == (name,) for source in statement.sources)
+        tables = {parts[-2:] for parts in parsed(query).tables} if views else ()
+    except UnparsedError:  # the engine says what is wrong
+        tables = ()
+    return {name: sql for name, sql in views.items() if (name in tables or (name[1],) in tables)}
+
+
+def all_named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, str]:
+    """Return the views that a query names, itself or by another of these views.
+
+    >>> views = {("db", "old"): "SELECT * FROM cell", ("db", "older"): "SELECT * FROM old"}
+    >>> [name for _, name in all_named_views(views, "SELECT * FROM older")]
+    ['older', 'old']
+    """
+    found: dict[TableName, str] = {}
+    queries = [query]
+    while queries:
+        new = named_views(views, queries.pop())
+        queries += [sql for name, sql in new.items() if name not in found]
+        found.update(new)
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
@@ -24,7 +23,7 @@ from daf_query.sql._corrections import (
     limit_barriers,
     may_merge_lists,
 )
-from daf_query.sql._created_views import CreatedView, names_table
+from daf_query.sql._created_views import CreatedView, all_named_views, named_views
 from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import ENGINE, copy_functions, new_context
 from daf_query.sql._matrix_entries import Tables, with_entries
@@ -300,7 +299,7 @@ class Engine:
 
     def _statements(self, query: str) -> list[Statement]:
         """Return a query, and the views that it names, as trees; of what is no SQL, none."""
-        return _parsed([query, *queries_of_named(self._views, query)])
+        return _parsed([query, *all_named_views(self._views, query).values()])
 
     def _naming(self, query: str) -> PlanningContext:
         """Return a context in which several data sets as one have just the columns of a query."""
@@ -359,21 +358,17 @@ class Engine:
         self,
         query: str,
         options: datafusion.SQLOptions | None = None,
-        known: Mapping[TableName, str] | None = None,
     ) -> datafusion.DataFrame:
-        """Plan a query with the views that it names, of all or of some, as they are now."""
+        """Plan a query with the views that it names as they are now."""
         options = options or _READING
-        known = self._views if known is None else known
-        named = {name: sql for name, sql in known.items() if names_table(name[1], query)}
+        named = named_views(self._views, query)
         if not named:
             return self._rewritten_sql(query, options)
-        # A view may name others, but not itself, and none that was created after it.
         views: dict[TableName, datafusion.DataFrame] = {}
         context = current_context()
         for name, sql in named.items():
-            earlier = dict(islice(known.items(), list(known).index(name)))
             with planning(context.replacing(dict(views))):
-                frame = self._plan_sql(as_subquery(sql), known=earlier)
+                frame = self._plan_sql(as_subquery(sql))
                 views[name] = with_unique_columns(frame, is_reported=False)
         with planning(context.replacing(dict(views))):
             return self._rewritten_sql(query, options)
@@ -416,7 +411,7 @@ class Engine:
         """Yield what to sort by where categoricals are shown: their categories."""
         if self.connections.categoricals == "string" or "order" not in statement.text.lower():
             return
-        views = _parsed(queries_of_named(self._views, statement.text))
+        views = _parsed(all_named_views(self._views, statement.text).values())
         queries = [statement.text, *(view.text for view in views)]
         axes = self.connections.axes_read_by(queries, self._default)
         yield from category_keys(statement, known_categories(axes), views)
@@ -436,32 +431,13 @@ class Engine:
         view = CreatedView.of(query)
         if view is None:
             return
-        name = (self._default if view.schema is None else view.schema, view.name)
+        schema, title = (self._default, *view.parts)[-2:]
+        name = (schema, title)
         if self.connections.has_created(name) and (view.replaces or name not in self._views):
             self._views.pop(name, None)
             self._views[name] = view.query
-
-
-def queries_of_named(views: Mapping[TableName, str], query: str) -> list[str]:
-    """Return the queries of the views that a query names, itself or by another of these views.
-
-    Parameters
-    ----------
-    views
-        The query of each, in the order in which they were created: a view may name others, but
-        none that came after it.
-
-    Examples
-    --------
-    >>> views = {("db", "old"): "SELECT * FROM cell", ("db", "older"): "SELECT * FROM old"}
-    >>> queries_of_named(views, "SELECT * FROM older")
-    ['SELECT * FROM old', 'SELECT * FROM cell']
-    """
-    queries: list[str] = []
-    for (_, name), view_query in reversed(list(views.items())):
-        if any(names_table(name, each) for each in (query, *queries)):
-            queries.append(view_query)
-    return queries
+            if name in all_named_views(self._views, view.query):
+                del self._views[name]  # it is of the one that it replaced: as it was planned
 
 
 def _parsed(queries: Iterable[str]) -> list[Statement]:

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import sqloxide
 
 from daf_query.syntax._guards import check_tokens
-from daf_query.syntax._nodes import Node, Number, constant_of, walk
+from daf_query.syntax._nodes import Node, Number, constant_of, name_of, walk
 from daf_query.syntax._scopes import Query, Scope, ScopeBuilder, Source
 from daf_query.syntax._tokens import Brackets, Token, pairs_of, tokens_of
 
@@ -87,6 +87,19 @@ class Statement:
     def sources(self) -> list[Source]:
         """What its queries read from, each place of a FROM by itself."""
         return [source for scope in self.scopes for source in scope.sources]
+
+    @cached_property
+    def tables(self) -> frozenset[tuple[str, ...]]:
+        """The parts of the names of the tables that it reads from, or describes.
+
+        >>> parsed("SELECT x AS t FROM a.cell JOIN (SELECT * FROM gene)").tables == {
+        ...     ("a", "cell"), ("gene",)
+        ... }
+        True
+        """
+        read = {source.parts for source in self.sources if source.parts}
+        named = (each["table_name"] for _, each in self.nodes if "table_name" in each)
+        return frozenset(read.union(name_of(each) for each in named if isinstance(each, list)))
 
     def place(self, at: Node) -> int:
         """Return the place of a line and a column of the parser."""

@@ -43,3 +43,5 @@ SELECT name FROM some_rows ORDER BY name DESC;
 -- A view whose text has its own name in it.
 CREATE VIEW doubled AS SELECT name, 2 * x AS doubled FROM cell;
 SELECT name, doubled FROM doubled WHERE doubled > 8;
+CREATE VIEW few_large AS (SELECT name, x AS few FROM few WHERE x > 3);
+SELECT f.name, f.few, d.doubled FROM few_large f JOIN doubled d ON f.name = d.name;

@@ -372,6 +372,20 @@ class TestViews:
         with pytest.raises(errors.ReadOnlyError):
             session.sql("CREATE VIEW v AS SELECT name FROM cell")
 
+    def test_a_view_has_its_own_name_in_it(self) -> None:
+        """As that of a column, or as the one that it replaces, itself or by another view."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["a", "b", "c"], vectors={"x": [1, 2, 3]})
+        session = connect(daf)
+        session.sql("CREATE VIEW x AS SELECT name, 2 * x AS x FROM cell", allow="write")
+        assert session.sql("SELECT x FROM x WHERE x > 2").to_pydict() == {"x": [4, 6]}
+        session.sql("CREATE VIEW later AS (SELECT * FROM x WHERE x > 2) -- more", allow="write")
+        for least in (3, 5):
+            query = f"CREATE OR REPLACE VIEW x AS SELECT * FROM later WHERE x > {least};"
+            session.sql(query, allow="write")
+            assert session.sql("SELECT min(x) AS x FROM x").to_pydict() == {"x": [least + 1]}
+            assert session.sql("SELECT min(x) AS x FROM later").to_pydict() == {"x": [least + 1]}
+
     def test_a_view_over_several_data_sets(self) -> None:
         """In the schema that its name says, or in the one without a data set."""
         daf = MemoryDaf()

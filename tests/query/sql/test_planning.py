@@ -54,8 +54,9 @@ def recorded_plannings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         ("SELECT name FROM cell WHERE age > 40 AND donor = 'N1'", 0),
         ("SELECT count(*) AS n FROM cell WHERE age > 3", 0),
         ("SELECT name FROM cell WHERE score > 0.5", 0),
-        ("SELECT name FROM cell c", 1),
-        ("SELECT name FROM cell c WHERE age > 40 AND donor = 'N1'", 1),
+        ("SELECT c.name FROM cell c WHERE score > 0.5", 0),
+        ("SELECT name AS n FROM cell c", 1),
+        ("SELECT name AS n FROM cell WHERE age > 40 AND donor = 'N1'", 1),
         ("SELECT name FROM cell WHERE age BETWEEN 3 AND 7 ORDER BY score LIMIT 2", 1),
         ("SELECT c.name FROM cell c JOIN donor d ON c.index = d.index WHERE site = 'Oslo'", 1),
         ("SELECT donor, count(*) AS n FROM cell GROUP BY donor", 0),
@@ -72,7 +73,7 @@ def recorded_plannings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         # The plan shows a filter with a constant that the bindings cannot convert.
         ("SELECT name FROM cell WHERE age IN (NULL, 3)", 2),
         # The plan shows residual filters, from which less can be read.
-        ("SELECT name FROM cell c WHERE score > 0.5", 2),
+        ("SELECT name AS n FROM cell WHERE score > 0.5", 2),
         ("SELECT name FROM cell WHERE donor LIKE 'N1%'", 2),
     ],
 )
