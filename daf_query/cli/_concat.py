@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from daf_query.cli._option_names import option_forms
 from daf_query.cli._packing import packing_of
-from daf_query.cli._summary import human_bytes, progress_of, size_bytes
+from daf_query.cli._summary import progress_of, size_bytes
 from daf_storage import concatenate, errors, open_daf
-from daf_storage.spi import visible, visible_name
+from daf_storage.spi import readable_bytes, visible, visible_name
 
 _OBS: Final = ("obs", "cell")
 _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
@@ -47,7 +47,7 @@ def concat_command(options: argparse.Namespace) -> None:
     seconds = time.monotonic() - started
     with open_daf(options.output) as daf:
         lengths = ", ".join(f"{daf.axis_length(axis):,} {visible_name(axis)}" for axis in axes)
-    size = human_bytes(size_bytes(options.output))
+    size = readable_bytes(size_bytes(options.output))
     head = f"concatenated {len(paths):,} data sets into {options.output} in {seconds:.1f} s"
     print(visible(f"{head}\n{lengths}; {size} on disk"))
     for item in report.items:

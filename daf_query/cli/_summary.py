@@ -7,30 +7,17 @@ import os
 from pathlib import Path
 
 from daf_storage import ShowProgress
-from daf_storage.spi import find_output
-
-
-def human_bytes(size: float) -> str:
-    """Return a size for people.
-
-    >>> human_bytes(1536)
-    '1.5 KiB'
-    """
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
+from daf_storage.spi import find_output, readable_bytes
 
 
 def described(path: str) -> str:
     """Return a file that was written, with its size if it has one."""
     if Path(path).is_dir():
-        return f"{path} ({human_bytes(size_bytes(path))})"
+        return f"{path} ({readable_bytes(size_bytes(path))})"
     output = find_output(path)
     if not output.is_regular:
         return path
-    return f"{path} ({human_bytes(output.path.stat().st_size)})"
+    return f"{path} ({readable_bytes(output.path.stat().st_size)})"
 
 
 def size_bytes(path: str) -> int:

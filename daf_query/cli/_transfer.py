@@ -8,7 +8,7 @@ import warnings
 from typing import Final
 
 from daf_query.cli._packing import counts_of, packing_of
-from daf_query.cli._summary import described, human_bytes, progress_of, size_bytes
+from daf_query.cli._summary import described, progress_of, size_bytes
 from daf_storage import (
     AnnDataWarning,
     Report,
@@ -18,7 +18,7 @@ from daf_storage import (
     open_daf,
     open_overlay,
 )
-from daf_storage.spi import visible_name
+from daf_storage.spi import readable_bytes, visible_name
 
 _IMPORT_CHUNK_KB: Final = 64
 """Also where other options of packing are given; as `import_h5ad` has it by default."""
@@ -52,7 +52,7 @@ def import_command(options: argparse.Namespace) -> None:
         summary = daf.summary()
     lengths = " x ".join(f"{axis.length:,} {visible_name(axis.name)}" for axis in summary.axes[:2])
     vectors = sum(len(axis.vectors) for axis in summary.axes)
-    size = human_bytes(size_bytes(options.destination))
+    size = readable_bytes(size_bytes(options.destination))
     print(
         f"imported {options.source} into {options.destination} in {seconds:.1f} s\n"
         f"{lengths}; {len(summary.axes)} axes, {vectors} vectors, "
@@ -98,7 +98,7 @@ def convert_command(options: argparse.Namespace) -> None:
     )
     if not options.quiet:
         seconds = time.monotonic() - started
-        size = human_bytes(size_bytes(options.destination))
+        size = readable_bytes(size_bytes(options.destination))
         print(
             f"converted {options.source} to {options.destination} in {seconds:.1f} s, and compared "
             f"the two; {size} on disk"

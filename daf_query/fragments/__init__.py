@@ -11,7 +11,6 @@ Must not know engines that run fragments.
 
 from daf_query.fragments._fragment import Fragment, Piece
 from daf_query.fragments._open_sessions import OPEN_SESSIONS, OpenSessions
-from daf_query.fragments._packed_rows import PackedRows
 from daf_query.fragments._plan import (
     ROWS_PER_FRAGMENT,
     FragmentPlan,
@@ -31,7 +30,6 @@ __all__ = [
     "MatrixTable",
     "NamedTable",
     "OpenSessions",
-    "PackedRows",
     "Paths",
     "Piece",
     "leased_session",

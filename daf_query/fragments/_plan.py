@@ -11,10 +11,11 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query.dask_blocks import PackedPositions
 from daf_query.fragments._fragment import Fragment, Piece, file_state, source_version
 from daf_query.fragments._open_sessions import OPEN_SESSIONS
-from daf_query.fragments._packed_rows import PackedRows
 from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable, PieceTable
+from daf_query.matrix import Selection
 from daf_query.scan import field_names
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
 from daf_query.table import (
@@ -249,7 +250,7 @@ def _blocks(
     for matrix in matrices:
         for block in matrix.blocks(filter, elements):
             if block.elements:
-                rows, columns = map(PackedRows.of_selection, (block.rows, block.columns))
+                rows, columns = (_packed(each) for each in (block.rows, block.columns))
                 name = matrix.member_name
                 daf = _member(members, name)
                 table = BlockTable(axes, named.name, rows, columns)
@@ -262,6 +263,11 @@ def _blocks(
                     matrix.table_columns.length,
                     versions.of(daf, table),
                 )
+
+
+def _packed(selection: Selection) -> PackedPositions | None:
+    """Pack a selection; None if it is all of its axis."""
+    return None if selection.is_all else PackedPositions.of(selection.positions)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from daf_query.fragments._packed_rows import PackedRows
+from daf_query.dask_blocks import PackedPositions
 from daf_query.session import DafSession
 from daf_query.table import MatrixDataset, TableDataset, member_table
 from daf_storage import DafReader, errors
@@ -142,9 +142,9 @@ class BlockTable:
     axes: tuple[str, str]
     """The axis of the rows, and that of the columns."""
     name: str
-    rows: PackedRows | None
+    rows: PackedPositions | None
     """Which rows; None for all."""
-    columns: PackedRows | None
+    columns: PackedPositions | None
 
     def open(self, session: DafSession, schema: str | None = None) -> TableDataset:
         """Return the table of a session, or of one of its schemas."""

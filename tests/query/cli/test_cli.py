@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query.cli import _parser_parts as parsing
-from daf_query.cli import _summary, main
+from daf_query.cli import main
 from daf_query.cli._matrix_axes import matrix_axes
 from daf_storage import MemoryDaf, ZarrDaf, errors, open_daf
 from daf_storage.data import LEAST_MEMORY_BYTES
@@ -532,15 +532,6 @@ def test_unreadable_arrays_are_listed(capsys: pytest.CaptureFixture[str], tiny_p
     code, text, _ = run(capsys, "info", str(tiny_path))
     assert code == 0
     assert "vector 'age' of axis 'cell'" in text.split("problems\n")[1]
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (5 << 40, "5.0 TiB")],
-)
-def test_sizes_for_people(size: int, text: str) -> None:
-    """In the unit that fits."""
-    assert _summary.human_bytes(size) == text
 
 
 def test_a_progress_bar_is_shown_on_request(

@@ -20,7 +20,6 @@ from daf_query.fragments import (
     Fragment,
     FragmentPlan,
     MatrixTable,
-    PackedRows,
     plan_fragments,
     table_schema,
 )
@@ -256,17 +255,6 @@ def test_blocks_of_matrices_have_its_elements(runs: str, case: str) -> None:
         assert sorted(map(str, rows_of(plan))) == sorted(map(str, expected))
         assert len(plan.fragments) >= (2 if case in ("all", "values") else 0)
         assert all(len(pickle.dumps(fragment)) < 6000 for fragment in plan.fragments)
-
-
-def test_positions_are_packed_in_bits() -> None:
-    """A range has none; others have a bit for each entry at most, compressed."""
-    rng = np.random.default_rng(0)
-    for positions in ([], [4], [4, 5, 6], [0, 9], np.flatnonzero(rng.random(100_000) < 0.5)):
-        array = np.asarray(positions, np.int64)
-        packed = PackedRows.of(array)
-        assert packed.positions().tolist() == array.tolist()
-        assert len(pickle.dumps(packed)) < 13_000
-    assert PackedRows.of(np.arange(5, 50)).bits is None
 
 
 @pytest.mark.parametrize("suffix", [".daf.zarr.zip", ".h5df", ".daf.zarr", ".dafs.zarr.zip#/one"])
