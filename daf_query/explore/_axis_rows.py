@@ -14,9 +14,9 @@ from daf_query._runs import Interruptible
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, NotedCategories, noted_categories
-from daf_query.slice import RowKey, WrappedSql, explained_of
+from daf_query.slice import RowKey, explained_of
 from daf_query.sql import CollectionSchema, interruptible_rows
-from daf_query.syntax import Edit, quoted_name, unopened_bracket
+from daf_query.syntax import Edit, WrappedSql, quoted_name, unopened_bracket
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from daf_query.filter._diagnosis import Conjunct, Diagnosis
 from daf_query.filter._question import Question, nearest, of_predicate, of_select
 from daf_query.sql import STRINGS, Engine, computed_table, is_number, mismatch
-from daf_query.syntax import Term, in_second_line
+from daf_query.syntax import Term, WrappedSql
 from daf_storage import DafError, errors
 
 _MOST_CONSTANTS: Final = 5
@@ -51,15 +51,16 @@ class _Rows:
     """As SQL."""
 
     def select(self, selected: str, conditions: Sequence[str] = (), end: str = "") -> pa.Table:
-        where = " AND ".join(f"(\n{condition}\n)" for condition in conditions)
-        filtered = f"{self.table} WHERE {where}" if where else self.table
         # Not an injection: the query is read-only, one statement, and conditions are SQL by design.
-        query = f"SELECT {selected} FROM {filtered} {end}"  # noqa: S608
+        start = f"SELECT {selected} FROM {self.table} WHERE (\n"  # noqa: S608
+        first, *others = conditions or ["TRUE"]
+        rest = "".join(f" AND (\n{condition}\n)" for condition in others)
+        wrapped = WrappedSql.between(start, first, f"\n){rest} {end}")
         try:
-            return computed_table(self.engine.plan_raw(query))
+            return computed_table(self.engine.plan_raw(wrapped.query))
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-            explained = self.engine.translated(error, query)
-            raise in_second_line(explained, "".join(conditions[:1]), "predicate") from None
+            explained = self.engine.translated(error, wrapped.query)
+            raise wrapped.error(explained, "predicate") from None
 
     def count(self, conditions: Sequence[str]) -> int:
         return int(self.select("count(*) AS n", conditions).column(0)[0].as_py())

@@ -53,7 +53,7 @@ from daf_query.slice._selector import (
     resolve,
     select_rows,
 )
-from daf_query.slice._wrapped_sql import RowKey, WrappedSql, predicate_query
+from daf_query.slice._wrapped_sql import RowKey, predicate_query
 
 __all__ = [
     "ANNDATA_MAX_BYTES",
@@ -82,7 +82,6 @@ __all__ = [
     "SliceExplanation",
     "Spans",
     "StoredOrder",
-    "WrappedSql",
     "Written",
     "as_dense",
     "axis_bytes",

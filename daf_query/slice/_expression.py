@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX
 from daf_query.slice._selector import explained_of
-from daf_query.slice._wrapped_sql import WrappedSql
 from daf_query.sql import Engine, computed_table
-from daf_query.syntax import Edit, quoted_name
+from daf_query.syntax import Edit, WrappedSql, quoted_name
 
 VALUE = "value"
 """What the column of the values is called."""
@@ -50,8 +49,7 @@ def expression_table(
         f"SELECT {', '.join(map(quoted_name, key))}, (\n",
         f"\n) AS {VALUE} FROM {table} {join}",
     )
-    around = Edit(0, 0, start), Edit(len(text), len(text), end)
-    wrapped = WrappedSql(text, (around[0], *edits, around[1]))
+    wrapped = WrappedSql.between(start, text, end, edits)
     try:
         return computed_table(engine.plan_raw(wrapped.query))
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions

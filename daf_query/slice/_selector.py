@@ -13,7 +13,7 @@ import pyarrow as pa
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import positions_in, positions_of
-from daf_query.slice._wrapped_sql import INDEX_KEY, RowKey, WrappedSql, predicate_query
+from daf_query.slice._wrapped_sql import INDEX_KEY, RowKey, predicate_query
 from daf_query.sql import (
     Engine,
     QueryResult,
@@ -21,7 +21,7 @@ from daf_query.sql import (
     is_ordered,
     strip_prefixes,
 )
-from daf_query.syntax import Edit, is_select, moved, python_edits, quoted_name
+from daf_query.syntax import WrappedSql, is_select, python_edits, quoted_name
 from daf_storage import DafReader, errors
 
 Selector: TypeAlias = (
@@ -149,8 +149,7 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
     name = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the order is SQL by design.
     start = f"SELECT {quoted_name(INDEX)} FROM {name} ORDER BY\n"  # noqa: S608
-    end = Edit(len(by), len(by), f"\n, {quoted_name(INDEX)}")
-    wrapped = WrappedSql(by, (Edit(0, 0, start), end))
+    wrapped = WrappedSql.between(start, by, f"\n, {quoted_name(INDEX)}")
     try:
         table = computed_table(engine.plan_raw(wrapped.query))
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
@@ -187,11 +186,7 @@ def explained_of(
     error: Exception, wrapped: WrappedSql, engine: Engine, *, what: str = "predicate"
 ) -> errors.DafError:
     """Translate an error; its line and column are those of the SQL that the caller wrote."""
-    explained = engine.translated(error, wrapped.query)
-    if not isinstance(explained, errors.QueryError) or not (explained.line and explained.column):
-        return explained
-    place = wrapped.written_position(explained.line, explained.column)
-    return moved(explained, wrapped.written, place, what)
+    return wrapped.error(engine.translated(error, wrapped.query), what)
 
 
 def _from_select(

@@ -1,7 +1,4 @@
-"""SQL that the caller wrote, within the whole query that it becomes.  Pure.
-
-Errors of the engine count lines and columns of the whole; here they are those of the part.
-"""
+"""Predicates within the whole queries that they become.  Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from daf_query.scan import INDEX
-from daf_query.syntax import (
-    Edit,
-    clauses_of,
-    edited,
-    line_and_column,
-    place_before,
-    place_of,
-    quoted_name,
-)
+from daf_query.syntax import Edit, WrappedSql, clauses_of, quoted_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +21,6 @@ class RowKey:
 
 INDEX_KEY: Final = RowKey(quoted_name(INDEX), quoted_name(INDEX))
 """Of the table of one data set."""
-
-
-@dataclass(frozen=True, slots=True)
-class WrappedSql:
-    """SQL that a caller wrote, and what is put before, into and after it."""
-
-    written: str
-    """What the caller wrote."""
-    edits: tuple[Edit, ...]
-    """What is written around it, and differently in it."""
-
-    @property
-    def query(self) -> str:
-        """The whole query."""
-        return edited(self.written, self.edits)
-
-    def written_position(self, line: int, column: int) -> tuple[int, int] | None:
-        """Return line and column, from 1, in the written part; None if outside it."""
-        place = place_before(self.edits, place_of(self.query, line, column))
-        is_inside = place is not None and place < len(self.written)
-        return line_and_column(self.written, place) if is_inside and place is not None else None
 
 
 def predicate_query(

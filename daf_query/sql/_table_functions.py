@@ -22,7 +22,7 @@ from daf_query.sql._axis_schema import AxisSchema, table_for_query
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._profile_function import ProfilePlace, profile_table
-from daf_query.syntax import in_second_line, quoted_name, unopened_bracket
+from daf_query.syntax import WrappedSql, quoted_name, unopened_bracket
 from daf_query.table import DATASET, TableDataset
 from daf_storage import errors
 
@@ -131,11 +131,12 @@ class TableFunctions:
         _check_brackets(expression, f"by= on axis {axis!r}")
         table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
         # Not an injection: the query is read-only, one statement, and the expression SQL by design.
-        query = f"SELECT {_key_of(schema)}, (\n{expression}\n) AS value FROM {table}"  # noqa: S608
+        start, end = f"SELECT {_key_of(schema)}, (\n", f"\n) AS value FROM {table}"
+        wrapped = WrappedSql.between(start, expression, end)
         try:
-            return beside_planning(lambda: self.plan(query).to_arrow_table())
+            return beside_planning(lambda: self.plan(wrapped.query).to_arrow_table())
         except errors.DafError as error:
-            shown = in_second_line(error, expression, "expression")
+            shown = wrapped.error(error, "expression")
             message = f"by={expression.strip()!r}, on axis {axis!r}: {shown}"
             raise errors.with_message(shown, message) from None
 
@@ -186,11 +187,12 @@ class TableFunctions:
         _check_brackets(predicate, f"the predicate of the {what}, on axis {axis!r}")
         table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
         # Not an injection: the query is read-only, one statement, and the predicate SQL by design.
-        query = f"SELECT {_key_of(schema)} FROM {table} WHERE (\n{predicate}\n)"  # noqa: S608
+        start = f"SELECT {_key_of(schema)} FROM {table} WHERE (\n"  # noqa: S608
+        wrapped = WrappedSql.between(start, predicate, "\n)")
         try:
-            rows = beside_planning(lambda: self.plan(query).to_arrow_table())
+            rows = beside_planning(lambda: self.plan(wrapped.query).to_arrow_table())
         except errors.DafError as error:
-            shown = in_second_line(error, predicate, "predicate")
+            shown = wrapped.error(error, "predicate")
             message = f"the predicate of the {what}, on axis {axis!r}: {shown}"
             raise errors.with_message(shown, message) from None
         positions = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)

@@ -10,7 +10,7 @@ Must not know data sets, tables or the engine.
 """
 
 from daf_query.syntax._edits import Edit, edited, place_before
-from daf_query.syntax._errors import error_at, in_second_line, moved, shortened, syntax_error
+from daf_query.syntax._errors import WrappedSql, error_at, shortened, syntax_error
 from daf_query.syntax._fragments import (
     Placeholder,
     constants_in_text,
@@ -69,6 +69,7 @@ __all__ = [
     "Term",
     "Token",
     "UnparsedError",
+    "WrappedSql",
     "arguments_of",
     "backticked",
     "bracketed",
@@ -82,7 +83,6 @@ __all__ = [
     "function_name",
     "identifier",
     "identifiers_of",
-    "in_second_line",
     "is_condition",
     "is_ended",
     "is_query",
@@ -91,7 +91,6 @@ __all__ = [
     "kind_of",
     "line_and_column",
     "list_items",
-    "moved",
     "name_of",
     "names_in_text",
     "one_statement",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
-from daf_query.syntax._fragments import line_and_column
+from daf_query.syntax._edits import Edit, edited, place_before
+from daf_query.syntax._fragments import line_and_column, place_of
 from daf_storage import errors
 
 _SYNTAX: Final = "SQL syntax error"
@@ -45,38 +48,45 @@ def error_at(
     return syntax_error(reason, written, line, column, where=where, title=title)
 
 
-def moved(
-    error: errors.DafError, written: str, place: tuple[int, int] | None, what: str
-) -> errors.DafError:
-    """Return an error of a whole query with its place in what a caller wrote of it.
+@dataclass(frozen=True, slots=True)
+class WrappedSql:
+    """SQL that a caller wrote, and what is written around it, or differently in it."""
 
-    Parameters
-    ----------
-    place
-        Line and column of that, from 1; None is its end.
-    what
-        How the message calls what was written.
-    """
-    if not isinstance(error, errors.QueryError) or not (error.line and error.column):
-        return error
-    lines = written.split("\n")
-    line, column = place or (len(lines), len(lines[-1]) + 1)
-    title = str(error).partition(" at line ")[0]
-    reason = error.reason or str(error)
-    return syntax_error(reason, written, line, column, where=f"in the {what}", title=title)
+    written: str
+    """What the caller wrote."""
+    edits: tuple[Edit, ...]
+    """What stands around it, and in place of parts of it; in their order at one place."""
 
+    @classmethod
+    def between(
+        cls, before: str, written: str, after: str, edits: Iterable[Edit] = ()
+    ) -> WrappedSql:
+        """Return what a caller wrote, with something before it and after it."""
+        end = len(written)
+        return cls(written, (Edit(0, 0, before), *edits, Edit(end, end, after)))
 
-def in_second_line(error: errors.DafError, written: str, what: str) -> errors.DafError:
-    """Return an error of a query whose second line begins what was written, with the place in it.
+    @property
+    def query(self) -> str:
+        """The whole query."""
+        return edited(self.written, self.edits)
 
-    What is missing at its end, the engine finds missing in the line after it.
-    """
-    if not isinstance(error, errors.QueryError) or not (error.line and error.column):
-        return error
-    line = error.line - 1
-    return moved(
-        error, written, (line, error.column) if line <= written.count("\n") + 1 else None, what
-    )
+    def error(self, error: errors.DafError, what: str) -> errors.DafError:
+        """Return an error of the whole query with its place in what the caller wrote.
+
+        A place around that is its end.
+
+        Parameters
+        ----------
+        what
+            How the message calls what was written.
+        """
+        if not isinstance(error, errors.QueryError) or not (error.line and error.column):
+            return error
+        place = place_before(self.edits, place_of(self.query, error.line, error.column))
+        place = len(self.written) if place is None else min(place, len(self.written))
+        title = str(error).partition(" at line ")[0]
+        reason = error.reason or str(error)
+        return error_at(reason, self.written, place, where=f"in the {what}", title=title)
 
 
 def shortened(text: str) -> str:
