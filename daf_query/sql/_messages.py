@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -38,10 +37,11 @@ from daf_query.syntax import (
     span_of_name,
     syntax_error,
     terms_of,
-    tokens_of,
     unquoted_name,
     values_of,
+    walk,
     whole_number_of,
+    words_at,
 )
 from daf_storage import DafError, errors
 from daf_storage.spi import install_command, text_width
@@ -159,12 +159,7 @@ def _syntax(asked: Asked, match: Match) -> DafError:
 
 def _syntax_hint(query: str, offset: int) -> str:
     """Return what to write instead of the words at a place; empty if nothing is known."""
-    before = found = ""
-    for token in tokens_of(query):
-        if token.start >= offset:
-            found = token.kind if token.kind == "quoted" else token.text
-            break
-        before = token.text
+    before, found = words_at(query, offset)
     for (left, right), hint in _SYNTAX.items():
         if left in ("", before) and right in ("", found):
             return f"; {hint}"
@@ -265,10 +260,11 @@ def _missing_function(asked: Asked, match: Match) -> Said:
 
 def _missing_field(asked: Asked, match: Match) -> DafError:
     name = last_part(match["field"])
-    for clause, token in pairwise(tokens_of(asked.query)):
-        if clause.is_word("LIMIT", "OFFSET") and token.kind in ("word", "quoted"):
-            if unquoted_name(asked.query[token.start : token.stop]) == name:
-                return errors.QueryError(_limit_of_unknown(clause.text))
+    for _, _, node in asked.nodes("limit", "offset", "limit_by"):
+        for clause in ("limit", "offset"):
+            columns = filter(None, map(identifiers_of, walk(node[clause])))
+            if name in [values_of(parts)[-1] for parts in columns]:
+                return errors.QueryError(_limit_of_unknown(clause.upper()))
     return missing_column(asked, match["field"])
 
 

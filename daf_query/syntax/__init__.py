@@ -30,6 +30,7 @@ from daf_query.syntax._fragments import (
     statements,
     unopened_bracket,
     without_name,
+    words_at,
 )
 from daf_query.syntax._names import identifier, quoted_name, unquoted_name
 from daf_query.syntax._nodes import (
@@ -119,4 +120,5 @@ __all__ = [
     "whole_number_of",
     "with_definitions",
     "without_name",
+    "words_at",
 ]

@@ -251,6 +251,19 @@ def span_at(text: str, place: int) -> tuple[int, int]:
     return next((span for span in spans if span[0] == place), (place, place + 1))
 
 
+def words_at(text: str, place: int) -> tuple[str, str]:
+    """Return the token before a place, and the one at it; words in capitals, names ``quoted``.
+
+    >>> words_at('SELECT a is none, "b" FROM t', 12), words_at('SELECT "b"', 7)
+    (('IS', 'NONE'), ('SELECT', 'quoted'))
+    """
+    tokens = tokens_of(text)
+    number = sum(token.start < place for token in tokens)
+    before, found = tokens[:number][-1:], tokens[number : number + 1]
+    shown = (each.kind if each.kind == "quoted" else each.text for each in found)
+    return "".join(each.text for each in before), "".join(shown)
+
+
 def span_of_name(text: str, name: str) -> tuple[int, int] | None:
     r"""Return where a name, or a string that is one, first stands; None if it does not.
 
