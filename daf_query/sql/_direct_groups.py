@@ -31,7 +31,7 @@ from daf_query.scan import (
 from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._simple_condition import UncertainError, require
-from daf_query.sql._simple_queries import Expression, Named, SimpleQuery, SortKey, name_in
+from daf_query.sql._simple_queries import Expression, Named, SimpleQuery, name_in
 from daf_query.table import TableColumns
 from daf_storage.spi import Span
 
@@ -80,18 +80,15 @@ class DirectGroups:
         query: SimpleQuery,
         predicate: Predicate | None,
         joined: TableColumns | None = None,
-    ) -> DirectGroups | None:
-        """Return the groups of a query; None if the engine is to be asked, as far as is known."""
+    ) -> DirectGroups:
+        """Return the groups of a query; raise `UncertainError` if the engine is to be asked."""
         reader = _Reader(query, known.columns, {} if joined is None else joined.columns)
-        try:
-            outputs, keys, order = reader.outputs(), reader.keys(), reader.order()
-            if joined is not None:
-                vector = known.columns.get(query.vector)
-                require(is_so=vector is not None and vector.field.type == pa.string())
-                require(is_so=joined.length <= _MAX_ENTRIES and any(k.is_joined for k in keys))
-        except UncertainError:
-            return None
-        return cls(tables, known, query, outputs, keys, order, predicate, joined)
+        keys, order = reader.keys(), tuple(reader.place(key.by) for key in query.order)
+        if joined is not None:
+            vector = known.columns.get(query.vector)
+            require(is_so=vector is not None and vector.field.type == pa.string())
+            require(is_so=joined.length <= _MAX_ENTRIES and any(key.is_joined for key in keys))
+        return cls(tables, known, query, reader.outputs, keys, order, predicate, joined)
 
     @property
     def schema(self) -> pa.Schema:
@@ -138,15 +135,7 @@ class DirectGroups:
     def _prepare(self) -> tuple[GroupScan, list[GroupKey]]:
         """Return the scan, and its keys."""
         ENGINE.check()
-        cache = self.tables.cache
-        table = OpenTable(
-            self.known.columns,
-            self.known.length,
-            cache,
-            ScanReport(self.known.table, self.known.length, cache=cache),
-            point_indexes=self.known.point_indexes,
-            options=self.tables.scan_options,
-        )
+        table = opened(self.tables, self.known)
         plan = plan_scan(table, self.predicate)
         sources = [self.query.vector if key.is_joined else key.column for key in self.keys]
         scan = GroupScan(table, plan, sources, self._aggregates)
@@ -160,12 +149,8 @@ class DirectGroups:
 
     def _joined_key(self, source: Key, key: GroupKey) -> GroupKey:
         """Return the numbers of a vector as those of the values that its entries have."""
-        known, cache = self._columns_of(source), self.tables.cache
-        report = ScanReport(known.table, known.length, cache=cache)
-        table = OpenTable(
-            known.columns, known.length, cache, report, options=self.tables.scan_options
-        )
-        rows = Rows(Span(0, known.length))
+        known = self._columns_of(source)
+        table, rows = opened(self.tables, known), Rows(Span(0, known.length))
         names = table.column(NAME).to_arrow(rows)
         values = table.column(source.column).to_arrow(rows)
         return key.mapped(pc.index_in(key.labels, value_set=names, skip_nulls=True), values)
@@ -207,23 +192,42 @@ class DirectGroups:
         return order
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Finds out what the names of a query mean; raises `UncertainError` if that is not certain."""
+def opened(tables: DafSchema, known: TableColumns) -> OpenTable:
+    """Return a table as one query reads it."""
+    return OpenTable(
+        known.columns,  # all: rows are cut where the engine cuts them, into what is cached
+        known.length,
+        tables.cache,
+        ScanReport(known.table, known.length, cache=tables.cache),
+        point_indexes=known.point_indexes,
+        options=tables.scan_options,
+    )
 
-    query: SimpleQuery
-    own: Mapping[str, Column]
-    """The columns of the table."""
-    joined: Mapping[str, Column]
-    """Those of the one that is joined."""
+
+class _Reader:
+    """Finds out what the names of a query mean; raises `UncertainError` if that is not certain.
+
+    Parameters
+    ----------
+    own
+        The columns of the table.
+    joined
+        Those of the one that is joined.
+    """
+
+    def __init__(
+        self, query: SimpleQuery, own: Mapping[str, Column], joined: Mapping[str, Column]
+    ) -> None:
+        self._query, self._own, self._joined = query, own, joined
+        self.outputs = tuple(self._computed(each.expression) for each in query.outputs)
+        """What the columns of the result have."""
 
     def _found(self, named: Named) -> list[Key]:
         """Return the columns that may be meant."""
-        query = self.query
-        found = [Key(is_joined=False, column=named.parts[-1])]
-        if name_in(query.source, named.parts, self.own) is None:
-            found = []
-        if query.joined is not None and name_in(query.joined, named.parts, self.joined):
+        query, found = self._query, list[Key]()
+        if name_in(query.source, named.parts, self._own) is not None:
+            found.append(Key(is_joined=False, column=named.parts[-1]))
+        if query.joined is not None and name_in(query.joined, named.parts, self._joined):
             found.append(Key(is_joined=True, column=named.parts[-1]))
         return found
 
@@ -237,58 +241,39 @@ class _Reader:
         column = self._computed(expression.column)
         require(is_so=isinstance(column, Key) and not column.is_joined)
         aggregate = Aggregate(expression.function, expression.column.parts[-1])
-        require(is_so=_is_computed(aggregate, self.own))
+        require(is_so=_is_computed(aggregate, self._own))
         return aggregate
-
-    def outputs(self) -> tuple[Computed, ...]:
-        """Return what the columns of the result have."""
-        return tuple(self._computed(each.expression) for each in self.query.outputs)
-
-    def _output(self, place: int) -> Computed:
-        outputs = self.query.outputs
-        require(is_so=1 <= place <= len(outputs))
-        return self._computed(outputs[place - 1].expression)
-
-    def _called(self, named: Named) -> Iterator[int]:
-        """Yield the place of the output of a name, from 1."""
-        for place, output in enumerate(self.query.outputs, 1):
-            if named.parts == (output.name,):
-                yield place
 
     def keys(self) -> tuple[Key, ...]:
         """Return the columns to group by; a column comes before an output of its name."""
-        keys = []
-        for key in self.query.keys:
-            if isinstance(key, Named):
-                place = next(self._called(key), 0)
-                computed = self._computed(key) if self._found(key) else self._output(place)
+        keys = list[Key]()
+        for key in self._query.keys:
+            if isinstance(key, Named) and self._found(key):
+                computed = self._computed(key)
             else:
-                computed = self._output(key)
+                computed = self.outputs[self.place(key)]
             if not isinstance(computed, Key):
                 raise UncertainError
-            columns = self.joined if computed.is_joined else self.own
+            columns = self._joined if computed.is_joined else self._own
             require(is_so=_is_key(columns[computed.column].field.type))
             keys.append(computed)
         require(is_so=len(set(keys)) == len(keys) <= _MAX_KEYS)
-        require(is_so=all(e in keys for e in self.outputs() if isinstance(e, Key)))
+        require(is_so=all(each in keys for each in self.outputs if isinstance(each, Key)))
         return tuple(keys)
 
-    def order(self) -> tuple[int, ...]:
-        """Return the outputs to sort by."""
-        return tuple(map(self._sorted_by, self.query.order))
-
-    def _sorted_by(self, key: SortKey) -> int:
-        by, outputs = key.by, self.outputs()
+    def place(self, by: Expression | int) -> int:
+        """Return the place of an output: given by that, from 1, or by its name or what it has."""
         if isinstance(by, int):
-            require(is_so=1 <= by <= len(outputs))
+            require(is_so=1 <= by <= len(self.outputs))
             return by - 1
-        for place in self._called(by) if isinstance(by, Named) else ():
-            found = self._found(by) if isinstance(by, Named) else []
-            require(is_so=found in ([], [outputs[place - 1]]))
-            return place - 1
+        names = [output.name for output in self._query.outputs]
+        if isinstance(by, Named) and by.parts[-1] in names and len(by.parts) == 1:
+            place = names.index(by.parts[-1])
+            require(is_so=self._found(by) in ([], [self.outputs[place]]))
+            return place
         computed = self._computed(by)
-        require(is_so=computed in outputs)
-        return outputs.index(computed)
+        require(is_so=computed in self.outputs)
+        return self.outputs.index(computed)
 
 
 def _is_key(kind: pa.DataType) -> bool:

@@ -9,7 +9,7 @@ whole partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -17,22 +17,20 @@ import pyarrow as pa
 
 from daf_query.scan import (
     INDEX,
-    OpenTable,
     Predicate,
     Scan,
-    ScanReport,
     describe,
     plan_scan,
 )
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._data_set_schema import DafSchema
-from daf_query.sql._direct_groups import DirectGroups
+from daf_query.sql._direct_groups import DirectGroups, opened
 from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._simple_condition import UncertainError, simple_condition
 from daf_query.sql._simple_queries import SimpleQuery, name_in, simple_query
-from daf_query.syntax import quoted_name
+from daf_query.syntax import Source, quoted_name
 from daf_query.table import TableColumns, cast_batches, nullable
 from daf_storage import DafError, errors
 
@@ -94,16 +92,7 @@ class DirectScan:
         if isinstance(self.tables, CollectionSchema):
             yield from self._first_of_members(self.tables)
             return
-        cache = self.tables.cache
-        report = ScanReport(self.known.table, self.known.length, cache=cache)
-        table = OpenTable(
-            self.known.columns,  # all: rows are cut where the engine cuts them, into what is cached
-            self.known.length,
-            cache,
-            report,
-            point_indexes=self.known.point_indexes,
-            options=self.tables.scan_options,
-        )
+        table = opened(self.tables, self.known)
         scan = Scan(table, plan_scan(table, self.predicate))
         if self.count is not None:
             yield self._counted(scan.count())
@@ -132,29 +121,14 @@ DirectRows: TypeAlias = DirectScan | DirectGroups
 """What answers a query without the engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Remembered:
-    """The predicate of a condition, for the columns of one moment."""
-
-    known: TableColumns
-    joined: TableColumns | None
-    """Those of the table that is joined."""
-    predicate: Predicate | None
-    """None if the engine is to be asked."""
-
-
 @dataclass
 class DirectScans:
-    """Finds the queries that are a scan of one table and nothing else.
-
-    What a condition means is worked out once, as long as the columns of the table stay the same.
-    """
+    """Finds the queries that are a scan of one table and nothing else, or groups of it."""
 
     schemas: dict[str, AxisSchema]
     """The tables of each data set."""
     default: str
     """The schema of tables that are named without one."""
-    _remembered: dict[tuple[str, str, str], _Remembered] = field(default_factory=dict)
     _refused: dict[str, tuple[TableColumns, TableColumns | None]] = field(default_factory=dict)
 
     def of_query(self, query: str) -> DirectRows | None:
@@ -164,22 +138,19 @@ class DirectScans:
             return None
         if simple.is_grouped and simple.count is None:
             return self._groups(query, simple)
-        return self._scan(query, simple, simple.limit)
+        return self._scan(simple, simple.limit)
 
-    def _scan(self, text: str, query: SimpleQuery, limit: int | None) -> DirectScan | None:
+    def _scan(self, query: SimpleQuery, limit: int | None) -> DirectScan | None:
         """Return the scan of a query, or of its first rows; None as above."""
         is_first = limit is not None and limit <= _MAX_FIRST_ROWS
         if (limit is not None and not is_first) or (limit is None and query.offset):
             return None
         if query.joined is not None or (query.order and not (is_first and query.is_by_index)):
             return None
-        schema, axis = self._name(query.source.parts)
+        is_whole = query.condition is None and not query.order
+        of_members = is_whole and (is_first or query.count is not None)
         used = query.used if query.outputs else None
-        found: tuple[DafSchema | CollectionSchema, TableColumns] | None
-        found = self._table(schema, axis, used)
-        is_of_members = query.condition is None and not query.order
-        if found is None and is_of_members and (is_first or query.count is not None):
-            found = self._of_members(schema, axis, used)
+        found = self._table(query.source, used, of_members=of_members)
         if found is None:
             return None
         tables, known = found
@@ -189,17 +160,11 @@ class DirectScans:
         names = names if query.count is None else ()
         if not all(_is_plain(known, name) for name in names):
             return None
-        predicate = None
-        if query.condition is not None:
-            predicate = self._predicate(schema, text, query, known)
-            if predicate is None:
-                return None
+        try:
+            predicate = _predicate(query, known)
+        except UncertainError:
+            return None
         return DirectScan(tables, known, names, predicate, query.count, limit, query.offset)
-
-    def _name(self, parts: tuple[str, ...]) -> tuple[str, str]:
-        """Return the schema and the name of a table that is written so."""
-        schema, table = (self.default, *parts)[-2:]
-        return schema, table
 
     def first_of_query(self, query: str, count: int) -> pa.Table | None:
         """Return the first rows of a query for all of them; None if the engine is to be asked.
@@ -213,7 +178,7 @@ class DirectScans:
         if simple is None or simple.is_grouped:
             return None
         limit = count if simple.limit is None else min(count, simple.limit)
-        direct = self._scan(query, simple, limit)
+        direct = self._scan(simple, limit)
         return None if direct is None else direct.to_table()
 
     def description(self, query: str) -> str:
@@ -223,25 +188,23 @@ class DirectScans:
         return "" if direct is None else direct.description
 
     def _groups(self, text: str, query: SimpleQuery) -> DirectGroups | None:
-        schema, axis = self._name(query.source.parts)
-        found, joined = self._table(schema, axis, query.used), None
+        found = self._table(query.source, query.used)
+        if found is None or not isinstance(found[0], DafSchema):
+            return None
+        tables, known, joined = found[0], found[1], None
         if query.joined is not None:
-            other, entries = self._name(query.joined.parts)
-            is_same = found is not None and other == schema  # of one data set
-            joined = self._table(other, entries, query.used) if is_same else None
-            found = None if joined is None else found
-        if found is None:
-            return None
-        known, other_known = found[1], None if joined is None else joined[1]
-        refused = self._refused.get(text)
-        if refused is not None and refused[0] is known and refused[1] is other_known:
-            return None
-        predicate = None
-        if query.condition is not None:
-            predicate = self._predicate(schema, text, query, known, other_known)
-            if predicate is None:
+            other = self._table(query.joined, query.used)
+            if other is None or other[0] is not tables:
                 return None
-        return DirectGroups.of(found[0], known, query, predicate, other_known)
+            joined = other[1]
+        refused = self._refused.get(text)
+        if refused is not None and refused[0] is known and refused[1] is joined:
+            return None
+        try:
+            predicate = _predicate(query, known, joined)
+            return DirectGroups.of(tables, known, query, predicate, joined)
+        except UncertainError:
+            return None
 
     def refuse(self, query: str, direct: DirectRows) -> None:
         """Note that a query is one for the engine, as long as the columns stay the same."""
@@ -258,66 +221,42 @@ class DirectScans:
         query = simple_query(text)
         if query is None or query.is_grouped or query.order or query.limit is not None:
             return None
-        return self._scan(text, query, None)
+        return self._scan(query, None)
 
     def _table(
-        self, schema: str, axis: str, used: frozenset[str] | None
-    ) -> tuple[DafSchema, TableColumns] | None:
+        self, source: Source, used: frozenset[str] | None, *, of_members: bool = False
+    ) -> tuple[DafSchema | CollectionSchema, TableColumns] | None:
+        """Return the columns of a table; None as above.
+
+        Parameters
+        ----------
+        used
+            The names of those that are needed; None for all.
+        of_members
+            Whether it may be that of several data sets as one.
+        """
+        schema, axis = (self.default, *source.parts)[-2:]
         tables = self.schemas.get(schema)
-        if not isinstance(tables, DafSchema) or current_context() != _PLANNED:
+        if tables is None or current_context() != _PLANNED:
             return None
         try:
             if tables.has_added(axis):
                 return None
-            known = tables.columns(axis) if used is None else tables.columns_for(axis, used)
-        except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
-            return None
-        return tables, known
-
-    def _of_members(
-        self, schema: str, axis: str, used: frozenset[str] | None
-    ) -> tuple[CollectionSchema, TableColumns] | None:
-        """Return the table of several data sets as one; None as above."""
-        tables = self.schemas.get(schema)
-        if not isinstance(tables, CollectionSchema) or current_context() != _PLANNED:
-            return None
-        try:
-            if tables.has_added(axis) or not tables.has_axis(axis):
+            if isinstance(tables, DafSchema):
+                known = tables.columns(axis) if used is None else tables.columns_for(axis, used)
+                return tables, known
+            if not (of_members and isinstance(tables, CollectionSchema) and tables.has_axis(axis)):
                 return None
             table = tables.dataset(axis) if used is None else tables.dataset_among(axis, used)
-            return tables, table.table_columns
-        except (DafError, errors.DafWarning):
+        except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
             return None
-
-    def _predicate(
-        self,
-        schema: str,
-        text: str,
-        query: SimpleQuery,
-        known: TableColumns,
-        joined: TableColumns | None = None,
-    ) -> Predicate | None:
-        """Return the predicate of a condition; None if the engine is to be asked."""
-        key = (schema, known.table, text)
-        remembered = self._remembered.get(key)
-        if remembered is None or remembered.known is not known or remembered.joined is not joined:
-            try:
-                condition = query.condition or {}
-                field = _fields(query, known, joined)
-                predicate = simple_condition(query.statement, condition, field)
-            except UncertainError:
-                predicate = None
-            remembered = _Remembered(known, joined, predicate)
-            if len(self._remembered) >= _MAX_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[key] = remembered
-        return remembered.predicate
+        return tables, table.table_columns
 
 
-def _fields(
-    query: SimpleQuery, known: TableColumns, joined: TableColumns | None
-) -> Callable[[tuple[str, ...]], pa.Field]:
-    """Return what finds the columns of a condition, which are of the first table."""
+def _predicate(
+    query: SimpleQuery, known: TableColumns, joined: TableColumns | None = None
+) -> Predicate | None:
+    """Return the predicate of a condition, whose columns are all of the first table."""
 
     def field(parts: tuple[str, ...]) -> pa.Field:
         name = name_in(query.source, parts, known.columns)
@@ -326,7 +265,8 @@ def _fields(
             raise UncertainError
         return known.schema.field(name)
 
-    return field
+    condition = query.condition
+    return None if condition is None else simple_condition(query.statement, condition, field)
 
 
 def _is_plain(known: TableColumns, name: str) -> bool:
