@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -59,8 +60,23 @@ Said: TypeAlias = "DafError | str | None"
 class Message:
     """What the engine may say, and what is said instead."""
 
-    recognised: re.Pattern[str]
-    says: Callable[[Asked, Match], Said]
+    recognised: str
+    """A regular expression."""
+    says: str | Callable[[Asked, Match], Said]
+    """A text, with groups of the expression; what begins with ``;`` or ``:`` is added to its."""
+    operators: Collection[str] = ()
+    """Where the tree has one of these, the place of its operands is shown."""
+
+    def of(self, asked: Asked) -> Said:
+        """Return what is said of a query; None if it is another error."""
+        match = re.search(self.recognised, asked.text, re.DOTALL)
+        if match is None or callable(self.says):
+            return self.says(asked, match) if match is not None and callable(self.says) else None
+        said = self.says.format(**match.groupdict())
+        for statement, _, node in asked.nodes("op") if self.operators else ():
+            if node["op"] in self.operators:
+                return error_at(said, asked.query, statement.span(node)[0], title=_TITLE)
+        return f"{shortened(strip_prefixes(asked.text))}{said}" if said[0] in ";:" else said
 
 
 def translated(error: Exception, asked: Asked) -> DafError:
@@ -70,11 +86,9 @@ def translated(error: Exception, asked: Asked) -> DafError:
     if isinstance(error, UnicodeEncodeError):
         return _no_unicode(asked.query)
     asked.text = str(error)
-    for message in MESSAGES:
-        match = message.recognised.search(asked.text)
-        said = None if match is None else message.says(asked, match)
-        if said is not None:
-            return said if isinstance(said, DafError) else errors.QueryError(said)
+    said = next(filter(None, (message.of(asked) for message in MESSAGES)), None)
+    if said is not None:
+        return said if isinstance(said, DafError) else errors.QueryError(said)
     try:
         one_statement(asked.query)
     except errors.QueryError as of_the_text:  # none, or several: it says where
@@ -108,7 +122,7 @@ _PLACE: Final = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<col
 
 def unknown_result_column(error: Exception, columns: Collection[str]) -> DafError | None:
     """Return the error for a column that a result does not have; None if it is another error."""
-    match = _NO_FIELD.search(str(error))
+    match = re.search(_NO_FIELD, str(error), re.DOTALL)
     if match is None:
         return None
     name = last_part(match["field"])
@@ -157,13 +171,15 @@ def _syntax(asked: Asked, match: Match) -> DafError:
     return syntax_error(reason, query, line, column, where=f"at line {line}, column {column}")
 
 
-def _syntax_hint(query: str, offset: int) -> str:
+def _syntax_hint(query: str, place: int) -> str:
     """Return what to write instead of the words at a place; empty if nothing is known."""
-    before, found = words_at(query, offset)
-    for (left, right), hint in _SYNTAX.items():
-        if left in ("", before) and right in ("", found):
-            return f"; {hint}"
-    return ""
+    before, found = words_at(query, place)
+    known = (
+        hint
+        for (left, right), hint in _SYNTAX.items()
+        if left in ("", before) and right in ("", found)
+    )
+    return "".join(f"; {hint}" for hint in islice(known, 1))
 
 
 _LIST: Final = "after IN comes a list: write IN ('a', 'b'), or IN $names with params="
@@ -202,11 +218,9 @@ def _missing_table_function(_: Asked, match: Match) -> str:
 _FUNCTIONS: Final = {
     "average": "avg(x)",
     "mean": "avg(x)",
-    "std": "stddev(x)",
     "strlen": "length(x)",
     "len": "length(x)",
     "list": "array_agg(x)",
-    "collect_list": "array_agg(x)",
     "arg_max": "first_value(x ORDER BY y DESC)",
     "arg_min": "first_value(x ORDER BY y)",
 }
@@ -216,20 +230,12 @@ _METHODS: Final = {
     "endswith": "ends_with({column}, {arguments})",
     "contains": "{column} ~ {arguments}, a regular expression, or contains({column}, {arguments})",
     "match": "{column} ~ '^...', a regular expression",
-    "fullmatch": "{column} ~ '^(...)$', a regular expression",
-    "lower": "lower({column})",
-    "upper": "upper({column})",
     "strip": "trim({column})",
     "len": "length({column})",
-    "replace": "replace({column}, {arguments})",
     "isin": "{column} IN (...)",
     "isna": "{column} IS NULL",
-    "isnull": "{column} IS NULL",
     "notna": "{column} IS NOT NULL",
-    "notnull": "{column} IS NOT NULL",
     "between": "{column} BETWEEN ... AND ...",
-    "abs": "abs({column})",
-    "round": "round({column})",
 }
 """Methods of pandas and Python, and what to write."""
 
@@ -250,7 +256,7 @@ def _missing_function(asked: Asked, match: Match) -> Said:
         if len(parts) > 1 and ".".join(parts).lower() == name:
             first, last = (node["name"][place]["Identifier"] for place in (0, -1))
             pair = statement.brackets_after(last)
-            advice = _METHODS.get(parts[-1], "a function of SQL: method({column})")
+            advice = _METHODS.get(parts[-1], f"a function of SQL: {parts[-1]}({{column}})")
             arguments = statement.text[pair.opening + 1 : pair.closing] or "..."
             instead = advice.format(column=parts[0], arguments=arguments)
             reason = f"columns have no methods here; write {instead}"
@@ -258,13 +264,13 @@ def _missing_function(asked: Asked, match: Match) -> Said:
     return None
 
 
-def _missing_field(asked: Asked, match: Match) -> DafError:
+def _missing_field(asked: Asked, match: Match) -> Said:
     name = last_part(match["field"])
     for _, _, node in asked.nodes("limit", "offset", "limit_by"):
         for clause in ("limit", "offset"):
             columns = filter(None, map(identifiers_of, walk(node[clause])))
             if name in [values_of(parts)[-1] for parts in columns]:
-                return errors.QueryError(_limit_of_unknown(clause.upper()))
+                return _UNKNOWN_LIMIT.format(clause=clause.upper())
     return missing_column(asked, match["field"])
 
 
@@ -282,13 +288,10 @@ def _ambiguous(asked: Asked, match: Match) -> str:
     return f"{name!r} is a column of several tables; write it with the name of one, as in cell.name"
 
 
-def _limit_of_unknown(clause: str) -> str:
-    return (
-        f"{clause} takes a number that is known before rows are read, and no column or subquery; "
-        f"write {clause} 5, or {clause} $most with a parameter"
-    )
-
-
+_UNKNOWN_LIMIT: Final = (
+    "{clause} takes a number that is known before rows are read, and no column or subquery; write "
+    "{clause} 5, or {clause} $most with a parameter"
+)
 _IN_CONDITIONS: Final = (
     "IN, EXISTS, ANY and ALL of a subquery are answered in WHERE and HAVING alone: the engine "
     "does not compute them as values; as a column, count, as in "
@@ -297,27 +300,28 @@ _IN_CONDITIONS: Final = (
 )
 
 
-def _with(remedy: str) -> Callable[[Asked, Match], str]:
-    """Return what says what the engine says, and what to write."""
-    return lambda asked, _: f"{shortened(strip_prefixes(asked.text))}{remedy}"
-
-
-def _at(operators: Collection[str], reason: str) -> Callable[[Asked, Match], Said]:
-    """Return what shows the place of the first expression with one of some operators."""
-
-    def says(asked: Asked, _: Match) -> Said:
-        for statement, _scope, node in asked.nodes("op"):
-            if node["op"] in operators:
-                start = statement.span(node)[0]
-                return error_at(reason, asked.query, start, title=_TITLE)
-        return None
-
-    return says
-
-
 _BITS: Final = (
     "& and | are for bits of whole numbers, and bind tighter than comparisons; join conditions by "
     "AND and OR (in rows=, & and | join conditions in brackets, too: (a > 1) & (b < 2))"
+)
+_TILDE: Final = (
+    "~ in front of a value is no operator; write NOT (in rows=, ~ negates a condition in brackets, "
+    "too: ~(a > 1))"
+)
+_VARIABLE: Final = (
+    "@{name} is a variable of Python: write ${name}, and pass params={{'{name}': ...}}"
+)
+_NO_FIELD_OF: Final = (
+    """; ['name'] is for a matrix over the axis of the table, as in "gene.X"['name']"""
+)
+_ONE_MORE: Final = (
+    "; an entry of a matrix, as in X['name'], is one more: name columns by AS in SELECT"
+)
+_UNGROUPED: Final = (
+    "; add it to GROUP BY (GROUP BY ALL takes all that are no aggregates), or aggregate it"
+)
+_TOO_DEEP: Final = (
+    ": brackets are too deep within each other; write inner ones as WITH name AS (...)"
 )
 _ORDERS: Final = ("Lt", "LtEq", "Gt", "GtEq", "Eq", "NotEq")
 
@@ -394,105 +398,57 @@ def _division(asked: Asked, _: Match) -> Said:
     return error_at(reason, asked.query, statement.span(node)[0], title=_TITLE)
 
 
-def _top(asked: Asked, _: Match) -> str:
-    tops = [node["top"] for _, _, node in asked.nodes("top", "projection") if node["top"]]
-    count = tops[0]["quantity"].get("Constant", 5) if tops else 5
-    return f"TOP is no SQL here; write LIMIT {count} at the end of the query"
-
-
-def _of(pattern: str, says: Callable[[Asked, Match], Said] | str) -> Message:
-    fixed = says if callable(says) else _with(says)
-    return Message(re.compile(pattern, re.DOTALL), fixed)
-
-
-_NO_FIELD: Final = re.compile(r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)", re.DOTALL)
+_NO_FIELD: Final = r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)"
+_BOOLEAN: Final = r"for comparison operation Boolean"
+_TYPES: Final = (
+    r"Cannot cast string|Cannot infer common argument type for comparison"
+    r"|Can not find compatible types to compare"
+)
+_OURS: Final = (
+    r"type: <class 'daf_storage\.errors\.(?P<error>\w+)'>, value: \w+\((?P<quote>[\"'])"
+    r"(?P<message>(?:\\.|(?!(?P=quote)).)*)(?P=quote)"
+)
+_NO_VALUE: Final = (
+    r"does not support logical expression (?:Exists|InSubquery|SetComparison)\("
+    r"|In/Exist/SetComparison subquery can only be used in"
+    r"|difference in schemas: .*\b(?:ANY|ALL)\b.*\bWHEN EXISTS THEN Boolean"
+    r"|No field named \".*(?:[<>=] (?:ANY|ALL)\b|\b(?:IN|EXISTS) \(<subquery>\))"
+)
+_TO_INTEGER: Final = (
+    r"Expected (?P<clause>LIMIT|OFFSET) to be an integer or null, but got (?P<type>\w+)"
+)
+_NEGATIVE: Final = r"(?P<clause>LIMIT|OFFSET) must be >= ?0, '(?P<value>-\d+)' was provided"
 
 MESSAGES: Final = (
-    _of(
-        r"type: <class 'daf_storage\.errors\.(?P<error>\w+)'>, value: \w+\((?P<quote>[\"'])"
-        r"(?P<message>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
-        _ours,
-    ),
-    _of(r"(?:Parser|Tokenizer)Error\(\"(?P<problem>.*)\"\)", _syntax),
-    _of(r"(?:DDL|DML|Statement) not supported: (?P<name>\w+)", _refused),
-    _of(r"table '(?P<table>[^']+)' not found", lambda asked, m: missing_table(asked, m["table"])),
-    _of(
-        r"does not support logical expression (?:Exists|InSubquery|SetComparison)\("
-        r"|In/Exist/SetComparison subquery can only be used in"
-        r"|difference in schemas: .*\b(?:ANY|ALL)\b.*\bWHEN EXISTS THEN Boolean"
-        r"|No field named \".*(?:[<>=] (?:ANY|ALL)\b|\b(?:IN|EXISTS) \(<subquery>\))",
-        lambda *_: _IN_CONDITIONS,
-    ),
+    Message(_OURS, _ours),
+    Message(r"(?:Parser|Tokenizer)Error\(\"(?P<problem>.*)\"\)", _syntax),
+    Message(r"(?:DDL|DML|Statement) not supported: (?P<name>\w+)", _refused),
+    Message(r"table '(?P<table>[^']+)' not found", missing_table),
+    Message(_NO_VALUE, _IN_CONDITIONS),
     Message(_NO_FIELD, _missing_field),
-    _of(r"table function '(?P<name>[^']*)' not found", _missing_table_function),
-    _of(r"Invalid function '(?P<name>[^']*)'", _missing_function),
-    _of(r"Ambiguous reference to unqualified field (?P<name>.+?)\s*$", _ambiguous),
-    _of(
-        r"Unsupported (?P<clause>LIMIT|OFFSET) expression",
-        lambda _, match: _limit_of_unknown(match["clause"]),
-    ),
-    _of(
-        r"Expected (?P<clause>LIMIT|OFFSET) to be an integer or null, but got (?P<type>\w+)",
-        lambda _, m: f"{m[1]} takes a whole number, and not a {m[2]}; write {m[1]} 5",
-    ),
-    _of(
-        r"(?P<clause>LIMIT|OFFSET) must be >= ?0, '(?P<value>-\d+)' was provided",
-        lambda _, m: f"{m[1]} takes a whole number from 0, and not {m[2]}",
-    ),
-    _of(r"not implemented: TOP$", _top),
-    _of(r"Divide by zero", _division),
-    _of(r"for comparison operation Boolean", _chain),
-    _of(
-        r"Cannot cast string|Cannot infer common argument type for comparison"
-        r"|Can not find compatible types to compare",
-        _wrong_type,
-    ),
-    _of(
-        r"Cannot infer common type for bitwise operation",
-        _at(("BitwiseAnd", "BitwiseOr"), _BITS),
-    ),
-    _of(
-        r"unary operator BitwiseNot",
-        _at(
-            ("BitwiseNot",),
-            "~ in front of a value is no operator; write NOT (in rows=, ~ negates a condition in "
-            "brackets, too: ~(a > 1))",
-        ),
-    ),
-    _of(r"Operator DIV", _at(("DuckIntegerDivide",), "for a whole quotient write floor(x / y)")),
-    _of(r"binary operator: PGOverlap", _at(("PGOverlap",), "&& is not SQL here; write AND")),
-    _of(
-        r"string concat operation Boolean",
-        _at(("StringConcat",), "|| joins strings; write OR"),
-    ),
-    _of(
-        r"variable \[\"@(?P<name>\w+)\"\] has no type",
-        lambda _, m: (
-            f"@{m[1]} is a variable of Python: write ${m[1]}, and pass params={{{m[1]!r}: ...}}"
-        ),
-    ),
-    _of(
-        r"Cannot create filter with non-boolean predicate",
-        "; a condition is true or false, as in n_genes > 0",
-    ),
-    _of(
-        r"Cannot access field at argument 1",
-        """; ['name'] is for a matrix over the axis of the table, as in "gene.X"['name']""",
-    ),
-    _of(
-        r"Source table contains",
-        "; an entry of a matrix, as in X['name'], is one more: name columns by AS in SELECT",
-    ),
-    _of(
-        r"Column in SELECT must be in GROUP BY",
-        "; add it to GROUP BY (GROUP BY ALL takes all that are no aggregates), or aggregate it",
-    ),
-    _of(
-        r"SQL error: RecursionLimitExceeded",
-        ": brackets are too deep within each other; write inner ones as WITH name AS (...)",
-    ),
-    _of(r"Table '.*already exists", "; write CREATE OR REPLACE, or DROP it first"),
-    _of(r"[A-Z]\w+Error: ", _named),
+    Message(r"table function '(?P<name>[^']*)' not found", _missing_table_function),
+    Message(r"Invalid function '(?P<name>[^']*)'", _missing_function),
+    Message(r"Ambiguous reference to unqualified field (?P<name>.+?)\s*$", _ambiguous),
+    Message(r"Unsupported (?P<clause>LIMIT|OFFSET) expression", _UNKNOWN_LIMIT),
+    Message(_TO_INTEGER, "{clause} takes a whole number, and not a {type}; write {clause} 5"),
+    Message(_NEGATIVE, "{clause} takes a whole number from 0, and not {value}"),
+    Message("not implemented: TOP$", "TOP is no SQL here; write LIMIT at the end of the query"),
+    Message("Divide by zero", _division),
+    Message(_BOOLEAN, _chain),
+    Message(_TYPES, _wrong_type),
+    Message("common type for bitwise operation", _BITS, ("BitwiseAnd", "BitwiseOr")),
+    Message("unary operator BitwiseNot", _TILDE, ("BitwiseNot",)),
+    Message("Operator DIV", "for a whole quotient write floor(x / y)", ("DuckIntegerDivide",)),
+    Message("binary operator: PGOverlap", "&& is not SQL here; write AND", ("PGOverlap",)),
+    Message("string concat operation Boolean", "|| joins strings; write OR", ("StringConcat",)),
+    Message(r"variable \[\"@(?P<name>\w+)\"\] has no type", _VARIABLE),
+    Message("non-boolean predicate", "; a condition is true or false, as in n_genes > 0"),
+    Message("Cannot access field at argument 1", _NO_FIELD_OF),
+    Message("Source table contains", _ONE_MORE),
+    Message("Column in SELECT must be in GROUP BY", _UNGROUPED),
+    Message("SQL error: RecursionLimitExceeded", _TOO_DEEP),
+    Message("Table '.*already exists", "; write CREATE OR REPLACE, or DROP it first"),
+    Message(r"[A-Z]\w+Error: ", _named),
 )
 """What is recognised, in this order, and what is said."""
 

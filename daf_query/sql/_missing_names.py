@@ -105,9 +105,9 @@ class Asked:
         return None
 
 
-def missing_table(asked: Asked, written: str) -> DafError:
+def missing_table(asked: Asked, match: re.Match[str]) -> DafError:
     """Return the error of a table that is not there."""
-    schemas = asked.schemas
+    schemas, written = asked.schemas, match["table"]
     asked_schema, name = _data_set_and_table(written, schemas)
     catalog, *parts = written.split(".")
     if len(parts) == 2 and catalog != CATALOG:

@@ -122,15 +122,11 @@ def _begins(tokens: Sequence[Token], place: int) -> bool:
 
 def _has_and(tokens: Sequence[Token], pairs: Sequence[Brackets], place: int) -> bool:
     """Return whether an AND is between the same brackets as a place."""
-    around = [pair for pair in pairs if pair.opening < place < pair.closing]
-    levels = [pair for pair in pairs if pair not in around]
-    first, last = (around[-1].opening, around[-1].closing) if around else (-1, tokens[-1].stop)
-    return any(
-        token.is_word("AND")
-        and first < token.start < last
-        and not any(pair.opening < token.start < pair.closing for pair in levels)
-        for token in tokens
-    )
+
+    def around(place: int) -> Brackets | None:
+        return max((p for p in pairs if p.opening < place < p.closing), default=None)
+
+    return any(each.is_word("AND") and around(each.start) == around(place) for each in tokens)
 
 
 def conjuncts_of(

@@ -262,7 +262,7 @@ def test_what_else_is_python(session: DafSession, condition: str, advice: str) -
         ("SELECT strlen(donor) FROM cell", "write length"),
         ("SELECT list(age) FROM cell", "write array_agg"),
         ("SELECT arg_max(name, age) FROM cell", "write first_value"),
-        ("SELECT TOP 3 name FROM cell", "write LIMIT 3 at the end"),
+        ("SELECT TOP 3 name FROM cell", "write LIMIT at the end"),
         ("SELECT name FROM cell WHERE donor IN (N1, N2)", "single quotes: 'N1'"),
         ("SELECT age + 1 AS more FROM cell WHERE more > 2", "by HAVING.*subquery"),
         ("SUMMARIZE cell", "'daf describe PATH AXIS'"),
