@@ -29,7 +29,7 @@ from daf_query.sql._direct_groups import DirectGroups, opened
 from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._simple_condition import UncertainError, simple_condition
-from daf_query.sql._simple_queries import SimpleQuery, name_in, simple_query
+from daf_query.sql._simple_queries import Named, SimpleQuery, name_in, simple_query
 from daf_query.syntax import Source, quoted_name
 from daf_query.table import TableColumns, cast_batches, nullable
 from daf_storage import DafError, errors
@@ -158,7 +158,12 @@ class DirectScans:
             return None
         names = query.columns if query.outputs else tuple(known.schema.names)
         names = names if query.count is None else ()
-        if not all(_is_plain(known, name) for name in names):
+        written = (each.expression for each in query.outputs if query.count is None)
+        columns = [
+            name_in(query.source, each.parts, known.columns) if isinstance(each, Named) else None
+            for each in written
+        ]
+        if (columns and tuple(columns) != names) or not all(_is_plain(known, n) for n in names):
             return None
         try:
             predicate = _predicate(query, known)

@@ -36,7 +36,6 @@ from daf_query.syntax._names import identifier, quoted_name, unquoted_name
 from daf_query.syntax._nodes import (
     Node,
     Number,
-    Subscript,
     arguments_of,
     constant_of,
     function_name,
@@ -55,7 +54,7 @@ from daf_query.syntax._scopes import Query, Scope, Source
 from daf_query.syntax._spark import backticked, to_local, to_spark, with_definitions
 from daf_query.syntax._statement import Statement, UnparsedError, parsed
 from daf_query.syntax._terms import Term, terms_of
-from daf_query.syntax._tokens import Token, bracketed, tokens_of
+from daf_query.syntax._tokens import Token, tokens_of
 
 __all__ = [
     "Edit",
@@ -66,14 +65,12 @@ __all__ = [
     "Scope",
     "Source",
     "Statement",
-    "Subscript",
     "Term",
     "Token",
     "UnparsedError",
     "WrappedSql",
     "arguments_of",
     "backticked",
-    "bracketed",
     "clauses_of",
     "condition_of",
     "conjuncts_of",

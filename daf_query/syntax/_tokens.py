@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -105,19 +105,6 @@ def pairs_of(tokens: Iterable[Token]) -> list[Brackets]:
             pairs.append(Brackets(opening, token.start, word))
         before = token.text
     return sorted(pairs)
-
-
-def bracketed(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Return what is between the first token, a bracket, and the one that closes it."""
-    depth = 0
-    for place, token in enumerate(tokens):
-        if token.is_operator("("):
-            depth += 1
-        elif token.is_operator(")"):
-            depth -= 1
-            if depth == 0:
-                return tokens[1:place]
-    return ()
 
 
 def _token(match: re.Match[str]) -> Token:

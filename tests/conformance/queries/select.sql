@@ -49,3 +49,9 @@ SELECT 'x' || name || '-' || donor FROM cell;
 SELECT name, (SELECT count(*) FROM gene) AS genes FROM cell;
 SELECT x AS "SELECT", y AS "from" FROM cell;
 SELECT '?', '$1', ':x' FROM cell WHERE x = 1;
+SELECT x AS name, name AS x FROM cell;
+SELECT donor AS name, x AS y FROM cell WHERE x > 2 LIMIT 100;
+--: error 'cell'
+SELECT cell.x FROM cell AS c;
+--: error 'other'|other
+SELECT other.x FROM cell;
