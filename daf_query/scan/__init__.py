@@ -60,6 +60,7 @@ from daf_query.scan._predicate import (
     conjuncts,
     describe,
     flat,
+    joined,
 )
 from daf_query.scan._prune import Zones, may_match
 from daf_query.scan._report import ScanReport
@@ -130,6 +131,7 @@ __all__ = [
     "evaluate",
     "field_names",
     "flat",
+    "joined",
     "may_match",
     "note_of",
     "nulls_for_empty",

@@ -8,7 +8,7 @@ Whatever is not recognised there makes the result ``None``, and Arrow evaluates 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from daf_query.scan._predicate import (
     Predicate,
     compared,
     flat,
+    joined,
 )
 
 _VARIABLE_TYPES: Final = ((pa.string(), pa.string_view()), (pa.binary(), pa.binary_view()))
@@ -155,16 +156,45 @@ class _Parser:
                 raise UnknownPartError
             return IsTrue(node.name, negated)
         if isinstance(node, pa.Scalar):
-            if not pa.types.is_boolean(node.type) or not node.is_valid:
+            if not pa.types.is_boolean(node.type):
                 raise UnknownPartError
-            return Constant(value=node.as_py() != negated)
+            return Constant(value=node.is_valid and node.as_py() != negated)
         if node.name == "invert":
             return self._predicate(node.arguments[0], negated=not negated)
         if node.name in ("and_kleene", "or_kleene"):
             parts = [self._predicate(argument, negated=negated) for argument in node.arguments]
             is_conjunction = (node.name == "and_kleene") != negated
-            return flat(And if is_conjunction else Or, parts)
+            return joined(And, parts) if is_conjunction else joined(Or, self._listing(parts))
         return self._leaf(node, negated=negated)
+
+    def _listing(self, parts: Sequence[Predicate]) -> list[Predicate]:
+        """Return what OR joins with one list of the values that a column may be equal to.
+
+        Engines write short lists as comparisons; indexes look up a list.
+        """
+        found: list[Predicate] = []
+        places: dict[str, int] = {}
+        for part in flat(Or, parts).parts:
+            values = self._values(part)
+            if not values or not isinstance(part, Compare | In):
+                found.append(part)
+            elif part.column in places:
+                place = places[part.column]
+                found[place] = In(part.column, (*self._values(found[place]), *values))
+            else:
+                places[part.column] = len(found)
+                found.append(part)
+        return found
+
+    def _values(self, part: Predicate) -> tuple[Any, ...]:
+        """Return the values that a column is compared with for equality; none of other types."""
+        if isinstance(part, In) and not part.is_negated:
+            return part.values
+        if not isinstance(part, Compare) or part.operator != "==":
+            return ()
+        column_type = self._schema.field(part.column).type
+        is_string = column_type in (pa.string(), pa.string_view())
+        return (part.value,) if is_string or pa.types.is_integer(column_type) else ()
 
     def _leaf(self, node: Call, *, negated: bool) -> Predicate:
         if node.name in ("is_null", "is_valid"):

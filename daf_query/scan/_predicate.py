@@ -171,6 +171,26 @@ def flat(kind: type[And | Or], parts: Iterable[Predicate]) -> And | Or:
     return kind(tuple(joined))
 
 
+def joined(kind: type[And | Or], parts: Iterable[Predicate]) -> Predicate:
+    """Join predicates, without those that change nothing.
+
+    >>> joined(And, [Constant(value=True), Compare("age", ">", 4)])
+    Compare(column='age', operator='>', value=4)
+    >>> joined(Or, [IsNull("age"), IsNull("age", is_negated=True)])
+    Constant(value=True)
+    """
+    given = flat(kind, parts).parts
+    others = {IsNull(each.column, not each.is_negated) for each in given if type(each) is IsNull}
+    if not others.isdisjoint(each for each in given if type(each) is IsNull):
+        return Constant(value=kind is Or)
+    if Constant(value=kind is Or) in given:
+        return Constant(value=kind is Or)
+    needed = [each for each in given if not isinstance(each, Constant)]
+    if len(needed) > 1:
+        return kind(tuple(needed))
+    return needed[0] if needed else Constant(value=kind is And)
+
+
 def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return those values of a list that a stored type has; a column may be shown as a wider one.
 

@@ -19,7 +19,7 @@ from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_context import ENGINE, computed_table, is_out_of_memory
 from daf_query.sql._entry_columns import entry_columns
 from daf_query.sql._explain import Explanation, QueryPlan
-from daf_query.sql._geometry_boxes import BOX_SIDES, geometry_boxes
+from daf_query.sql._geometry import BOX_SIDES, geometry_boxes
 from daf_query.sql._group_items import (
     By,
     GroupedAxis,

@@ -7,6 +7,7 @@ in the next query, and one query sees one state.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import datafusion
@@ -14,6 +15,7 @@ import pyarrow as pa
 from datafusion.catalog import SchemaProvider, Table
 
 from daf_query.matrix import Selection
+from daf_query.scan import INDEX
 from daf_query.sql._descriptions import (
     MATRICES,
     RELATIONS,
@@ -22,6 +24,7 @@ from daf_query.sql._descriptions import (
     relations_table,
 )
 from daf_query.sql._planning import current_context
+from daf_query.syntax import quoted_name
 from daf_query.table import (
     NullableDataset,
     TableDataset,
@@ -41,9 +44,6 @@ PUBLIC = "public"
 
 SCALARS = "scalars"
 """The table of the scalars, unless an axis has that name."""
-
-
-_ALL_ROWS = 1 << 62
 
 
 def shared_table(shared: Mapping[str, TableDataset], name: str) -> TableDataset | None:
@@ -241,11 +241,28 @@ def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
 
 
 def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
-    """Return a table that is handed filters, unless the engine is to keep them.
+    """Return a table that is handed all filters, as a query of its own.
 
-    No filter gets past a limit, even if it is larger than any table.
+    The engine plans that one by itself: the table is given what the bindings convert for pyarrow,
+    and the engine evaluates the rest.
     """
-    dataset = NullableDataset(dataset)
-    if current_context().pushes_filters:
-        return Table(dataset)
-    return Table(datafusion.SessionContext().read_table(Table(dataset)).limit(_ALL_ROWS))
+    frame = _context_of_tables().read_table(Table(NullableDataset(dataset)))
+    return frame.filter(_always(dataset.schema)).into_view(temporary=True)
+
+
+@cache
+def _context_of_tables() -> datafusion.SessionContext:
+    """Return a context that executes nothing."""
+    return datafusion.SessionContext()
+
+
+def _always(schema: pa.Schema) -> datafusion.Expr:
+    """Return a condition that is true for each row, which the engine does not know.
+
+    The bindings join filters by ``&``, which pyarrow has for expressions and not for constants, as
+    NULL is in ``n NOT IN (NULL, 3)``: so the first filter has to be an expression.
+    """
+    name = INDEX if INDEX in schema.names else schema.names[0]
+    column = datafusion.col(quoted_name(name))
+    is_valid = column.is_not_null()
+    return column.is_null() | is_valid if schema.field(name).nullable else is_valid

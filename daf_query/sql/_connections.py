@@ -13,7 +13,7 @@ from daf_query.sql._axis_schema import PUBLIC, AxisSchema
 from daf_query.sql._catalog import SharedSchema
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._data_set_schema import DafSchema
-from daf_query.sql._residual_filters import TableName
+from daf_query.sql._plan_nodes import TableName
 from daf_query.sql._user_tables import engine_table
 from daf_query.syntax import UnparsedError, parsed
 from daf_query.table import Categoricals, TableDataset, UserTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from daf_query.sql._residual_filters import TableName
+from daf_query.sql._plan_nodes import TableName
 from daf_query.syntax import (
     UnparsedError,
     kind_of,

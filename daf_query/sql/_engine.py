@@ -30,8 +30,8 @@ from daf_query.sql._matrix_entries import Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
 from daf_query.sql._never_null import hint_at_missing_strings
+from daf_query.sql._plan_nodes import TableName
 from daf_query.sql._planned import Planned
-from daf_query.sql._planned_again import may_be_unconverted
 from daf_query.sql._planning import (
     EntryRewriting,
     PlanningContext,
@@ -39,7 +39,6 @@ from daf_query.sql._planning import (
     current_context,
     planning,
 )
-from daf_query.sql._residual_filters import TableName, has_unconverted
 from daf_query.sql._restrictions import restrictions_of
 from daf_query.sql._simple_queries import named_columns
 from daf_query.sql._table_functions import register_table_functions
@@ -51,7 +50,7 @@ from daf_query.sql._unique_columns import (
 )
 from daf_query.sql._user_tables import engine_table
 from daf_query.sql._wide_integers import computed_names, signed_ranks
-from daf_query.syntax import Edit, Statement, UnparsedError, parsed, quoted_name
+from daf_query.syntax import Edit, Statement, UnparsedError, kind_of, parsed, quoted_name
 from daf_query.table import TableDataset, table_format, user_table
 from daf_storage import errors
 from daf_storage.spi import ForkLock
@@ -286,9 +285,7 @@ class Engine:
 
     def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
         """Plan a query that may change something: once, since planning may do so already."""
-        pushes_filters = not (self._views or may_be_unconverted(query.lower()))
-        with planning(replace(current_context(), pushes_filters=pushes_filters)):
-            frame = self._plan_sql(self._with_view_columns(query), _WRITING)
+        frame = self._plan_sql(self._with_view_columns(query), _WRITING)
         self._remember_view(query)
         check_copied(frame)
         return with_unique_columns(frame, once=once)
@@ -314,12 +311,7 @@ class Engine:
         function_tables: list[tuple[str, TableDataset]] = []
         with planning(replace(current_context(), function_tables=function_tables)):
             frame = self._plan_sql(query)
-        if (self._views or may_be_unconverted(query.lower())) and has_unconverted(frame):
-            # Planned again: only the optimised plan shows that a table was given a filter with a
-            # constant that the bindings cannot convert.  The engine evaluates all filters then.
-            with planning(replace(current_context(), pushes_filters=False)):
-                return Planned(self._plan_sql(query))
-        if not restricts or query in self._unrestricted:
+        if not restricts or query in self._unrestricted or self._has_hidden_scans(query):
             return Planned(frame)
         restrictions = restrictions_of(frame, self.connections, self._default, function_tables)
         if restrictions:
@@ -331,6 +323,13 @@ class Engine:
         ):
             self._unrestricted.add(query)  # if types change, that is missed, and costs time only
         return Planned(frame)
+
+    def _has_hidden_scans(self, query: str) -> bool:
+        """Return whether a query may have scalar subqueries: plans do not show what they scan."""
+        statements = self._statements(query)
+        return not statements or any(
+            kind_of(node) == "Subquery" for each in statements for _, node in each.nodes
+        )
 
     def _plan_restricted(
         self, query: str, restrictions: Mapping[TableName, Restriction]

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._plan_nodes import TableName
 from daf_query.sql._planning import EntryRewriting
-from daf_query.sql._residual_filters import TableName
 from daf_query.syntax import (
     Edit,
     Node,

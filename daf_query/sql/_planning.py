@@ -15,7 +15,7 @@ from typing import TypeAlias
 import datafusion
 
 from daf_query.scan import Positions, Predicate, ScanReport
-from daf_query.sql._residual_filters import TableName
+from daf_query.sql._plan_nodes import TableName
 from daf_query.table import MatrixEntry, SettledRows, TableDataset
 
 
@@ -63,8 +63,6 @@ class PlanningContext:
     """Tables to be used instead: views as planned now, those of a length alone, and files."""
     restrictions: Mapping[TableName, Restriction] = field(default_factory=dict)
     """Tables of which only some rows are read."""
-    pushes_filters: bool = True
-    """Whether tables are given filters; else the engine evaluates all of them."""
     reports: list[ScanReport] | None = None
     """Where scans report what they read; None if nowhere."""
     function_tables: list[tuple[str, TableDataset]] | None = None

@@ -1,13 +1,13 @@
 """Requirements of a query: the columns and the rows that another engine needs to answer it.
 
-The query is planned on tables that have a schema and no rows.  Where it cannot be planned, since it
-is written for another engine, every column is needed that it may name.
+Columns are those that it names, and all where it has a wildcard.  For its rows, it is planned on
+tables that have a schema and no rows; of a query that is written for another engine, all are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import datafusion
@@ -24,7 +24,7 @@ from daf_query.scan import (
     columns_of,
     conjunction,
     conjuncts,
-    flat,
+    joined,
     parse,
 )
 from daf_query.sql._axis_schema import AxisSchema
@@ -33,11 +33,11 @@ from daf_query.syntax import (
     UnparsedError,
     constants_in_text,
     kind_of,
-    names_in_text,
     parsed,
     quoted_name,
+    values_of,
 )
-from daf_query.table import AskedScan, MatrixEntry, SchemaOnlyDataset, TableDataset
+from daf_query.table import AskedScan, MatrixEntry, SchemaOnlyDataset
 
 _WILDCARDS: Final = ("Wildcard", "QualifiedWildcard")
 
@@ -73,38 +73,79 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
         An entry of a matrix is written wrongly, or there is none.
     """
     rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
-    named = names_in_text(rewriting.query)
-    tables: dict[str, TableDataset] = {}
-    entries: dict[str, Mapping[str, MatrixEntry]] = {}
-    for axis in sorted(schema.axes_set()):
-        if axis.lower() in named:
-            entries[axis] = rewriting.columns.get((schema.name, axis), {})
-            table = schema.dataset(axis)
-            tables[axis] = table.with_matrix_columns(entries[axis]) if entries[axis] else table
-    schemas = {axis: table.schema for axis, table in tables.items()}
-    plan = _planned(rewriting.query, schemas)
+    names = _Names.of(rewriting.query)
+    schemas: dict[str, pa.Schema] = {}
     needs: dict[str, TableRequirements] = {}
-    constants = constants_in_text(rewriting.query)
-    for axis, columns in _needed_columns(rewriting.query, tables, plan).items():
-        scans = () if plan is None else plan.scans[axis]
-        predicate = _together(scans, schemas[axis], constants)
-        chosen = {name: entry for name, entry in entries[axis].items() if name in columns}
-        needs[axis] = TableRequirements(tuple(columns), predicate, chosen)
+    for axis in sorted(schema.axes_set()):
+        entries = rewriting.columns.get((schema.name, axis), {})
+        table = schema.dataset(axis)
+        fields = (table.with_matrix_columns(entries) if entries else table).schema
+        columns = names.needed(axis, fields)
+        if columns is not None:
+            schemas[axis] = fields
+            chosen = {name: entry for name, entry in entries.items() if name in columns}
+            needs[axis] = TableRequirements(columns, None, chosen)
+    for axis, predicate in _predicates(rewriting.query, schemas).items():
+        needs[axis] = replace(needs[axis], predicate=predicate)
     return QueryRequirements(rewriting.query, needs)
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """How a query is planned here."""
+class _Names:
+    """What a query names, in small letters; another engine may not tell capitals apart."""
 
-    scans: Mapping[str, Sequence[AskedScan]]
-    """Of each table; none of a table that the optimiser left out."""
-    written: str
-    """The optimised plan, and the columns of the answer."""
+    tables: Mapping[str, set[str]] | None
+    """Columns that are qualified by a table, by the tables; None if there may be any."""
+    columns: frozenset[str] = frozenset()
+    """Columns of any table, and other names."""
+    whole: frozenset[str] = frozenset()
+    """The tables of which it needs all columns."""
+
+    @classmethod
+    def of(cls, query: str) -> _Names:
+        """Return the names of a query."""
+        try:
+            statement = parsed(query)
+        except UnparsedError:
+            return cls(None)
+        tables = {
+            source.parts[-1].lower(): set[str]() for source in statement.sources if source.parts
+        }
+        resolved: set[int] = set()
+        for scope, node in statement.nodes:
+            parts = node["CompoundIdentifier"] if kind_of(node) == "CompoundIdentifier" else []
+            qualifier = values_of(parts[:-1])
+            around = () if scope is None else scope.chain()
+            sources = next((found for each in around if (found := each.called(qualifier))), ())
+            if parts and sources and all(source.parts for source in sources):
+                resolved.update(map(id, parts))
+                for source in sources:
+                    tables[source.parts[-1].lower()].add(parts[-1]["value"].lower())
+        idents = [node for _, node in statement.nodes if "quote_style" in node]
+        columns = {each["value"].lower() for each in idents if id(each) not in resolved}
+        scopes = [scope for scope, node in statement.nodes if kind_of(node) in _WILDCARDS]
+        scopes += [scope for each in statement.queries for scope in each.scopes if scope.is_natural]
+        listed = [source for scope in scopes if scope is not None for source in scope.sources]
+        whole = {source.parts[-1].lower() for source in listed if source.parts}
+        return cls(tables, frozenset(columns), frozenset(whole))
+
+    def needed(self, table: str, fields: pa.Schema) -> tuple[str, ...] | None:
+        """Return the columns of a table that a query may need; None if it does not read it."""
+        if self.tables is None:
+            return tuple(fields.names)
+        named = self.tables.get(table.lower())
+        if named is None:
+            return None
+        is_whole = table.lower() in self.whole
+        needed = [name for name in fields.names if is_whole or name.lower() in named | self.columns]
+        return tuple(needed or fields.names[:1])
 
 
-def _planned(query: str, schemas: Mapping[str, pa.Schema]) -> _Plan | None:
-    """Return the plan of a query over tables; None if it cannot be planned here."""
+def _predicates(query: str, schemas: Mapping[str, pa.Schema]) -> dict[str, Predicate | None]:
+    """Return what holds for the rows of each table that a query needs, as far as that is certain.
+
+    Nothing, if it cannot be planned here.
+    """
     config = datafusion.SessionConfig().set(
         "datafusion.sql_parser.enable_ident_normalization", "false"
     )
@@ -116,63 +157,12 @@ def _planned(query: str, schemas: Mapping[str, pa.Schema]) -> _Plan | None:
     try:
         frame = context.sql_with_options(query, reading)
         frame.execution_plan()
-        optimised = frame.optimized_logical_plan().display_indent()
-    except Exception:  # noqa: BLE001 - whatever the engine raises; the other one says what is wrong
-        return None
-    written = f"{frame.schema().names}\n{optimised}"
-    return _Plan({name: table.scans for name, table in tables.items()}, written)
-
-
-def _needed_columns(
-    query: str,
-    tables: Mapping[str, TableDataset],
-    plan: _Plan | None,
-) -> dict[str, list[str]]:
-    """Return the columns of each table with which a query means what it means with all of them.
-
-    Those that are read need not be enough.  The optimiser here drops columns, conditions and whole
-    tables, such as ``name IS NOT NULL``, whose names another engine looks up all the same; and a
-    wildcard in a subquery, numbered by ``ORDER BY 3``, is another column where some are lacking.
-    """
-    named = {name: _all_named(query, table.schema) for name, table in tables.items()}
-    if plan is None:
-        return named
-    read = {name: _columns(plan.scans[name], tables[name]) for name in tables if plan.scans[name]}
-    with_named = {
-        name: [each for each in tables[name].schema.names if each in columns or each in named[name]]
-        for name, columns in read.items()
+    except Exception:  # noqa: BLE001 - the engine raises no other; the other one says what is wrong
+        return {}
+    constants = constants_in_text(query)
+    return {
+        name: _together(table.scans, schemas[name], constants) for name, table in tables.items()
     }
-    whole = {name: table.schema.names for name, table in tables.items()}
-    read_whole = {name: whole[name] for name in read}
-    for columns in (read, with_named, named | with_named, read_whole):
-        schemas = {
-            name: pa.schema([tables[name].schema.field(each) for each in chosen])
-            for name, chosen in columns.items()
-        }
-        again = _planned(query, schemas)
-        if again is not None and again.written == plan.written:
-            return columns
-    return whole
-
-
-def _columns(scans: Sequence[AskedScan], table: TableDataset) -> list[str]:
-    """Return the columns of some scans and of their filters; the first one if there is none."""
-    needed = {name for scan in scans for name in table.needed(scan.columns, scan.filter)}
-    return [name for name in table.schema.names if name in needed] or table.schema.names[:1]
-
-
-def _all_named(query: str, schema: pa.Schema) -> list[str]:
-    """Return the columns that a query may name, in any case; all, if it has a wildcard."""
-    try:
-        scopes = parsed(query).scopes
-    except UnparsedError:  # it is written for another engine
-        return list(schema.names)
-    items = [item for scope in scopes for item in scope.select["projection"]]
-    is_natural = any(scope.is_natural for scope in scopes)
-    if is_natural or any(kind_of(item) in _WILDCARDS for item in items):
-        return list(schema.names)
-    named = names_in_text(query)
-    return [name for name in schema.names if name.lower() in named] or schema.names[:1]
 
 
 def _together(
@@ -183,7 +173,7 @@ def _together(
     parts = [predicate for predicate in predicates if predicate is not None]
     if not parts or len(parts) < len(predicates):
         return None
-    return parts[0] if len(parts) == 1 else flat(Or, parts)
+    return joined(Or, parts)
 
 
 def _certain(

@@ -1,20 +1,47 @@
-"""Restrictions: the rows of its tables that a query can need.
+"""Restrictions: the rows of its tables that a query can need, by filters that tables are not given.
 
-They follow from the residual filters, which the optimised plan has above the tables.
+``CAST(score AS Float64) > 0.5`` implies a predicate on the Float32 column itself, ``name LIKE
+'ab%'`` a range of strings, ``ST_Within(ST_Point(x, y), ...)`` a box.  The engine evaluates the
+filter again on the rows that are left: a predicate may be weaker than its filter, never stronger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import datafusion
+import pyarrow as pa
 
+from daf_query.scan import (
+    FLIPPED,
+    And,
+    Compare,
+    In,
+    Or,
+    Predicate,
+    compared,
+    conjunction,
+    joined,
+)
 from daf_query.sql._connections import Connections
-from daf_query.sql._filter_inference import inferred_predicate
+from daf_query.sql._geometry import indexed_rows, point_in_box, settled_rows
+from daf_query.sql._plan_nodes import TableName, TableScan, column_name, parts_of, scans_of
 from daf_query.sql._planning import Restriction, current_context
-from daf_query.sql._residual_filters import TableName, residual_filters
-from daf_query.sql._spatial_filters import indexed_rows, settled_rows
 from daf_query.table import MatrixEntry, TableDataset, ZarrTable
+
+_OPERATORS: Final = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_STRINGS: Final = (pa.string(), pa.string_view())
+_COMPARED: Final = (pa.bool_(), pa.float32(), pa.float64(), *_STRINGS)
+"""Types of constants with which columns are compared, besides integers."""
+_UNCONVERTED: Final = ("Cast", "Like", "ScalarFunction")
+"""Expressions that the bindings do not convert for tables, and that say something of columns."""
+_MOST_PARTS: Final = 50
+"""So many operands of a chain of AND or OR are read: each step copies what is left of it."""
+_WILD: Final = ("%", "_", "\\")
+_LAST_CHARACTER, _BEFORE_SURROGATES, _AFTER_SURROGATES = 0x10FFFF, 0xD7FF, 0xE000
 
 
 def restrictions_of(
@@ -23,31 +50,211 @@ def restrictions_of(
     default: str,
     function_tables: Sequence[tuple[str, TableDataset]] = (),
 ) -> dict[TableName, Restriction]:
-    """Return which rows of its tables a query can need, by its residual filters.
+    """Return which rows of its tables a query without scalar subqueries can need.
 
-    Plans call all tables of a function by one name, so there has to be just one.
+    A table that it scans more than once is left out: its scans may have other filters.  Plans call
+    all tables of a function by one name, so there has to be just one.
     """
     by_function = {} if len(function_tables) > 1 else dict(function_tables)
+    scans = scans_of(frame, default)
+    times = Counter(scan.table for scan in scans)
     restrictions: dict[TableName, Restriction] = {}
-    for name, filters in residual_filters(frame, default).items():
-        table = by_function.get(name[1]) or connections.find(name)
+    for scan in scans:
+        filters = _unconverted(scan)
+        if not filters or times[scan.table] > 1:
+            continue
+        table = by_function.get(scan.table[1]) or connections.find(scan.table)
         if table is None:
             continue
-        entries = _matrix_entries(name)
-        table = table.with_matrix_columns(entries) if entries else table
-        wide = current_context().wide_columns
-        table = table.with_wide_integers(wide) if wide else table
-        rows = indexed_rows(filters, table) if isinstance(table, ZarrTable) else None
-        predicate = inferred_predicate(filters, table.schema)
+        table = _as_planned(table, scan.table)
+        predicate = conjunction(_inferred(each, table.schema) for each in filters)
+        is_indexed = isinstance(table, ZarrTable)
+        rows = indexed_rows(filters, table) if is_indexed else None
         if rows is not None or predicate is not None:
-            is_indexed = rows is not None and isinstance(table, ZarrTable)
-            settled = settled_rows(filters, table) if is_indexed else None
-            restrictions[name] = Restriction(rows, predicate, settled)
+            settled = None if rows is None else settled_rows(scan, table)
+            restrictions[scan.table] = Restriction(rows, predicate, settled)
     return restrictions
 
 
-def _matrix_entries(name: TableName) -> dict[str, MatrixEntry]:
-    """Return the entries of matrices that the query and its views have a table's columns for."""
+def _as_planned(table: TableDataset, name: TableName) -> TableDataset:
+    """Return a table with the columns that it has for the query that is planned, and its views."""
     rewritings = (current_context().rewritings or {}).values()
     columns = [rewriting.columns.get(name, {}) for rewriting in rewritings]
-    return {column: entry for each in columns for column, entry in each.items()}
+    entries: dict[str, MatrixEntry] = {}
+    for each in columns:
+        entries.update(each)
+    table = table.with_matrix_columns(entries) if entries else table
+    wide = current_context().wide_columns
+    return table.with_wide_integers(wide) if wide else table
+
+
+def _unconverted(scan: TableScan) -> list[Any]:
+    """Return the filters that the engine evaluates itself, and that may say something of columns.
+
+    None of them if the bindings cannot read one.
+    """
+    try:
+        return [each for each in scan.filters if any(map(_is_unconverted, parts_of(each)))]
+    except RuntimeError:
+        return []
+
+
+def _is_unconverted(expression: Any) -> bool:
+    kind = expression.variant_name()
+    if kind != "InList":
+        return kind in _UNCONVERTED
+    first = expression.to_variant().list()[0]
+    is_constant = first.variant_name() == "Literal"
+    return is_constant and bool(pa.types.is_dictionary(first.python_value().type))
+
+
+def _inferred(expression: Any, schema: pa.Schema) -> Predicate | None:
+    """Return the predicate that a filter implies; None if it implies nothing."""
+    kind = expression.variant_name()
+    if kind == "BinaryExpr":
+        operator = expression.rex_call_operator()
+        if operator in ("AND", "OR"):
+            return _inferred_of_all(operator, expression, schema)
+        if operator in _OPERATORS:
+            left, right = expression.rex_call_operands()
+            return _comparison(_OPERATORS[operator], left, right, schema)
+    if kind == "Cast":  # where a condition stands, to Boolean
+        return _inferred(expression.to_variant().expr(), schema)
+    if kind == "InList":
+        return _listed(expression.to_variant(), schema)
+    if kind == "Like" and expression.rex_call_operator() == "like":
+        return _prefix(expression.to_variant(), schema)
+    return _in_box(expression, schema) if kind == "ScalarFunction" else None
+
+
+def _inferred_of_all(operator: str, expression: Any, schema: pa.Schema) -> Predicate | None:
+    operands, has_more = _operands(operator, expression)
+    parts = [_inferred(each, schema) for each in operands]
+    known = [part for part in parts if part is not None]
+    if operator == "AND":
+        return conjunction(known)
+    return joined(Or, known) if len(known) == len(parts) and not has_more else None
+
+
+def _operands(operator: str, expression: Any) -> tuple[list[Any], bool]:
+    """Return what AND or OR joins, and whether there is more of it."""
+    found: list[Any] = []
+    stack = [expression]
+    while stack and len(found) + len(stack) <= _MOST_PARTS:
+        each = stack.pop()
+        if each.variant_name() == "BinaryExpr" and each.rex_call_operator() == operator:
+            stack.extend(reversed(each.rex_call_operands()))
+        else:
+            found.append(each)
+    return found, bool(stack)
+
+
+def _comparison(operator: str, left: Any, right: Any, schema: pa.Schema) -> Predicate | None:
+    if left.variant_name() == "Literal":
+        left, right, operator = right, left, FLIPPED[operator]
+    field, is_cast = _column(left, schema)
+    constant = _constant(right)
+    if field is None or constant is None:
+        return None
+    if not is_cast:
+        return Compare(field.name, operator, constant[1]) if _fits(field, constant[0]) else None
+    return compared(field, operator, constant[1]) if constant[0] == pa.float64() else None
+
+
+def _listed(in_list: Any, schema: pa.Schema) -> Predicate | None:
+    field, is_cast = _column(in_list.expr(), schema)
+    constants = [_constant(item) for item in in_list.list()]
+    known = [constant for constant in constants if constant is not None]
+    if field is None or len(known) < len(constants):
+        return None
+    if not is_cast:
+        is_known = all(_fits(field, arrow_type) for arrow_type, _ in known)
+        values = tuple(value for _, value in known)
+        return In(field.name, values, in_list.negated()) if is_known else None
+    if in_list.negated() or any(arrow_type != pa.float64() for arrow_type, _ in known):
+        return None
+    equal = [compared(field, "==", value) for _, value in known]
+    if None in equal:
+        return None
+    return In(field.name, tuple(each.value for each in equal if isinstance(each, Compare)))
+
+
+def _prefix(like: Any, schema: pa.Schema) -> Predicate | None:
+    """Return the range of the strings that a pattern can match."""
+    field, is_cast = _column(like.expr(), schema)
+    constant = _constant(like.pattern())
+    is_plain = not is_cast and not like.negated() and like.escape_char() in (None, "\\")
+    if field is None or constant is None or not is_plain or _plain_type(field.type) not in _STRINGS:
+        return None
+    pattern = constant[1]
+    wild = [place for place in map(pattern.find, _WILD) if place >= 0]
+    return _begins(field.name, pattern[: min(wild, default=len(pattern))])
+
+
+def _begins(name: str, prefix: str) -> Predicate | None:
+    """Return the range of the strings that begin with a prefix.
+
+    >>> _begins("name", "ab")
+    And(parts=(Compare(column='name', operator='>=', value='ab'), \
+Compare(column='name', operator='<', value='ac')))
+    """
+    if not prefix:
+        return None
+    first = Compare(name, ">=", prefix)
+    rest = prefix.rstrip(chr(_LAST_CHARACTER))
+    if not rest:
+        return first
+    code = ord(rest[-1])
+    following = _AFTER_SURROGATES if code == _BEFORE_SURROGATES else code + 1
+    return And((first, Compare(name, "<", rest[:-1] + chr(following))))
+
+
+def _in_box(function: Any, schema: pa.Schema) -> Predicate | None:
+    """Return the box of a constant shape, for the point of two columns that may lie in it."""
+    found = point_in_box(function)
+    if found is None:
+        return None
+    (x, y), bounds = found
+
+    def sides() -> Iterator[Predicate | None]:
+        for side, low, high in zip((x, y), bounds[:2], bounds[2:], strict=True):
+            field, _ = _column(side, schema)
+            for operator, value in ((">=", low), ("<=", high)):
+                if field is not None and field.type == pa.float64():
+                    yield Compare(field.name, operator, value)
+                elif field is not None:
+                    yield compared(field, operator, value)
+
+    return conjunction(sides())
+
+
+def _column(expression: Any, schema: pa.Schema) -> tuple[pa.Field | None, bool]:
+    """Return the column of an expression, if it is one, and whether it is converted.
+
+    What it is converted to is the type of what it is compared with.
+    """
+    is_cast = expression.variant_name() == "Cast"
+    name = column_name(expression.to_variant().expr() if is_cast else expression)
+    return (schema.field(name) if name in schema.names else None), is_cast
+
+
+def _constant(expression: Any) -> tuple[pa.DataType, Any] | None:
+    """Return the type and the value of a constant; None if it is null, NaN or of another type."""
+    if expression.variant_name() != "Literal":
+        return None
+    scalar = expression.python_value()
+    arrow_type, value = _plain_type(scalar.type), scalar.as_py()
+    is_known = pa.types.is_integer(arrow_type) or arrow_type in _COMPARED
+    if not is_known or value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return arrow_type, value
+
+
+def _fits(field: pa.Field, arrow_type: pa.DataType) -> bool:
+    """Return whether a column has values of the type of a constant."""
+    return bool(arrow_type == field.type) or {arrow_type, _plain_type(field.type)} <= set(_STRINGS)
+
+
+def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the type of values, also if they are those of a dictionary."""
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type

@@ -11,13 +11,11 @@ from datafusion.expr import SortExpr
 
 from daf_query.sql._corrections import corrections
 from daf_query.sql._matrix_entries import with_known_columns
-from daf_query.sql._residual_filters import has_unconverted
 from daf_query.syntax import quoted_name
 
 _ORDER: Final = re.compile(
     r"\s+(?P<direction>ASC|DESC)?(?:\s*NULLS\s+(?P<nulls>FIRST|LAST))?\s*$", re.IGNORECASE
 )
-_MOST_ROWS: Final = 2**62
 
 
 def written_call(method: str, arguments: Iterable[object]) -> str:
@@ -35,14 +33,8 @@ def expressions(
 def filtered(
     frame: datafusion.DataFrame, predicates: Sequence[str | datafusion.Expr]
 ) -> datafusion.DataFrame:
-    """Return the rows for which all predicates are true.
-
-    Where a table would be handed a constant that the bindings fail to convert, the engine evaluates
-    the predicates: a limit below them, of more rows than there can be, keeps them from the table.
-    """
-    conditions = expressions(frame, predicates)
-    pushed = frame.filter(*conditions)
-    return frame.limit(_MOST_ROWS).filter(*conditions) if has_unconverted(pushed) else pushed
+    """Return the rows for which all predicates are true."""
+    return frame.filter(*expressions(frame, predicates))
 
 
 def _expression(frame: datafusion.DataFrame, column: str | datafusion.Expr) -> datafusion.Expr:

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias, get_args
 
 from daf_query.scan import INDEX, NAME, Function
 from daf_query.sql._names_in import given_names, names_in
+from daf_query.sql._plan_nodes import TableName
 from daf_query.sql._planning import NamedColumns
-from daf_query.sql._residual_filters import TableName
 from daf_query.sql._simple_condition import UncertainError, require
 from daf_query.syntax import (
     Node,

@@ -7,7 +7,8 @@ an outer join; over others it is right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -58,8 +59,9 @@ class NullableDataset(ds.UnionDataset):
         self,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
     ) -> Iterator[Any]:
-        """Yield the fragments of the other table."""
-        return (_NullableFragment(self, each) for each in self._dataset.get_fragments(filter))
+        """Yield the fragments of the other table; at least one, which the engine relies on."""
+        scanners = [partial(each.scanner, None) for each in self._dataset.get_fragments(filter)]
+        return (_NullableFragment(self, each) for each in scanners or [self._dataset.scanner])
 
     def scanner(self, *arguments: Any, **options: Any) -> Any:
         """Return the scanner of the other table."""
@@ -69,13 +71,13 @@ class NullableDataset(ds.UnionDataset):
 class _NullableFragment(Fragment):
     """Some rows of such a table."""
 
-    def __init__(self, dataset: NullableDataset, fragment: Any) -> None:
+    def __init__(self, dataset: NullableDataset, scanner: Callable[..., Any]) -> None:
         super().__init__(dataset)
-        self._fragment = fragment
+        self._scanner = scanner
 
     def scanner(self, schema: pa.Schema | None = None, *arguments: Any, **options: Any) -> Any:  # noqa: ARG002 - that of the engine
         """Return a scanner of these rows."""
-        return _nullable_scanner(self._fragment.scanner(None, *arguments, **options))
+        return _nullable_scanner(self._scanner(*arguments, **options))
 
 
 def _nullable_scanner(scanner: Any) -> TableScanner:

@@ -49,7 +49,6 @@ SELECT c.name, g.name AS gene FROM cell c JOIN gene g ON c.marker || '' = g.name
 SELECT c.name, g.name AS gene FROM cell c JOIN gene g ON upper(c.marker) = upper(g.name);
 SELECT c.name, g.name AS gene FROM cell c JOIN gene g ON c.x + 1 = g.x;
 SELECT c.name, g.name AS gene FROM cell c JOIN gene g ON c.x = g.x AND c.k = g.k;
---: wrong axes: a condition that is a constant reaches the binding as a Python object
 SELECT c.name, g.name AS gene FROM cell c JOIN gene g ON true WHERE c.x = 1;
 SELECT c.name, g.name AS gene FROM cell c JOIN gene g ON false;
 SELECT c.name, g.name AS gene FROM cell c LEFT JOIN gene g ON false;

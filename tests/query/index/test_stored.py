@@ -299,7 +299,7 @@ def test_rows_found_by_numbers_are_the_same(numbers: DafWriter) -> None:
         "u >= 2 AND u < 3": ["u"],
         "f BETWEEN 0.5 AND 0.502": ["f"],
         "f < 1e-3 AND f > -1e-3": ["f"],
-        "code = 'é7' AND u IN (7, 8)": ["code"],
+        "code = 'é7' AND u IN (7, 8)": ["code", "u"],
         "x BETWEEN 10 AND 12 AND y BETWEEN 3 AND 4": ["x, y"],
     }.items():
         assert [scan.indexes for scan in explanation[condition]] == [used], condition

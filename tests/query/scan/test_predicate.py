@@ -88,6 +88,10 @@ def u8(value: int) -> pa.Scalar:
             Or((Compare("i", "<=", 5), IsTrue("b", is_negated=True))),
         ),
         (None, Constant(value=True)),
+        (pc.scalar(pa.scalar(None, pa.bool_())), Constant(value=False)),
+        (~((pc.field("i") == 4) | pa.scalar(None, pa.bool_())), Constant(value=False)),
+        ((pc.field("i") == 4) | pa.scalar(None, pa.bool_()), Compare("i", "==", 4)),
+        ((pc.field("i") == 4) | (pc.field("i") == 5), In("i", (4, 5))),
     ],
 )
 def test_what_a_filter_says(expression: Any, expected: Any) -> None:
@@ -105,7 +109,6 @@ def test_what_a_filter_says(expression: Any, expected: Any) -> None:
         pc.starts_with(pc.field("s"), "x"),
         pc.field("i").isin([1, None]),
         pc.field("s") > pa.scalar(None, pa.string()),
-        pc.scalar(pa.scalar(None, pa.bool_())),
         pc.field("nope") > 5,
         pc.field("i"),
         (pc.field("i") > 5) & (pc.field("u") > pa.scalar(5, pa.uint64())),

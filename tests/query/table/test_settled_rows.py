@@ -18,7 +18,6 @@ from zarr.core.dtype import VariableLengthBytes
 
 from daf_query import DafSession, QueryResult, append_rows, build_spatial_index, connect, zarr_table
 from daf_query.index import RTree
-from daf_query.sql._geometry import box_of_wkb, point_within
 from tests.query.table.test_zarr import recorded_chunks
 
 geodatafusion = pytest.importorskip("geodatafusion")
@@ -349,32 +348,23 @@ def test_trees_of_less_precision() -> None:
 
 
 @pytest.mark.parametrize(
-    ("geometry", "expected"),
+    ("shape", "is_rectangle"),
     [
-        (polygon(box(0, 1, 3, 2)), (0, 1, 3, 3)),
-        (polygon(box(0, 1, 3, 2)[::-1]), (0, 1, 3, 3)),
-        (polygon([*box(0, 1, 3, 2)[2:], *box(0, 1, 3, 2)[1:3]]), (0, 1, 3, 3)),
-        (polygon([(0, 0), (1, 1), (1, 0), (0, 1), (0, 0)]), None),
-        (polygon([(0, 0), (3, 0), (3, 2), (0, 2.5), (0, 0)]), None),
-        (polygon([(0, 0), (3, 0), (3, 2), (3, 2), (0, 0)]), None),
-        (polygon(box(0, 0, 0, 2)), None),
-        (polygon(box(0, 0, NAN, 2)), None),
-        (polygon(box(0, 0, float("inf"), 2)), None),
-        (polygon(box(0, 0, 3, 2)[:4]), None),
-        (polygon(box(0, 0, 9, 9), box(1, 1, 2, 2)), None),
-        (polygon(), None),
-        (point(1, 1), None),
-        (b"", None),
+        ("POLYGON((1.75 1.75, 5.75 1.75, 5.75 5.75, 1.75 5.75, 1.75 1.75))", True),
+        ("POLYGON((1.75 1.75, 1.75 5.75, 5.75 5.75, 5.75 1.75, 1.75 1.75))", True),
+        ("POLYGON((5.75 5.75, 1.75 5.75, 1.75 1.75, 5.75 1.75, 5.75 5.75))", True),
+        ("POLYGON((1 1, 5 5, 5 1, 1 5, 1 1))", False),
+        ("POLYGON((1 1, 5 1, 5 5, 1 5.5, 1 1))", False),
+        ("POLYGON((1 1, 5 1, 5 5, 1 1))", False),
+        ("POLYGON((1 1, 9 1, 9 9, 1 9, 1 1), (2 2, 3 2, 3 3, 2 3, 2 2))", False),
+        ("POLYGON EMPTY", False),
+        ("POINT(1.25 1.25)", False),
+        ("LINESTRING(1 1, 5 1, 5 5, 1 5, 1 1)", False),
     ],
 )
-def test_what_is_a_rectangle(geometry: bytes, expected: Any) -> None:
+def test_what_is_a_rectangle(grid: Path, shape: str, *, is_rectangle: bool) -> None:
     """One ring round four right corners, from any of them and in either direction."""
-    assert box_of_wkb(geometry) == expected
-
-
-def test_a_point_within_a_box() -> None:
-    """There may be none between two numbers that are neighbours."""
-    assert point_within((0, 0, 2, 4)) == point(1, 2)
-    assert point_within((1, 2, 3, 8)) == point(2, 5)
-    assert point_within((-1e308, 0, 1.5e308, 4)) == point(0.25e308, 2)
-    assert point_within((1.0, 0, float(np.nextafter(1.0, 2)), 4)) is None
+    query = f"SELECT n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('{shape}')) ORDER BY n"
+    session = session_of(grid)
+    assert is_settled(session, query) == is_rectangle
+    assert session.sql(query).to_pydict() == without_index(grid).sql(query).to_pydict()
