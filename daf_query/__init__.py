@@ -22,80 +22,46 @@ from typing import TYPE_CHECKING
 from daf_storage.spi import lazy_names
 
 if TYPE_CHECKING:
-    from daf_query._provenance import provenance
-    from daf_query._zarr_append import append_rows, build_spatial_index
-    from daf_query.collection import (
-        CollectionExplanation,
-        CollectionSlice,
-        DuplicateNamesWarning,
-    )
-    from daf_query.filter import Diagnosis
-    from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
-    from daf_query.index import UnusedIndexWarning, rebuild_indexes
-    from daf_query.matrix import DamagedLayoutWarning
-    from daf_query.notebook import load_ipython_extension, unload_ipython_extension
-    from daf_query.profile import Profile, ProfilePlots
-    from daf_query.scan import ScanOptions
-    from daf_query.session import Annotation, DafSession, SessionPlots, connect
-    from daf_query.slice import LayoutCost, MatrixSlice, SliceExplanation
-    from daf_query.sql import (
-        AlphabeticalOrderWarning,
-        DuplicateColumnsWarning,
-        Explanation,
-        NeverNullWarning,
-        QueryPlan,
-        QueryResult,
-    )
-    from daf_query.table import (
-        AxisDataset,
-        TableDataset,
-        UnreadableVectorWarning,
-        ZarrTable,
-        zarr_table,
-    )
-    from daf_query.training import RowBlocks, Sampler
+    from daf_query._provenance import provenance as provenance
+    from daf_query._zarr_append import append_rows as append_rows
+    from daf_query._zarr_append import build_spatial_index as build_spatial_index
+    from daf_query.collection import CollectionExplanation as CollectionExplanation
+    from daf_query.collection import CollectionSlice as CollectionSlice
+    from daf_query.collection import DuplicateNamesWarning as DuplicateNamesWarning
+    from daf_query.filter import Diagnosis as Diagnosis
+    from daf_query.flight_sql import FlightSqlLimits as FlightSqlLimits
+    from daf_query.flight_sql import FlightSqlServer as FlightSqlServer
+    from daf_query.index import UnusedIndexWarning as UnusedIndexWarning
+    from daf_query.index import rebuild_indexes as rebuild_indexes
+    from daf_query.matrix import DamagedLayoutWarning as DamagedLayoutWarning
+    from daf_query.notebook import load_ipython_extension as load_ipython_extension
+    from daf_query.notebook import unload_ipython_extension as unload_ipython_extension
+    from daf_query.profile import Profile as Profile
+    from daf_query.profile import ProfilePlots as ProfilePlots
+    from daf_query.scan import ScanOptions as ScanOptions
+    from daf_query.session import Annotation as Annotation
+    from daf_query.session import DafSession as DafSession
+    from daf_query.session import SessionPlots as SessionPlots
+    from daf_query.session import connect as connect
+    from daf_query.slice import LayoutCost as LayoutCost
+    from daf_query.slice import MatrixSlice as MatrixSlice
+    from daf_query.slice import SliceExplanation as SliceExplanation
+    from daf_query.sql import AlphabeticalOrderWarning as AlphabeticalOrderWarning
+    from daf_query.sql import DuplicateColumnsWarning as DuplicateColumnsWarning
+    from daf_query.sql import Explanation as Explanation
+    from daf_query.sql import NeverNullWarning as NeverNullWarning
+    from daf_query.sql import QueryPlan as QueryPlan
+    from daf_query.sql import QueryResult as QueryResult
+    from daf_query.table import AxisDataset as AxisDataset
+    from daf_query.table import TableDataset as TableDataset
+    from daf_query.table import UnreadableVectorWarning as UnreadableVectorWarning
+    from daf_query.table import ZarrTable as ZarrTable
+    from daf_query.table import zarr_table as zarr_table
+    from daf_query.training import RowBlocks as RowBlocks
+    from daf_query.training import Sampler as Sampler
 
-__all__ = [
-    "AlphabeticalOrderWarning",
-    "Annotation",
-    "AxisDataset",
-    "CollectionExplanation",
-    "CollectionSlice",
-    "DafSession",
-    "DamagedLayoutWarning",
-    "Diagnosis",
-    "DuplicateColumnsWarning",
-    "DuplicateNamesWarning",
-    "Explanation",
-    "FlightSqlLimits",
-    "FlightSqlServer",
-    "LayoutCost",
-    "MatrixSlice",
-    "NeverNullWarning",
-    "Profile",
-    "ProfilePlots",
-    "QueryPlan",
-    "QueryResult",
-    "RowBlocks",
-    "Sampler",
-    "ScanOptions",
-    "SessionPlots",
-    "SliceExplanation",
-    "TableDataset",
-    "UnreadableVectorWarning",
-    "UnusedIndexWarning",
-    "ZarrTable",
-    "append_rows",
-    "build_spatial_index",
-    "connect",
-    "load_ipython_extension",
-    "provenance",
-    "rebuild_indexes",
-    "unload_ipython_extension",
-    "zarr_table",
-]
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "daf_query._provenance": ("provenance",),

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
 
 def lazy_names(
-    door: str, origins: Mapping[str, tuple[str, ...]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` and the ``__dir__`` of a door (PEP 562).
+    door: str, origins: Mapping[str, tuple[str, ...]], *, own: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return the ``__getattr__`` and the ``__dir__`` of a door (PEP 562), and its ``__all__``.
 
     Parameters
     ----------
@@ -27,14 +27,16 @@ def lazy_names(
         Its ``__name__``.
     origins
         The modules that have the names, and the names of each.
+    own
+        More names of ``__all__``, which the door has already.
 
     Examples
     --------
-    >>> getattr_of_door, dir_of_door = lazy_names("math", {"fractions": ("Fraction",)})
+    >>> getattr_of_door, dir_of_door, every = lazy_names("math", {"fractions": ("Fraction",)})
     >>> getattr_of_door("Fraction")
     <class 'fractions.Fraction'>
-    >>> "Fraction" in dir_of_door()
-    True
+    >>> "Fraction" in dir_of_door(), every
+    (True, ['Fraction'])
     """
     modules = {name: module for module, names in origins.items() for name in names}
 
@@ -48,7 +50,7 @@ def lazy_names(
     def dir_of_door() -> list[str]:
         return sorted({*vars(sys.modules[door]), *modules})
 
-    return getattr_of_door, dir_of_door
+    return getattr_of_door, dir_of_door, sorted({*modules, *own})
 
 
 class _LazyModule(ModuleType):

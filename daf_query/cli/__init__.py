@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"daf_query.cli._main": ("main",)})
+__getattr__, __dir__, _ = lazy_names(__name__, {"daf_query.cli._main": ("main",)})
 
 
 def run() -> None:

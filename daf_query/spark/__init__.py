@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # these need pyspark
 
 __all__ = ["DafDataSource", "register", "sql"]
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, _ = lazy_names(
     __name__,
     {
         "daf_query.spark._data_source": ("DafDataSource", "register"),

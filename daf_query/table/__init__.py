@@ -117,4 +117,6 @@ __all__ = [
     "zarr_table",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, {"daf_query.table._raw_bits": ("register_raw_bits",)})
+__getattr__, __dir__, _ = lazy_names(
+    __name__, {"daf_query.table._raw_bits": ("register_raw_bits",)}
+)

@@ -146,7 +146,7 @@ __all__ = [
     "was_interrupted",
 ]
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, _ = lazy_names(
     __name__,
     {
         "daf_storage.stores._zarr_adapter": ("BytesZarrStore", "SnapshotZarrStore"),

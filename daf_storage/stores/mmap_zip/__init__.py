@@ -41,6 +41,6 @@ __all__ = [
     "unused_bytes",
 ]
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, _ = lazy_names(
     __name__, {"daf_storage.stores.mmap_zip._zarr_store": ("ZarrArchiveStore",)}
 )
