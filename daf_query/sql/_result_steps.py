@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import datafusion
 from datafusion.expr import SortExpr
 
 from daf_query.sql._corrections import corrections
 from daf_query.sql._matrix_entries import with_known_columns
-from daf_query.syntax import quoted_name
-
-_ORDER: Final = re.compile(
-    r"\s+(?P<direction>ASC|DESC)?(?:\s*NULLS\s+(?P<nulls>FIRST|LAST))?\s*$", re.IGNORECASE
-)
+from daf_query.syntax import quoted_name, without_direction
 
 
 def written_call(method: str, arguments: Iterable[object]) -> str:
@@ -55,9 +49,7 @@ def sort_keys(
 
 def _sort_key(frame: datafusion.DataFrame, written: str) -> SortExpr:
     """Return a key that is written as after ORDER BY; where NULLs go is as there, too."""
-    order = None if written in frame.schema().names else _ORDER.search(written)
-    column = written if order is None else written[: order.start()]
-    direction, nulls = ("", "") if order is None else order.group("direction", "nulls")
-    is_ascending = (direction or "ASC").upper() == "ASC"
-    is_nulls_first = nulls.upper() == "FIRST" if nulls else not is_ascending
+    if written in frame.schema().names:
+        return _expression(frame, written).sort(ascending=True, nulls_first=False)
+    column, is_ascending, is_nulls_first = without_direction(written)
     return _expression(frame, column).sort(ascending=is_ascending, nulls_first=is_nulls_first)

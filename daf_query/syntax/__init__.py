@@ -29,6 +29,7 @@ from daf_query.syntax._fragments import (
     span_of_name,
     statements,
     unopened_bracket,
+    without_direction,
     without_name,
     words_at,
 )
@@ -116,6 +117,7 @@ __all__ = [
     "walk",
     "whole_number_of",
     "with_definitions",
+    "without_direction",
     "without_name",
     "words_at",
 ]

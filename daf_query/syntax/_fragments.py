@@ -101,6 +101,21 @@ def without_name(item: str) -> tuple[str, str | None]:
     return item[: tokens[-2].start], identifier(item[tokens[-1].start : tokens[-1].stop])
 
 
+def without_direction(item: str) -> tuple[str, bool, bool]:
+    """Return an expression of ORDER BY, whether it ascends, and whether NULLs come first.
+
+    >>> without_direction("age % 2 desc nulls last"), without_direction("age")
+    (('age % 2', False, False), ('age', True, False))
+    """
+    tokens, is_ascending, nulls_first = tokens_of(item), True, None
+    if len(tokens) > 2 and tokens[-2].is_word("NULLS") and tokens[-1].is_word("FIRST", "LAST"):
+        nulls_first, tokens = tokens[-1].is_word("FIRST"), tokens[:-2]
+    if len(tokens) > 1 and tokens[-1].is_word("ASC", "DESC"):
+        is_ascending, tokens = tokens[-1].is_word("ASC"), tokens[:-1]
+    expression = item[: tokens[-1].stop] if tokens else item
+    return expression, is_ascending, not is_ascending if nulls_first is None else nulls_first
+
+
 def real_divisions(text: str) -> tuple[Edit, ...]:
     """Return what makes the divisions of a text those of real numbers.
 
