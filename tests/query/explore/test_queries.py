@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from datafusion import udf
 from starlette.testclient import TestClient
 
 from daf_query import connect
@@ -98,6 +99,17 @@ def test_no_files_are_read(tmp_path: Path, client: TestClient) -> None:
         reply = sent(client, sql)
         assert reply.status_code == 400
         assert "a service reads no files but its data sets" in reply.text
+
+
+def test_functions_of_the_session_are_known() -> None:
+    """Those that were registered before the first query, and those after it."""
+    kinds = [pa.int64()], pa.int64(), "immutable"
+    with connect({"tiny": tiny()}) as session:
+        client = client_of(app(session, token=TOKEN))
+        for name in ("first", "second"):
+            session.context.register_udf(udf(lambda values: values, *kinds, name))
+            reply = sent(client, f"SELECT {name}(7) AS n")
+            assert pa.ipc.open_stream(reply.content).read_all().to_pydict() == {"n": [7]}
 
 
 def test_plans_and_descriptions(client: TestClient) -> None:

@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from daf_query import DafSession, connect
+from daf_query.cli import main
 from daf_query.table import arrow_table
-from daf_storage import MemoryDaf, errors
+from daf_storage import DafReader, MemoryDaf, copy_all, errors, open_daf
 
 ROWS = pa.table(
     {
@@ -355,7 +356,10 @@ def test_files_in_from_that_are_no_tables(
 
 
 def test_a_file_beside_several_data_sets(
-    session: DafSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: DafSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """On the command line, too, and within a condition of a slice."""
     monkeypatch.chdir(tmp_path)
@@ -368,3 +372,17 @@ def test_a_file_beside_several_data_sets(
     assert session.sql(query).to_pydict() == {"name": ["N1"]}
     part = connect(other).matrix("cell", "cell", "m", rows="name IN (SELECT id FROM 'sheet.csv')")
     assert part.shape == (1, 2)
+    path = _saved(other, tmp_path)
+    both = connect({"all": [other, path]})
+    query = "SELECT c.name FROM cell AS c JOIN 'sheet.csv' AS s ON c.name = s.id WHERE s.age > 20"
+    assert both.sql(query).to_pydict() == {"name": ["N1", "N1"]}
+    assert main(["sql", "--format", "csv", path, query]) == 0
+    assert capsys.readouterr().out.split() == ['"name"', '"N1"']
+
+
+def _saved(daf: DafReader, folder: Path) -> str:
+    """Return the path of a copy of a data set."""
+    path = folder / "copy.daf.zarr"
+    with open_daf(path, "w") as copy:
+        copy_all(daf, copy)
+    return str(path)
