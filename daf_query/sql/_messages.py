@@ -388,10 +388,11 @@ def _is_numeral(value: object) -> bool:
 
 
 def _division(asked: Asked, _: Match) -> Said:
-    """Return the error of a division by zero: of the constant, or of the only one there is."""
-    found = [(s, n) for s, _, n in asked.nodes("op", "left") if n["op"] in ("Divide", "Modulo")]
-    zeros = [(s, n) for s, n in found if whole_number_of(n["right"]) == 0]
+    """Return the error of a division by zero: of the constant, or of the only one there may be."""
     reason = "Divide by zero error; write x / nullif(y, 0), which is NULL there"
+    nodes = [(s, n) for s, _, n in asked.nodes("op", "left") if n["op"] in ("Divide", "Modulo")]
+    found = [(s, n) for s, n in nodes if not whole_number_of(n["right"])]
+    zeros = [(s, n) for s, n in found if whole_number_of(n["right"]) == 0]
     if not zeros and len(found) != 1:
         return reason
     statement, node = (zeros or found)[0]

@@ -34,6 +34,7 @@ from daf_query.syntax import (
     parsed,
     quoted_name,
     unquoted_name,
+    walk,
 )
 from daf_query.table import table_format
 from daf_storage import DafError, DafReader, errors
@@ -250,14 +251,18 @@ def _absent_column(
 
 
 def _alias_hint(asked: Asked, name: str) -> str:
-    """Return how to filter by what SELECT computes, if a name is given there."""
-    for _, _, node in asked.nodes("alias", "expr"):
-        alias = node["alias"]
-        if isinstance(alias, dict) and alias.get("value") == name:
-            return (
-                f"; {name!r} is computed after WHERE: filter what is computed of groups by HAVING, "
-                "anything else in a query around this one, of which it is a subquery"
-            )
+    """Return how to filter by what SELECT computes, if WHERE has a name that is given there."""
+    for query in asked.statement.queries if asked.statement is not None else ():
+        for scope in query.scopes:
+            items = (each.get("ExprWithAlias") for each in scope.select["projection"])
+            is_given = name in [item["alias"]["value"] for item in items if item]
+            if is_given and any(
+                each.get("value") == name for each in walk(scope.select["selection"])
+            ):
+                return (
+                    f"; {name!r} is computed after WHERE: filter what is computed of groups by "
+                    "HAVING, anything else in a query around this one, of which it is a subquery"
+                )
     return ""
 
 

@@ -277,6 +277,13 @@ def test_what_other_engines_know(session: DafSession, query: str, said: str) -> 
         session.sql(query)
 
 
+def test_a_name_of_select_is_hinted_at_in_where_alone(session: DafSession) -> None:
+    """A column that is misspelled in SELECT itself is no such name."""
+    with pytest.raises(errors.VectorNotFoundError) as caught:
+        session.sql("SELECT agee + 1 AS agee FROM cell")
+    assert str(caught.value).endswith("did you mean 'age'?")
+
+
 @pytest.mark.parametrize(
     ("query", "column", "said"),
     [
@@ -286,6 +293,7 @@ def test_what_other_engines_know(session: DafSession, query: str, said: str) -> 
         ("SELECT name FROM gene WHERE is_marker = 'yes'", 29, "is_marker, or NOT is_marker"),
         ("SELECT age / 2, age / 0 FROM cell", 17, r"nullif\(y, 0\)"),
         ("SELECT 1 / (age - age) FROM cell", 8, r"nullif\(y, 0\)"),
+        ("SELECT age / 2, 1 % (age - age) FROM cell", 17, r"nullif\(y, 0\)"),
     ],
 )
 def test_values_that_do_not_fit_are_shown(
