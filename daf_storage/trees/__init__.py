@@ -13,8 +13,8 @@ from daf_storage.trees._consolidated import consolidated_paths, differences, has
 from daf_storage.trees._decode_threads import THREADS, computed, run_all
 from daf_storage.trees._decompress import decompress_chunk, limit_of_stored
 from daf_storage.trees._free_space import require_space_in
-from daf_storage.trees._hdf5_contained import check_contained
-from daf_storage.trees._hdf5_datasets import dataset_array
+from daf_storage.trees._hdf5_array import dataset_array
+from daf_storage.trees._hdf5_checks import check_contained
 from daf_storage.trees._hdf5_file import Hdf5File
 from daf_storage.trees._hdf5_output import OutputFile, hdf5_output, open_for_output
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree

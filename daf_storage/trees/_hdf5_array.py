@@ -7,41 +7,52 @@ rest is read through h5py, only the part that is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, Span, install_command, one_array
-from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
+from daf_storage.base import AnyArray, Span, install_command, one_array, optional_import
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    MissingDependencyError,
+    UnsupportedDataError,
+)
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._array_bases import NotFileBacked
 from daf_storage.trees._chunk_reader import ChunkMemory
-from daf_storage.trees._hdf5_checks import check_expansion, has_all_chunks, references_of
-from daf_storage.trees._hdf5_chunks import Hdf5Chunks, Pipeline, StoredChunks
-from daf_storage.trees._hdf5_dataset_info import dataset_info, header_info
-from daf_storage.trees._hdf5_few_strings import MAX_STRINGS
-from daf_storage.trees._hdf5_file import Hdf5File, open_below
-from daf_storage.trees._hdf5_header_index import Located
-from daf_storage.trees._hdf5_headers import DatasetHeader, UnusualHeaderError
-from daf_storage.trees._hdf5_heaps import REFERENCE
-from daf_storage.trees._hdf5_held import HeldObject
-from daf_storage.trees._hdf5_many_strings import read_many
-from daf_storage.trees._hdf5_small_chunks import small_chunked
+from daf_storage.trees._hdf5_checks import check_source, has_all_chunks
+from daf_storage.trees._hdf5_chunks import (
+    Hdf5Chunks,
+    Pipeline,
+    StoredChunks,
+    check_expansion,
+    references_of,
+)
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, open_below
+from daf_storage.trees._hdf5_strings import read_many
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
     STRING_BLOCK,
     check_type,
     h5py,
+    is_plain,
     node_kind,
     reason_of,
     scalar_attribute,
+    storage_type_of,
 )
 from daf_storage.trees._joined_ranges import Positions, Ranges
-from daf_storage.trees._protocol import NodeKind
+from daf_storage.trees._metadata import check_chunk_bytes
+from daf_storage.trees._protocol import ArrayInfo, NodeKind
+
+_FIRST_FOREIGN_FILTER: Final = 256
+_MAX_ELEMENTS: Final = 2**62
 
 
 class Hdf5Node:
@@ -55,7 +66,6 @@ class Hdf5Node:
         identity: tuple[Hashable, Hashable],
         *,
         what: str,
-        located: Located | None = None,
     ) -> None:
         self.kind = kind
         self.identity: Hashable = identity
@@ -63,7 +73,6 @@ class Hdf5Node:
         """What changes whenever this process puts another one in its place."""
         self._shared = shared
         self._held = held
-        self._located = located
         self._what = what
         self._arrays: dict[str, Hdf5Array | None] = {}
         self._attributes: dict[str, Any] = {}
@@ -86,7 +95,7 @@ class Hdf5Node:
 
     def held_open(self) -> Any:
         """Return the identifier of what it is; None where the file was opened again since."""
-        return self._held.opened_id
+        return self._held.id if self._held.is_open else None
 
     def _is_changing(self) -> bool:
         """Return whether nothing may be remembered: the file is written to, or was opened again."""
@@ -99,32 +108,13 @@ class Hdf5Node:
     def _open_array(self, name: str) -> Hdf5Array | None:
         what = f"{self._what}/{name}" if name else self._what
         if not name and self.kind == "array":
-            located = self._current()
-            header = None if located is None else located.header.dataset
-            return Hdf5Array(self._shared, self._held, what=what, header=header)
+            return Hdf5Array(self._shared, self._held, what=what)
         if not name or self.kind != "group":
             return None
-        located = self._current()
-        if located is not None:
-            with suppress(UnusualHeaderError):
-                return self._located_array(located.below(name), name, what)
         found = open_below(self._held.id, name, what=what)
         if node_kind(found) != "array":
             return None
         return Hdf5Array(self._shared, HeldObject(self._shared, found), what=what)
-
-    def _located_array(self, found: Located | None, name: str, what: str) -> Hdf5Array | None:
-        if found is None or found.header.dataset is None:
-            return None
-        held = self._held.below(name)
-        return Hdf5Array(self._shared, held, what=what, header=found.header.dataset)
-
-    def _current(self) -> Located | None:
-        """Return where it was found without HDF5; None where it was not, or the file changed."""
-        located = self._located
-        if located is None or not self._shared.has_index(located.index):
-            return None
-        return located if self._held.is_as_found else None
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or dataset; None if it has none of this name."""
@@ -136,20 +126,16 @@ class Hdf5Node:
             return self._attributes[name]
 
     def _read_attribute(self, name: str) -> Any:
-        located = self._current()
-        if located is not None:
-            with suppress(UnusualHeaderError):
-                return located.attribute(name)
+        h5a, found = h5py().h5a, self._held.id
         try:
             # Asked first: h5py takes ten times as long to say that there is none by an exception.
             encoded = name.encode()
-            if not h5py().h5a.exists(self._held.id, encoded):
+            if not h5a.exists(found, encoded):
                 return None
-            number = scalar_attribute(self._held.id, encoded)
-            if number is None:
-                stored = h5py().h5a.open(self._held.id, encoded).get_type()
-                check_type(stored, f"{self._what}: the attribute {name!r}")
-            return self._held.get().attrs[name] if number is None else number
+            attribute = h5a.open(found, encoded)
+            check_type(attribute.get_type(), f"{self._what}: the attribute {name!r}")
+            value = scalar_attribute(attribute)
+            return h5py().AttributeManager(self._held)[name] if value is None else value
         except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
             raise CorruptDataError(
                 f"{self._what}: the attribute {name!r} cannot be read ({reason_of(error)})"
@@ -157,34 +143,18 @@ class Hdf5Node:
 
 
 class Hdf5Array(NotFileBacked):
-    """One dataset; see `StoredArray`.
+    """One dataset; see `StoredArray`."""
 
-    Parameters
-    ----------
-    header
-        What its header says, if that was read: then HDF5 opens the dataset when it is first needed.
-    """
-
-    def __init__(
-        self,
-        shared: Hdf5File,
-        held: HeldObject,
-        *,
-        what: str,
-        header: DatasetHeader | None = None,
-    ) -> None:
+    def __init__(self, shared: Hdf5File, held: HeldObject, *, what: str) -> None:
         self._shared = shared
         self._held = held
         self._what = what
-        described = None if header is None else header_info(header, what)
         try:
-            described = described or dataset_info(shared, held.id, what)
+            self.info, self._item_bytes, self._is_chunked = dataset_info(shared, held.id, what)
         except DafError:
             raise
         except H5PY_ERRORS as error:
             raise CorruptDataError(f"{what}: cannot be read ({reason_of(error)})") from error
-        self.info, self._item_bytes = described.info, described.item_bytes
-        self._is_chunked, self._header = described.is_chunked, described.header
         self._opened: tuple[Hashable, Hdf5Chunks | None] | None = None
 
     @property
@@ -199,10 +169,6 @@ class Hdf5Array(NotFileBacked):
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if there is no room in the file for the elements, by what it says of its size."""
         with self._shared.lock:
-            header = self._current_header
-            if header is not None and header.elements is not None:  # all of them: it was checked
-                self._check_size(header.elements.start, header.elements.size)
-                return
             self._attempt(lambda: self._check_stored(is_complete=is_complete))
 
     def _check_stored(self, *, is_complete: bool) -> None:
@@ -212,30 +178,14 @@ class Hdf5Array(NotFileBacked):
                 f"{self._what}: the shape {list(self.info.shape)} needs more elements than are "
                 "stored"
             )
-        offset = self._offset()
+        offset = self._held.id.get_offset()
         if offset is not None:
             self._check_size(offset, self.info.size * self._item_bytes)
 
     def _has_all(self) -> bool:
         """Return whether there is room in the file for all elements."""
-        header = self._current_header
-        if header is not None and header.chunks is None:
-            return header.elements is not None or 0 in self.info.shape
         chunks = self.info.chunks if self._is_chunked else None
         return has_all_chunks(self._held.id, self.info.shape, chunks, self._item_bytes)
-
-    def _offset(self) -> int | None:
-        """Return where the elements are in the file; None where they do not lie in one piece."""
-        header = self._current_header
-        if header is not None:
-            return None if header.elements is None else header.elements.start
-        offset: int | None = self._held.id.get_offset()
-        return offset
-
-    @property
-    def _current_header(self) -> DatasetHeader | None:
-        """The header of the dataset; None where it was not read, or the file was opened again."""
-        return self._header if self._header is not None and self._held.is_as_found else None
 
     def _check_size(self, offset: int, size_bytes: int) -> None:
         """Raise if the file ends before the elements do."""
@@ -251,11 +201,10 @@ class Hdf5Array(NotFileBacked):
 
         HDF5 is asked for what was checked here, if at all.
         """
-        dataset, shared = self._dataset, self._shared
-        kind = dataset.id.get_type()
+        dataset, shared = self._held.id, self._shared
+        kind, base = dataset.get_type(), shared.heap_base()
         is_variable = kind.get_class() == h5py().h5t.STRING and kind.is_variable_str()
-        sizes = shared.file.id.get_create_plist().get_sizes()
-        if not is_variable or not shared.can_map or sizes != (8, 8):
+        if not is_variable or not shared.can_map or base is None:
             return None
         with shared.lock:
             shared.check_length(what=self._what)
@@ -264,9 +213,9 @@ class Hdf5Array(NotFileBacked):
             file = shared.whole()
             return read_many(
                 file,
-                references_of(dataset, file, what=self._what),
+                lambda: references_of(dataset, file, what=self._what),
                 self.info.size,
-                base=int(shared.file.userblock_size),
+                base=base,
                 what=self._what,
                 walked=shared.walked_heaps(),
             )
@@ -322,7 +271,7 @@ class Hdf5Array(NotFileBacked):
         if not self.info.is_mappable:
             chunks = self._chunks()
             return chunks is not None and chunks.copy_ranges(starts, sizes, target)
-        first = self._offset()
+        first = self._held.id.get_offset()
         return first is not None and self._shared.copy_ranges(first, starts + first, sizes, target)
 
     def estimate(
@@ -356,20 +305,16 @@ class Hdf5Array(NotFileBacked):
         if info.is_mappable or info.storage_type.is_string or 0 in info.shape or not info.shape:
             return False
         with shared.lock:
-            is_plain = shared.can_map and not (shared.is_writable or shared.has_preface)
+            is_plain = shared.can_map and not (shared.is_writable or shared.heap_base())
             return self._is_chunked and is_plain
 
     def _open_chunks(self, version: Hashable, is_settled: bool) -> Hdf5Chunks | None:  # noqa: FBT001 - both are of the file
-        header = self._current_header
-        tree = None if header is None else header.tree
-        held = self._held
-        listing = self._shared.listing(held.name, held.get, self.info, tree=tree, what=self._what)
+        listing = self._shared.listing(self._held.name, self._held.id, self.info, what=self._what)
         if listing is None:
             return None
-        described = None if header is None else Pipeline.of_header(header)
         stored = StoredChunks(
             listing,
-            described or Pipeline.of(self._dataset),
+            Pipeline.of(self._held.id),
             self._shared.whole().data,
             fill_value=cache(lambda: self._dataset.fillvalue),
             version=version if is_settled else None,
@@ -392,13 +337,10 @@ class Hdf5Array(NotFileBacked):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, flattened in C order."""
-        few = self._attempt(self._read_few_strings)
-        if few is not None:
-            return pa.array(few, pa.string())
-        self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
         many = self._attempt(self._read_many_strings)
         if many is not None:
             return many
+        self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
         strings = self._dataset.asstr("utf-8")
         n_rows = self.info.shape[0] if self.info.shape else 0
         step = max(STRING_BLOCK * n_rows // max(self.info.size, 1), 1)
@@ -414,43 +356,6 @@ class Hdf5Array(NotFileBacked):
                 f"{self._what}: the strings are not UTF-8 ({reason_of(error)})"
             ) from error
 
-    def _read_few_strings(self) -> list[str] | None:
-        """Return the strings of a small dataset of variable length; None where HDF5 reads them."""
-        if not 0 < self.info.size <= MAX_STRINGS:
-            return None
-        with self._shared.lock:
-            reader = self._shared.few_strings()
-            if reader is None or not self._is_variable():
-                return None
-            if self._is_chunked:
-                header, size = self._current_header, REFERENCE.itemsize
-                stored = small_chunked(self._shared.whole(), header, size)
-            else:
-                stored = self._references()
-            return None if stored is None else reader.read(np.frombuffer(stored, REFERENCE))
-
-    def _references(self) -> memoryview | None:
-        """Return the elements of a dataset of strings that lies in one piece."""
-        offset = self._offset()
-        size_bytes = self.info.size * REFERENCE.itemsize
-        if offset is None or self._stored_bytes() != size_bytes:
-            return None
-        self._check_size(offset, size_bytes)
-        return self._shared.whole().data[offset : offset + size_bytes]
-
-    def _is_variable(self) -> bool:
-        """Return whether the elements are strings of variable length."""
-        if self._current_header is not None:
-            return self.info.storage_type.is_string  # headers with other strings are not read
-        stored = self._held.id.get_type()
-        return bool(stored.get_class() == h5py().h5t.STRING and stored.is_variable_str())
-
-    def _stored_bytes(self) -> int:
-        header = self._current_header
-        if header is not None and header.elements is not None:
-            return header.elements.size
-        return int(self._held.id.get_storage_size())
-
     def _objects(self, strings: Any, pick: Any) -> AnyArray:
         """Return a range of the strings, in one dimension."""
         return np.asarray(self._attempt(lambda: strings[pick]), dtype=object).reshape(-1)
@@ -459,14 +364,11 @@ class Hdf5Array(NotFileBacked):
         dtype = self.info.storage_type.dtype
         size_bytes = self.info.size * dtype.itemsize
         with self._shared.lock:
-            offset = self._offset()
+            offset = self._held.id.get_offset()
             if offset is None:
                 raise CorruptDataError(f"{self._what}: its elements are not in the file any more")
             self._check_size(offset, size_bytes)
-            if self._current_header is not None:
-                data = self._shared.map_part(offset, size_bytes)
-            else:
-                data = self._shared.map(self._held.id, size_bytes)
+            data = self._shared.map(self._held.id, size_bytes)
         return np.frombuffer(data, dtype).reshape(self.info.shape)
 
     def _converted(self, values: Any) -> AnyArray:
@@ -475,8 +377,7 @@ class Hdf5Array(NotFileBacked):
         return found
 
     def _check_expansion(self, rows: Span) -> None:
-        dataset = self._dataset
-        self._attempt(lambda: check_expansion(dataset, rows, what=self._what))
+        self._attempt(lambda: check_expansion(self._held.id, rows, what=self._what))
 
     def _attempt(self, read: Any) -> Any:
         self._held.ensure_open()
@@ -501,3 +402,63 @@ class Hdf5Array(NotFileBacked):
                     f"{install_command('hdf5')}"
                 ) from error
             raise CorruptDataError(f"{self._what}: cannot be read ({reason})") from error
+
+
+def dataset_array(dataset: Any) -> Hdf5Array | None:
+    """Return a dataset of h5py as a stored array that is mapped, or decoded without HDF5.
+
+    It is valid while its file is open.  None where HDF5 has to read it, which h5py does best in
+    large ranges: of filters that only HDF5 has, of files that are open for writing, and of what is
+    no dataset of numbers.
+    """
+    h5 = h5py()
+    if not isinstance(dataset, h5.Dataset) or dataset.file.mode != "r":
+        return None
+    shared = Hdf5File(dataset.file, location=dataset.file.filename)
+    what = f"{shared.location}: {dataset.name.lstrip('/')}"
+    try:
+        array = Hdf5Array(shared, HeldObject(shared, dataset.id), what=what)
+    except DafError:  # half floats, for example, which Daf has not
+        return None
+    is_read_here = array.info.is_mappable or Pipeline.of(dataset.id).is_known
+    return array if is_read_here and not array.info.storage_type.is_string else None
+
+
+# The metadata of datasets.
+
+
+def dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bool]:
+    """Return the metadata of a dataset, the bytes of an element, and whether there are chunks."""
+    dimensions = dataset.shape  # asked once: it takes as long as half of opening the dataset
+    if dimensions is None:
+        raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
+    stored = dataset.get_type()
+    storage_type = storage_type_of(stored, what)
+    item_bytes = int(stored.get_size())
+    chunk_shape = None
+    if dataset.get_offset() is None:  # what has one is in the file, in one piece
+        properties = dataset.get_create_plist()
+        check_source(properties, what=what)
+        if properties.get_layout() == h5py().h5d.CHUNKED:
+            chunk_shape = properties.get_chunk()
+    shape = tuple(int(n) for n in dimensions)
+    if math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS:
+        raise CorruptDataError(f"{what}: the dataset is said to have the shape {list(shape)}")
+    chunks = tuple(max(int(c), 1) for c in chunk_shape or shape)
+    if chunk_shape:
+        _load_filters([properties.get_filter(n)[0] for n in range(properties.get_nfilters())])
+        check_chunk_bytes(shape, chunks, item_bytes, what=what)
+    info = ArrayInfo(
+        shape=shape,
+        storage_type=storage_type,
+        chunks=chunks,
+        is_mappable=shared.can_map and is_plain(dataset, stored, storage_type),
+    )
+    return info, item_bytes, bool(chunk_shape)
+
+
+def _load_filters(numbers: Sequence[int]) -> None:
+    """Load the package that has the filters which are not part of every HDF5 library."""
+    if any(number >= _FIRST_FOREIGN_FILTER for number in numbers):
+        with suppress(MissingDependencyError):  # reading names the filter, and the package
+            optional_import("hdf5plugin", extra="hdf5")

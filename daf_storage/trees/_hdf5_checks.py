@@ -1,31 +1,21 @@
-"""Check an untrusted HDF5 file before HDF5 reads it: targets of links, and sizes of chunks.
+"""Check that nothing in an untrusted HDF5 file leads out of it, before a library follows it.
 
-HDF5 follows links into other files, waits for named pipes among them, and decompresses whatever a
-chunk expands to.
+HDF5 follows links into other files, and waits for named pipes among them.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
-from daf_storage.base import Span
-from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.trees._decompress import decompress
-from daf_storage.trees._hdf5_heaps import REFERENCE
-from daf_storage.trees._hdf5_types import h5py
+from daf_storage.errors import CorruptDataError, FormatError, UnsupportedDataError
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, as_object, check_type, h5py, reason_of
 
 _MAX_LINKS: Final = 16
-_FREE_BYTES: Final = 1 << 28
-_DEFLATE_RATIO: Final = 1032
-_FILTERED_RATIO: Final = 16
-_REFERENCE_BLOCK: Final = 1 << 20
+_CATEGORIES: Final = "categories"
+"""The attribute by which anndata finds the categories of an old column: a reference."""
 
 
 def check_links(group: Any, path: str, *, what: str) -> bool:
@@ -95,93 +85,82 @@ def has_all_chunks(
     return stored_chunks >= grid
 
 
-def check_expansion(dataset: Any, rows: Span, *, what: str) -> None:
-    """Raise if a compressed chunk that holds some of the rows expands beyond its shape.
+def check_contained(file: Any, *, what: str) -> None:
+    """Raise if anything in a file leads out of it.
 
-    Only chunks that could become larger than memory should be are looked at: few, if any.
+    Parameters
+    ----------
+    file
+        An open ``h5py.File``.
+
+    Raises
+    ------
+    UnsupportedDataError
+        A link leads to another file, or the elements of a dataset are elsewhere.
+    CorruptDataError
+        The file cannot be looked through.
     """
-    if dataset.chunks is None or dataset.id.get_storage_size() * _DEFLATE_RATIO <= _FREE_BYTES:
-        return
-    filters = _filters(dataset)
-    h5z = h5py().h5z
-    if not any(number == h5z.FILTER_DEFLATE for number in filters):
-        return
-    limit = math.prod(dataset.chunks) * dataset.id.get_type().get_size() + 1024
-    for offset in _offsets(dataset, rows):
-        info = dataset.id.get_chunk_info_by_coord(offset)
-        if info.byte_offset is None or info.size * _DEFLATE_RATIO <= max(limit, _FREE_BYTES):
-            continue
-        _undone(dataset, offset, filters, limit, what)
+    try:
+        _Look(file, what).run()
+    except FormatError:
+        raise
+    except H5PY_ERRORS as error:
+        raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
 
 
-def references_of(
-    dataset: Any, file: npt.NDArray[np.uint8], *, what: str
-) -> Iterator[tuple[int | None, npt.NDArray[Any]]]:
-    """Yield the elements of a dataset of strings as they are stored: as references to a heap.
+class _Look:
+    """A look at all objects of a file, also at those that only categories refer to."""
 
-    Each block with the place of its first element; None where a block is no range of elements, in
-    chunks of several dimensions.  Nothing where they are compressed in a way that only HDF5 knows.
-    """
-    offset = dataset.id.get_offset()
-    if dataset.chunks is None:
-        size_bytes = int(dataset.id.get_storage_size())
-        if offset is None:
-            return
-        stored = file[offset : offset + size_bytes // REFERENCE.itemsize * REFERENCE.itemsize]
-        references = stored.view(REFERENCE)
-        for start in range(0, references.size, _REFERENCE_BLOCK):
-            yield start, references[start : start + _REFERENCE_BLOCK]
-        return
-    filters = _filters(dataset)
-    h5z = h5py().h5z
-    if set(filters) - {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE}:
-        return
-    limit = math.prod(dataset.chunks) * REFERENCE.itemsize
-    for number in range(dataset.id.get_num_chunks()):
-        info = dataset.id.get_chunk_info(number)
-        data = _undone(dataset, info.chunk_offset, filters, limit, what)
-        if len(data) != limit:
-            raise CorruptDataError(f"{what}: a chunk has {len(data):,} bytes instead of {limit:,}")
-        is_range = len(info.chunk_offset) == 1
-        yield int(info.chunk_offset[0]) if is_range else None, np.frombuffer(data, REFERENCE)
+    def __init__(self, file: Any, what: str) -> None:
+        self._what = what
+        self._referred = [file]
+        self._seen = {h5py().h5o.get_info(file.id).addr}
 
+    def run(self) -> None:
+        """Look at the file, then at what is referred to, until nothing is new."""
+        while self._referred:
+            found = self._referred.pop()
+            self._check(found.id, found.name or _CATEGORIES)
+            if isinstance(found.id, h5py().h5g.GroupID):
+                self._check_below(found.id)
 
-def _filters(dataset: Any) -> list[int]:
-    properties = dataset.id.get_create_plist()
-    return [properties.get_filter(n)[0] for n in range(properties.get_nfilters())]
+    def _check_below(self, group: Any) -> None:
+        h5l, h5o = h5py().h5l, h5py().h5o
 
-
-def _offsets(dataset: Any, rows: Span) -> Iterator[tuple[int, ...]]:
-    """Return where the chunks begin that hold some of the rows."""
-    height = dataset.chunks[0]
-    down = range(rows.start // height * height, rows.stop, height)
-    across = zip(dataset.shape[1:], dataset.chunks[1:], strict=True)
-    return itertools.product(down, *(range(0, n, c) for n, c in across))
-
-
-def _undone(
-    dataset: Any, offset: tuple[int, ...], filters: list[int], limit: int, what: str
-) -> bytes:
-    """Return the elements of a chunk, whose filters are deflate and shuffle."""
-    mask, stored = dataset.id.read_direct_chunk(offset)
-    data = bytes(stored)
-    h5z = h5py().h5z
-    for number in reversed(range(len(filters))):
-        if mask >> number & 1:
-            continue
-        if filters[number] == h5z.FILTER_DEFLATE:
+        def look(name: bytes, info: Any) -> Exception | None:
+            path = name.decode("utf-8", "surrogateescape")
+            if info.type == h5l.TYPE_SOFT:  # what it leads to is looked at by itself
+                return None
+            if info.type != h5l.TYPE_HARD:
+                return leads_out(f"{self._what}: {path}")
             try:
-                data = bytes(decompress({"id": "zlib"}, memoryview(data), limit))
-            except Exception as error:  # zlib has errors of its own
-                raise CorruptDataError(
-                    f"{what}: the chunk at {list(offset)} cannot be decompressed ({error})"
-                ) from error
-        elif filters[number] == h5z.FILTER_SHUFFLE:
-            width = dataset.id.get_type().get_size()
-            count = len(data) // width
-            rest = data[count * width :]
-            data = np.frombuffer(data[: count * width], np.uint8).reshape(width, count).T.tobytes()
-            data += rest
-        else:
-            return b""
-    return data
+                self._check(h5o.open(group, name), path)
+            except (FormatError, *H5PY_ERRORS) as error:  # none may pass through HDF5
+                return error
+            return None
+
+        problem = group.links.visit(look, info=True)
+        if problem is not None:
+            raise problem
+
+    def _check(self, found: Any, path: str) -> None:
+        if isinstance(found, h5py().h5d.DatasetID):
+            check_source(found.get_create_plist(), what=f"{self._what}: {path}")
+            check_type(found.get_type(), f"{self._what}: {path}")
+        h5a = h5py().h5a
+        for number in range(h5a.get_num_attrs(found)):
+            stored = h5a.open(found, index=number).get_type()
+            check_type(stored, f"{self._what}: an attribute of {path}")
+        if h5a.exists(found, _CATEGORIES.encode()):
+            self._note(as_object(found, is_writable=False))
+
+    def _note(self, found: Any) -> None:
+        """Remember to look at what the categories of an object are."""
+        reference = found.attrs[_CATEGORIES]
+        if not isinstance(reference, h5py().Reference) or not reference:
+            return
+        target = found.file[reference]
+        address = h5py().h5o.get_info(target.id).addr
+        if address not in self._seen:
+            self._seen.add(address)
+            self._referred.append(target)

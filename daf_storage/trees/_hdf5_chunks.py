@@ -10,12 +10,16 @@ Only for files that are open for reading: of others, HDF5 may have chunks that a
 
 from __future__ import annotations
 
+import itertools
 import math
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError
@@ -23,14 +27,26 @@ from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunk_grid import ChunkedRead, Position
 from daf_storage.trees._chunk_reader import ChunkMemory, estimate_decoded, read_chunks, read_ranges
 from daf_storage.trees._decompress import decompress, is_bounded
-from daf_storage.trees._hdf5_headers import DatasetHeader
-from daf_storage.trees._hdf5_listing import ChunkListing
-from daf_storage.trees._hdf5_runs import CopyRanges, Runs
-from daf_storage.trees._hdf5_types import h5py, is_native, usual_types
-from daf_storage.trees._joined_ranges import Positions, Ranges
+from daf_storage.trees._hdf5_strings import REFERENCE
+from daf_storage.trees._hdf5_types import h5py, known_type
+from daf_storage.trees._joined_ranges import Positions, Ranges, join_views
 from daf_storage.trees._protocol import ArrayInfo
 
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+MAX_LISTED_CHUNKS: Final = 1 << 19
+"""Of a dataset of more chunks, HDF5 looks up each chunk itself."""
+
+CopyRanges: TypeAlias = Callable[[int, Positions, Positions, AnyArray], bool]
+"""Copies ranges of bytes of a file into an array, given where the dataset begins; says if so."""
+
+_LONG_BYTES: Final = 1 << 14
+"""Longer ranges are copied out of the mapping: they have most of the pages that it brings."""
+
 _SHUFFLE: Final = 2
+_FREE_BYTES: Final = 1 << 28
+_DEFLATE_RATIO: Final = 1032
+_REFERENCE_BLOCK: Final = 1 << 20
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
     1: {"id": "zlib"},
     32000: {"id": "lzf"},
@@ -38,6 +54,230 @@ _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
     32015: {"id": "zstd"},
 }
 """The filters that are undone here, by their registered numbers, besides shuffling."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkListing:
+    """Where the chunks of a dataset are in its file, in the order of the grid."""
+
+    grid: tuple[int, ...]
+    """How many chunks there are along each dimension."""
+    offsets: Numbers
+    """Where they begin; -1 for one that is not stored."""
+    sizes: Numbers
+    """How many bytes they have."""
+    masks: Numbers
+    """Which filters each was stored without, as bits."""
+
+    def number(self, position: Position) -> int:
+        """Return the number of a chunk in the order of the grid."""
+        number = 0
+        for at, count in zip(position, self.grid, strict=True):
+            number = number * count + at
+        return number
+
+
+def list_chunks(
+    dataset: Any, info: ArrayInfo, file_bytes: int, *, what: str
+) -> ChunkListing | None:
+    """Return where the chunks of a dataset are; None if there are too many to be listed.
+
+    Parameters
+    ----------
+    dataset
+        Its identifier.
+
+    Raises
+    ------
+    CorruptDataError
+        A chunk is said to be outside the file or the dataset, or twice.
+    """
+    grid = tuple(-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True))
+    count = math.prod(grid)
+    if not 0 < count <= MAX_LISTED_CHUNKS or not hasattr(dataset, "chunk_iter"):
+        return None
+    return _listing(_stored_chunks(dataset, count, len(grid), what), info, grid, file_bytes, what)
+
+
+def _stored_chunks(dataset: Any, count: int, rank: int, what: str) -> Numbers:
+    """Ask HDF5 where the chunks of a dataset are; a row for each."""
+    found = array("q")
+    most = count * (rank + 3)
+
+    def note(stored: Any) -> int | None:
+        try:
+            found.extend(
+                (*stored.chunk_offset, stored.byte_offset, stored.size, stored.filter_mask)
+            )
+        except (OverflowError, TypeError):  # an undefined address
+            return 1
+        return 1 if len(found) > most else None
+
+    problem = dataset.chunk_iter(note)
+    if problem is not None:
+        raise _damaged(what, "there are more chunks than the dataset has room for, or some nowhere")
+    return np.frombuffer(found, np.int64).reshape(-1, rank + 3)
+
+
+def _listing(
+    table: Numbers, info: ArrayInfo, grid: tuple[int, ...], file_bytes: int, what: str
+) -> ChunkListing:
+    """Return a listing of chunks, after checking that each has a place of its own in the grid."""
+    count = math.prod(grid)
+    starts, places = table[:, : len(grid)], table[:, len(grid) :]
+    numbers, rest = np.divmod(starts, np.array(info.chunks))
+    if bool(np.any(rest)) or bool(np.any(starts < 0)) or bool(np.any(numbers >= np.array(grid))):
+        raise _damaged(what, "a chunk is said to be outside its shape")
+    offsets, sizes = places[:, 0], places[:, 1]
+    if bool(np.any(offsets < 0) or np.any(sizes < 0) or np.any(sizes > file_bytes - offsets)):
+        raise _damaged(what, f"a chunk is said to be outside the file of {file_bytes:,} bytes")
+    flat = np.ravel_multi_index(tuple(numbers.T), grid)
+    listing = ChunkListing(grid, *(np.full(count, -1, np.int64) for _ in range(3)))
+    for target, column in zip(
+        (listing.offsets, listing.sizes, listing.masks), places.T, strict=True
+    ):
+        target[flat] = column
+    if np.count_nonzero(listing.offsets >= 0) != len(table):
+        raise _damaged(what, "two chunks are said to be at the same place")
+    return listing
+
+
+def _damaged(what: str, problem: str) -> CorruptDataError:
+    return CorruptDataError(
+        f"{what}: the list of its chunks is damaged: {problem}; take the file from a backup"
+    )
+
+
+class Runs:
+    """The runs of an uncompressed dataset whose chunks are whole rows, and all there.
+
+    Parameters
+    ----------
+    starts
+        The row with which each run begins, and the number of rows.
+    views
+        The rows of each run, as they are in the file.
+    offsets
+        Where each run begins in the file.
+    dtype
+        What the elements are to be.
+    copy_first
+        Reads the first few ranges, rather than look for them in the mapping.
+    """
+
+    def __init__(
+        self,
+        starts: list[int],
+        views: list[AnyArray],
+        offsets: Numbers,
+        dtype: np.dtype[Any],
+        copy_first: CopyRanges,
+    ) -> None:
+        self._starts = starts
+        self._views = views
+        self._offsets = offsets
+        self._dtype = dtype
+        self._copy_first = copy_first
+        self._is_native = all(view.flags.aligned and view.dtype == dtype for view in views)
+
+    @classmethod
+    def of(
+        cls,
+        info: ArrayInfo,
+        stored: np.dtype[Any],
+        listing: ChunkListing,
+        file: memoryview,
+        copy_first: CopyRanges,
+    ) -> Runs | None:
+        """Return the runs of a dataset; None where its chunks are not whole rows, or missing."""
+        rows = info.chunks[0]
+        row_elements = math.prod(info.shape[1:])
+        chunk_bytes = math.prod(info.chunks) * stored.itemsize
+        is_whole = info.chunks[1:] == info.shape[1:] and bool(np.all(listing.offsets >= 0))
+        if not is_whole or bool(np.any(listing.sizes != chunk_bytes)):
+            return None
+        breaks = np.flatnonzero(np.diff(listing.offsets) != chunk_bytes) + 1
+        firsts = [0, *breaks.tolist()]
+        starts = [first * rows for first in firsts]
+        stops = [min(start, info.shape[0]) for start in [*starts[1:], info.shape[0]]]
+        views = []
+        for first, start, stop in zip(firsts, starts, stops, strict=True):
+            view = np.frombuffer(
+                file, stored, (stop - start) * row_elements, int(listing.offsets[first])
+            )
+            views.append(view.reshape(stop - start, *info.shape[1:]))
+        offsets = listing.offsets[firsts]
+        return cls(starts, views, offsets, info.storage_type.dtype, copy_first)
+
+    @property
+    def whole(self) -> AnyArray | None:
+        """All rows as a view; None if they lie in several runs, or are stored otherwise."""
+        return self._views[0] if len(self._views) == 1 and self._is_native else None
+
+    def read(self, span: Span) -> AnyArray:
+        """Return a range of rows, as a view if it lies in one run."""
+        first = bisect_right(self._starts, span.start) - 1
+        start = self._starts[first]
+        view = self._views[first]
+        if span.stop <= start + len(view):
+            return self._converted(view[span.start - start : span.stop - start])
+        last = bisect_right(self._starts, span.stop - 1) - 1
+        parts = [
+            self._views[number][max(span.start - self._starts[number], 0) :][
+                : span.stop - max(span.start, self._starts[number])
+            ]
+            for number in range(first, last + 1)
+        ]
+        return self._converted(np.concatenate(parts, dtype=self._dtype))
+
+    def join(self, ranges: Ranges) -> AnyArray:
+        """Return ranges of rows, one after the other."""
+        numbers, pieces = self._cut(ranges)
+        if self._is_native:
+            first = self._first_read(numbers, pieces)
+            return join_views(self._views, numbers, pieces) if first is None else first
+        out = np.empty((ranges.total, *self._views[0].shape[1:]), self._dtype)
+        for number in np.unique(numbers).tolist():
+            pieces.some(np.flatnonzero(numbers == number)).copy(self._views[number], out)
+        return out
+
+    def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
+        """Read ranges of bytes out of the file, one after the other; say if that was done.
+
+        It is not where the mapping is faster.
+        """
+        row_bytes = self._row_bytes
+        ranges = Ranges.joined(starts // row_bytes, sizes // row_bytes)
+        return self._is_native and self._are_read(*self._cut(ranges), target)
+
+    def _cut(self, ranges: Ranges) -> tuple[Positions, Ranges]:
+        """Return the run of each piece of some ranges of rows, and the pieces."""
+        starts = np.array([*self._starts, self._starts[-1] + len(self._views[-1])])
+        firsts = np.searchsorted(starts, ranges.starts, "right") - 1
+        lasts = np.searchsorted(starts, ranges.stops - 1, "right") - 1
+        return ranges.cut(firsts, lasts - firsts + 1, lambda numbers: starts[numbers])
+
+    @property
+    def _row_bytes(self) -> int:
+        return math.prod(self._views[0].shape[1:]) * self._dtype.itemsize
+
+    def _first_read(self, numbers: Positions, pieces: Ranges) -> AnyArray | None:
+        """Return pieces of runs that are read out of the file; None where the mapping is faster."""
+        out = np.empty((pieces.total, *self._views[0].shape[1:]), self._dtype)
+        return out if self._are_read(numbers, pieces, out) else None
+
+    def _are_read(self, numbers: Positions, pieces: Ranges, out: AnyArray) -> bool:
+        row_bytes = self._row_bytes
+        if not pieces.sizes.size or pieces.total * row_bytes > pieces.sizes.size * _LONG_BYTES:
+            return False
+        starts = self._offsets[numbers] + pieces.starts * row_bytes
+        return self._copy_first(int(self._offsets[0]), starts, pieces.sizes * row_bytes, out)
+
+    def _converted(self, values: AnyArray) -> AnyArray:
+        if not self._is_native:
+            values = np.array(values, self._dtype)
+        values.flags.writeable = False
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +293,10 @@ class Pipeline:
 
     @classmethod
     def of(cls, dataset: Any) -> Pipeline:
-        """Return that of a dataset of numbers."""
-        properties = dataset.id.get_create_plist()
-        filters = tuple(properties.get_filter(n)[0] for n in range(properties.get_nfilters()))
-        is_bits = dataset.id.get_type().get_class() == h5py().h5t.BITFIELD
-        dtype = np.dtype(bool) if is_bits else dataset.dtype
-        return cls(filters, dtype, are_known(filters) and is_native(dataset))
-
-    @classmethod
-    def of_header(cls, header: DatasetHeader) -> Pipeline | None:
-        """Return the same by the header of a dataset; None where HDF5 has to be asked."""
-        known = usual_types().get(header.datatype)
-        if known is None:
-            return None
-        return cls(header.filters, known.dtype, are_known(header.filters) and known.is_native)
+        """Return that of a dataset of numbers, given by its identifier."""
+        filters = _filters_of(dataset.get_create_plist())
+        known = known_type(dataset.get_type())
+        return cls(filters, known.dtype, are_known(filters) and known.is_native)
 
 
 def are_known(filters: tuple[int, ...]) -> bool:
@@ -270,3 +500,91 @@ def _unshuffled(data: memoryview, width: int) -> memoryview:
     if len(rest):
         return memoryview(joined.tobytes() + bytes(rest))
     return joined.data
+
+
+# What HDF5 reads by itself.
+
+
+def check_expansion(dataset: Any, rows: Span, *, what: str) -> None:
+    """Raise if a compressed chunk that holds some of the rows expands beyond its shape.
+
+    Only chunks that could become larger than memory should be are looked at: few, if any.
+
+    Parameters
+    ----------
+    dataset
+        Its identifier.
+    """
+    properties = dataset.get_create_plist()
+    if properties.get_layout() != h5py().h5d.CHUNKED:
+        return
+    if dataset.get_storage_size() * _DEFLATE_RATIO <= _FREE_BYTES:
+        return
+    filters = _filters_of(properties)
+    if h5py().h5z.FILTER_DEFLATE not in filters:
+        return
+    chunks = properties.get_chunk()
+    limit = math.prod(chunks) * dataset.get_type().get_size() + 1024
+    starts = [range(0, n, length) for n, length in zip(dataset.shape, chunks, strict=True)]
+    starts[0] = range(rows.start // chunks[0] * chunks[0], rows.stop, chunks[0])
+    for offset in itertools.product(*starts):
+        info = dataset.get_chunk_info_by_coord(offset)
+        if info.byte_offset is None or info.size * _DEFLATE_RATIO <= max(limit, _FREE_BYTES):
+            continue
+        _read_chunk(dataset, offset, filters, limit, what)
+
+
+def references_of(
+    dataset: Any, file: npt.NDArray[np.uint8], *, what: str
+) -> Iterator[tuple[int | None, npt.NDArray[Any]]]:
+    """Yield the elements of a dataset of strings as they are stored: as references to a heap.
+
+    Each block with the place of its first element; None where a block is no range of elements, in
+    chunks of several dimensions.  Nothing where they are compressed in a way that only HDF5 knows.
+
+    Parameters
+    ----------
+    dataset
+        Its identifier.
+    """
+    properties = dataset.get_create_plist()
+    if properties.get_layout() != h5py().h5d.CHUNKED:
+        offset = dataset.get_offset()
+        if offset is None:
+            return
+        stop = offset + dataset.get_storage_size() // REFERENCE.itemsize * REFERENCE.itemsize
+        references = file[offset:stop].view(REFERENCE)
+        for start in range(0, references.size, _REFERENCE_BLOCK):
+            yield start, references[start : start + _REFERENCE_BLOCK]
+        return
+    filters = _filters_of(properties)
+    if not are_known(filters):
+        return
+    limit = math.prod(properties.get_chunk()) * REFERENCE.itemsize
+    for number in range(dataset.get_num_chunks()):
+        first = dataset.get_chunk_info(number).chunk_offset
+        data = _read_chunk(dataset, first, filters, limit, what)
+        if len(data) != limit:
+            raise CorruptDataError(f"{what}: a chunk has {len(data):,} bytes instead of {limit:,}")
+        yield int(first[0]) if len(first) == 1 else None, np.frombuffer(data, REFERENCE)
+
+
+def _filters_of(properties: Any) -> tuple[int, ...]:
+    return tuple(properties.get_filter(n)[0] for n in range(properties.get_nfilters()))
+
+
+def _read_chunk(
+    dataset: Any, offset: tuple[int, ...], filters: tuple[int, ...], limit: int, what: str
+) -> memoryview:
+    """Return a chunk without its last filters, as far as these are known."""
+    mask, stored = dataset.read_direct_chunk(offset)
+    first = len(filters)
+    while first and are_known(filters[first - 1 : first]):
+        first -= 1
+    width = dataset.get_type().get_size()
+    try:
+        return undone(memoryview(stored), filters[first:], mask >> first, width, limit)
+    except Exception as error:  # each codec raises its own
+        raise CorruptDataError(
+            f"{what}: the chunk at {list(offset)} cannot be decompressed ({error})"
+        ) from error

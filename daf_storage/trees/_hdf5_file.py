@@ -34,12 +34,10 @@ from daf_storage.stores import (
 from daf_storage.trees._chunk_reader import new_chunk_cache
 from daf_storage.trees._free_space import require_space, write_errors
 from daf_storage.trees._hdf5_checks import check_links
-from daf_storage.trees._hdf5_few_strings import FewStrings
-from daf_storage.trees._hdf5_header_index import HeaderIndex
-from daf_storage.trees._hdf5_heaps import WalkedHeaps
-from daf_storage.trees._hdf5_listing import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
+from daf_storage.trees._hdf5_chunks import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
 from daf_storage.trees._hdf5_output import OutputFile, OutputLock
-from daf_storage.trees._hdf5_types import H5PY_ERRORS, h5py, node_kind, reason_of
+from daf_storage.trees._hdf5_strings import WalkedHeaps
+from daf_storage.trees._hdf5_types import H5PY_ERRORS, as_object, h5py, reason_of
 from daf_storage.trees._index_place import index_store
 from daf_storage.trees._joined_ranges import Positions
 from daf_storage.trees._protocol import ArrayInfo
@@ -96,8 +94,6 @@ class Hdf5File:
         self._listings: dict[bytes, ChunkListing | None] = {}
         self._listed_as: Fingerprint | None = None
         self._walked: tuple[Fingerprint | None, WalkedHeaps] | None = None
-        self._few_strings: tuple[Fingerprint | None, FewStrings | None] | None = None
-        self._index: tuple[Fingerprint, HeaderIndex | None] | None = None
         self.chunk_cache = new_chunk_cache()
         """What was decoded of its datasets."""
         self.index_store = index_store(file.filename if self.can_map else None, location)
@@ -107,7 +103,7 @@ class Hdf5File:
         """Close the file; arrays that were mapped stay valid."""
         with self.lock, write_errors(self.location):
             self._reopen = None
-            self._whole = self._few_strings = self._index = None
+            self._whole = None
             self._listings.clear()
             self.chunk_cache.clear()
             self.file.close()
@@ -154,7 +150,6 @@ class Hdf5File:
             # Closed already where it was damaged or locked when it was last to be opened again.
             self.file.close()
             self.file = self._reopen()
-            self._index = None
             self._opened_as = self._fingerprint()
             self._note_length()
 
@@ -245,16 +240,13 @@ class Hdf5File:
         """Whether the file is a plain file of the file system."""
         return self._is_plain and bool(self.file.id.valid)
 
-    @property
-    def has_preface(self) -> bool:
-        """Whether bytes of others come before those of HDF5, which some addresses do not count."""
-        return int(self.file.userblock_size) > 0
+    def heap_base(self) -> int | None:
+        """Return how many bytes of others come before those of HDF5: addresses do not count them.
 
-    @property
-    def _has_usual_addresses(self) -> bool:
-        """Whether addresses have 8 bytes and count from the beginning of the file."""
-        sizes = self.file.id.get_create_plist().get_sizes()
-        return bool(sizes == (8, 8)) and not self.has_preface
+        None where addresses have not 8 bytes.
+        """
+        properties = self.file.id.get_create_plist()
+        return int(properties.get_userblock()) if properties.get_sizes() == (8, 8) else None
 
     def map(self, dataset: Any, size_bytes: int, *, is_writable: bool = False) -> memoryview:
         """Map the bytes of a contiguous dataset, given as h5py's low-level object.
@@ -332,13 +324,7 @@ class Hdf5File:
         return (None, False) if status is None else (fingerprint(status), is_settled(status))
 
     def listing(
-        self,
-        name: bytes,
-        dataset: Callable[[], Any],
-        info: ArrayInfo,
-        *,
-        tree: int | None = None,
-        what: str,
+        self, name: bytes, dataset: Any, info: ArrayInfo, *, what: str
     ) -> ChunkListing | None:
         """Return where the chunks of a dataset are; remembered until the file changes.
 
@@ -349,19 +335,14 @@ class Hdf5File:
         name
             Its path in the file.
         dataset
-            Returns it as h5py has it, where HDF5 has to be asked.
-        tree
-            Where the B-tree of its chunks is, if its header was read.
+            Its identifier.
         """
         current = self._fingerprint()
         if self._listed_as != current:
             self._listings.clear()
             self._listed_as = current
         if name not in self._listings:
-            is_usual = tree is not None or self._has_usual_addresses
-            found = list_chunks(
-                dataset, info, self.whole(), tree=tree, is_usual=is_usual, what=what
-            )
+            found = list_chunks(dataset, info, self.whole().size, what=what)
             sizes = [0 if each is None else each.offsets.size for each in self._listings.values()]
             if sum(sizes) > MAX_LISTED_CHUNKS:
                 self._listings.clear()
@@ -374,40 +355,6 @@ class Hdf5File:
         if self._walked is None or self._walked[0] != current or self.is_writable:
             self._walked = (current, WalkedHeaps())
         return self._walked[1]
-
-    def few_strings(self) -> FewStrings | None:
-        """Return what reads a few strings as the file is now; None where HDF5 has to."""
-        if self.is_writable or not self.can_map:
-            return None
-        current = self._fingerprint()
-        if self._few_strings is None or self._few_strings[0] != current:
-            reader = FewStrings(self.whole()) if self._has_usual_addresses else None
-            self._few_strings = (current, reader)
-        return self._few_strings[1]
-
-    def index(self, current: Fingerprint) -> HeaderIndex | None:
-        """Return what reads the headers of the file without HDF5; None where that has to be asked.
-
-        Parameters
-        ----------
-        current
-            What the file, which is open for reading, was just seen to be.
-        """
-        if self._index is None or self._index[0] != current:
-            strings = self.few_strings()
-            try:
-                root = int(h5py().h5o.get_info(self.file.id).addr)
-            except H5PY_ERRORS as error:
-                raise CorruptDataError(
-                    f"{self.location}: its root cannot be read ({reason_of(error)})"
-                ) from error
-            index = None if strings is None else HeaderIndex(self.whole(), root, strings)
-            self._index = (current, index)
-        return self._index[1]
-
-    def has_index(self, index: HeaderIndex) -> bool:
-        """Return whether what reads headers was made of the file as it was last seen."""
-        return self._index is not None and self._index[1] is index
 
     def whole(self) -> AnyArray:
         """Map the whole file, to look at what HDF5 keeps in it; of a reader, once."""
@@ -451,16 +398,6 @@ class Hdf5File:
             path = posixpath.dirname(path)
 
 
-def as_object(found: Any, *, is_writable: bool) -> Any:
-    """Return what h5py makes of an identifier."""
-    kind = node_kind(found)
-    if kind == "group":
-        return h5py().Group(found)
-    if kind == "array":
-        return h5py().Dataset(found, readonly=not is_writable)
-    return h5py().Datatype(found)
-
-
 def open_below(group: Any, name: str, *, what: str) -> Any:
     """Return the identifier of what is at a path below a group, in the same file; None if absent.
 
@@ -476,3 +413,64 @@ def open_below(group: Any, name: str, *, what: str) -> Any:
         if isinstance(error, KeyError) and not is_linked:  # h5py raises it for damage, too
             return None
         raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
+
+
+class HeldObject:
+    """A group or dataset that is held open; opened again where the file was, see `Hdf5File`.
+
+    Parameters
+    ----------
+    found
+        Its identifier: h5py takes longer to make an object of it than HDF5 to open it.
+    """
+
+    def __init__(self, shared: Hdf5File, found: Any) -> None:
+        self._shared = shared
+        self._id = found
+        self._object: Any = None
+        self._name = h5py().h5i.get_name(found)
+
+    @property
+    def name(self) -> bytes:
+        """Its path in the file."""
+        return bytes(self._name or b"")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was found in the file as it is opened now."""
+        return bool(self._id.valid)
+
+    @property
+    def id(self) -> Any:
+        """Its identifier."""
+        return self._id if self._id.valid else self._opened()
+
+    def ensure_open(self) -> None:
+        """Look for it again where the file was opened again; raise if the file was closed."""
+        if not self.is_open:
+            self._opened()
+
+    def get(self) -> Any:
+        """Return it as h5py has it."""
+        if self._object is not None and self._id.valid:
+            return self._object
+        with self._shared.lock:
+            found = self.id
+            self._object = as_object(found, is_writable=self._shared.is_writable)
+        return self._object
+
+    def _opened(self) -> Any:
+        with self._shared.lock:
+            if not self._shared.file.id.valid:
+                raise InvalidInputError(
+                    f"{self._shared.location}: the file was closed; open it again"
+                )
+            self._object = None
+            try:
+                self._id = h5py().h5o.open(self._shared.file.id, self._name)
+            except H5PY_ERRORS as error:
+                raise CorruptDataError(
+                    f"{self._shared.location}: {self._name.decode()} cannot be read "
+                    f"({reason_of(error)})"
+                ) from error
+        return self._id

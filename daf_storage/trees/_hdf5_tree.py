@@ -24,11 +24,16 @@ from daf_storage.errors import (
 from daf_storage.stores import Fingerprint, file_identity, fingerprint, is_settled
 from daf_storage.trees._free_space import write_errors
 from daf_storage.trees._hdf5_array import Hdf5Node
-from daf_storage.trees._hdf5_file import Hdf5File, as_object, open_below
-from daf_storage.trees._hdf5_header_index import Located
-from daf_storage.trees._hdf5_headers import UnusualHeaderError
-from daf_storage.trees._hdf5_held import HeldObject
-from daf_storage.trees._hdf5_types import H5PY_ERRORS, RECORD, STAGING, h5py, node_kind, reason_of
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, open_below
+from daf_storage.trees._hdf5_types import (
+    H5PY_ERRORS,
+    RECORD,
+    STAGING,
+    as_object,
+    h5py,
+    node_kind,
+    reason_of,
+)
 from daf_storage.trees._hdf5_write import Hdf5Transaction, put_back
 from daf_storage.trees._index_place import index_tree
 from daf_storage.trees._protocol import NodeKind
@@ -72,17 +77,8 @@ class Hdf5Tree:
                 return "array"
 
     def _found_kind(self, path: str) -> NodeKind | None:
-        return self._remembered("kind", path, self._looked_kind)
-
-    def _looked_kind(self, path: str, status: os.stat_result | None) -> NodeKind | None:
-        node = self._known.get(("node", path))
-        if node is not None:
-            known: NodeKind = node.kind
-            return known
-        with suppress(UnusualHeaderError):
-            located = self._located(path, status)
-            return None if located is None else located.header.kind
-        return node_kind(self._get(path, status))
+        node = self._remembered("node", path, self._found_node)
+        return None if node is None else node.kind
 
     def _remembered(
         self, what: str, path: str, look: Callable[[str, os.stat_result | None], _T]
@@ -113,11 +109,6 @@ class Hdf5Tree:
             return dict(self._remembered("children", path, self._found_children))
 
     def _found_children(self, path: str, status: os.stat_result | None) -> dict[str, NodeKind]:
-        with suppress(UnusualHeaderError):
-            located = self._located(path, status)
-            is_group = located is not None and located.header.kind == "group"
-            below = located.kinds() if located is not None and is_group else {}
-            return {name: kind for name, kind in below.items() if name != STAGING}
         group = self._get(path, status)
         if node_kind(group) != "group":
             return {}
@@ -166,34 +157,12 @@ class Hdf5Tree:
         name = self.path_in_file(path)
         state = None if status is None else file_identity(status)
         identity = (self._shared.version(name), state)
-        with suppress(UnusualHeaderError):
-            located = self._located(path, status)
-            if located is None:
-                return None
-            kind, held = located.header.kind, HeldObject(self._shared, None, name)
-            return Hdf5Node(self._shared, held, kind, identity, what=what, located=located)
         found = self._get(path, status)
         found_kind = node_kind(found)
         if found_kind is None:
             return None
         held = HeldObject(self._shared, found)
         return Hdf5Node(self._shared, held, found_kind, identity, what=what)
-
-    def _located(self, path: str, status: os.stat_result | None) -> Located | None:
-        """Return what is at a path without HDF5; None if nothing is.
-
-        Raises
-        ------
-        UnusualHeaderError
-            HDF5 has to be asked.
-        """
-        if self._known_as is None:
-            raise UnusualHeaderError
-        self._refresh(status)
-        index = self._shared.index(self._known_as)
-        if index is None:
-            raise UnusualHeaderError
-        return index.find(self.path_in_file(path))
 
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:

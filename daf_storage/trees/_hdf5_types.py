@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import struct
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -65,6 +63,16 @@ def node_kind(item: Any) -> NodeKind | None:
     return "array" if isinstance(item, h5py().h5d.DatasetID) else None
 
 
+def as_object(found: Any, *, is_writable: bool) -> Any:
+    """Return what h5py makes of an identifier."""
+    kind = node_kind(found)
+    if kind == "group":
+        return h5py().Group(found)
+    if kind == "array":
+        return h5py().Dataset(found, readonly=not is_writable)
+    return h5py().Datatype(found)
+
+
 def hdf5_type(storage_type: StorageType) -> Any:
     """Return the HDF5 type of the stored elements; Bool is a bit field of one byte."""
     h5t = h5py().h5t
@@ -79,7 +87,7 @@ def storage_type_of(stored: Any, what: str) -> StorageType:
     stored
         The identifier of its type.
     """
-    known = _known_type(stored.encode())
+    known = known_type(stored)
     if known.storage_type is None:
         raise UnsupportedDataError(
             f"{what}: the dataset has the type {known.dtype}; Daf has Bool, Int8 to Int64, "
@@ -97,8 +105,11 @@ class KnownType(NamedTuple):
     """What it is in Daf, if it has a place there."""
     is_native: bool
     """Whether the dtype says all of how numbers are stored, bit by bit."""
-    is_bits: bool = False
-    """Whether it is a bit field."""
+
+
+def known_type(stored: Any) -> KnownType:
+    """Return what there is to know of a type, given by its identifier."""
+    return _known_type(stored.encode())
 
 
 @functools.lru_cache(maxsize=1 << 8)
@@ -111,7 +122,7 @@ def _known_type(encoded: bytes) -> KnownType:
     h5 = h5py()
     stored = h5.h5t.decode(encoded)
     if stored.get_class() == h5.h5t.BITFIELD and stored.get_size() == 1:
-        return KnownType(np.dtype(bool), StorageType.BOOL, is_native=True, is_bits=True)
+        return KnownType(np.dtype(bool), StorageType.BOOL, is_native=True)
     dtype = stored.dtype
     if h5.check_string_dtype(dtype) is not None:
         return KnownType(dtype, StorageType.STRING, is_native=False)
@@ -120,41 +131,29 @@ def _known_type(encoded: bytes) -> KnownType:
     return KnownType(dtype, storage_type, is_native=bool(is_native))
 
 
-@functools.cache
-def usual_types() -> Mapping[bytes, KnownType]:
-    """Return the types that h5py gives to what Daf has, by what a file says of each.
+def scalar_attribute(attribute: Any) -> Any:
+    """Return what h5py's ``attrs`` do of an attribute that is one number or string.
 
-    The latter up to a multiple of 8 bytes.
+    None if it is something else.  They take three times as long.
+
+    Parameters
+    ----------
+    attribute
+        Its identifier.
     """
-    h5 = h5py()
-    numbers = [kind.dtype for kind in StorageType if not kind.is_string]
-    stored = [h5.h5t.NATIVE_B8, *(h5.h5t.py_create(dtype, logical=True) for dtype in numbers)]
-    strings = [h5.h5t.py_create(h5.string_dtype(name), logical=True) for name in ("utf-8", "ascii")]
-    encoded = [kind.encode() for kind in stored]
-    found = {_padded(each[_ENCODED:]): _known_type(each) for each in encoded}
-    for kind in strings:
-        whole = kind.encode()
-        # In a file, a reference of 16 bytes to a heap takes the place of a pointer.
-        reference = whole[_ENCODED : _ENCODED + 4] + struct.pack("<I", 16) + whole[_ENCODED + 8 :]
-        found[_padded(reference)] = _known_type(whole)
-    return found
-
-
-def _padded(message: bytes) -> bytes:
-    return message + bytes(-len(message) % 8)
-
-
-def scalar_attribute(item: Any, name: bytes) -> Any:
-    """Return an attribute that is one number, as h5py's ``attrs`` does; None if it is not."""
-    attribute = h5py().h5a.open(item, name)
     stored = attribute.get_type()
-    known = _known_type(stored.encode())
-    is_bits = stored.get_class() == h5py().h5t.BITFIELD
-    if not known.is_native or is_bits or attribute.shape != ():
+    known = known_type(stored)
+    if attribute.shape != ():
         return None
-    value = np.zeros((), known.dtype)
-    attribute.read(value, mtype=stored)
-    return value[()]
+    if known.is_native and stored.get_class() != h5py().h5t.BITFIELD:
+        value = np.zeros((), known.dtype)
+        attribute.read(value, mtype=stored)
+        return value[()]
+    if known.dtype.kind != "O" or known.storage_type is not StorageType.STRING:
+        return None
+    string: Any = np.empty((), known.dtype)
+    attribute.read(string)
+    return string[()].decode("utf-8", "surrogateescape")
 
 
 def check_type(stored: Any, what: str) -> None:
@@ -181,16 +180,11 @@ def check_type(stored: Any, what: str) -> None:
         check_type(stored.get_super(), what)
 
 
-def is_native(dataset: Any) -> bool:
-    """Return whether h5py's dtype of some numbers says all of how they are stored, bit by bit."""
-    return _known_type(dataset.id.get_type().encode()).is_native
-
-
 def is_plain(dataset: Any, stored: Any, storage_type: StorageType) -> bool:
     """Return whether the elements lie in the file as they are in memory, in one piece."""
     if storage_type.is_string or dataset.get_offset() is None:
         return False
-    return bool(_known_type(stored.encode()).dtype == storage_type.dtype)
+    return bool(known_type(stored).dtype == storage_type.dtype)
 
 
 def reason_of(error: BaseException) -> str:

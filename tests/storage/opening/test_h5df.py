@@ -39,7 +39,7 @@ from daf_storage.trees import (
     WritableHdf5Tree,
     WritableTree,
     _hdf5_array,
-    _hdf5_checks,
+    _hdf5_chunks,
     _hdf5_write,
 )
 from tests.faulty_disk import environment, has_faults
@@ -673,8 +673,8 @@ def test_chunks_of_which_filters_were_left_out(
     path: Path, monkeypatch: pytest.MonkeyPatch, mask: int
 ) -> None:
     """HDF5 may store single chunks without compression, or without shuffling."""
-    monkeypatch.setattr(_hdf5_checks, "_FREE_BYTES", 1)
-    monkeypatch.setattr(_hdf5_checks, "_DEFLATE_RATIO", 1 << 40)
+    monkeypatch.setattr(_hdf5_chunks, "_FREE_BYTES", 1)
+    monkeypatch.setattr(_hdf5_chunks, "_DEFLATE_RATIO", 1 << 40)
     values = np.array([30, 60, 90], "<i8")
     data = values.view(np.uint8).reshape(3, 8)
     shuffled = data if mask & 1 else data.T

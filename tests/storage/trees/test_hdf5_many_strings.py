@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage import errors
-from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_array, _hdf5_many_strings
+from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_strings
 from daf_storage.trees._hdf5_array import Hdf5Array
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -24,11 +24,6 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "that cannot grow": {"chunks": (1,), "maxshape": None},
     "compressed by lzf": {"chunks": (4,), "compression": "lzf"},  # HDF5 reads these
 }
-
-
-@pytest.fixture(autouse=True)
-def _all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_hdf5_array, "MAX_STRINGS", 0)
 
 
 @pytest.fixture
@@ -91,7 +86,7 @@ def test_the_strings_are_those_of_hdf5(
     """Of any length, in any layout, cut into pieces of any size."""
     path = written(tmp_path_factory.mktemp("many") / "x.h5", strings, **LAYOUTS[layout])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_hdf5_many_strings, "_BLOCK_BYTES", block_bytes)
+        patch.setattr(_hdf5_strings, "_BLOCK_BYTES", block_bytes)
         assert read(path) == strings == expected(path)
 
 

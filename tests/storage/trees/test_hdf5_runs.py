@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daf_storage.stores import _cached_ranges
-from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_runs, read_joined
+from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_chunks, read_joined
 from daf_storage.trees._hdf5_array import Hdf5Array
 
 N_ROWS = 100_000
@@ -58,13 +58,13 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def joins(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list of how many pieces were copied out of the mapping, each time that some were."""
     done: list[int] = []
-    original = vars(_hdf5_runs)["join_views"]
+    original = vars(_hdf5_chunks)["join_views"]
 
     def recorded(views: Any, numbers: Any, pieces: Any) -> Any:
         done.append(numbers.size)
         return original(views, numbers, pieces)
 
-    monkeypatch.setattr(_hdf5_runs, "join_views", recorded)
+    monkeypatch.setattr(_hdf5_chunks, "join_views", recorded)
     return done
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daf_storage import errors
-from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_array, _hdf5_heaps
+from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_strings
 from tests.storage.trees.test_hdf5_chunks import array_of, settle
 
 
@@ -168,21 +168,20 @@ def test_a_file_that_is_read_is_mapped_once(path: Path, monkeypatch: pytest.Monk
 
 def test_a_heap_is_walked_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For all vectors that have their strings in it, where HDF5 reads them."""
-    monkeypatch.setattr(_hdf5_array, "MAX_STRINGS", 0)
     starts: list[int] = []
-    walk = _hdf5_heaps._one_by_one
+    walk = _hdf5_strings._Heaps._walk
 
-    def counted(file: _hdf5_heaps.Bytes, at: int, most: int, what: str) -> object:
+    def counted(heaps: _hdf5_strings._Heaps, at: int, stop: int) -> object:
         starts.append(at)
-        return walk(file, at, most, what)
+        return walk(heaps, at, stop)
 
-    monkeypatch.setattr(_hdf5_heaps, "_one_by_one", counted)
+    monkeypatch.setattr(_hdf5_strings._Heaps, "_walk", counted)
     tree = opened(path)
     for name in ("a", "b", "a"):
         expected = [f"{name} {n}" for n in range(9)]
         assert array_of(tree, f"group/{name}").read_strings().to_pylist() == expected
     assert len(starts) == len(set(starts)) > 0
-    monkeypatch.setattr(_hdf5_heaps, "_MAX_REMEMBERED", 3)
+    monkeypatch.setattr(_hdf5_strings, "_MAX_REMEMBERED", 3)
     other = opened(path)
     for name in ("a", "b"):
         expected = [f"{name} {n}" for n in range(9)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daf_storage import open_daf
-from daf_storage.trees._hdf5_types import _known_type, is_native, scalar_attribute
+from daf_storage.trees._hdf5_types import known_type, scalar_attribute
 
 h5py = pytest.importorskip("h5py")
 
@@ -22,7 +22,7 @@ def _odd_integer() -> object:
     return odd
 
 
-def test_numbers_of_attributes_are_those_of_h5py(tmp_path: Path) -> None:
+def test_numbers_and_strings_of_attributes_are_those_of_h5py(tmp_path: Path) -> None:
     """Those whose dtype says all of how they are stored; for others h5py is to be asked."""
     with h5py.File(tmp_path / "x.h5", "w") as file:
         attributes = file.attrs
@@ -39,8 +39,11 @@ def test_numbers_of_attributes_are_those_of_h5py(tmp_path: Path) -> None:
         for name, stored in ((b"bits", h5py.h5t.STD_B8LE), (b"odd", _odd_integer())):
             h5py.h5a.create(file.id, name, stored, space)
         for name in attributes:
-            value, expected = scalar_attribute(file.id, name.encode()), attributes[name]
-            if name in ("bool", "float", "big", "enum"):
+            value, expected = (
+                scalar_attribute(h5py.h5a.open(file.id, name.encode())),
+                attributes[name],
+            )
+            if name in ("bool", "float", "big", "enum", "string"):
                 assert value == expected
                 assert type(value) is type(expected)
             else:
@@ -54,11 +57,11 @@ def test_types_are_what_h5py_makes_of_them(tmp_path: Path) -> None:
         with h5py.File(tmp_path / f"{number}.h5", "w") as file:
             for dtype, is_expected in expected.items():
                 dataset = file.create_dataset(dtype, data=np.zeros(2, dtype))
-                assert _known_type(dataset.id.get_type().encode()).dtype == dataset.dtype
-                assert is_native(dataset) is is_expected, dtype
+                assert known_type(dataset.id.get_type()).dtype == dataset.dtype
+                assert known_type(dataset.id.get_type()).is_native is is_expected, dtype
             space = h5py.h5s.create_simple((2,))
             odd = h5py.Dataset(h5py.h5d.create(file.id, b"odd", _odd_integer(), space))
-            assert not is_native(odd)
+            assert not known_type(odd.id.get_type()).is_native
 
 
 _READ = """
