@@ -7,7 +7,7 @@ differ in the last digits, as they do between two runs of the engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -154,6 +154,10 @@ class DirectGroups:
         names = table.column(NAME).to_arrow(rows)
         values = table.column(source.column).to_arrow(rows)
         return key.mapped(pc.index_in(key.labels, value_set=names, skip_nulls=True), values)
+
+    def anew(self) -> DirectGroups:
+        """Return the same, whose keys nobody has looked at."""
+        return replace(self, _prepared=[])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the groups; errors are those of `check`."""

@@ -9,9 +9,9 @@ whole partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -28,7 +28,7 @@ from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._direct_groups import DirectGroups, opened
 from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._planning import PlanningContext, current_context, planning
-from daf_query.sql._simple_condition import UncertainError, simple_condition
+from daf_query.sql._simple_condition import UncertainError, require, simple_condition
 from daf_query.sql._simple_queries import Named, SimpleQuery, name_in, simple_query
 from daf_query.syntax import Source, quoted_name
 from daf_query.table import TableColumns, cast_batches, nullable
@@ -121,15 +121,28 @@ DirectRows: TypeAlias = DirectScan | DirectGroups
 """What answers a query without the engine."""
 
 
+class _Remembered(NamedTuple):
+    """What answers a query, for the columns of one moment."""
+
+    known: TableColumns
+    joined: TableColumns | None
+    """Those of the table that is joined."""
+    direct: DirectRows | None
+    """None if the engine is to be asked."""
+
+
 @dataclass
 class DirectScans:
-    """Finds the queries that are a scan of one table and nothing else, or groups of it."""
+    """Finds the queries that are a scan of one table and nothing else, or groups of it.
+
+    What a query means is worked out once, as long as the columns of the table stay the same.
+    """
 
     schemas: dict[str, AxisSchema]
     """The tables of each data set."""
     default: str
     """The schema of tables that are named without one."""
-    _refused: dict[str, tuple[TableColumns, TableColumns | None]] = field(default_factory=dict)
+    _remembered: dict[tuple[str, int | None], _Remembered] = field(default_factory=dict)
 
     def of_query(self, query: str) -> DirectRows | None:
         """Return what answers a query; None if the engine is to be asked."""
@@ -138,9 +151,9 @@ class DirectScans:
             return None
         if simple.is_grouped and simple.count is None:
             return self._groups(query, simple)
-        return self._scan(simple, simple.limit)
+        return self._scan(query, simple, simple.limit)
 
-    def _scan(self, query: SimpleQuery, limit: int | None) -> DirectScan | None:
+    def _scan(self, text: str, query: SimpleQuery, limit: int | None) -> DirectRows | None:
         """Return the scan of a query, or of its first rows; None as above."""
         is_first = limit is not None and limit <= _MAX_FIRST_ROWS
         if (limit is not None and not is_first) or (limit is None and query.offset):
@@ -156,20 +169,44 @@ class DirectScans:
         tables, known = found
         if known.length > MAX_ROWS and query.count is None and (not is_first or query.condition):
             return None
-        names = query.columns if query.outputs else tuple(known.schema.names)
-        names = names if query.count is None else ()
-        written = (each.expression for each in query.outputs if query.count is None)
-        columns = [
-            name_in(query.source, each.parts, known.columns) if isinstance(each, Named) else None
-            for each in written
-        ]
-        if (columns and tuple(columns) != names) or not all(_is_plain(known, n) for n in names):
-            return None
-        try:
+
+        def scan() -> DirectScan:
+            names = [] if query.outputs else known.schema.names
+            for output in query.outputs:
+                if isinstance(output.expression, Named):  # else rows are counted
+                    name = name_in(query.source, output.expression.parts, known.columns)
+                    require(is_so=name == output.name)
+                    names.append(output.name)
+            require(is_so=all(_is_plain(known, name) for name in names))
             predicate = _predicate(query, known)
-        except UncertainError:
-            return None
-        return DirectScan(tables, known, names, predicate, query.count, limit, query.offset)
+            return DirectScan(
+                tables, known, tuple(names), predicate, query.count, limit, query.offset
+            )
+
+        return self._answer((text, limit), known, None, scan)
+
+    def _answer(
+        self,
+        key: tuple[str, int | None],
+        known: TableColumns,
+        joined: TableColumns | None,
+        make: Callable[[], DirectRows],
+    ) -> DirectRows | None:
+        """Return what answers a query, as it is known, or made now."""
+        remembered = self._remembered.get(key)
+        if remembered is None or remembered.known is not known or remembered.joined is not joined:
+            try:
+                direct = make()
+            except UncertainError:
+                direct = None
+            remembered = self._remember(key, _Remembered(known, joined, direct))
+        return remembered.direct
+
+    def _remember(self, key: tuple[str, int | None], answer: _Remembered) -> _Remembered:
+        if len(self._remembered) >= _MAX_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[key] = answer
+        return answer
 
     def first_of_query(self, query: str, count: int) -> pa.Table | None:
         """Return the first rows of a query for all of them; None if the engine is to be asked.
@@ -183,7 +220,7 @@ class DirectScans:
         if simple is None or simple.is_grouped:
             return None
         limit = count if simple.limit is None else min(count, simple.limit)
-        direct = self._scan(simple, limit)
+        direct = self._scan(query, simple, limit)
         return None if direct is None else direct.to_table()
 
     def description(self, query: str) -> str:
@@ -202,23 +239,21 @@ class DirectScans:
             if other is None or other[0] is not tables:
                 return None
             joined = other[1]
-        refused = self._refused.get(text)
-        if refused is not None and refused[0] is known and refused[1] is joined:
-            return None
-        try:
+
+        def groups() -> DirectGroups:
             predicate = _predicate(query, known, joined)
             return DirectGroups.of(tables, known, query, predicate, joined)
-        except UncertainError:
-            return None
+
+        direct = self._answer((text, query.limit), known, joined, groups)
+        return direct.anew() if isinstance(direct, DirectGroups) else None
 
     def refuse(self, query: str, direct: DirectRows) -> None:
         """Note that a query is one for the engine, as long as the columns stay the same."""
-        if len(self._refused) >= _MAX_REMEMBERED:
-            self._refused.clear()
-        joined = direct.joined if isinstance(direct, DirectGroups) else None
-        self._refused[query] = (direct.known, joined)
+        if isinstance(direct, DirectGroups):
+            refused = _Remembered(direct.known, direct.joined, None)
+            self._remember((query, direct.query.limit), refused)
 
-    def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
+    def of_rows(self, schema: str, axis: str, condition: str) -> DirectRows | None:
         """Return the scan for the positions of a condition's rows; None as above."""
         table = f"{quoted_name(schema)}.{quoted_name(axis)}"
         # Not an injection: what is more than a condition makes a query of another kind.
@@ -226,7 +261,7 @@ class DirectScans:
         query = simple_query(text)
         if query is None or query.is_grouped or query.order or query.limit is not None:
             return None
-        return self._scan(query, None)
+        return self._scan(text, query, None)
 
     def _table(
         self, source: Source, used: frozenset[str] | None, *, of_members: bool = False

@@ -123,11 +123,6 @@ class SimpleQuery:
         called = [each.name for each in self.outputs if each.expression == Call("count", None)]
         return called[0] if is_all and len(called) == len(self.outputs) == 1 else None
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What is selected, where nothing is aggregated."""
-        return tuple(each.name for each in self.outputs)
-
 
 def name_in(source: Source, parts: tuple[str, ...], columns: Container[str]) -> str | None:
     """Return the name of a column of a table; None if it is none, as it is written."""
@@ -143,8 +138,6 @@ def _is_of(source: Source, qualifier: tuple[str, ...]) -> bool:
 def simple_query(text: str) -> SimpleQuery | None:
     """Return the parts of a query; None if it has others.
 
-    >>> simple_query("SELECT name, age FROM cell WHERE age > 60").columns
-    ('name', 'age')
     >>> groups = simple_query("SELECT donor, avg(age) FROM cell GROUP BY donor")
     >>> [output.name for output in groups.outputs], groups.keys
     (['donor', 'avg(cell.age)'], (Named(parts=('donor',)),))
