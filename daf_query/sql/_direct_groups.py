@@ -155,7 +155,7 @@ class DirectGroups:
         values = table.column(source.column).to_arrow(rows)
         return key.mapped(pc.index_in(key.labels, value_set=names, skip_nulls=True), values)
 
-    def anew(self) -> DirectGroups:
+    def unprepared(self) -> DirectGroups:
         """Return the same, whose keys nobody has looked at."""
         return replace(self, _prepared=[])
 

@@ -245,7 +245,7 @@ class DirectScans:
             return DirectGroups.of(tables, known, query, predicate, joined)
 
         direct = self._answer((text, query.limit), known, joined, groups)
-        return direct.anew() if isinstance(direct, DirectGroups) else None
+        return direct.unprepared() if isinstance(direct, DirectGroups) else None
 
     def refuse(self, query: str, direct: DirectRows) -> None:
         """Note that a query is one for the engine, as long as the columns stay the same."""
