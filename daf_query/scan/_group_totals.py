@@ -134,13 +134,26 @@ class UngroupedTotals(Totals):
             return
         functions = self._functions
         if "avg" in functions or (self._is_float and "sum" in functions):
-            self.float_sums += values.sum(dtype=np.float64)
+            self.float_sums += _float_sum(values)
         if not self._is_float and "sum" in functions:
             self.sums += values.sum(dtype=self.sums.dtype)
         if "min" in functions:
             self.low[0] = min(self.low[0], values.min())
         if "max" in functions:
             self.high[0] = max(self.high[0], values.max())
+
+
+def _float_sum(values: npt.NDArray[Any]) -> float:
+    """Return the sum of numbers as a double; that of integers is exact where 64 bits hold it.
+
+    >>> _float_sum(np.array([2**53, 1, -(2**53)]))
+    1.0
+    """
+    if values.dtype.kind in "iu":
+        largest = max(-int(values.min()), int(values.max()))
+        if largest * values.size < 2**63:
+            return float(values.sum(dtype=np.int64))
+    return float(values.sum(dtype=np.float64))
 
 
 def _limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
-from daf_query.scan._predicate import Predicate, conjuncts
+from daf_query.scan._predicate import And, Predicate, columns_of, conjuncts
 from daf_query.scan._rows import Positions
 from daf_storage.spi import Span
 
@@ -43,7 +43,21 @@ class ScanPlan:
         >>> ScanPlan.unpruned([Span(0, 9)], None, None).partitions
         [Span(start=0, stop=9)]
         """
-        return cls(partitions, partitions, predicate, conjuncts(predicate), rows)
+        return cls(partitions, partitions, predicate, by_columns(conjuncts(predicate)), rows)
+
+
+def by_columns(conditions: Iterable[Predicate]) -> list[Predicate]:
+    """Return conditions with those on the same columns as one: both bounds of a range read it once.
+
+    >>> from daf_query.scan import Compare
+    >>> low, high = Compare("age", ">", 4), Compare("age", "<", 9)
+    >>> by_columns([low, Compare("donor", "==", "a"), high])[0] == And((low, high))
+    True
+    """
+    joined: dict[tuple[str, ...], list[Predicate]] = {}
+    for condition in conditions:
+        joined.setdefault(tuple(columns_of(condition)), []).append(condition)
+    return [And(tuple(each)) if len(each) > 1 else each[0] for each in joined.values()]
 
 
 class PlannedScan(Protocol):

@@ -12,7 +12,7 @@ import numpy as np
 
 from daf_query.scan._open_table import OpenTable
 from daf_query.scan._partition import aligned_spans, narrowed, step_of
-from daf_query.scan._plan import ScanPlan
+from daf_query.scan._plan import ScanPlan, by_columns
 from daf_query.scan._predicate import (
     Compare,
     Constant,
@@ -67,7 +67,7 @@ def _finished(
         # A partition each would take longer than all of the rows together.
         partitions = [Span(partitions[0].start, partitions[-1].stop)]
     open_ones = [each for each in conjuncts(predicate) if each not in found.settled]
-    conditions = sorted(open_ones, key=lambda condition: _cost(table, condition))
+    conditions = sorted(by_columns(open_ones), key=lambda condition: _cost(table, condition))
     return ScanPlan(
         spans, partitions, predicate, conditions, rows, found.indexes, pruned, rows_pruned
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -138,7 +139,8 @@ class Scan:
         conditions = self.plan.conditions
         for number, condition in enumerate(conditions, start=1):
             needs_rows = number < len(conditions) or not is_counted
-            is_true = evaluate(condition, self._values(rows), rows.count, known=self._matches(rows))
+            values = self._values(rows)
+            is_true = evaluate(condition, values, rows.count, known=self._matches(rows))
             if rows.offsets is not None:
                 # 2a. Candidates are known by offset: leave those for which the condition is true.
                 count = int(np.count_nonzero(is_true))
@@ -167,15 +169,19 @@ class Scan:
         return Rows(span, self.plan.rows[first:last] - span.start)
 
     def _matches(self, rows: Rows) -> Callable[[Compare | In | IsNull], Mask | None]:
+        counted: set[str] = set()
+
         def matches(predicate: Compare | In | IsNull) -> Mask | None:
             mask = stored_matches(self._table.column(predicate.column), predicate, rows)
-            if mask is not None:
+            if mask is not None and predicate.column not in counted:
                 self._report.count(predicate.column, mask)
+                counted.add(predicate.column)
             return mask
 
         return matches
 
     def _values(self, rows: Rows) -> Callable[[str], Values]:
+        @cache
         def values(name: str) -> Values:
             column = self._table.column(name)
             read = column.values(rows)

@@ -12,9 +12,6 @@ SKIPPING = [
     "plate = 'plate 77'",
     "plate LIKE 'plate 77%'",
 ]
-KNOWN_TO_READ_ALL = pytest.mark.xfail(
-    strict=True, reason="reads all ranges, though names are sorted"
-)
 
 
 @pytest.mark.parametrize(
@@ -22,9 +19,6 @@ KNOWN_TO_READ_ALL = pytest.mark.xfail(
     [
         *((path, each) for path in ("large_directory", "large_indexed") for each in SKIPPING),
         ("large_indexed", "name IN ('c012345', 'c012346')"),
-        pytest.param("large_directory", "name LIKE 'c01234%'", marks=KNOWN_TO_READ_ALL),
-        pytest.param("large_indexed", "name LIKE 'c01234%'", marks=KNOWN_TO_READ_ALL),
-        pytest.param("large_directory", "name IN ('c012345', 'c012346')", marks=KNOWN_TO_READ_ALL),
     ],
 )
 def test_ranges_are_skipped(forms: Forms, path: str, condition: str) -> None:
@@ -44,20 +38,15 @@ def test_ranges_are_skipped(forms: Forms, path: str, condition: str) -> None:
         "code = 'k77'",
         "x = 4242",
         "name IN ('c012345', 'c112345')",
-        pytest.param(
-            "name LIKE 'c01234%'",
-            marks=pytest.mark.xfail(strict=True, reason="prefixes do not use the index"),
-        ),
     ],
 )
 def test_indexes_leave_few_rows(forms: Forms, condition: str) -> None:
-    """Single values, lists and prefixes of an indexed column read no other values of it."""
+    """Single values and lists of an indexed column read no other values of it."""
     with forms.open("large_indexed") as session:
         explanation = session.explain_analyze(f"SELECT total FROM cell WHERE {condition}")
     assert explanation.scans[0].index_rows == explanation.rows
 
 
-@pytest.mark.xfail(strict=True, reason="each bound counts the column")
 def test_a_column_with_two_bounds_is_counted_once(forms: Forms) -> None:
     """No more values are read than rows that were looked at, and the rows of the result."""
     with forms.open("large_directory") as session:

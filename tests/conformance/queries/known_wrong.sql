@@ -6,17 +6,17 @@ SELECT DISTINCT ON (a.x) a.name, g.name FROM cell a JOIN gene g ON a.marker = g.
 
 -- The mean of integers that a float cannot add up.
 --: duckdb the engine adds floats, in the order of its partitions
---: wrong all: 0.0, and one third is right
+--: wrong collection, own: the engine adds floats, as limits.md says
 SELECT avg(wide) FROM cell;
 SELECT avg(wide) AS m, sum(wide) AS s, count(*) AS n FROM cell WHERE b;
 SELECT avg(wide + 0) FROM cell WHERE name > 'c01' AND name < 'c09' AND wide < 2;
 
 -- NaN that a query computes is larger than any number.
 --: duckdb the engine's aggregates pass over NaN, or not, by their order
---: wrong all: limits.md says that NaN is larger than any number
+--: wrong all: limits.md names aggregates of NaN that a query computes
 SELECT b, max(edge * 0), min(edge * 0) FROM cell GROUP BY b;
 --: duckdb the engine's aggregates pass over NaN, or not, by their order
---: wrong all: limits.md says that NaN is larger than any number
+--: wrong all: limits.md names aggregates of NaN that a query computes
 SELECT max(edge * 0), min(edge * 0) FROM cell;
 
 -- IN (SELECT ...) beside OR, or within another operator, is false where SQL says NULL.
