@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from daf_query.syntax._edits import Edit
 from daf_query.syntax._names import identifier
 from daf_query.syntax._statement import UnparsedError, parsed
-from daf_query.syntax._tokens import tokens_of
+from daf_query.syntax._tokens import read_tokens, tokens_of
 from daf_storage import errors
 
 _MOST_NAMES: Final = 4
@@ -149,12 +149,12 @@ def is_select(text: str) -> bool:
     >>> is_select("(SELECT name FROM cell) LIMIT 3"), is_select("(SELECT max(age) FROM cell) = age")
     (True, False)
     """
-    tokens = tokens_of(text)
-    first = next((each for each in tokens if not each.is_operator("(")), None)
+    numbered = enumerate(read_tokens(text))
+    depth, first = next((each for each in numbered if not each[1].is_operator("(")), (0, None))
     if first is None or not first.is_word("SELECT", "WITH"):
         return False
     try:
-        return first is tokens[0] or bool(parsed(text).queries)
+        return depth == 0 or bool(parsed(text).queries)
     except UnparsedError:
         return False
 

@@ -73,10 +73,11 @@ def tokens_of(query: str) -> tuple[Token, ...]:
     >>> [token.text for token in tokens_of("SELECT 'a b' /* OR */ FROM t -- AND")]
     ['SELECT', "'a b'", 'FROM', 'T']
     """
-    return tuple(_tokens(query))
+    return tuple(read_tokens(query))
 
 
-def _tokens(query: str) -> Iterator[Token]:
+def read_tokens(query: str) -> Iterator[Token]:
+    """Yield the tokens of a query, each as it is asked for."""
     place = 0
     while match := _TOKEN.match(query, place):
         place = match.end()
