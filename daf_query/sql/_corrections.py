@@ -7,9 +7,9 @@ limit as well.
 
 *Lists.*  Its simplifier treats two lists for one expression as sets: it makes ``x IN (1, 2) AND x
 NOT IN (2, NULL)`` into ``x IN (1)``, without regard to NULL, to columns within a list, and to rows
-in which ``x`` is missing.  ``x = 1 OR x = 2`` is such a list, and so is ``x ~ '^(1|2)$'``.  Queries
-in which two lists may meet are planned without the simplifier, and hand fewer filters to the
-tables.  Columns go by names; rather too many lists are taken for those of one column than too few.
+in which ``x`` is missing.  ``(x = 1 OR x = 2)`` is such a list, and so is ``x ~ '^(1|2)$'``.  A
+cast to BOOLEAN, which a list is anyway, hides it from the simplifier, and from the tables.  Columns
+go by names; rather too many lists are taken for those of one column than too few.
 
 What is listed in ``docs/reference/limits.md`` stays as it is.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import datafusion
 from datafusion import functions
@@ -172,36 +172,55 @@ def _limits(query: Query) -> bool:
     return query.node["limit_clause"] is not None  # the engine has no FETCH
 
 
-SIMPLIFIER: Final = "simplify_expressions"
-"""The rule of the optimiser that merges lists."""
-
 _PATTERNS: Final = ("PGRegexMatch", "PGRegexNotMatch", "PGRegexIMatch", "PGRegexNotIMatch")
 
 
-def may_merge_lists(statements: Sequence[Statement]) -> bool:
-    """Return whether two lists of a query, and of the views that it names, may be for one column.
+class _List(NamedTuple):
+    """What compares a column with a list, or what the engine makes a comparison with one."""
 
-    >>> from daf_query.syntax import parsed
-    >>> query = "SELECT * FROM (SELECT x AS z, * FROM t) WHERE x IN (1, 2) AND {} NOT IN (2, NULL)"
-    >>> [may_merge_lists([parsed(query.format(column))]) for column in ("y", "x", "z")]
-    [False, True, True]
+    names: frozenset[str]
+    """The columns that are compared."""
+    stop: int | None
+    """Where it ends, if a cast can be written there."""
+    is_constant: bool = False
+    """Whether it is a list of constants, which tables are handed."""
+
+
+def list_barriers(statement: Statement, *, is_part: bool = False) -> Iterator[Edit]:
+    """Yield a cast, which merges with nothing, for each list that could meet another one.
+
+    Of those of one query, one of constants stays as it is, for the tables to use; what the others
+    imply is handed to them as for other conditions that the engine keeps.
+
+    Parameters
+    ----------
+    is_part
+        Conditions of other queries may meet those of this one: it is a view, or names one.
+
+    Examples
+    --------
+    >>> from daf_query.syntax import edited
+    >>> query = "SELECT * FROM t WHERE x IN (1, 2) AND y IN (3) AND x NOT IN (2, NULL)"
+    >>> edited(query, list_barriers(parsed(query)))
+    'SELECT * FROM t WHERE x IN (1, 2) AND y IN (3) AND x NOT IN (2, NULL)::BOOLEAN'
     """
-    nodes = [node for statement in statements for _, node in statement.nodes]
-    lists = [names_in(_operand(node)) for node in nodes if _operand(node)]
-    chains = list(_chains(nodes))
-    if len(lists) + len(chains) < 2:
-        return False
-    groups = _groups(statements, nodes)
-    counts = Counter(group for names in lists for group in groups.of(names))
-    for chain in chains:
-        compared = Counter(group for names in chain for group in groups.of(names))
-        counts.update(group for group, count in compared.items() if count > 1)
-    is_by_position = any(
-        query.node["body"].get("SetOperation", {}).get("op", "Union") != "Union"
-        for statement in statements
-        for query in statement.queries
-    )
-    return sum(counts.values()) > 1 if is_by_position else max(counts.values(), default=0) > 1
+    nodes = [node for _, node in statement.nodes]
+    lists = [*_lists(statement, nodes), *_chains(statement, nodes)]
+    if not is_part:
+        groups = _groups(statement, nodes) if len(lists) > 1 else _Groups()
+        lists = [each for group in groups.lists(lists) for each in _apart(group)]
+    for stop in {each.stop for each in lists}:
+        if stop is not None:
+            yield Edit(stop, stop, "::BOOLEAN")
+
+
+def _apart(lists: Sequence[_List]) -> list[_List]:
+    """Return those of some lists for one column that are to be kept apart from the others."""
+    if len(lists) < 2:
+        return []
+    is_free = any(each.stop is None for each in lists)
+    kept = next((each for each in lists if each.is_constant and not is_free), None)
+    return [each for each in lists if each is not kept]
 
 
 class _Groups:
@@ -214,6 +233,14 @@ class _Groups:
         """Return the groups that some names are in; an expression without any is in one, too."""
         return {self._root(name) for name in names} or {""}
 
+    def lists(self, lists: Iterable[_List]) -> Iterator[list[_List]]:
+        """Yield the lists of each group."""
+        found: dict[str, list[_List]] = {}
+        for each in lists:
+            for group in self.of(each.names):
+                found.setdefault(group, []).append(each)
+        yield from found.values()
+
     def join(self, names: Iterable[str]) -> None:
         """Note that some names may stand for the same."""
         first, *others = self.of(names)
@@ -225,62 +252,70 @@ class _Groups:
         return name
 
 
-def _groups(statements: Sequence[Statement], nodes: Iterable[Node]) -> _Groups:
+def _groups(statement: Statement, nodes: Iterable[Node]) -> _Groups:
     """Return which names stand for the same: those of one alias, or that a condition compares."""
     groups = _Groups()
-    for statement in statements:
-        for given in given_names(statement):
-            groups.join({given.name, *given.columns})
+    for given in given_names(statement):
+        groups.join({given.name, *given.columns})
     for node in nodes:
         kind = kind_of(node)
-        if (kind == "BinaryOp" and node[kind]["op"] == "Eq") or kind in (
-            "InSubquery",
-            "IsNotDistinctFrom",
-        ):
+        if _joins(node, "Eq") or kind in ("InSubquery", "IsNotDistinctFrom"):
             groups.join(names_in(node))
+    bodies = [query.node["body"] for query in statement.queries]
+    if any(each.get("SetOperation", {}).get("op", "Union") != "Union" for each in bodies):
+        groups.join(names_in(bodies))  # their columns meet by position
     return groups
 
 
-def _operand(node: Node) -> Node | None:
-    """Return what a node compares with a list, or with a pattern that may be one."""
-    kind = kind_of(node)
-    if kind == "InList":
-        return dict(node[kind]["expr"])
-    if kind == "BinaryOp" and node[kind]["op"] in _PATTERNS:
-        return dict(node[kind]["left"])
-    return None
+def _lists(statement: Statement, nodes: Iterable[Node]) -> Iterator[_List]:
+    for node in nodes:
+        kind = kind_of(node)
+        if kind == "InList":
+            listed = node[kind]["list"]
+            pair = next(p for p in statement.around(statement.span(listed)[0]) if p.before == "IN")
+            is_constant = statement.constants_in(listed) is not None
+            yield _List(names_in(node[kind]["expr"]), pair.closing + 1, is_constant)
+        elif kind == "BinaryOp" and node[kind]["op"] in _PATTERNS:
+            yield _List(names_in(node[kind]["left"]), None)
 
 
-def _chains(nodes: Sequence[Node]) -> Iterator[list[frozenset[str]]]:
-    """Yield the columns that are compared in each ``x = 1 OR x = 2``, or ``x <> 1 AND x <> 2``."""
+def _chains(statement: Statement, nodes: Sequence[Node]) -> Iterator[_List]:
+    """Yield each ``x = 1 OR x = 2``, and ``x <> 1 AND x <> 2``.
+
+    One that no brackets are around is beside nothing that it could be merged with wrongly.
+    """
     joined = [node["BinaryOp"] for node in nodes if _joins(node, "Or") or _joins(node, "And")]
-    parts = {id(node): _parts(node) for node in joined}
-    inner = {id(part["BinaryOp"]) for node in joined for part in parts[id(node)]
-             if _joins(part, node["op"])}  # fmt: skip
+    parts = {id(node): [_unnested(node["left"]), _unnested(node["right"])] for node in joined}
+    inner = {
+        id(part["BinaryOp"])
+        for node in joined
+        for part in parts[id(node)]
+        if _joins(part, node["op"])
+    }
+    nested = {id(_unnested(node).get("BinaryOp")) for node in nodes if kind_of(node) == "Nested"}
     for node in joined:
         if id(node) in inner:
             continue
-        chain, stack = [], list(parts[id(node)])
+        compared: Counter[str] = Counter()
+        stack = list(parts[id(node)])
         while stack:
             part = stack.pop()
             if _joins(part, node["op"]):
                 stack += parts[id(part["BinaryOp"])]
             elif _is_equality(part, node["op"]):
-                chain.append(names_in(part))
-        if len(chain) > 1:
-            yield chain
+                compared.update(names_in(part))
+        names = frozenset(name for name, count in compared.items() if count > 1)
+        if names:
+            start, stop = statement.span([node["left"], node["right"]])
+            pairs = (p for p in statement.around(start) if p.closing >= stop)
+            yield _List(names, next(pairs).closing + 1 if id(node) in nested else None)
 
 
 def _joins(node: Node, operator: str) -> bool:
     return kind_of(node) == "BinaryOp" and bool(node["BinaryOp"]["op"] == operator)
 
 
-def _parts(node: Node) -> list[Node]:
-    """Return the sides of an operator, without brackets around them."""
-    return [_without_brackets(node["left"]), _without_brackets(node["right"])]
-
-
-def _without_brackets(node: Node) -> Node:
+def _unnested(node: Node) -> Node:
     while kind_of(node) == "Nested":
         node = node["Nested"]
     return node

@@ -17,16 +17,15 @@ from daf_query.sql._categories import category_keys, known_categories, register_
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._connections import Connections
 from daf_query.sql._corrections import (
-    SIMPLIFIER,
     as_subquery,
     corrections,
     limit_barriers,
-    may_merge_lists,
+    list_barriers,
 )
 from daf_query.sql._created_views import CreatedView, all_named_views, named_views
 from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import ENGINE, copy_functions, new_context
-from daf_query.sql._matrix_entries import Tables, with_entries
+from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
 from daf_query.sql._never_null import hint_at_missing_strings
@@ -108,7 +107,6 @@ class Engine:
         self._hinted: set[tuple[str, str, str]] = set()
         self._memory_bytes = memory_bytes
         self._context: datafusion.SessionContext | None = None
-        self._unmerging: datafusion.SessionContext | None = None
         self._lock = ForkLock()
         self._origin = origin
         ENGINE.note_start()
@@ -137,16 +135,6 @@ class Engine:
         register_size_checks(context)
         register_table_functions(context, schemas, self._default, self.plan)
         return context
-
-    def _unmerging_context(self) -> datafusion.SessionContext:
-        """Return a context that merges no lists, with the functions of the other one."""
-        context = self.context
-        with self._lock:
-            if self._unmerging is None:
-                self._unmerging = self._new_context()
-                self._unmerging.remove_optimizer_rule(SIMPLIFIER)
-            copy_functions(context, self._unmerging)
-            return self._unmerging
 
     def served(self, memory_bytes: int | None) -> Engine:
         """Return an engine over the same tables and views for a service: it reads no other files.
@@ -188,7 +176,6 @@ class Engine:
         *,
         allow: Allow = "read",
         once: tuple[str, ...] = (),
-        conditions: Sequence[str] = (),
     ) -> Planned:
         """Plan a query; errors are in the words of the data sets.
 
@@ -196,11 +183,9 @@ class Engine:
         ----------
         once
             Names of columns that the result must not have twice; of others, each gets its own.
-        conditions
-            Those by which the rows are to be filtered, in SQL.
         """
         try:
-            return self._plan_raw(query, allow=allow, once=once, conditions=conditions)
+            return self._plan_raw(query, allow=allow, once=once)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             raise self.translated(error, query) from None
 
@@ -225,24 +210,12 @@ class Engine:
         """
         return self._plan_raw(query, allow=allow, once=once, restricts=restricts).executed
 
-    def merges_lists(self, query: str, conditions: Sequence[str] = ()) -> bool:
-        """Return whether lists of values may be for one column, in a query or in later conditions.
-
-        Parameters
-        ----------
-        conditions
-            Those by which its rows are filtered, in SQL.
-        """
-        later = _parsed(f"SELECT {condition}" for condition in conditions)
-        return may_merge_lists([*self._statements(query), *later])
-
     def _plan_raw(
         self,
         query: str,
         *,
         allow: Allow,
         once: tuple[str, ...],
-        conditions: Sequence[str] = (),
         restricts: bool = True,
     ) -> Planned:
         statements = self._statements(query)  # held, so that a long text is parsed once
@@ -250,7 +223,6 @@ class Engine:
             current_context(),
             rewritings={},
             wide_columns=computed_names(statements),
-            merges_lists=self.merges_lists(query, conditions),
         )
         with planning(context.replacing(self._files(statements))):
             if allow == "write":
@@ -364,7 +336,7 @@ class Engine:
         if not named:
             return self._rewritten_sql(query, options)
         views: dict[TableName, datafusion.DataFrame] = {}
-        context = current_context()
+        context = replace(current_context(), is_part=True)
         for name, sql in named.items():
             with planning(context.replacing(dict(views))):
                 frame = self._plan_sql(as_subquery(sql))
@@ -387,7 +359,7 @@ class Engine:
         """Return how a query, or a view that it names, is planned; found out once per planning."""
         known = current_context().rewritings
         if known is None or query not in known:
-            rules = (limit_barriers, signed_ranks, corrections, self._category_keys)
+            rules = (limit_barriers, signed_ranks, corrections, *self._rules)
             rewriting = with_entries(query, self._tables(), rules)
             if known is None:
                 return rewriting
@@ -397,7 +369,7 @@ class Engine:
     def _sql(self, query: str, options: datafusion.SQLOptions) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
         ENGINE.enter()
-        context = self._unmerging_context() if current_context().merges_lists else self.context
+        context = self.context
         bounded = with_bounded_sizes(query) if options is _READING else query
         try:
             return context.sql_with_options(bounded, options)
@@ -405,6 +377,12 @@ class Engine:
             if bounded != query:  # the engine names functions and types as they were written
                 context.sql_with_options(query, options)
             raise
+
+    @property
+    def _rules(self) -> tuple[Rule, Rule]:
+        """The rules that depend on what is connected, and on the query around."""
+        is_part = current_context().is_part
+        return lambda each: list_barriers(each, is_part=is_part), self._category_keys
 
     def _category_keys(self, statement: Statement) -> Iterator[Edit]:
         """Yield what to sort by where categoricals are shown: their categories."""

@@ -73,8 +73,8 @@ class PlanningContext:
     """Tables of which no other columns are needed, if they have all that are required."""
     wide_columns: frozenset[str] = frozenset()
     """The names of columns of integers that tables have as Int64: the query computes with them."""
-    merges_lists: bool = False
-    """Whether two lists of values may be for one column: the engine must not merge them."""
+    is_part: bool = False
+    """Whether conditions of other queries may meet those of this one: a view is among them."""
     rewritings: dict[str, EntryRewriting] | None = None
     """How the query and its views were written, by their text; None if that is not kept."""
 

@@ -94,7 +94,6 @@ class QueryResult(ResultConversions):
         broken_count: int,
         direct: DirectRows | None = None,
         steps: tuple[Step, ...] = (),
-        conditions: tuple[str, ...] = (),
         written: tuple[str, ...] = (),
     ) -> None:
         self._statement = statement
@@ -102,7 +101,6 @@ class QueryResult(ResultConversions):
         self._direct = direct
         self._broken_count = broken_count
         self._steps = steps
-        self._conditions = conditions
         self._written = written
 
     @property
@@ -238,7 +236,6 @@ class QueryResult(ResultConversions):
         return self._then(
             lambda frame: filtered(frame, predicates),
             written_call("filter", predicates),
-            conditions=tuple(each for each in predicates if isinstance(each, str)),
         )
 
     def select(self, *columns: str | datafusion.Expr) -> QueryResult:
@@ -284,21 +281,14 @@ class QueryResult(ResultConversions):
         """Return each different row once."""
         return self._then(lambda frame: frame.distinct(), written_call("distinct", ()))
 
-    def _then(self, step: Step, written: str, *, conditions: tuple[str, ...] = ()) -> QueryResult:
-        """Return a result that is built upon this one.
-
-        Parameters
-        ----------
-        conditions
-            Those by which the step filters the rows, in SQL.
-        """
-        conditions = (*self._conditions, *conditions)
+    def _then(self, step: Step, written: str) -> QueryResult:
+        """Return a result that is built upon this one."""
 
         def kept(frame: datafusion.DataFrame) -> datafusion.DataFrame:
             return step(kept_apart(frame))
 
         try:
-            frame = attended(kept)(self._frame_for(conditions))
+            frame = attended(kept)(self.frame)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             unknown = unknown_result_column(error, self.column_names)
             raise unknown or self._statement.translated(error) from None
@@ -309,7 +299,6 @@ class QueryResult(ResultConversions):
             Planned(frame),
             broken_count=count,
             steps=steps,
-            conditions=conditions,
             written=(*self._written, written),
         )
 
@@ -355,27 +344,13 @@ class QueryResult(ResultConversions):
             return False
         self._broken_count = count
         try:
-            frame = self._planned_frame(self._conditions)
+            frame = engine.planned(self._statement.query).frame
+            for step in self._steps:
+                frame = step(frame)
         except Exception:  # noqa: BLE001 - it names them; so the first error is what matters
             return False
         self._planned, self._direct = Planned(frame), None
         return True
-
-    def _planned_frame(self, conditions: tuple[str, ...]) -> datafusion.DataFrame:
-        """Return the frame of the query and its steps, planned now."""
-        statement = self._statement
-        frame = statement.engine.planned(statement.query, conditions=conditions).frame
-        for step in self._steps:
-            frame = step(frame)
-        return frame
-
-    def _frame_for(self, conditions: tuple[str, ...]) -> datafusion.DataFrame:
-        """Return the frame to build upon, planned again if a condition has a list to keep apart."""
-        merges = self._statement.engine.merges_lists
-        query = self._statement.query
-        if not merges(query, conditions) or merges(query, self._conditions):
-            return self.frame
-        return self._planned_frame(conditions)
 
     def _plan(self) -> Planned:
         ENGINE.check()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import datafusion
 from datafusion.expr import SortExpr
 
-from daf_query.sql._corrections import corrections
+from daf_query.sql._corrections import corrections, list_barriers
 from daf_query.sql._matrix_entries import with_known_columns
-from daf_query.syntax import quoted_name, without_direction
+from daf_query.syntax import Edit, Statement, quoted_name, without_direction
 
 
 def written_call(method: str, arguments: Iterable[object]) -> str:
@@ -36,7 +36,7 @@ def _expression(frame: datafusion.DataFrame, column: str | datafusion.Expr) -> d
         return column
     if column in frame.schema().names:
         return datafusion.col(quoted_name(column))
-    known = with_known_columns(column, frame.schema().names, (corrections,))
+    known = with_known_columns(column, frame.schema().names, (corrections, _list_barriers))
     return frame.parse_sql_expr(known)
 
 
@@ -53,3 +53,7 @@ def _sort_key(frame: datafusion.DataFrame, written: str) -> SortExpr:
         return _expression(frame, written).sort(ascending=True, nulls_first=False)
     column, is_ascending, is_nulls_first = without_direction(written)
     return _expression(frame, column).sort(ascending=is_ascending, nulls_first=is_nulls_first)
+
+
+def _list_barriers(statement: Statement) -> Iterator[Edit]:
+    return list_barriers(statement, is_part=True)

@@ -55,3 +55,16 @@ SELECT donor AS name, x AS y FROM cell WHERE x > 2 LIMIT 100;
 SELECT cell.x FROM cell AS c;
 --: error 'other'|other
 SELECT other.x FROM cell;
+
+-- A name that is given is not the column of that name.
+SELECT x AS y, y AS x FROM cell;
+SELECT y AS x FROM cell WHERE x > 2;
+SELECT c.y AS x, c.name FROM cell c WHERE c.x > 2 AND x < 8;
+--: ordered
+SELECT name AS donor, donor AS name FROM cell ORDER BY index LIMIT 3;
+SELECT y AS x, count(*) AS y FROM cell WHERE x > 1 GROUP BY cell.y;
+SELECT DISTINCT donor AS x FROM cell;
+--: error .
+SELECT a.x FROM cell c;
+--: error .
+SELECT c.x FROM cell;

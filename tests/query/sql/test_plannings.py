@@ -57,7 +57,6 @@ ONCE = [
     "WITH w AS (SELECT age FROM cell LIMIT 3 OFFSET 1) SELECT max(age) FROM w",
     "SELECT age FROM cell UNION SELECT 7 ORDER BY 1",
     "SELECT upper(name), X['g1'] FROM cell WHERE X['g1'] = 0",
-    "SELECT upper(name) FROM cell WHERE age IN (1, 2) AND age NOT IN (2, NULL)",
     "SELECT nvl(age, 0), age - 1, -age FROM cell ORDER BY donor",
     "SELECT upper(name) FROM cell WHERE age = (SELECT max(age) FROM cell)",
     "SELECT upper(name) FROM cell WHERE age >= ALL (SELECT age FROM cell)",
@@ -65,7 +64,8 @@ ONCE = [
     "SELECT c.* FROM cell c JOIN gene d USING (name)",
 ]
 TWICE = [
-    "SELECT upper(name) FROM cell WHERE age IS NULL OR age = NULL",
+    "SELECT upper(name) FROM cell WHERE age IN (1, 2) AND age NOT IN (2, NULL)",
+    "SELECT upper(name) FROM cell WHERE age IS NULL OR age > nullif(age, age)",
     "SELECT upper(name) FROM cell WHERE score > 0.5",
     "SELECT upper(name) FROM cell WHERE name LIKE 'one1%'",
     "SELECT upper(name) FROM cell WHERE starts_with(name, 'one1')",

@@ -72,6 +72,7 @@ class TestMatrix:
             "gene IN ('g7', 'u', 'v', 'w', 'x', 'y', 'z') AND value > 0",
             "gene LIKE 'g7%'",
             "gene >= 'g7' AND gene < 'g8'",
+            "gene IN ('g1', 'g2', 'g3', 'g4', 'g7') AND gene NOT IN ('g1', 'g2', 'g3', 'g4', 'x')",
         ],
     )
     def test_predicates_become_slices(self, db: DafSession, condition: str) -> None:
