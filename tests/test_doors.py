@@ -73,7 +73,7 @@ DOORS = {
     ),
     "connect": ("import daf_query; daf_query.connect('tiny.daf.zarr')", NO_SLICE),
     "sql": (
-        "import daf_query; daf_query.connect('tiny.daf.zarr').sql('FROM cell').to_pydict()",
+        "import daf_query; daf_query.connect('tiny.daf.zarr').sql('SELECT age FROM cell').to_pydict()",
         NO_SLICE,
     ),
 }
