@@ -60,7 +60,7 @@ def _check_equality(statement: Statement, node: Node, hinted: set[tuple[str, str
         written = statement.written(side)
         negation = " NOT" if node["op"] == "NotEq" else ""
         warn_caller(
-            f"{written} is compared with NULL, which equals nothing, so that no row is chosen; "
+            f"{written} is compared with NULL, which equals nothing, and is unequal to nothing; "
             f"write {written} IS{negation} NULL",
             NeverNullWarning,
         )

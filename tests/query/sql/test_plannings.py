@@ -81,6 +81,7 @@ def test_a_query_is_planned_once(session: DafSession, plannings: list[str], quer
 
 
 @pytest.mark.parametrize("query", TWICE)
+@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 def test_a_query_is_planned_twice_where_filters_restrict_what_is_read(
     session: DafSession, plannings: list[str], query: str
 ) -> None:
