@@ -455,5 +455,7 @@ def test_the_first_rows_of_several_data_sets(tmp_path: Path) -> None:
         assert session.sql("SELECT age, name FROM cell LIMIT 1").to_pylist() == [
             {"age": 0, "name": "a0"}
         ]
+        assert check(session, "SELECT count(*) AS n FROM runs.cell")
+        assert not is_direct(session, "SELECT count(*) AS n FROM cell WHERE age > 0")
         by_index = session.sql("SELECT index FROM cell ORDER BY index LIMIT 4").to_pydict()
         assert by_index == {"index": [0, 0, 1, 1]}
