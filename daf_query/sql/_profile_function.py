@@ -36,7 +36,7 @@ _ALL_ROWS: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class ProfilePlace:
+class MatrixPlace:
     """Which part of which matrix."""
 
     axes: tuple[str, str]
@@ -47,7 +47,7 @@ class ProfilePlace:
 
 
 def _of_one(
-    daf: DafReader, place: ProfilePlace, by: By, evaluate: Callable[[str], pa.Table]
+    daf: DafReader, place: MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
 ) -> PreparedProfile:
     axes = place.axes
     rows, columns = (
@@ -60,7 +60,7 @@ def _of_one(
 
 
 def _of_several(
-    schema: CollectionSchema, place: ProfilePlace, by: By, evaluate: Callable[[str], pa.Table]
+    schema: CollectionSchema, place: MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
 ) -> PreparedMemberProfile:
     """Return the profile of all data sets; what one of them lacks is missing there."""
     axes = place.axes
@@ -95,7 +95,7 @@ def _of_several(
 
 
 def profile_table(
-    schema: AxisSchema, place: ProfilePlace, by: By, evaluate: Callable[[str], pa.Table]
+    schema: AxisSchema, place: MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
 ) -> Table:
     """Return the table, whose rows are computed when it is scanned; the engine filters them.
 

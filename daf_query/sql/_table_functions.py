@@ -21,7 +21,7 @@ from daf_query.scan import INDEX
 from daf_query.sql._axis_schema import AxisSchema, table_for_query
 from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._planning import PlanningContext, current_context, planning
-from daf_query.sql._profile_function import ProfilePlace, profile_table
+from daf_query.sql._profile_function import MatrixPlace, profile_table
 from daf_query.syntax import WrappedSql, quoted_name, unopened_bracket
 from daf_query.table import DATASET, TableDataset
 from daf_storage import errors
@@ -86,59 +86,61 @@ class TableFunctions:
 
     def matrix(self, *arguments: Any) -> datafusion.catalog.Table:
         """Return the long form of a matrix."""
-        rows_axis, columns_axis, name, *predicates = constants_of(MATRIX, arguments, (3, 5))
-        for each in (rows_axis, columns_axis, name):
-            if each is None:
-                raise _wrong_use(MATRIX, "its first three arguments are names, not NULL")
-        schema, rows_axis = self.located(str(rows_axis))
-        axes = (rows_axis, str(columns_axis))
-        table = schema.matrix_table(*axes, str(name))  # before predicates: it knows the axes
-        rows, columns = (
-            self.selected(schema, axis, predicate, what)
-            for axis, predicate, what in zip(
-                axes, [*predicates, None, None], ("rows", "columns"), strict=False
-            )
-        )
-        if rows is not None or columns is not None:
-            table = schema.matrix_table(*axes, str(name), rows=rows, columns=columns)
-        return self.for_query(MATRIX, table)
+        schema, place, _ = self._place(MATRIX, arguments)
+        matrix, rows, columns = (*place.axes, place.name), place.rows, place.columns
+        return self.for_query(MATRIX, schema.matrix_table(*matrix, rows=rows, columns=columns))
 
     def profile(self, *arguments: Any) -> datafusion.catalog.Table:
         """Return the moments of groups of rows; the rows are grouped now, the matrix read later."""
-        rows_axis, columns_axis, name, by, *predicates = constants_of(PROFILE, arguments, (4, 6))
-        for each in (rows_axis, columns_axis, name):
-            if each is None:
-                raise _wrong_use(PROFILE, "its first three arguments are names, not NULL")
-        schema, rows_axis = self.located(str(rows_axis))
-        axes = (rows_axis, str(columns_axis))
-        schema.matrix_table(*axes, str(name))  # it knows the axes, and the matrix
+        schema, place, by = self._place(PROFILE, arguments)
+        axis = place.axes[0]
+
+        def values(expression: str) -> pa.Table:
+            """Return the position of each entry of the axis, and the value of an expression."""
+            start, end = f"SELECT {_key_of(schema)}, (\n", f"\n) AS value FROM {_sql(schema, axis)}"
+            where = f"by={expression.strip()!r}, on axis {axis!r}"
+            return self._rows(start, expression, end, "expression", where)
+
+        return profile_table(schema, place, () if by is None else by, values)
+
+    def _place(
+        self, function: str, arguments: Sequence[Any]
+    ) -> tuple[AxisSchema, MatrixPlace, str | None]:
+        """Return what a function is asked for, and what the rows of a profile are grouped by."""
+        count = 4 if function == PROFILE else 3
+        given = constants_of(function, arguments, (count, count + 2))
+        first, second, name = (each or "" for each in given[:3])
+        if None in given[:3]:
+            raise _wrong_use(function, "its first three arguments are names, not NULL")
+        schema, axis = self.located(first)
+        axes = (axis, second)
+        schema.matrix_table(*axes, name)  # before predicates: it knows the axes, and the matrix
         rows, columns = (
             self.selected(schema, axis, predicate, what)
             for axis, predicate, what in zip(
-                axes, [*predicates, None, None], ("rows", "columns"), strict=False
+                axes, [*given[count:], None, None], ("rows", "columns"), strict=False
             )
         )
-        items = () if by is None else by
-        return profile_table(
-            schema,
-            ProfilePlace(axes, str(name), rows, columns),
-            items,
-            lambda text: self._values(schema, rows_axis, text),
-        )
+        by = given[3] if function == PROFILE else None
+        return schema, MatrixPlace(axes, name, rows, columns), by
 
-    def _values(self, schema: AxisSchema, axis: str, expression: str) -> pa.Table:
-        """Return the position of each entry of an axis, and the value of an expression for it."""
-        _check_brackets(expression, f"by= on axis {axis!r}")
-        table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
-        # Not an injection: the query is read-only, one statement, and the expression SQL by design.
-        start, end = f"SELECT {_key_of(schema)}, (\n", f"\n) AS value FROM {table}"
-        wrapped = WrappedSql.between(start, expression, end)
+    def _rows(self, start: str, part: str, end: str, kind: str, where: str) -> pa.Table:
+        """Return the rows of a query around SQL that someone wrote.
+
+        Not an injection: the query is read-only, one statement, and the part SQL by design.
+        """
+        bracket = unopened_bracket(part)
+        if bracket is not None:
+            raise errors.QueryError(
+                f"{where}: no bracket is open that the ) at character {bracket + 1} of {part!r} "
+                "could close"
+            )
+        wrapped = WrappedSql.between(start, part, end)
         try:
             return beside_planning(lambda: self.plan(wrapped.query).to_arrow_table())
         except errors.DafError as error:
-            shown = wrapped.error(error, "expression")
-            message = f"by={expression.strip()!r}, on axis {axis!r}: {shown}"
-            raise errors.with_message(shown, message) from None
+            shown = wrapped.error(error, kind)
+            raise errors.with_message(shown, f"{where}: {shown}") from None
 
     def for_query(self, function: str, table: TableDataset) -> datafusion.catalog.Table:
         """Return a table of a function as the query that is planned needs it."""
@@ -184,17 +186,9 @@ class TableFunctions:
             return None
         if not predicate.strip():
             raise errors.QueryError(f"the predicate of the {what} is empty; pass NULL to take all")
-        _check_brackets(predicate, f"the predicate of the {what}, on axis {axis!r}")
-        table = f"{quoted_name(schema.name)}.{quoted_name(axis)}"
-        # Not an injection: the query is read-only, one statement, and the predicate SQL by design.
-        start = f"SELECT {_key_of(schema)} FROM {table} WHERE (\n"  # noqa: S608
-        wrapped = WrappedSql.between(start, predicate, "\n)")
-        try:
-            rows = beside_planning(lambda: self.plan(wrapped.query).to_arrow_table())
-        except errors.DafError as error:
-            shown = wrapped.error(error, "predicate")
-            message = f"the predicate of the {what}, on axis {axis!r}: {shown}"
-            raise errors.with_message(shown, message) from None
+        start = f"SELECT {_key_of(schema)} FROM {_sql(schema, axis)} WHERE (\n"  # noqa: S608 - as `_rows`
+        where = f"the predicate of the {what}, on axis {axis!r}"
+        rows = self._rows(start, predicate, "\n)", "predicate", where)
         positions = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
         if isinstance(schema, CollectionSchema):
             datasets = rows.column(0).combine_chunks()
@@ -208,14 +202,8 @@ def _key_of(schema: AxisSchema) -> str:
     return f"{quoted_name(DATASET)}, {index}" if isinstance(schema, CollectionSchema) else index
 
 
-def _check_brackets(sql: str, what: str) -> None:
-    """Refuse a bracket that would close the one around a part of a query."""
-    bracket = unopened_bracket(sql)
-    if bracket is not None:
-        raise errors.QueryError(
-            f"{what}: no bracket is open that the ) at character {bracket + 1} of {sql!r} "
-            "could close"
-        )
+def _sql(schema: AxisSchema, axis: str) -> str:
+    return f"{quoted_name(schema.name)}.{quoted_name(axis)}"
 
 
 def constants_of(
@@ -240,13 +228,10 @@ def constants_of(
 
 
 def _constant(function: str, argument: Any) -> str | None:
-    try:
-        value = argument.python_value()
-    except Exception:  # noqa: BLE001 - whatever the bindings raise for what is not a constant
+    if argument.variant_name() != "Literal":
         written = str(argument).removeprefix("Expr(").removesuffix(")")
-        raise _wrong_use(
-            function, f"its arguments are constants in single quotes, not {written}"
-        ) from None
+        raise _wrong_use(function, f"its arguments are constants in single quotes, not {written}")
+    value = argument.python_value()
     value = value.as_py() if isinstance(value, pa.Scalar) else value
     if value is not None and not isinstance(value, str):
         raise _wrong_use(function, f"its arguments are strings, not {value!r}")
