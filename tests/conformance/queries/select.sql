@@ -61,6 +61,7 @@ SELECT x AS y, y AS x FROM cell;
 SELECT y AS x FROM cell WHERE x > 2;
 SELECT c.y AS x, c.name FROM cell c WHERE c.x > 2 AND x < 8;
 --: ordered
+--: not collection
 SELECT name AS donor, donor AS name FROM cell ORDER BY index LIMIT 3;
 SELECT y AS x, count(*) AS y FROM cell WHERE x > 1 GROUP BY cell.y;
 SELECT DISTINCT donor AS x FROM cell;
