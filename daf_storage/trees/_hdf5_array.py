@@ -133,8 +133,9 @@ class Hdf5Node:
             if not h5a.exists(found, encoded):
                 return None
             attribute = h5a.open(found, encoded)
-            check_type(attribute.get_type(), f"{self._what}: the attribute {name!r}")
-            value = scalar_attribute(attribute)
+            stored = attribute.get_type()
+            check_type(stored, f"{self._what}: the attribute {name!r}")
+            value = scalar_attribute(attribute, stored)
             return h5py().AttributeManager(self._held)[name] if value is None else value
         except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
             raise CorruptDataError(
@@ -435,8 +436,8 @@ def dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, 
     stored = dataset.get_type()
     storage_type = storage_type_of(stored, what)
     item_bytes = int(stored.get_size())
-    chunk_shape = None
-    if dataset.get_offset() is None:  # what has one is in the file, in one piece
+    chunk_shape, offset = None, dataset.get_offset()
+    if offset is None:  # what has one is in the file, in one piece
         properties = dataset.get_create_plist()
         check_source(properties, what=what)
         if properties.get_layout() == h5py().h5d.CHUNKED:
@@ -452,7 +453,7 @@ def dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, 
         shape=shape,
         storage_type=storage_type,
         chunks=chunks,
-        is_mappable=shared.can_map and is_plain(dataset, stored, storage_type),
+        is_mappable=offset is not None and shared.can_map and is_plain(stored, storage_type),
     )
     return info, item_bytes, bool(chunk_shape)
 

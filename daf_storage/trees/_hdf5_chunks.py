@@ -547,15 +547,15 @@ def references_of(
     dataset
         Its identifier.
     """
-    properties = dataset.get_create_plist()
-    if properties.get_layout() != h5py().h5d.CHUNKED:
-        offset = dataset.get_offset()
-        if offset is None:
-            return
+    offset = dataset.get_offset()
+    if offset is not None:
         stop = offset + dataset.get_storage_size() // REFERENCE.itemsize * REFERENCE.itemsize
         references = file[offset:stop].view(REFERENCE)
         for start in range(0, references.size, _REFERENCE_BLOCK):
             yield start, references[start : start + _REFERENCE_BLOCK]
+        return
+    properties = dataset.get_create_plist()
+    if properties.get_layout() != h5py().h5d.CHUNKED:
         return
     filters = _filters_of(properties)
     if not are_known(filters):

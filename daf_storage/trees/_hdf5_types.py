@@ -131,7 +131,7 @@ def _known_type(encoded: bytes) -> KnownType:
     return KnownType(dtype, storage_type, is_native=bool(is_native))
 
 
-def scalar_attribute(attribute: Any) -> Any:
+def scalar_attribute(attribute: Any, stored: Any) -> Any:
     """Return what h5py's ``attrs`` do of an attribute that is one number or string.
 
     None if it is something else.  They take three times as long.
@@ -140,8 +140,9 @@ def scalar_attribute(attribute: Any) -> Any:
     ----------
     attribute
         Its identifier.
+    stored
+        That of its type.
     """
-    stored = attribute.get_type()
     known = known_type(stored)
     if attribute.shape != ():
         return None
@@ -180,11 +181,9 @@ def check_type(stored: Any, what: str) -> None:
         check_type(stored.get_super(), what)
 
 
-def is_plain(dataset: Any, stored: Any, storage_type: StorageType) -> bool:
-    """Return whether the elements lie in the file as they are in memory, in one piece."""
-    if storage_type.is_string or dataset.get_offset() is None:
-        return False
-    return bool(known_type(stored).dtype == storage_type.dtype)
+def is_plain(stored: Any, storage_type: StorageType) -> bool:
+    """Return whether elements of a type are stored as they are in memory."""
+    return not storage_type.is_string and bool(known_type(stored).dtype == storage_type.dtype)
 
 
 def reason_of(error: BaseException) -> str:

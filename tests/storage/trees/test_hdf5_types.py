@@ -39,10 +39,9 @@ def test_numbers_and_strings_of_attributes_are_those_of_h5py(tmp_path: Path) -> 
         for name, stored in ((b"bits", h5py.h5t.STD_B8LE), (b"odd", _odd_integer())):
             h5py.h5a.create(file.id, name, stored, space)
         for name in attributes:
-            value, expected = (
-                scalar_attribute(h5py.h5a.open(file.id, name.encode())),
-                attributes[name],
-            )
+            attribute = h5py.h5a.open(file.id, name.encode())
+            value = scalar_attribute(attribute, attribute.get_type())
+            expected = attributes[name]
             if name in ("bool", "float", "big", "enum", "string"):
                 assert value == expected
                 assert type(value) is type(expected)
