@@ -9,22 +9,25 @@ sessions* are those that a process keeps for the next fragment of the same data 
 Must not know engines that run fragments.
 """
 
-from daf_query.fragments._fragment import Fragment, Piece
-from daf_query.fragments._open_sessions import OPEN_SESSIONS, OpenSessions
+from daf_query.fragments._fragment import Fragment, Piece, file_state, source_version
+from daf_query.fragments._open_sessions import CACHE_BYTES, OPEN_SESSIONS, OpenSessions
 from daf_query.fragments._plan import (
     ROWS_PER_FRAGMENT,
     FragmentPlan,
     Paths,
     leased_session,
+    packed_selection,
     plan_fragments,
     table_schema,
 )
-from daf_query.fragments._tables import AxisTable, MatrixTable, NamedTable
+from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable
 
 __all__ = [
+    "CACHE_BYTES",
     "OPEN_SESSIONS",
     "ROWS_PER_FRAGMENT",
     "AxisTable",
+    "BlockTable",
     "Fragment",
     "FragmentPlan",
     "MatrixTable",
@@ -32,7 +35,10 @@ __all__ = [
     "OpenSessions",
     "Paths",
     "Piece",
+    "file_state",
     "leased_session",
+    "packed_selection",
     "plan_fragments",
+    "source_version",
     "table_schema",
 ]

@@ -250,7 +250,7 @@ def _blocks(
     for matrix in matrices:
         for block in matrix.blocks(filter, elements):
             if block.elements:
-                rows, columns = (_packed(each) for each in (block.rows, block.columns))
+                rows, columns = (packed_selection(each) for each in (block.rows, block.columns))
                 name = matrix.member_name
                 daf = _member(members, name)
                 table = BlockTable(axes, named.name, rows, columns)
@@ -265,7 +265,7 @@ def _blocks(
                 )
 
 
-def _packed(selection: Selection) -> PackedPositions | None:
+def packed_selection(selection: Selection) -> PackedPositions | None:
     """Pack a selection; None if it is all of its axis."""
     return None if selection.is_all else PackedPositions.of(selection.positions)
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from daf_query.fragments import Fragment
-from daf_query.spark._options import ReadOptions
+from daf_query.spark._options import PROFILE, ReadOptions
+from daf_query.spark._profile_read import ProfilePart, ProfileRead
 from daf_query.spark._read import TableRead
 from daf_query.spark._types import as_spark, ddl_of
 from daf_storage.spi import optional_import
@@ -33,7 +34,7 @@ class DafDataSource(_DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._read: TableRead | None = None
+        self._read: TableRead | ProfileRead | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -46,28 +47,22 @@ class DafDataSource(_DataSource):
 
     def reader(self, schema: Any) -> DafDataSourceReader:
         """Return what reads the columns of a schema, by their names."""
+        read = self._table()
+        if isinstance(read, ProfileRead):
+            return DafDataSourceReader(read)
         reader = DafDataSourceReader if _JAVA_PLANNER in sys.modules else PushingReader
-        return reader(self._table().selecting(list(schema.names)))
+        return reader(read.selecting(list(schema.names)))
 
-    def _table(self) -> TableRead:
+    def _table(self) -> TableRead | ProfileRead:
         if self._read is None:
-            self._read = TableRead.of(ReadOptions.of(self.options))
+            options = ReadOptions.of(self.options)
+            is_profile = options.of_matrix and options.table == PROFILE
+            self._read = ProfileRead.of(options) if is_profile else TableRead.of(options)
         return self._read
 
 
-def register(spark: Any) -> None:
-    """Make the format ``daf`` known to a session of Spark.
-
-    Parameters
-    ----------
-    spark
-        A ``SparkSession``, of Sail or of Apache Spark 4.1 or newer.
-    """
-    spark.dataSource.register(DafDataSource)
-
-
 class DafDataSourceReader(_DataSourceReader):
-    """Reads a table: planned in one process, and read by others in parts.
+    """Reads a table or a profile: planned in one process, and read by others in parts.
 
     Parameters
     ----------
@@ -75,7 +70,7 @@ class DafDataSourceReader(_DataSourceReader):
         What is read.
     """
 
-    def __init__(self, read: TableRead) -> None:
+    def __init__(self, read: TableRead | ProfileRead) -> None:
         self._read = read
         self._schema = read.schema
 
@@ -86,19 +81,24 @@ class DafDataSourceReader(_DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part."""
-        part: Fragment | None = partition.value
+        part: Fragment | ProfilePart | None = partition.value
         return iter(()) if part is None else as_spark(part.read(), self._schema)
 
 
 class PushingReader(DafDataSourceReader):
-    """Reads a table, and evaluates filters.
+    """Reads one table, and evaluates filters.
 
     Not for Spark with Java: unless it is configured to push filters, it refuses a reader that takes
     some; and if it is, it keeps what it planned with the filters of one query, and reads the same
     for the next query of the same table.
     """
 
+    def __init__(self, read: TableRead) -> None:
+        super().__init__(read)
+        self._table = read
+
     def pushFilters(self, filters: Sequence[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
         """Take the filters that mean the same here, and return those that Spark has to evaluate."""
-        self._read, others = self._read.pushing(filters)
+        self._table, others = self._table.pushing(filters)
+        self._read = self._table
         return others

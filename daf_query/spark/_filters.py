@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import reduce
-from operator import and_
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan import COMPARISONS, parse
+from daf_query.scan import parse
 
 _COMPARED: Final = {
     "EqualTo": "==",
@@ -23,6 +21,13 @@ _COMPARED: Final = {
     "GreaterThanOrEqual": ">=",
     "LessThan": "<",
     "LessThanOrEqual": "<=",
+}
+_OPERATORS: Final = {
+    "==": lambda field, value: field == value,
+    ">": lambda field, value: field > value,
+    ">=": lambda field, value: field >= value,
+    "<": lambda field, value: field < value,
+    "<=": lambda field, value: field <= value,
 }
 
 
@@ -49,8 +54,10 @@ def accepted(filters: Iterable[Any], schema: pa.Schema) -> tuple[list[pc.Express
 
 def conjunction_of(expressions: Iterable[pc.Expression]) -> pc.Expression | None:
     """Return the AND of expressions; None if there is none."""
-    given = list(expressions)
-    return reduce(and_, given) if given else None
+    combined: pc.Expression | None = None
+    for expression in expressions:
+        combined = expression if combined is None else combined & expression
+    return combined
 
 
 def _expression(each: Any, schema: pa.Schema) -> pc.Expression | None:
@@ -78,7 +85,7 @@ def _expression(each: Any, schema: pa.Schema) -> pc.Expression | None:
             return field.is_null()
         return None if scalar is None else field == scalar
     if name in _COMPARED and scalar is not None:
-        return COMPARISONS[_COMPARED[name]](field, scalar)
+        return _OPERATORS[_COMPARED[name]](field, scalar)
     return None
 
 

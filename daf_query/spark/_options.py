@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths
 from daf_storage import errors
 
+READING: Final = (
+    *("path", "table", "select", "matrix_columns", "rows_per_partition", "predicate"),
+    *("matrix", "axes", "rows", "columns", "by"),
+)
+"""All options."""
+
 MATRIX: Final = "matrix"
-_OF_AXES: Final = ("matrix_columns", "predicate")
-_OF_MATRICES: Final = ("matrix", "axes", "rows", "columns")
-_READING: Final = ("path", "table", "select", "rows_per_partition", *_OF_AXES, *_OF_MATRICES)
+PROFILE: Final = "profile"
+_OF_MATRICES: Final = ("matrix", "axes", "rows", "columns", "by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +28,12 @@ class ReadOptions:
     paths: Paths
     """A path, a pattern, or several paths."""
     table: str
-    """The axis; or ``matrix``, where `matrix` says which."""
+    """The axis; or ``matrix`` or ``profile``, where `matrix` says which."""
     select: tuple[str, ...] | None = None
     """The columns; None for all that Spark can have."""
-    rows_per_partition: int = ROWS_PER_FRAGMENT
     matrix_columns: str = ""
     """Entries of matrices as columns, as SQL names them."""
+    rows_per_partition: int = ROWS_PER_FRAGMENT
     predicate: str | None = None
     """A filter that was planned already, as JSON."""
     matrix: str = ""
@@ -38,11 +43,34 @@ class ReadOptions:
     rows: str | None = None
     """A predicate on its rows; None for all."""
     columns: str | None = None
+    by: str | None = None
+    """What the rows of a profile are grouped by."""
+
+    @property
+    def of_matrix(self) -> bool:
+        """Whether a matrix is read, not an axis."""
+        return bool(self.matrix)
 
     @property
     def location(self) -> str:
         """The path or the pattern, or how many paths there are; for messages."""
         return _shown(self.paths)
+
+    def selected(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the columns that are selected of a table with columns of these names.
+
+        Raises
+        ------
+        NotFoundError
+            There is no column of a name.
+        """
+        for name in self.select or ():
+            if name not in names:
+                raise errors.NotFoundError(
+                    f"{self.location}: the table {self.table!r} has no column {name!r}; it has "
+                    f"{errors.known_names(names, none='none')}{errors.nearest(name, names)}"
+                )
+        return names if self.select is None else self.select
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -58,37 +86,71 @@ class ReadOptions:
         >>> ReadOptions.of({"path": "pbmc.daf.zarr", "table": "cell", "select": "name, age"}).select
         ('name', 'age')
         """
-        given = _checked(options)
-        paths = _paths_of(given.get("path", ""))
+        given = checked(options)
+        paths = paths_of(given.get("path", ""))
         table = given.get("table", "")
         if not table:
             raise errors.InvalidInputError(
                 f"{_shown(paths)}: which table is to be read? Say it with the option 'table': the "
-                "name of an axis, or 'matrix'"
+                "name of an axis, 'matrix' or 'profile'"
             )
-        is_matrix = table == MATRIX and "matrix" in given
-        if is_matrix:
-            _refuse(given, _OF_AXES, "the long form of a matrix", "it is of the table of an axis")
-        else:
-            of_matrix = "it is of table='matrix', with the options 'matrix' and 'axes'"
-            _refuse(given, _OF_MATRICES, f"the table of the axis {table!r}", of_matrix)
-        if is_matrix and "axes" not in given:
+        is_matrix = "matrix" in given and table in (MATRIX, PROFILE)
+        if not is_matrix:
+            _refuse(given, _OF_MATRICES, f"the table of the axis {table!r}")
+        elif "axes" not in given:
             raise errors.InvalidInputError(
                 f"{_shown(paths)}: the matrix {given['matrix']!r} needs the option 'axes', such as "
                 "'cell, gene'"
             )
+        elif table == MATRIX:
+            _refuse(given, ("by", "matrix_columns"), "the long form of a matrix")
+        else:
+            _refuse(given, ("predicate", "matrix_columns"), "a profile")
         return cls(
             paths,
             table,
-            _names_of(given["select"]) if "select" in given else None,
-            _positive(given.get("rows_per_partition", str(ROWS_PER_FRAGMENT))),
+            names_of(given["select"]) if "select" in given else None,
             given.get("matrix_columns", ""),
+            _positive(given.get("rows_per_partition", str(ROWS_PER_FRAGMENT))),
             given.get("predicate"),
-            given.get("matrix", ""),
+            given["matrix"] if is_matrix else "",
             _axes(given["axes"]) if is_matrix else None,
             given.get("rows"),
             given.get("columns"),
+            given.get("by"),
         )
+
+
+def checked(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options by their names in lower case, without those that engines add.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such option.
+    """
+    given = {name.lower(): str(value) for name, value in options.items()}
+    given = {name: value for name, value in given.items() if not name.startswith(("_", "spark."))}
+    for name in given:
+        if name not in READING:
+            raise errors.InvalidInputError(
+                f"format 'daf' has no option {name!r} to read; it has "
+                f"{errors.known_names(READING, none='none')}{errors.nearest(name, READING)}"
+            )
+    return given
+
+
+def paths_of(path: str) -> Paths:
+    """Return a path or a pattern as it is, and a JSON list as several paths.
+
+    >>> paths_of('["a.daf.zarr", "b.daf.zarr"]')
+    ['a.daf.zarr', 'b.daf.zarr']
+    """
+    if not path:
+        raise errors.InvalidInputError(
+            "the option 'path' is missing: the path or the URL of a data set, or a pattern"
+        )
+    return _json_list(path) or path
 
 
 def path_option(paths: Paths) -> str:
@@ -104,48 +166,31 @@ def path_option(paths: Paths) -> str:
     return str(paths)
 
 
-def _checked(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options by their names in lower case, without those that engines add."""
-    given = {name.lower(): str(value) for name, value in options.items()}
-    given = {name: value for name, value in given.items() if not name.startswith(("_", "spark."))}
-    for name in given:
-        if name not in _READING:
-            raise errors.InvalidInputError(
-                f"format 'daf' has no option {name!r} to read; it has "
-                f"{errors.known_names(_READING, none='none')}{errors.nearest(name, _READING)}"
-            )
-    return given
+def names_of(value: str) -> tuple[str, ...]:
+    """Return names that commas separate; a JSON list where a name has a comma.
 
-
-def _paths_of(path: str) -> Paths:
-    """Return a path or a pattern as it is, and a JSON list as several paths."""
-    if not path:
-        raise errors.InvalidInputError(
-            "the option 'path' is missing: the path or the URL of a data set, or a pattern"
-        )
-    return _json_list(path) or path
-
-
-def _names_of(value: str) -> tuple[str, ...]:
-    """Return names that commas separate; a JSON list where a name has a comma."""
+    >>> names_of("name, age"), names_of('["a, b"]')
+    (('name', 'age'), ('a, b',))
+    """
     names = _listed(value)
     if not all(names):
         raise errors.InvalidInputError(f"{value!r} is no list of names; separate them by commas")
     return tuple(dict.fromkeys(names))
 
 
-def _listed(value: str) -> Sequence[str]:
+def _listed(value: str) -> list[str]:
     return _json_list(value) or [name.strip() for name in value.split(",")]
 
 
 def _json_list(value: str) -> list[str] | None:
     """Return a JSON list of strings; None for anything else."""
+    if not value.startswith("["):
+        return None
     try:
         items = json.loads(value)
     except ValueError:
         return None
-    is_list = isinstance(items, list) and all(isinstance(item, str) for item in items)
-    return items if is_list else None
+    return items if items and all(isinstance(item, str) for item in items) else None
 
 
 def _axes(value: str) -> tuple[str, str]:
@@ -158,17 +203,31 @@ def _axes(value: str) -> tuple[str, str]:
 
 
 def _positive(value: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
+    """Return a number of rows.
+
+    >>> _positive("1")
+    1
+    """
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
         raise errors.InvalidInputError(
             f"rows_per_partition={value!r} is no positive number of rows"
         )
-    return int(value)
+    return number
 
 
-def _refuse(given: Iterable[str], names: Iterable[str], what: str, instead: str) -> None:
+def _refuse(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
     for name in names:
         if name in given:
-            raise errors.InvalidInputError(f"{what} has no option {name!r}; {instead}")
+            raise errors.InvalidInputError(
+                f"{what} has no option {name!r}; it is of table='matrix' and table='profile', with "
+                "the options 'matrix' and 'axes'"
+                if name not in {"by", "predicate", "matrix_columns"}
+                else f"{what} has no option {name!r}"
+            )
 
 
 def _shown(paths: Paths) -> str:

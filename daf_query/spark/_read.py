@@ -19,7 +19,7 @@ from daf_query.fragments import (
     table_schema,
 )
 from daf_query.spark._filters import accepted, conjunction_of
-from daf_query.spark._options import MATRIX, ReadOptions
+from daf_query.spark._options import MATRIX, PROFILE, ReadOptions
 from daf_query.spark._predicate_json import from_json
 from daf_query.spark._types import spark_schema
 from daf_storage import errors
@@ -50,14 +50,8 @@ class TableRead:
         table = _table_of(options)
         schema = _schema_of(options, table)
         known = spark_schema(schema)
-        names = known.names if options.select is None else options.select
+        names = known.names if options.select is None else options.selected(schema.names)
         for name in names:
-            if name not in schema.names:
-                raise errors.NotFoundError(
-                    f"{options.location}: the table {options.table!r} has no column {name!r}; it "
-                    f"has {errors.known_names(schema.names, none='none')}"
-                    f"{errors.nearest(name, schema.names)}"
-                )
             if name not in known.names:
                 raise errors.UnsupportedDataError(
                     f"{options.location}: Spark has no type for {schema.field(name).type}, which "
@@ -108,9 +102,9 @@ def _schema_of(options: ReadOptions, table: NamedTable) -> pa.Schema:
     try:
         return table_schema(options.paths, table)
     except errors.AxisNotFoundError as error:
-        if options.matrix or options.table != MATRIX:
+        if options.of_matrix or options.table not in (MATRIX, PROFILE):
             raise
-        text = f"{error}; of a matrix, say the options 'matrix' and 'axes' as well"
+        text = f"{error}; of a {options.table}, say the options 'matrix' and 'axes' as well"
         raise errors.with_message(error, text) from None
 
 

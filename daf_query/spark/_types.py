@@ -10,6 +10,10 @@ import pyarrow as pa
 from daf_query.syntax import backticked
 from daf_storage import errors
 
+_SAME: Final = (
+    *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+    *(pa.string(), pa.binary(), pa.date32(), pa.timestamp("us")),
+)
 _WIDER: Final = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -47,7 +51,7 @@ def spark_type(arrow_type: pa.DataType) -> pa.DataType | None:
         return spark_type(arrow_type.value_type)
     if pa.types.is_timestamp(arrow_type) and arrow_type.tz is None:
         return pa.timestamp("us")
-    return _WIDER.get(arrow_type, arrow_type if arrow_type in _DDL else None)
+    return arrow_type if arrow_type in _SAME else _WIDER.get(arrow_type)
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:

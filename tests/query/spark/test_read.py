@@ -115,15 +115,13 @@ WRONG = [
     ({"axes": "cell, gene"}, "has no option 'axes'"),
     ({"table": "matrix", "matrix": "X"}, "needs the option 'axes'"),
     ({"table": "matrix", "matrix": "X", "axes": "cell"}, "does not name two axes"),
-    (
-        {"table": "matrix", "matrix": "X", "axes": "cell, gene", "by": "donor"},
-        "no option 'by' to read",
-    ),
+    ({"table": "matrix", "matrix": "X", "axes": "cell, gene", "by": "donor"}, "no option 'by'"),
     ({"table": "matrix", "matrix": "Y", "axes": "cell, gene"}, "'Y'"),
     (
         {"table": "matrix", "matrix": "X", "axes": "cell, gene", "matrix_columns": "X['CD8A']"},
         "the long form of a matrix has no option 'matrix_columns'",
     ),
+    ({"table": "profile", "predicate": "[]"}, "no axis 'profile'"),
     ({"table": "matrix"}, "no axis 'matrix'.* of a matrix, say the options 'matrix' and 'axes'"),
     ({"path": '["PATH"]', "select": "nam"}, "^1 data sets: the table 'cell' has no column 'nam'"),
     ({"table": "cel"}, "'cel'"),
