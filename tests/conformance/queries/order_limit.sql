@@ -106,3 +106,9 @@ WITH t AS (SELECT name, x FROM cell ORDER BY x, name OFFSET 20) SELECT name FROM
 SELECT name FROM (SELECT name, x FROM cell ORDER BY x, name OFFSET 20) AS t (name, x) ORDER BY name;
 SELECT name FROM cell WHERE name IN (SELECT name FROM (SELECT name, x FROM cell ORDER BY x, name OFFSET 20) ORDER BY name) ORDER BY name;
 
+-- The engine by itself takes memory for as many groups as LIMIT says.
+SELECT count(*) FROM (SELECT DISTINCT x FROM cell ORDER BY x OFFSET 2) t;
+SELECT count(*) FROM (SELECT donor, count(*) AS n FROM cell GROUP BY donor ORDER BY donor DESC OFFSET 1) t;
+--: ordered
+--: theirs SELECT DISTINCT x FROM cell ORDER BY x
+SELECT DISTINCT x FROM cell ORDER BY x LIMIT 4000000000000000000;
