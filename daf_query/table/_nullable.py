@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -45,10 +46,8 @@ class NullableDataset(ds.UnionDataset):
         # A C++ dataset behind this object, lest pyarrow follow a null pointer.
         ds.UnionDataset.__init__(self, self._schema, [unscannable(self._schema)])
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema."""
-        return self._schema
+    # Not a line of Python: of a Ctrl-C at one the engine would die here.
+    schema = property(attrgetter("_schema"), doc="The Arrow schema.")
 
     @property
     def partition_expression(self) -> pc.Expression:

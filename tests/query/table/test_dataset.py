@@ -22,12 +22,12 @@ import pytest
 
 from daf_query import AxisDataset, connect
 from daf_query.scan import ScanOptions
-from daf_query.table import TableDataset
+from daf_query.table import NullableDataset, TableDataset
 from daf_query.table._arrow_operations import ArrowOperations
 from daf_storage import MemoryDaf, ZarrDaf, errors
 from daf_storage.base import _strings as strings
 from tests.storage.trees.test_foreign_arrays import put
-from tests.support import CELLS, create, recorded_reads, reopen
+from tests.support import CELLS, Interruption, create, recorded_reads, reopen
 
 
 @pytest.fixture
@@ -317,3 +317,13 @@ def test_a_fragment_and_another_filter(large: AxisDataset) -> None:
     assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
     assert sum(f.to_table().num_rows for f in fragments) == 100
     assert sum(f.count_rows(pc.field("index") < 5) for f in fragments) == 5
+
+
+def test_a_query_is_not_interrupted_where_the_engine_asks_for_columns() -> None:
+    """It dies of an exception there, so there is no line of Python."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A"])
+    table = NullableDataset(connect(daf).table("cell"))
+    with Interruption(1) as interruption:
+        assert table.schema.names == ["name", "index"]
+    assert interruption.lines == 0
