@@ -201,6 +201,19 @@ def test_the_benchmark_of_zarr_tables_runs() -> None:
     assert found.stdout.count("  -\n") == 9
 
 
+def test_analytic_queries_are_measured() -> None:
+    """All systems give equal answers, and each query has its times and ratios."""
+    found = subprocess.run(
+        [sys.executable, str(FOLDER / "analytics.py"), "--small"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = found.stdout.splitlines()
+    assert len(lines) == 2 + 16 + 1
+    assert lines[-1].startswith("| geometric mean |")
+
+
 def test_archives_are_measured() -> None:
     """Beside directories, plain writes and zipfile."""
     found = subprocess.run(
