@@ -182,15 +182,18 @@ class _List(NamedTuple):
     """The columns that are compared."""
     stop: int | None
     """Where it ends, if a cast can be written there."""
-    is_constant: bool = False
-    """Whether it is a list of constants, which tables are handed."""
+    start: int | None = None
+    """Where it begins, if it needs brackets for that."""
+    is_handed: bool = False
+    """Whether it is a list of constants in a WHERE, which tables are handed."""
 
 
 def list_barriers(statement: Statement, *, is_part: bool = False) -> Iterator[Edit]:
     """Yield a cast, which merges with nothing, for each list that could meet another one.
 
-    Of those of one query, one of constants stays as it is, for the tables to use; what the others
-    imply is handed to them as for other conditions that the engine keeps.
+    Of those of one query, one of constants in a WHERE stays as it is, for the tables to use; what
+    the others imply is handed to them as for other conditions that the engine keeps.  Elsewhere all
+    are alike: GROUP BY has to have what SELECT has.
 
     Parameters
     ----------
@@ -209,9 +212,11 @@ def list_barriers(statement: Statement, *, is_part: bool = False) -> Iterator[Ed
     if not is_part:
         groups = _groups(statement, nodes) if len(lists) > 1 else _Groups()
         lists = [each for group in groups.lists(lists) for each in _apart(group)]
-    for stop in {each.stop for each in lists}:
+    for start, stop in {(each.start, each.stop) for each in lists}:
         if stop is not None:
-            yield Edit(stop, stop, "::BOOLEAN")
+            if start is not None:
+                yield Edit(start, start, "(")
+            yield Edit(stop, stop, "::BOOLEAN" if start is None else ")::BOOLEAN")
 
 
 def _apart(lists: Sequence[_List]) -> list[_List]:
@@ -219,7 +224,7 @@ def _apart(lists: Sequence[_List]) -> list[_List]:
     if len(lists) < 2:
         return []
     is_free = any(each.stop is None for each in lists)
-    kept = next((each for each in lists if each.is_constant and not is_free), None)
+    kept = next((each for each in lists if each.is_handed and not is_free), None)
     return [each for each in lists if each is not kept]
 
 
@@ -268,13 +273,15 @@ def _groups(statement: Statement, nodes: Iterable[Node]) -> _Groups:
 
 
 def _lists(statement: Statement, nodes: Iterable[Node]) -> Iterator[_List]:
+    conditions = [scope.select["selection"] for scope in statement.scopes]
+    filters = {id(node) for node in walk(conditions, into_queries=False)}
     for node in nodes:
         kind = kind_of(node)
         if kind == "InList":
             listed = node[kind]["list"]
             pair = next(p for p in statement.around(statement.span(listed)[0]) if p.before == "IN")
-            is_constant = statement.constants_in(listed) is not None
-            yield _List(names_in(node[kind]["expr"]), pair.closing + 1, is_constant)
+            is_handed = id(node) in filters and statement.constants_in(listed) is not None
+            yield _List(names_in(node[kind]["expr"]), pair.closing + 1, is_handed=is_handed)
         elif kind == "BinaryOp" and node[kind]["op"] in _PATTERNS:
             yield _List(names_in(node[kind]["left"]), None)
 
@@ -282,7 +289,8 @@ def _lists(statement: Statement, nodes: Iterable[Node]) -> Iterator[_List]:
 def _chains(statement: Statement, nodes: Sequence[Node]) -> Iterator[_List]:
     """Yield each ``x = 1 OR x = 2``, and ``x <> 1 AND x <> 2``.
 
-    One that no brackets are around is beside nothing that it could be merged with wrongly.
+    One that no brackets are around, and that is no item of SELECT or GROUP BY, is beside nothing
+    that it could be merged with wrongly.
     """
     joined = [node["BinaryOp"] for node in nodes if _joins(node, "Or") or _joins(node, "And")]
     parts = {id(node): [_unnested(node["left"]), _unnested(node["right"])] for node in joined}
@@ -293,6 +301,7 @@ def _chains(statement: Statement, nodes: Sequence[Node]) -> Iterator[_List]:
         if _joins(part, node["op"])
     }
     nested = {id(_unnested(node).get("BinaryOp")) for node in nodes if kind_of(node) == "Nested"}
+    items = {id(node.get("BinaryOp")): place for node, place in _items(statement)}
     for node in joined:
         if id(node) in inner:
             continue
@@ -307,8 +316,25 @@ def _chains(statement: Statement, nodes: Sequence[Node]) -> Iterator[_List]:
         names = frozenset(name for name, count in compared.items() if count > 1)
         if names:
             start, stop = statement.span([node["left"], node["right"]])
-            pairs = (p for p in statement.around(start) if p.closing >= stop)
-            yield _List(names, next(pairs).closing + 1 if id(node) in nested else None)
+            if id(node) in nested:
+                pair = next(p for p in statement.around(start) if p.closing >= stop)
+                yield _List(names, pair.closing + 1)
+            else:
+                begin, end = items.get(id(node), (None, None))
+                yield _List(names, end, begin)
+
+
+def _items(statement: Statement) -> Iterator[tuple[Node, tuple[int, int]]]:
+    """Yield the items of SELECT and GROUP BY, and where each begins and ends, without its name."""
+    for select in (scope.select for scope in statement.scopes):
+        for item in select["projection"]:
+            named = item.get("ExprWithAlias")
+            node = named["expr"] if named else item.get("UnnamedExpr", {})
+            if _joins(node, "Or") or _joins(node, "And"):
+                yield node, statement.item(item)
+        for node in select["group_by"].get("Expressions", ([],))[0]:
+            if _joins(node, "Or") or _joins(node, "And"):
+                yield node, statement.item(node)
 
 
 def _joins(node: Node, operator: str) -> bool:

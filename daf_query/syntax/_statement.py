@@ -27,7 +27,7 @@ _PLACE: Final = re.compile(r" at Line: (\d+), Column: (\d+)$")
 _OPTIONS: Final = re.compile(r"Expected: end of statement, found: (?:STORED|PARTITIONED|OPTIONS) ")
 """What the engine's COPY has behind that of the parser."""
 _VISIBLE: Final = re.compile(r"[^\n]")
-_STARTS: Final = ("SELECT", "DISTINCT", "ALL")
+_STARTS: Final = ("SELECT", "DISTINCT", "ALL", "BY")
 _CLAUSES: Final = (
     *("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "UNION", "EXCEPT", "INTERSECT"),
     *("ORDER", "LIMIT", "OFFSET", "INTO"),
@@ -156,12 +156,15 @@ class Statement:
         return spans
 
     def item(self, node: Any) -> tuple[int, int]:
-        """Return where an item of a SELECT begins and ends."""
-        start, last = self.span(node)
+        """Return where an item of SELECT or GROUP BY begins, and ends, without its name."""
+        named = node.get("ExprWithAlias")
+        start, last = self.span(named["expr"] if named else node)
         first, tokens = self._token_at(start), self.tokens
         while not (tokens[first - 1].is_operator(",", ")") or tokens[first - 1].is_word(*_STARTS)):
             first -= 1
-        return tokens[first].start, tokens[self._end(first, last) - 1].stop
+        stop = self._token_at(self.start(named["alias"])) if named else self._end(first, last)
+        stop -= named is not None and tokens[stop - 1].is_word("AS")
+        return tokens[first].start, tokens[stop - 1].stop
 
     def _token_at(self, place: int) -> int:
         return bisect_left(self.tokens, place, key=lambda token: token.start)

@@ -129,3 +129,9 @@ SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM cell;
 SELECT approx_distinct(x) FROM cell;
 SELECT avg(b::INT) FROM cell;
 SELECT sum(x)::DOUBLE / count(*) FROM cell;
+
+-- A list, or a chain of OR, in SELECT and in GROUP BY: both have to be the same to the engine.
+SELECT CASE WHEN k IN (1, 2) THEN 'few' ELSE 'many' END AS g, count(*) FROM cell GROUP BY CASE WHEN k IN (1, 2) THEN 'few' ELSE 'many' END;
+SELECT k IN (1, 2), count(*) FROM cell WHERE k IN (1, 2, 3) GROUP BY k IN (1, 2);
+SELECT k = 1 OR k = 2, count(*) FROM cell GROUP BY (k = 1 OR k = 2);
+SELECT (k = 1 OR k = 2) AS a, x <> 3 AND x <> 4 b, count(*) FROM cell GROUP BY k = 1 OR k = 2, x <> 3 AND x <> 4;

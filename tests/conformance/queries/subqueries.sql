@@ -112,3 +112,8 @@ SELECT name FROM cell WHERE nullif(x, 1) NOT IN (SELECT x FROM gene WHERE x > 2)
 SELECT name FROM cell WHERE CASE WHEN b THEN x END NOT IN (SELECT x FROM gene);
 SELECT name FROM cell WHERE x IN (SELECT nullif(x, 2) FROM gene);
 SELECT name FROM cell WHERE x NOT IN (SELECT nullif(x, 2) FROM gene);
+
+-- Chains that a subquery gives names meet above it.
+--: duckdb the engine merges two lists for one column and forgets NULL
+SELECT count(*) FROM (SELECT k = 1 OR k = 2 AS a, k = 3 OR k = 4 AS b FROM cell) t WHERE NOT (a AND b);
+SELECT count(*) FROM (SELECT k IN (1, 2) a, -k = -3 OR k = 3 OR k = 4 b FROM cell) t WHERE NOT a OR NOT b;
