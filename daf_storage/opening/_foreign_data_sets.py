@@ -15,7 +15,7 @@ from daf_storage.data import DafReader, layout
 from daf_storage.opening import _archives as archives
 from daf_storage.opening import _hdf5_files as hdf5_files
 from daf_storage.opening._paths import H5AD_SUFFIX, ContainerKind, DafPath, parse_path, path_input
-from daf_storage.opening._skeleton import reader_name
+from daf_storage.opening._skeleton import check_groups, reader_name
 from daf_storage.opening._zarr_directories import siblings
 from daf_storage.sidecars import SIDECAR_SUFFIX, SidecarTree
 from daf_storage.stores import DirectoryStore
@@ -174,6 +174,8 @@ def readable_tree(tree: Tree) -> Tree:
             "which is a group with obs and var"
         )
     layout.check_version(tree)
+    if isinstance(tree, Hdf5Tree):
+        check_groups(tree)
     return tree
 
 

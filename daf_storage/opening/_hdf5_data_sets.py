@@ -17,7 +17,7 @@ from daf_storage.opening._paths import (
     SHARED_HDF5_SUFFIX,
     DafPath,
 )
-from daf_storage.opening._skeleton import make_or_check, reader_name, writer_name
+from daf_storage.opening._skeleton import check_groups, make_or_check, reader_name, writer_name
 from daf_storage.trees import (
     ALIGNMENT,
     Hdf5File,
@@ -117,6 +117,7 @@ def _open_tree(
             for child in (layout.DAF, *(child for child in children if child != layout.DAF)):
                 changes.remove(child)
     make_or_check(tree, mode)
+    check_groups(tree)
     if tree.is_half_replaced():
         warnings.warn(
             f"{tree.location}: a writer was stopped while it changed an axis; what was there "

@@ -41,6 +41,7 @@ from daf_storage.stores import (
     shown_url,
 )
 from daf_storage.trees import (
+    Hdf5Tree,
     WritableZarrTree,
     ZarrVersion,
 )
@@ -175,7 +176,10 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     if where.form != "zarr" and zarr_format is not None:
         raise no_zarr_format(where)
     if where.form == "hdf5":
-        return H5df(path, mode, name=name, packed=packed)
+        check_mode(mode)
+        with errors.os_errors(where.given):
+            reader = open_hdf5_file(where, mode, name, packing_of(packed))
+        return _with_origin(reader, open_daf, where.full)
     if where.is_files:
         return FilesDaf(path, mode, name=name, packed=packed)
     return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
@@ -354,7 +358,7 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
     check_mode(mode)
     packing = packing_of(packed)
     if is_hdf5_handle(root):
-        reader = open_hdf5_handle(root, mode, name, packing)
+        reader = _of_daf(open_hdf5_handle(root, mode, name, packing))
         path = path_of_handle(root)
         return reader if path is None else _with_origin(reader, H5df, path)
     given = path_input(root, "an open h5py.File or h5py.Group")
@@ -364,13 +368,20 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
     if "#" in Path(given).name or "#/" in given:
         where = parse_path(given)
     with errors.os_errors(given):
-        return _open_hdf5(where, mode, name, packing)
+        reader = _of_daf(open_hdf5_file(where, mode, name, packing))
+    return _with_origin(reader, H5df, where.full)
 
 
-def _open_hdf5(
-    where: DafPath, mode: OpenMode, name: str | None, packing: Packing | None
-) -> DafReader:
-    return _with_origin(open_hdf5_file(where, mode, name, packing), H5df, where.full)
+def _of_daf(reader: DafReader) -> DafReader:
+    """Return a data set of Daf in an HDF5 file; raise if it is an AnnData."""
+    if isinstance(reader.tree, Hdf5Tree):
+        return reader
+    location = reader.tree.location
+    reader.close()
+    raise errors.NotADafError(
+        f"{location}: this is an AnnData, not a data set of Daf; read it in place by "
+        f"open_daf({location!r}), or import it by import_h5ad"
+    )
 
 
 def no_zarr_format(where: DafPath) -> errors.InvalidInputError:
@@ -389,7 +400,7 @@ def create_in(
     """Create a data set in ``where.container``; messages call it ``where.given``."""
     style = Style(zarr_format, packing_of(packed))
     if where.kind == "hdf5":
-        return _open_hdf5(where, "w", name, style.packing)
+        return _with_origin(open_hdf5_file(where, "w", name, style.packing), H5df, where.full)
     if where.is_files:
         return open_files(where, "w", name, style)
     return _open_zarr(where, "w", name, style)

@@ -6,6 +6,7 @@ from daf_storage import errors
 from daf_storage.base import OpenMode, unique_name
 from daf_storage.data import layout
 from daf_storage.trees import (
+    Hdf5Tree,
     Tree,
     WritableTree,
     ZarrTree,
@@ -39,6 +40,16 @@ def make_or_check(tree: WritableTree, mode: OpenMode) -> None:
             )
         create_skeleton(tree)
     layout.check_version(tree)
+
+
+def check_groups(tree: Hdf5Tree) -> None:
+    """Refuse a data set with a dataset in the place of one of its groups."""
+    for name, kind in tree.children("").items():
+        if kind == "array" and name in layout.SKELETON:
+            raise errors.CorruptDataError(
+                f"{tree.location}: {name!r} is a dataset, and a data set of Daf has a group there; "
+                "take the file from a backup"
+            )
 
 
 def check_group(tree: ZarrTree) -> None:

@@ -39,9 +39,9 @@ from daf_storage.trees._hdf5_strings import read_many
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
     STRING_BLOCK,
-    check_type,
     h5py,
     is_plain,
+    known_type,
     node_kind,
     reason_of,
     scalar_attribute,
@@ -114,7 +114,8 @@ class Hdf5Node:
         found = open_below(self._held.id, name, what=what)
         if node_kind(found) != "array":
             return None
-        return Hdf5Array(self._shared, HeldObject(self._shared, found), what=what)
+        held = HeldObject(self._shared, found, f"{self._held.name}/{name}")
+        return Hdf5Array(self._shared, held, what=what)
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or dataset; None if it has none of this name."""
@@ -134,8 +135,7 @@ class Hdf5Node:
                 return None
             attribute = h5a.open(found, encoded)
             stored = attribute.get_type()
-            check_type(stored, f"{self._what}: the attribute {name!r}")
-            value = scalar_attribute(attribute, stored)
+            value = scalar_attribute(attribute, stored, f"{self._what}: the attribute {name!r}")
             return h5py().AttributeManager(self._held)[name] if value is None else value
         except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
             raise CorruptDataError(
@@ -203,7 +203,7 @@ class Hdf5Array(NotFileBacked):
         HDF5 is asked for what was checked here, if at all.
         """
         dataset, shared = self._held.id, self._shared
-        kind, base = dataset.get_type(), shared.heap_base()
+        kind, base = dataset.get_type(), shared.heap_base
         is_variable = kind.get_class() == h5py().h5t.STRING and kind.is_variable_str()
         if not is_variable or not shared.can_map or base is None:
             return None
@@ -306,7 +306,7 @@ class Hdf5Array(NotFileBacked):
         if info.is_mappable or info.storage_type.is_string or 0 in info.shape or not info.shape:
             return False
         with shared.lock:
-            is_plain = shared.can_map and not (shared.is_writable or shared.heap_base())
+            is_plain = shared.can_map and not (shared.is_writable or shared.heap_base)
             return self._is_chunked and is_plain
 
     def _open_chunks(self, version: Hashable, is_settled: bool) -> Hdf5Chunks | None:  # noqa: FBT001 - both are of the file
@@ -418,7 +418,7 @@ def dataset_array(dataset: Any) -> Hdf5Array | None:
     shared = Hdf5File(dataset.file, location=dataset.file.filename)
     what = f"{shared.location}: {dataset.name.lstrip('/')}"
     try:
-        array = Hdf5Array(shared, HeldObject(shared, dataset.id), what=what)
+        array = Hdf5Array(shared, HeldObject(shared, dataset.id, dataset.name), what=what)
     except DafError:  # half floats, for example, which Daf has not
         return None
     is_read_here = array.info.is_mappable or Pipeline.of(dataset.id).is_known
@@ -434,7 +434,8 @@ def dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, 
     if dimensions is None:
         raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
     stored = dataset.get_type()
-    storage_type = storage_type_of(stored, what)
+    known = known_type(stored)
+    storage_type = storage_type_of(known, what)
     item_bytes = int(stored.get_size())
     chunk_shape, offset = None, dataset.get_offset()
     if offset is None:  # what has one is in the file, in one piece
@@ -453,7 +454,7 @@ def dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, 
         shape=shape,
         storage_type=storage_type,
         chunks=chunks,
-        is_mappable=offset is not None and shared.can_map and is_plain(stored, storage_type),
+        is_mappable=offset is not None and shared.can_map and is_plain(known, storage_type),
     )
     return info, item_bytes, bool(chunk_shape)
 

@@ -36,7 +36,7 @@ def check_links(group: Any, path: str, *, what: str) -> bool:
     for _ in range(_MAX_LINKS + 2 * len(rest)):
         if not rest:
             return True
-        at = posixpath.join(at, rest.pop(0))
+        at = f"{at}/{rest.pop(0)}" if at else rest.pop(0)
         try:
             kind = group.links.get_info(at.encode()).type
         except (KeyError, RuntimeError, ValueError, OSError):

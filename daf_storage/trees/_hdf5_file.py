@@ -91,7 +91,7 @@ class Hdf5File:
         self._changed_below: dict[str, int] = {}
         self._whole: tuple[Fingerprint | None, AnyArray] | None = None
         self._first_ranges: dict[int, FirstRanges] = {}
-        self._listings: dict[bytes, ChunkListing | None] = {}
+        self._listings: dict[str, ChunkListing | None] = {}
         self._listed_as: Fingerprint | None = None
         self._walked: tuple[Fingerprint | None, WalkedHeaps] | None = None
         self.chunk_cache = new_chunk_cache()
@@ -150,6 +150,7 @@ class Hdf5File:
             # Closed already where it was damaged or locked when it was last to be opened again.
             self.file.close()
             self.file = self._reopen()
+            self.__dict__.pop("heap_base", None)
             self._opened_as = self._fingerprint()
             self._note_length()
 
@@ -240,8 +241,9 @@ class Hdf5File:
         """Whether the file is a plain file of the file system."""
         return self._is_plain and bool(self.file.id.valid)
 
+    @functools.cached_property
     def heap_base(self) -> int | None:
-        """Return how many bytes of others come before those of HDF5: addresses do not count them.
+        """How many bytes of others come before those of HDF5: addresses do not count them.
 
         None where addresses have not 8 bytes.
         """
@@ -324,7 +326,7 @@ class Hdf5File:
         return (None, False) if status is None else (fingerprint(status), is_settled(status))
 
     def listing(
-        self, name: bytes, dataset: Any, info: ArrayInfo, *, what: str
+        self, name: str, dataset: Any, info: ArrayInfo, *, what: str
     ) -> ChunkListing | None:
         """Return where the chunks of a dataset are; remembered until the file changes.
 
@@ -422,18 +424,16 @@ class HeldObject:
     ----------
     found
         Its identifier: h5py takes longer to make an object of it than HDF5 to open it.
+    name
+        Its path in the file.
     """
 
-    def __init__(self, shared: Hdf5File, found: Any) -> None:
+    def __init__(self, shared: Hdf5File, found: Any, name: str) -> None:
         self._shared = shared
         self._id = found
         self._object: Any = None
-        self._name = h5py().h5i.get_name(found)
-
-    @property
-    def name(self) -> bytes:
+        self.name = name
         """Its path in the file."""
-        return bytes(self._name or b"")
 
     @property
     def is_open(self) -> bool:
@@ -466,11 +466,9 @@ class HeldObject:
                     f"{self._shared.location}: the file was closed; open it again"
                 )
             self._object = None
-            try:
-                self._id = h5py().h5o.open(self._shared.file.id, self._name)
-            except H5PY_ERRORS as error:
-                raise CorruptDataError(
-                    f"{self._shared.location}: {self._name.decode()} cannot be read "
-                    f"({reason_of(error)})"
-                ) from error
+            what = f"{self._shared.location}: {self.name}"
+            found = open_below(self._shared.file.id, self.name or "/", what=what)
+            if found is None:
+                raise CorruptDataError(f"{what} is not in the file any more")
+            self._id = found
         return self._id

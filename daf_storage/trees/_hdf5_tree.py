@@ -110,7 +110,12 @@ class Hdf5Tree:
 
     def _found_children(self, path: str, status: os.stat_result | None) -> dict[str, NodeKind]:
         group = self._get(path, status)
-        if node_kind(group) != "group":
+        kind = node_kind(group)
+        if kind == "array":
+            raise CorruptDataError(
+                f"{self.location}: {path or 'the root'} is a dataset, and should be a group"
+            )
+        if kind is None:
             return {}
         kinds = ((name, self._kind_below(group, path, name)) for name in self._names(group))
         return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
@@ -161,7 +166,7 @@ class Hdf5Tree:
         found_kind = node_kind(found)
         if found_kind is None:
             return None
-        held = HeldObject(self._shared, found)
+        held = HeldObject(self._shared, found, name)
         return Hdf5Node(self._shared, held, found_kind, identity, what=what)
 
     @contextmanager

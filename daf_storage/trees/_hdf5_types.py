@@ -79,15 +79,8 @@ def hdf5_type(storage_type: StorageType) -> Any:
     return h5t.NATIVE_B8 if storage_type is StorageType.BOOL else h5t.py_create(storage_type.dtype)
 
 
-def storage_type_of(stored: Any, what: str) -> StorageType:
-    """Return the element type of a dataset, or refuse one that Daf has no place for.
-
-    Parameters
-    ----------
-    stored
-        The identifier of its type.
-    """
-    known = known_type(stored)
+def storage_type_of(known: KnownType, what: str) -> StorageType:
+    """Return the element type of a dataset, or refuse one that Daf has no place for."""
     if known.storage_type is None:
         raise UnsupportedDataError(
             f"{what}: the dataset has the type {known.dtype}; Daf has Bool, Int8 to Int64, "
@@ -131,7 +124,7 @@ def _known_type(encoded: bytes) -> KnownType:
     return KnownType(dtype, storage_type, is_native=bool(is_native))
 
 
-def scalar_attribute(attribute: Any, stored: Any) -> Any:
+def scalar_attribute(attribute: Any, stored: Any, what: str) -> Any:
     """Return what h5py's ``attrs`` do of an attribute that is one number or string.
 
     None if it is something else.  They take three times as long.
@@ -142,7 +135,13 @@ def scalar_attribute(attribute: Any, stored: Any) -> Any:
         Its identifier.
     stored
         That of its type.
+
+    Raises
+    ------
+    CorruptDataError
+        HDF5 cannot convert its type.
     """
+    check_type(stored, what)
     known = known_type(stored)
     if attribute.shape != ():
         return None
@@ -181,9 +180,9 @@ def check_type(stored: Any, what: str) -> None:
         check_type(stored.get_super(), what)
 
 
-def is_plain(stored: Any, storage_type: StorageType) -> bool:
+def is_plain(known: KnownType, storage_type: StorageType) -> bool:
     """Return whether elements of a type are stored as they are in memory."""
-    return not storage_type.is_string and bool(known_type(stored).dtype == storage_type.dtype)
+    return not storage_type.is_string and bool(known.dtype == storage_type.dtype)
 
 
 def reason_of(error: BaseException) -> str:

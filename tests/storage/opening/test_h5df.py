@@ -460,7 +460,7 @@ def test_files_of_other_things_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "x.h5ad.h5df"
     shutil.copy(PBMC, path)
     before = path.read_bytes()
-    H5df(path).close()
+    open_daf(path).close()
     for mode in ("r+", "w+", "w"):
         with pytest.raises((errors.NotADafError, errors.ReadOnlyError), match="x.h5ad.h5df"):
             H5df(path, mode)  # type: ignore[call-overload] # each in turn
@@ -541,6 +541,44 @@ def test_any_hdf5_file_is_opened_by_its_suffix(tmp_path: Path) -> None:
             with pytest.raises(errors.InvalidInputError, match="with a slash: .*#/a"):
                 constructor(tmp_path / name, "w+")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.h5", "b.hdf5", "c.h5", "d.hdf5"]
+
+
+@pytest.mark.parametrize("group", ["axes", "vectors", "matrices", "scalars"])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_dataset_in_the_place_of_a_group(path: Path, group: str, mode: OpenMode) -> None:
+    """It is refused at opening; before, the data set looked as if it had nothing there."""
+    with h5py.File(path, "r+") as file:
+        del file[group]
+        file[group] = [1, 2]
+    with pytest.raises(errors.CorruptDataError, match=f"{group}' is a dataset.* has a group there"):
+        H5df(path, mode)
+
+
+@pytest.mark.parametrize("group", ["vectors/cell", "matrices/cell/gene"])
+def test_a_dataset_in_the_place_of_an_inner_group(path: Path, group: str) -> None:
+    """It is no group without anything in it: who lists it learns what is wrong."""
+    with h5py.File(path, "r+") as file:
+        del file[group]
+        file[group] = [1, 2]
+    with H5df(path) as daf, pytest.raises(errors.CorruptDataError, match=f"{group} is a dataset"):
+        contents(daf)
+
+
+def test_an_anndata_is_no_data_set_of_daf(tmp_path: Path) -> None:
+    """`H5df` refuses it, by path and as an open file; `open_daf` reads it in place."""
+    path = tmp_path / "x.h5ad"
+    shutil.copy(PBMC, path)
+    with pytest.raises(errors.NotADafError, match=r"x\.h5ad: this is an AnnData.*open_daf"):
+        H5df(path)
+    with (
+        h5py.File(path) as file,
+        pytest.warns(UnsafeAlignmentWarning),
+        pytest.raises(errors.NotADafError, match="this is an AnnData"),
+    ):
+        H5df(file)
+    other = path.rename(tmp_path / "x.h5df")
+    with open_daf(other) as daf:
+        assert "obs" in daf.axes_set()
 
 
 def test_what_a_crash_left_is_cleared(path: Path) -> None:

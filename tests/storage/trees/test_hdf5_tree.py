@@ -89,6 +89,25 @@ def test_a_file_that_another_program_writes_to(path: Path) -> None:
         assert array.read().tolist() == [0, 1, 2]
 
 
+def test_a_dataset_that_is_a_link_to_another_file_by_now(path: Path) -> None:
+    """An array that is held does not follow the link that another program put in its place."""
+    tree = opened(path)
+    node = tree.node("group")
+    assert node is not None
+    array = node.array("a")
+    assert array is not None
+    changed = path.parent / "changed.h5"
+    with h5py.File(path.parent / "elsewhere.h5", "w") as file:
+        file["a"] = np.arange(3.0)
+    with h5py.File(changed, "w") as file:
+        file.create_group("group")["a"] = h5py.ExternalLink(str(path.parent / "elsewhere.h5"), "a")
+        file["more"] = np.arange(9)
+    path.write_bytes(changed.read_bytes())
+    assert tree.children("") == {"group": "group", "more": "array"}
+    with pytest.raises(errors.DafError, match="a link to another file"):
+        array.read()
+
+
 def test_a_file_that_is_damaged_for_a_while(path: Path) -> None:
     """It is read again as soon as it is whole; one that was removed is read as it was."""
     tree = opened(path)
