@@ -123,11 +123,8 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
     array = zarr.open_group(str(path), mode="r", use_consolidated=False)[f"{group}/{column}"]
     source = source_of(array)
     parts = [geometry_boxes(batch) for batch in table.scanner(columns=[column]).to_batches()]
-    boxes = np.concatenate([np.empty((len(BOX_SIDES) + 1, 0)), *parts], axis=1)
-    sides, is_odd = list(boxes[:-1]), boxes[-1] > 0
-    inexact = np.flatnonzero(is_odd | ~np.all(np.isfinite(sides), axis=0)).tolist()
-    data = rtree_of(sides)
-    attributes = attributes_of(data, array, inexact)
+    data = rtree_of(list(np.concatenate([np.empty((len(BOX_SIDES), 0)), *parts], axis=1)))
+    attributes = attributes_of(data, array)
     if source.get("source") != attributes[ATTRIBUTE].get("source"):
         raise errors.InUseError(
             f"{path}: the column {column!r} changed while its index was being built; build it again"

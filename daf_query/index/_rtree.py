@@ -128,25 +128,6 @@ class RTree:
             raise UnfitIndexError(f"it changed while it was used ({error})") from None
         return np.sort(np.asarray(items).astype(np.int64))
 
-    def items_within(self, bounds: Bounds) -> Positions:
-        """Return the items whose boxes lie strictly within a box, ascending.
-
-        None of a tree of float32: its boxes may be smaller than what they were made of.
-        """
-        header = self._header
-        if not header.has_doubles:
-            return np.empty(0, np.int64)
-        levels = levels_of(header.n_items, header.node_size)
-        boxes, items = _parts(self._data, header, levels)
-        nodes = np.zeros(1, np.int64)
-        for level in range(len(levels) - 1, 0, -1):  # from the root down
-            nodes = nodes[_overlaps(boxes[sum(levels[:level]) + nodes], bounds)]
-            children = nodes[:, np.newaxis] * header.node_size + np.arange(header.node_size)
-            nodes = children[children < levels[level - 1]]
-        low, high = boxes[nodes, :2], boxes[nodes, 2:]
-        is_within = (low > bounds[:2]) & (low <= high) & (high < bounds[2:])
-        return np.sort(items[nodes[is_within.all(axis=1)]].astype(np.int64))
-
     def _rounded(self, bounds: Bounds) -> Bounds:
         """Return a box that is no smaller where the tree has narrower numbers than the query."""
         if self._header.has_doubles:
@@ -171,11 +152,6 @@ def levels_of(n_items: int, node_size: int) -> list[int]:
     while levels[-1] != 1:
         levels.append(-(-levels[-1] // node_size))
     return levels
-
-
-def _overlaps(sides: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[np.bool_]:
-    overlaps = (sides[:, :2] <= bounds[2:]) & (sides[:, 2:] >= bounds[:2])
-    return np.asarray(overlaps.all(axis=1))
 
 
 def _parts(

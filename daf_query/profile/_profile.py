@@ -171,7 +171,7 @@ class Profile(TableResult):
         self, path: str | Path, *, statistic: Statistic = "mean", provenance: bool | None = None
     ) -> None:
         """Write what `to_anndata` returns to an AnnData file, which appears when it is complete."""
-        refuse_own_files(self._statement.engine.connections.data_sets(), path)
+        refuse_own_files(self._engine.connections.data_sets(), path)
         adata = self.to_anndata(statistic=statistic, provenance=provenance)
         with output_path(Path(path)) as prepared:
             report = write_anndata(adata, prepared)

@@ -48,8 +48,13 @@ from daf_query.sql._requirements import (
     TableRequirements,
     requirements_of,
 )
-from daf_query.sql._result import QueryResult, TableResult, interruptible_rows, query_result
-from daf_query.sql._result_conversions import pandas_frame
+from daf_query.sql._result import (
+    QueryResult,
+    TableResult,
+    interruptible_rows,
+    pandas_frame,
+    query_result,
+)
 from daf_query.sql._result_page import rows_page
 from daf_query.sql._unique_columns import DuplicateColumnsWarning
 

@@ -28,7 +28,6 @@ from daf_query.syntax import quoted_name
 from daf_query.table import (
     NullableDataset,
     TableDataset,
-    ZarrTable,
     warn_of_problems,
     warn_once,
 )
@@ -235,8 +234,6 @@ def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     restriction = context.restrictions.get((schema, name))
     if restriction is not None:
         table = table.restricted(restriction.rows, restriction.predicate)
-        if restriction.settled is not None and isinstance(table, ZarrTable):
-            table = table.with_settled(restriction.settled)
     return _pushed_to(table if context.reports is None else table.with_reports(context.reports))
 
 

@@ -30,11 +30,9 @@ from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
 from daf_query.sql._never_null import hint_at_missing_strings
 from daf_query.sql._plan_nodes import TableName
-from daf_query.sql._planned import Planned
 from daf_query.sql._planning import (
     EntryRewriting,
-    PlanningContext,
-    Restriction,
+    NamedColumns,
     current_context,
     planning,
 )
@@ -163,20 +161,10 @@ class Engine:
             )
         return _planning_again, (connections, dict(self._views), self._default)
 
+    @attended
     def plan(
         self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
     ) -> datafusion.DataFrame:
-        """Plan a query, to be executed as it is; errors are those of `planned`."""
-        return self.planned(query, allow=allow, once=once).executed
-
-    @attended
-    def planned(
-        self,
-        query: str,
-        *,
-        allow: Allow = "read",
-        once: tuple[str, ...] = (),
-    ) -> Planned:
         """Plan a query; errors are in the words of the data sets.
 
         Parameters
@@ -185,7 +173,7 @@ class Engine:
             Names of columns that the result must not have twice; of others, each gets its own.
         """
         try:
-            return self._plan_raw(query, allow=allow, once=once)
+            return self.plan_raw(query, allow=allow, once=once)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             raise self.translated(error, query) from None
 
@@ -208,30 +196,23 @@ class Engine:
         restricts
             Whether it may be planned twice, so that its tables read only the rows that it needs.
         """
-        return self._plan_raw(query, allow=allow, once=once, restricts=restricts).executed
-
-    def _plan_raw(
-        self,
-        query: str,
-        *,
-        allow: Allow,
-        once: tuple[str, ...],
-        restricts: bool = True,
-    ) -> Planned:
         statements = self._statements(query)  # held, so that a long text is parsed once
         context = replace(
             current_context(),
             rewritings={},
             wide_columns=computed_names(statements),
+            named_columns={} if allow == "write" else self._naming(query),
         )
         with planning(context.replacing(self._files(statements))):
-            if allow == "write":
-                return Planned(self._plan_to_write(query, once))
-            with planning(self._naming(query)):
-                planned = self._plan_to_read(query, restricts=restricts)
-        if statements and statements[0].text == query:
+            if allow == "write":  # once, since planning may change something already
+                frame = self._plan_sql(self._with_view_columns(query), _WRITING)
+                self._remember_view(query)
+                check_copied(frame)
+            else:
+                frame = self._plan_to_read(query, restricts=restricts)
+        if allow == "read" and statements and statements[0].text == query:
             hint_at_missing_strings(statements[0], self._tables(), self._hinted)
-        return planned.with_unique_columns(once)
+        return with_unique_columns(frame, once=once)
 
     def _files(self, statements: Sequence[Statement]) -> dict[TableName, datafusion.DataFrame]:
         """Return the tables of the files that FROM names, by their suffixes.
@@ -255,13 +236,6 @@ class Engine:
             files[self._default, path] = engine_table(user_table(path))
         return files
 
-    def _plan_to_write(self, query: str, once: tuple[str, ...]) -> datafusion.DataFrame:
-        """Plan a query that may change something: once, since planning may do so already."""
-        frame = self._plan_sql(self._with_view_columns(query), _WRITING)
-        self._remember_view(query)
-        check_copied(frame)
-        return with_unique_columns(frame, once=once)
-
     def _tables(self) -> Tables:
         views = {name: sql for (_, name), sql in self._views.items()}
         return Tables(self.connections.schemas, self._default, views)
@@ -270,31 +244,29 @@ class Engine:
         """Return a query, and the views that it names, as trees; of what is no SQL, none."""
         return _parsed([query, *all_named_views(self._views, query).values()])
 
-    def _naming(self, query: str) -> PlanningContext:
-        """Return a context in which several data sets as one have just the columns of a query."""
-        context, schemas = current_context(), self.connections.schemas.values()
+    def _naming(self, query: str) -> dict[TableName, NamedColumns]:
+        """Return the columns of a query, if it is of several data sets as one."""
+        schemas = self.connections.schemas.values()
         has_several = any(isinstance(each, CollectionSchema) for each in schemas)
-        is_named = has_several and not self._views
-        named = named_columns(query, self._default) if is_named else None
-        return context if named is None else replace(context, named_columns=dict([named]))
+        named = named_columns(query, self._default) if has_several and not self._views else None
+        return {} if named is None else dict([named])
 
-    def _plan_to_read(self, query: str, *, restricts: bool = True) -> Planned:
+    def _plan_to_read(self, query: str, *, restricts: bool) -> datafusion.DataFrame:
         """Plan a query: once, unless the plan shows that its tables have to be other ones."""
         function_tables: list[tuple[str, TableDataset]] = []
         with planning(replace(current_context(), function_tables=function_tables)):
             frame = self._plan_sql(query)
         if not restricts or query in self._unrestricted or self._has_hidden_scans(query):
-            return Planned(frame)
+            return frame
         restrictions = restrictions_of(frame, self.connections, self._default, function_tables)
         if restrictions:
-            return self._plan_restricted(query, restrictions)
-        if (
-            not self._views
-            and not self.connections.shared
-            and len(self._unrestricted) < _MAX_REMEMBERED
-        ):
+            # Residual filters are in the optimised plan alone, and that cannot be changed.
+            with planning(replace(current_context(), restrictions=restrictions)):
+                return self._plan_sql(query)
+        is_same = not self._views and not self.connections.shared
+        if is_same and len(self._unrestricted) < _MAX_REMEMBERED:
             self._unrestricted.add(query)  # if types change, that is missed, and costs time only
-        return Planned(frame)
+        return frame
 
     def _has_hidden_scans(self, query: str) -> bool:
         """Return whether a query may have scalar subqueries: plans do not show what they scan."""
@@ -302,28 +274,6 @@ class Engine:
         return not statements or any(
             kind_of(node) == "Subquery" for each in statements for _, node in each.nodes
         )
-
-    def _plan_restricted(
-        self, query: str, restrictions: Mapping[TableName, Restriction]
-    ) -> Planned:
-        """Plan a query again, with tables that only read the rows that its residual filters need.
-
-        What such filters are is in the optimised plan alone, and a planned table cannot be changed.
-        What is built upon the query is planned a third time if some geometries are not decoded:
-        a later sort may be by one that the query itself does not hand on.
-        """
-        context = replace(current_context(), restrictions=restrictions)
-        with planning(context):
-            executed = self._plan_sql(query)
-        if all(restriction.settled is None for restriction in restrictions.values()):
-            return Planned(executed)
-        decoded = {name: replace(each, settled=None) for name, each in restrictions.items()}
-
-        def extendable() -> datafusion.DataFrame:
-            with planning(replace(context, restrictions=decoded)):
-                return self._plan_sql(query)
-
-        return Planned(executed, extendable)
 
     def _plan_sql(
         self,

@@ -16,7 +16,7 @@ import datafusion
 
 from daf_query.scan import Positions, Predicate, ScanReport
 from daf_query.sql._plan_nodes import TableName
-from daf_query.table import MatrixEntry, SettledRows, TableDataset
+from daf_query.table import MatrixEntry, TableDataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,6 @@ class Restriction:
     """Those that an index left; None if all."""
     predicate: Predicate | None
     """What is true for them; None if nothing is known."""
-    settled: SettledRows | None = None
-    """Those whose geometry need not be decoded."""
 
 
 MatrixEntries: TypeAlias = Mapping[TableName, Mapping[str, MatrixEntry]]

@@ -27,7 +27,7 @@ from daf_query.scan import (
     joined,
 )
 from daf_query.sql._connections import Connections
-from daf_query.sql._geometry import indexed_rows, point_in_box, settled_rows
+from daf_query.sql._geometry import indexed_rows, point_in_box
 from daf_query.sql._plan_nodes import TableName, TableScan, column_name, parts_of, scans_of
 from daf_query.sql._planning import Restriction, current_context
 from daf_query.table import MatrixEntry, TableDataset, ZarrTable
@@ -71,8 +71,7 @@ def restrictions_of(
         is_indexed = isinstance(table, ZarrTable)
         rows = indexed_rows(filters, table) if is_indexed else None
         if rows is not None or predicate is not None:
-            settled = None if rows is None else settled_rows(scan, table)
-            restrictions[scan.table] = Restriction(rows, predicate, settled)
+            restrictions[scan.table] = Restriction(rows, predicate)
     return restrictions
 
 

@@ -3,68 +3,94 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import datafusion
 import pyarrow as pa
+import pyarrow.compute as pc
 from datafusion.expr import SortExpr
 
 from daf_query._provenance import described, record_of, refuse_own_files
-from daf_query._row_files import Rows
+from daf_query._row_files import BINARY, SUFFIXES, Format, Rows, format_of, save_rows
 from daf_query._runs import attended, call_engine
-from daf_query.sql._corrections import kept_apart
+from daf_query.scan import size_bytes
+from daf_query.sql._corrections import corrections, kept_apart, list_barriers
 from daf_query.sql._direct_scan import DirectRows
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._explain import QueryPlan
+from daf_query.sql._matrix_entries import with_known_columns
 from daf_query.sql._messages import unknown_result_column
-from daf_query.sql._planned import Planned
-from daf_query.sql._result_conversions import ResultConversions
 from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, error_page, rows_page
-from daf_query.sql._result_steps import expressions, filtered, sort_keys, written_call
 from daf_query.sql._simple_condition import UncertainError
 from daf_query.sql._user_tables import table_frame, table_text
-from daf_query.syntax import quoted_name
+from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
-from daf_storage import DafError, errors
+from daf_storage import DafError, ShowProgress, errors
+from daf_storage.spi import optional_import, progress_bar
 
 _T = TypeVar("_T")
 
-Step: TypeAlias = Callable[[datafusion.DataFrame], datafusion.DataFrame]
-"""What is built upon the rows of a query."""
+_Build: TypeAlias = Callable[[datafusion.DataFrame], datafusion.DataFrame]
 
 _AHEAD_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """A query, which can be planned again."""
+class Step:
+    """What is built upon the rows of a query."""
 
-    engine: Engine
-    query: str
-    allow: Allow
-    asked: Mapping[str, Any]
-    """What was asked, for the provenance."""
+    build: _Build
+    written: str
+    """The call as Python writes it."""
 
-    def translated(self, error: Exception) -> DafError:
-        """Return an error of the query, or of building upon it, in the words of the data set."""
-        return self.engine.translated(error, self.query)
+    @attended
+    def of(self, frame: datafusion.DataFrame) -> datafusion.DataFrame:
+        """Return a frame of the step upon the rows of another one."""
+        return self.build(kept_apart(frame))
+
+
+def _expressions(
+    frame: datafusion.DataFrame, columns: Iterable[str | datafusion.Expr]
+) -> list[datafusion.Expr]:
+    """Return columns as expressions; a name is taken as it is, other strings are SQL."""
+    names, found = frame.schema().names, list[datafusion.Expr]()
+    for column in columns:
+        if not isinstance(column, str):
+            found.append(column)
+        elif column in names:
+            found.append(datafusion.col(quoted_name(column)))
+        else:
+            rules = (corrections, lambda each: list_barriers(each, is_part=True))
+            found.append(frame.parse_sql_expr(with_known_columns(column, names, rules)))
+    return found
+
+
+def _sort_key(
+    frame: datafusion.DataFrame, key: str | datafusion.Expr | SortExpr
+) -> datafusion.Expr | SortExpr:
+    """Return what to sort by; a string as after ORDER BY, and NULLs go where they do there."""
+    if not isinstance(key, str):
+        return key
+    is_name = key in frame.schema().names
+    column, is_ascending, nulls_first = (key, True, False) if is_name else without_direction(key)
+    (expression,) = _expressions(frame, [column])
+    return expression.sort(ascending=is_ascending, nulls_first=nulls_first)
 
 
 @attended
 def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
-    broken_count = engine.connections.broken_count()
+    count = engine.connections.broken_count()
     direct = engine.direct.of_query(query) if allow == "read" else None
-    planned = engine.planned(query, allow=allow) if direct is None else None
-    statement = Statement(engine, query, allow, {"sql": query})
-    return QueryResult(statement, planned, broken_count=broken_count, direct=direct)
+    rows = engine.plan(query, allow=allow) if direct is None else direct
+    return QueryResult(engine, query, rows, broken_count=count, allow=allow)
 
 
-class QueryResult(ResultConversions):
+class QueryResult:
     """The rows of a query, computed each time that they are asked for; `DafSession.sql` makes one.
 
     `filter`, `select`, `sort`, `limit` and the like return another result.  All that takes Arrow
@@ -88,30 +114,37 @@ class QueryResult(ResultConversions):
 
     def __init__(
         self,
-        statement: Statement,
-        planned: Planned | None,
+        engine: Engine,
+        query: str,
+        rows: datafusion.DataFrame | DirectRows,
         *,
         broken_count: int,
-        direct: DirectRows | None = None,
+        allow: Allow = "read",
+        asked: Mapping[str, Any] | None = None,
         steps: tuple[Step, ...] = (),
-        written: tuple[str, ...] = (),
     ) -> None:
-        self._statement = statement
-        self._planned = planned  # None where rows are scanned directly, until a plan is needed
-        self._direct = direct
+        self._engine = engine
+        self._query = query
+        self._allow = allow
+        # Rows that are scanned directly have no frame until a plan is needed.
+        self._frame = rows if isinstance(rows, datafusion.DataFrame) else None
+        self._direct = None if isinstance(rows, datafusion.DataFrame) else rows
+        self._asked = {"sql": query} if asked is None else asked
         self._broken_count = broken_count
         self._steps = steps
-        self._written = written
 
     @property
     def frame(self) -> datafusion.DataFrame:
         """The frame of DataFusion, for what this class does not offer; its errors are its own."""
-        return self._plan().frame
+        ENGINE.check()
+        if self._frame is None:
+            self._frame = self._engine.plan(self._query, allow=self._allow)
+        return self._frame
 
     @property
     def schema(self) -> pa.Schema:
         """The names and types of the columns."""
-        return self._executed().schema() if self._direct is None else self._direct.schema
+        return self.frame.schema() if self._direct is None else self._direct.schema
 
     @property
     def column_names(self) -> list[str]:
@@ -163,28 +196,22 @@ class QueryResult(ResultConversions):
 
     def _begun(self, count: int) -> datafusion.DataFrame:
         """Return a frame with the same first rows: those that can be read alone, or all."""
-        if self._is_query():
-            statement = self._statement
-            first = statement.engine.direct.first_of_query(statement.query, count)
-            if first is not None:
-                return table_frame(first)
-        return self._executed()
+        first = self._engine.direct.first_of_query(self._query, count) if self._is_query() else None
+        return self.frame if first is None else table_frame(first)
 
     def _is_query(self) -> bool:
         """Return whether the text of the query says which rows these are; it changes nothing."""
-        return self._statement.allow == "read" and not self._steps
+        return self._allow == "read" and not self._steps
 
     def explain(self) -> QueryPlan:
         """Return the plan; nothing is executed."""
 
         def plan() -> QueryPlan:
-            frame = self._executed()
+            frame = self.frame
             logical = str(frame.optimized_logical_plan().display_indent())
             physical = str(frame.execution_plan().display_indent())
-            statement = self._statement
-            is_query = self._is_query()
-            direct = statement.engine.direct.description(statement.query) if is_query else ""
-            return QueryPlan(statement.query, logical, physical, direct=direct)
+            direct = self._engine.direct.description(self._query) if self._is_query() else ""
+            return QueryPlan(self._query, logical, physical, direct=direct)
 
         return self._run(plan)
 
@@ -234,15 +261,13 @@ class QueryResult(ResultConversions):
         {'name': ['GATA'], 'age': [60]}
         """
         return self._then(
-            lambda frame: filtered(frame, predicates),
-            written_call("filter", predicates),
+            lambda frame: frame.filter(*_expressions(frame, predicates)), "filter", predicates
         )
 
     def select(self, *columns: str | datafusion.Expr) -> QueryResult:
         """Return some columns: names, other SQL (``"age / 10 AS decade"``), or expressions."""
         return self._then(
-            lambda frame: frame.select(*expressions(frame, columns)),
-            written_call("select", columns),
+            lambda frame: frame.select(*_expressions(frame, columns)), "select", columns
         )
 
     def drop(self, *names: str) -> QueryResult:
@@ -259,19 +284,17 @@ class QueryResult(ResultConversions):
             kept = [quoted_name(name) for name in known if name not in names]
             return frame.select(*kept)
 
-        return self._then(build, written_call("drop", names))
+        return self._then(build, "drop", names)
 
     def sort(self, *columns: str | datafusion.Expr | SortExpr) -> QueryResult:
         """Return the rows in another order: names or SQL (``"age DESC"``), or expressions."""
         return self._then(
-            lambda frame: frame.sort(*sort_keys(frame, columns)), written_call("sort", columns)
+            lambda frame: frame.sort(*(_sort_key(frame, each) for each in columns)), "sort", columns
         )
 
     def limit(self, count: int, offset: int = 0) -> QueryResult:
         """Return at most ``count`` rows, after ``offset`` others."""
-        return self._then(
-            lambda frame: frame.limit(count, offset), written_call("limit", (count, offset))
-        )
+        return self._then(lambda frame: frame.limit(count, offset), "limit", (count, offset))
 
     def head(self, count: int = 5) -> QueryResult:
         """Return the first rows."""
@@ -279,28 +302,28 @@ class QueryResult(ResultConversions):
 
     def distinct(self) -> QueryResult:
         """Return each different row once."""
-        return self._then(lambda frame: frame.distinct(), written_call("distinct", ()))
+        return self._then(lambda frame: frame.distinct(), "distinct", ())
 
-    def _then(self, step: Step, written: str) -> QueryResult:
+    def _then(self, build: _Build, method: str, arguments: Iterable[object]) -> QueryResult:
         """Return a result that is built upon this one."""
-
-        def kept(frame: datafusion.DataFrame) -> datafusion.DataFrame:
-            return step(kept_apart(frame))
-
+        step = Step(build, f"{method}({', '.join(map(repr, arguments))})")
         try:
-            frame = attended(kept)(self.frame)
+            frame = step.of(self.frame)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             unknown = unknown_result_column(error, self.column_names)
-            raise unknown or self._statement.translated(error) from None
-        steps = (*self._steps, kept)
-        count = self._broken_count
+            raise unknown or self._translated(error) from None
         return QueryResult(
-            self._statement,
-            Planned(frame),
-            broken_count=count,
-            steps=steps,
-            written=(*self._written, written),
+            self._engine,
+            self._query,
+            frame,
+            broken_count=self._broken_count,
+            allow=self._allow,
+            asked=self._asked,
+            steps=(*self._steps, step),
         )
+
+    def _translated(self, error: Exception) -> DafError:
+        return self._engine.translated(error, self._query)
 
     @attended
     def _run(self, work: Callable[[], _T]) -> _T:
@@ -316,12 +339,12 @@ class QueryResult(ResultConversions):
                 self._ask_engine()
             except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
                 if not self._is_planned_again():
-                    raise self._statement.translated(error) from None
+                    raise self._translated(error) from None
 
     def _ask_engine(self) -> None:
         """Leave the query to the engine, now and later."""
         if self._direct is not None:
-            self._statement.engine.direct.refuse(self._statement.query, self._direct)
+            self._engine.direct.refuse(self._query, self._direct)
             self._direct = None
 
     def _is_direct(self) -> bool:
@@ -338,76 +361,52 @@ class QueryResult(ResultConversions):
 
     def _is_planned_again(self) -> bool:
         """Plan the query without columns that turned out to be unreadable; say if that worked."""
-        engine = self._statement.engine
-        count = engine.connections.broken_count()
-        if self._statement.allow != "read" or count == self._broken_count:
+        count = self._engine.connections.broken_count()
+        if self._allow != "read" or count == self._broken_count:
             return False
         self._broken_count = count
         try:
-            frame = engine.planned(self._statement.query).frame
+            frame = self._engine.plan(self._query)
             for step in self._steps:
-                frame = step(frame)
+                frame = step.of(frame)
         except Exception:  # noqa: BLE001 - it names them; so the first error is what matters
             return False
-        self._planned, self._direct = Planned(frame), None
+        self._frame, self._direct = frame, None
         return True
-
-    def _plan(self) -> Planned:
-        ENGINE.check()
-        if self._planned is None:
-            statement = self._statement
-            self._planned = statement.engine.planned(statement.query, allow=statement.allow)
-        return self._planned
-
-    def _executed(self) -> datafusion.DataFrame:
-        """Return what is executed for the rows of the query itself; `frame` is to build upon."""
-        return self._plan().executed
 
     def collect(self) -> list[pa.RecordBatch]:
         """Return the rows as batches of Arrow."""
-
-        def collect() -> list[pa.RecordBatch]:
-            direct = self._direct
-            if direct is None:
-                return call_engine(self._executed().collect)
-            return list(direct.batches())
-
-        return self._run(collect)
+        batches: list[pa.RecordBatch] = self._run(self._computed).to_batches()
+        return batches
 
     def count(self) -> int:
         """Return the number of rows."""
 
         def count() -> int:
-            direct = self._direct
-            if direct is None:
-                return int(call_engine(self._executed().count))
-            return int(direct.to_table().num_rows)
+            if self._direct is None:
+                return int(call_engine(self.frame.count))
+            return int(self._direct.to_table().num_rows)
 
         return self._run(count)
 
     def _computed(self) -> pa.Table:
-        direct = self._direct
-        if direct is None:
-            return call_engine(self._executed().to_arrow_table)
-        return direct.to_table()
+        if self._direct is None:
+            return call_engine(self.frame.to_arrow_table)
+        return self._direct.to_table()
 
     def provenance(self) -> dict[str, Any]:
         """Return what files of these rows say of where they come from; see `daf_query.provenance`.
 
         The SQL has the values of its parameters in it.
         """
-        asked = dict(self._statement.asked)
-        if self._written:
-            asked["then"] = list(self._written)
-        return record_of(self._statement.engine.connections.data_sets(), asked)
-
-    def _refuse_own_files(self, path: Path) -> None:
-        refuse_own_files(self._statement.engine.connections.data_sets(), path)
+        asked = dict(self._asked)
+        if self._steps:
+            asked["then"] = [step.written for step in self._steps]
+        return record_of(self._engine.connections.data_sets(), asked)
 
     def is_described(self, provenance: bool | None) -> bool:  # noqa: FBT001 - as it was given
         """Return whether what leaves says where it comes from; None: as the session says."""
-        connected: bool = self._statement.engine.connections.provenance
-        return connected if provenance is None else provenance
+        return self._engine.connections.provenance if provenance is None else provenance
 
     def to_arrow_table(self, *, provenance: bool = False) -> pa.Table:
         """Return the rows as an Arrow table; whole columns are views of the mapped file.
@@ -425,7 +424,7 @@ class QueryResult(ResultConversions):
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """Return a list of Python values per column."""
-        rows: dict[str, list[Any]] = self._as_python("to_pydict")
+        rows: dict[str, list[Any]] = self._run(self._computed).to_pydict()
         return rows
 
     def to_pylist(self) -> list[dict[str, Any]]:
@@ -440,17 +439,8 @@ class QueryResult(ResultConversions):
         >>> db.sql("SELECT name, age FROM cell WHERE age > 60").to_pylist()
         [{'name': 'CATA', 'age': 90}]
         """
-        rows: list[dict[str, Any]] = self._as_python("to_pylist")
+        rows: list[dict[str, Any]] = self._run(self._computed).to_pylist()
         return rows
-
-    def _as_python(self, form: str) -> Any:
-        def convert() -> Any:
-            direct = self._direct
-            if direct is None:
-                return call_engine(getattr(self._executed(), form))
-            return getattr(direct.to_table(), form)()
-
-        return self._run(convert)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows batch by batch as they are computed: together they may exceed memory.
@@ -474,7 +464,7 @@ class QueryResult(ResultConversions):
         def begin() -> Any:
             nonlocal stream, call
             if self._direct is None:
-                stream = iter(call_engine(self._executed().execute_stream))
+                stream = iter(call_engine(self.frame.execute_stream))
             else:
                 stream, call = self._direct.batches(), _called
             return call(lambda: next(stream, None))
@@ -485,11 +475,114 @@ class QueryResult(ResultConversions):
                 try:
                     batch = call(lambda: next(stream, None))
                 except Exception as error:  # noqa: BLE001 - as above
-                    raise self._statement.translated(error) from None
+                    raise self._translated(error) from None
 
         first = self._run(begin)
         found = Rows(self.schema, batches(first))
         return found.with_record(self.provenance()) if self.is_described(provenance) else found
+
+    def to_pandas(self, *, arrow_backed: bool = False) -> Any:
+        """Return the rows as a pandas DataFrame.
+
+        Parameters
+        ----------
+        arrow_backed
+            Whether the columns stay in Arrow (``int64[pyarrow]``), without being copied, and
+            all may be missing.  Otherwise they become numpy's, and booleans and whole numbers
+            of which some are missing pandas' own nullable types.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> db = daf_query.connect(daf)
+        >>> db.sql("SELECT name, age FROM cell WHERE age > 40 ORDER BY age").to_pandas()
+           name  age
+        0  GATA   60
+        1  CATA   90
+        """
+        pandas = optional_import("pandas", extra="pandas")
+        table = self.to_arrow_table()
+        if arrow_backed:
+            return table.to_pandas(types_mapper=pandas.ArrowDtype)
+        return pandas_frame(table)
+
+    def to_polars(self) -> Any:
+        """Return the rows as a polars DataFrame; numbers are not copied."""
+        polars = optional_import("polars", extra="polars")
+        table = self.to_arrow_table()
+        frame = polars.from_arrow(table, rechunk=False)
+        ordered = {
+            name: polars.Enum(table.column(name).chunk(0).dictionary.to_pylist())
+            for name, kind in zip(table.column_names, table.schema.types, strict=True)
+            if pa.types.is_dictionary(kind) and kind.ordered and table.num_rows
+        }
+        return frame.cast(ordered) if ordered else frame
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """Return the rows as a DuckDB relation, without copying them.
+
+        Parameters
+        ----------
+        connection
+            A DuckDB connection; by default, the one that ``duckdb.sql`` uses.
+        """
+        duckdb = optional_import("duckdb", extra="duckdb")
+        table = self.to_arrow_table()
+        return (duckdb if connection is None else connection).from_arrow(table)
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: Format | None = None,  # noqa: A002 - what it is called everywhere
+        progress: ShowProgress = "auto",
+        provenance: bool | None = None,
+    ) -> int:
+        """Write the rows to a file as they are computed, and return how many they were.
+
+        Parameters
+        ----------
+        path
+            What is there is replaced when the new file is complete; if something fails, it stays.
+            A symbolic link is followed; a pipe or a device is written into.
+        format
+            ``parquet``, ``arrow`` (IPC file), ``csv``, ``tsv``, ``json`` or ``ndjson``; by default,
+            that of the suffix of the path.  Text is compressed if that ends with ``.gz``.
+        progress
+            Whether to count on stderr.
+        provenance
+            Whether a Parquet or Arrow file says where the rows come from (`daf_query.provenance`
+            reads it); by default as the session was connected.  Text has no place for it.
+
+        Raises
+        ------
+        InvalidInputError
+            The suffix says no format, or there is none of that name; or a data set that is read
+            lies there, or around it.
+        SourceNotFoundError
+            There is no such folder.
+        """
+        target = Path(path)
+        chosen = format_of(target) if format is None else format
+        if chosen not in SUFFIXES.values():
+            has = ", ".join(dict.fromkeys(SUFFIXES.values()))
+            raise errors.InvalidInputError(f"there is no format {chosen!r}; there are {has}")
+        refuse_own_files(self._engine.connections.data_sets(), target)
+        total = 0
+        rows = self.rows(provenance=provenance if chosen in BINARY else False)
+        with progress_bar("save", None, show=progress) as bar:
+
+            def counted() -> Iterator[pa.RecordBatch]:
+                nonlocal total
+                for batch in rows.batches:
+                    yield batch
+                    total += batch.num_rows
+                    bar.add(sum(map(size_bytes, batch.columns)))
+
+            save_rows(Rows(rows.schema, counted()), target, chosen)
+        return total
 
 
 @attended
@@ -511,9 +604,8 @@ class TableResult(QueryResult):
     def __init__(
         self, engine: Engine, table: pa.Table, title: str, asked: Mapping[str, Any]
     ) -> None:
-        statement = Statement(engine, title, "read", asked)
         count = engine.connections.broken_count()
-        super().__init__(statement, Planned(table_frame(table)), broken_count=count)
+        super().__init__(engine, title, table_frame(table), broken_count=count, asked=asked)
         self._table = table
 
     def count(self) -> int:
@@ -557,3 +649,43 @@ def interruptible_rows(result: QueryResult, interruptible: Call) -> Rows:
             yield batch
 
     return Rows(rows.schema, batches())
+
+
+def pandas_frame(table: pa.Table) -> Any:
+    """Return a table with numpy's types; of columns with missing ones, pandas' nullable types.
+
+    Numpy has no missing booleans and integers: they would become objects and floats, which round
+    beyond 2^53.
+    """
+    pandas = optional_import("pandas", extra="pandas")
+    nullable = {
+        pa.bool_(): pandas.BooleanDtype(),
+        **{
+            pa.from_numpy_dtype(name.lower()): getattr(pandas, f"{name}Dtype")()
+            for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+        },
+    }
+    columns = [_each_value_once(column) for column in table.columns]
+    frame = pa.table(columns, schema=table.schema).to_pandas()
+    for place, name in enumerate(table.column_names):
+        column = table.column(place)
+        if column.null_count and column.type in nullable:
+            frame[name] = column.to_pandas(types_mapper=nullable.get)
+    return frame
+
+
+def _each_value_once(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column whose dictionary has no value twice, which pandas refuses.
+
+    The engine joins the dictionaries of batches end to end.  Those of several chunks become one by
+    ``to_pandas``.
+    """
+    if column.num_chunks != 1 or not pa.types.is_dictionary(column.type):
+        return column
+    array = column.chunk(0)
+    values = array.dictionary.unique()
+    if len(values) == len(array.dictionary):
+        return column
+    codes = pc.index_in(array.dictionary, value_set=values).take(array.indices)
+    unique = pa.DictionaryArray.from_arrays(codes, values, ordered=column.type.ordered)
+    return pa.chunked_array([unique.cast(column.type)])

@@ -29,7 +29,6 @@ from daf_query.table._member_rows import member_table
 from daf_query.table._member_tables import MemberTables
 from daf_query.table._nullable import NullableDataset, nullable
 from daf_query.table._schema_only import AskedScan, SchemaOnlyDataset
-from daf_query.table._settled_rows import SettledRows
 from daf_query.table._table_columns import (
     TableColumns,
     UnreadableVectorWarning,
@@ -81,7 +80,6 @@ __all__ = [
     "MemberTables",
     "NullableDataset",
     "SchemaOnlyDataset",
-    "SettledRows",
     "TableColumns",
     "TableDataset",
     "TableFragment",

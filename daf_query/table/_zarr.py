@@ -7,8 +7,7 @@ zarr-python reads the arrays, chunk by chunk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -19,7 +18,6 @@ import numpy.typing as npt
 from daf_query.index import RTree, warn_once
 from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._dataset import TableDataset
-from daf_query.table._settled_rows import SettledColumn, SettledRows
 from daf_query.table._table_columns import TableColumns, warn_of_problems
 from daf_query.table._table_view import TableView
 from daf_query.table._zarr_chunks import reason_of
@@ -218,21 +216,16 @@ class ZarrTable(TableDataset):
 
     def rtree(self, column: str) -> RTree | None:
         """Return the R-tree of a column, checked; None without one that fits, with a warning."""
-        return self.found_index(column).tree
-
-    def found_index(self, column: str) -> FoundIndex:
-        """Return the index of a column, checked; one without a tree if none fits."""
         array = self._arrays.get(column)
         if self._indexes is None or array is None:
-            return FoundIndex()
-        identity = None
+            return None
         try:
             index = self._indexes.get(column)
         except Exception as error:  # noqa: BLE001 - zarr raises many kinds for broken metadata
             result = FoundIndex(problem=f"it cannot be opened ({reason_of(error)})")
         else:
             if index is None:
-                return FoundIndex()
+                return None
             identity = identity_of(index, array)
             key = (self._location, "rtree", column)
             load = partial(found_index, index, array, self.row_count)
@@ -240,23 +233,7 @@ class ZarrTable(TableDataset):
         if result.problem:
             what = f"of {column!r}"
             warn_once(self.cache, self._location, what, result.problem, "build it again")
-        return replace(result, identity=identity)
-
-    def index_identity(self, column: str) -> Hashable:
-        """Return what changes with an index or its column; ``None`` if that is not known."""
-        array = self._arrays.get(column)
-        try:
-            index = None if self._indexes is None else self._indexes.get(column)
-        except Exception:  # noqa: BLE001 - as above
-            return None
-        return None if index is None or array is None else identity_of(index, array)
-
-    def with_settled(self, settled: SettledRows) -> Self:
-        """Return the same table, of which the geometries of some rows are replaced."""
-        known = self._columns.columns
-        column = SettledColumn(known[settled.column], settled)
-        columns = replace(self._columns, columns={**known, settled.column: column})
-        return self._with(columns, self._view)
+        return result.tree
 
     @property
     def row_count(self) -> int:

@@ -7,7 +7,7 @@ of the column that they were made of.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
@@ -29,7 +29,6 @@ ATTRIBUTE: Final = "daf_index"
 """The attribute of an index that says what it was made of."""
 
 _HELD_BYTES: Final = 1024
-_MAX_INEXACT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +39,6 @@ class FoundIndex:
     """The index, if there is one that fits."""
     problem: str = ""
     """Why it cannot be used, if there is one."""
-    is_exact: bool = False
-    """Whether each box is known to be that of the geometry that is stored now, but for some."""
-    inexact: tuple[int, ...] = ()
-    """The rows whose boxes say nothing: their geometries are empty, or not finite, in part."""
-    identity: Hashable = None
-    """A value that changes with the index or its column; None if changes cannot be detected."""
 
     @property
     def nbytes(self) -> int:
@@ -53,20 +46,10 @@ class FoundIndex:
         return _HELD_BYTES if self.tree is None else self.tree.nbytes
 
 
-def attributes_of(
-    data: npt.NDArray[np.uint8], column: Any, inexact: Sequence[int] = ()
-) -> dict[str, Any]:
-    """Return what is noted beside an index: its checksum, and what it was made of.
-
-    Parameters
-    ----------
-    inexact
-        The rows whose boxes say nothing of their geometries; if there are many, nothing is noted,
-        and no box is relied upon.
-    """
+def attributes_of(data: npt.NDArray[np.uint8], column: Any) -> dict[str, Any]:
+    """Return what is noted beside an index: its checksum, and what it was made of."""
     checksum = crc32(np.ascontiguousarray(data).data)
-    few = {"inexact": list(inexact)} if len(inexact) <= _MAX_INEXACT else {}
-    return {ATTRIBUTE: {"checksum": checksum, **source_of(column), **few}}
+    return {ATTRIBUTE: {"checksum": checksum, **source_of(column)}}
 
 
 def source_of(column: Any) -> dict[str, Any]:
@@ -113,13 +96,7 @@ def _checked(index: Any, column: Any, n_rows: int) -> FoundIndex:
     tree = RTree.open(data, n_rows)
     if "source" in noted and not _is_of_now(noted, column):
         raise UnfitIndexError("the geometries were changed since it was built")
-    inexact = noted.get("inexact")
-    is_ours = "checksum" in noted and "source" in noted and ChunkFiles.of(column) is not None
-    if not is_ours or not isinstance(inexact, list):
-        return FoundIndex(tree)
-    if not all(type(row) is int for row in inexact):
-        raise UnfitIndexError(f"its attribute {ATTRIBUTE!r} is malformed")
-    return FoundIndex(tree, is_exact=True, inexact=tuple(inexact))
+    return FoundIndex(tree)
 
 
 def _is_of_now(noted: Mapping[str, Any], column: Any) -> bool:

@@ -39,7 +39,7 @@ INNER_MEMBERS: Final = {
         part_spans read_spans readable replace_schema rescan restricted scan scanner_of with_cache
         with_matrix_columns with_pickled with_reports
     """,
-    "ZarrTable": "found_index index_identity rtree spatial_index with_settled",
+    "ZarrTable": "rtree spatial_index",
 }
 """Members without an underscore that other rooms of this project call, and users do not."""
 

@@ -14,7 +14,7 @@ import pytest
 from daf_query import DafSession, connect
 from daf_query.index import build_index
 from daf_query.slice import _selector
-from daf_query.sql._engine import Engine
+from daf_query.sql import _engine, _restrictions
 from daf_storage import errors, open_daf
 from tests.support import CELLS, GENES
 
@@ -182,13 +182,14 @@ def test_a_predicate_of_a_short_axis_is_planned_once(
 ) -> None:
     """Of a long one, or where it looks into matrices, twice if that saves reading; alike in result."""
     restricted: list[str] = []
-    plan = Engine._plan_restricted
+    find = _restrictions.restrictions_of
 
-    def counted(engine: Engine, query: str, *rest: Any) -> Any:
-        restricted.append(query)
-        return plan(engine, query, *rest)
+    def counted(*arguments: Any) -> Any:
+        found = find(*arguments)
+        restricted.extend(map(str, found))
+        return found
 
-    monkeypatch.setattr(Engine, "_plan_restricted", counted)
+    monkeypatch.setattr(_engine, "restrictions_of", counted)
     conditions = ("age > 50.5", "age > 30.5 AND type = 'TCell'", "age < 40.5 OR age > 80.5")
     for predicate in (f"{condition} OR 1 = 2" for condition in conditions):  # no mere scan
         restricted.clear()
