@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from daf_query._provenance import provenance as provenance
     from daf_query._zarr_append import append_rows as append_rows
     from daf_query._zarr_append import build_spatial_index as build_spatial_index
-    from daf_query.collection import CollectionExplanation as CollectionExplanation
-    from daf_query.collection import CollectionSlice as CollectionSlice
-    from daf_query.collection import DuplicateNamesWarning as DuplicateNamesWarning
     from daf_query.filter import Diagnosis as Diagnosis
     from daf_query.flight_sql import FlightSqlLimits as FlightSqlLimits
     from daf_query.flight_sql import FlightSqlServer as FlightSqlServer
@@ -43,6 +40,7 @@ if TYPE_CHECKING:
     from daf_query.session import DafSession as DafSession
     from daf_query.session import SessionPlots as SessionPlots
     from daf_query.session import connect as connect
+    from daf_query.slice import DuplicateNamesWarning as DuplicateNamesWarning
     from daf_query.slice import LayoutCost as LayoutCost
     from daf_query.slice import MatrixSlice as MatrixSlice
     from daf_query.slice import SliceExplanation as SliceExplanation
@@ -69,11 +67,6 @@ __getattr__, __dir__, __all__ = lazy_names(
             "append_rows",
             "build_spatial_index",
         ),
-        "daf_query.collection": (
-            "CollectionExplanation",
-            "CollectionSlice",
-            "DuplicateNamesWarning",
-        ),
         "daf_query.filter": ("Diagnosis",),
         "daf_query.flight_sql": ("FlightSqlLimits", "FlightSqlServer"),
         "daf_query.index": (
@@ -91,6 +84,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "connect",
         ),
         "daf_query.slice": (
+            "DuplicateNamesWarning",
             "LayoutCost",
             "MatrixSlice",
             "SliceExplanation",

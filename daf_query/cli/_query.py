@@ -21,7 +21,6 @@ from daf_query.cli._prompt_line import require_prompt
 from daf_query.cli._prompt_settings import MODES, PromptMode, PromptSettings
 from daf_query.cli._query_text import fill_value_of, named_table, named_values, query_of
 from daf_query.cli._summary import described, progress_of
-from daf_query.collection import CollectionSlice
 from daf_query.session import DafSession
 from daf_query.slice import MatrixSlice, check_format
 from daf_query.table import is_user_table
@@ -124,14 +123,12 @@ def extract_command(options: argparse.Namespace) -> None:
 
 def _cost_bytes(part: MatrixSlice) -> int:
     """Return about how many bytes are read."""
-    if isinstance(part, CollectionSlice):
-        return sum(member.plan.cost_bytes for member in part.members.values())
-    return part.plan.cost_bytes
+    return sum(member.part.plan.cost_bytes for member in part.whole.members)
 
 
 def _counts(part: MatrixSlice) -> str:
     """Return how many entries are of each data set, where there are several."""
-    if not isinstance(part, CollectionSlice):
+    if not part.of_several:
         return ""
     return "".join(f"\n  {visible_name(name)}: {count:,}" for name, count in part.counts.items())
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.collection import aligned_axis_frame
 from daf_query.matrix import AlignedAxis
 from daf_query.moments import GroupProfile, Moments
+from daf_query.slice import aligned_axis_frame
 from daf_query.sql import pandas_frame
 from daf_storage import DafReader, errors
 from daf_storage.spi import axis_frame, optional_import

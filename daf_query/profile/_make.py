@@ -7,12 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from daf_query.collection import collection_axes, resolve_both
 from daf_query.matrix import Join, Selection
 from daf_query.moments import Prepared, PreparedMemberProfile, PreparedProfile, group_rows
 from daf_query.profile._profile import Profile
 from daf_query.scan import INDEX
-from daf_query.slice import Selector, Written, expression_table, resolve, written_selector
+from daf_query.slice import (
+    Selector,
+    Written,
+    collection_axes,
+    expression_table,
+    resolve,
+    resolve_both,
+    written_selector,
+)
 from daf_query.sql import (
     By,
     CollectionSchema,

@@ -11,10 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.collection import resolve_concatenated
 from daf_query.scan import INDEX
 from daf_query.session._matrices import MatrixQuestions
-from daf_query.slice import Selector, expression_table, resolve
+from daf_query.slice import Selector, expression_table, resolve, resolve_concatenated
 from daf_query.sql import (
     AxisSchema,
     CollectionSchema,

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from daf_query._runs import attended
-from daf_query.collection import (
-    CollectionRequest,
-    collection_axes,
-    collection_slice,
-    resolve_both,
-)
 from daf_query.matrix import Join, Selection
 from daf_query.moments import PROFILE_MAX_BYTES
 from daf_query.profile import Profile, ProfileRequest, make_profile
 from daf_query.session._connected import Connected
 from daf_query.slice import (
-    Asked,
     ByteSize,
-    CurrentAxes,
     MatrixSlice,
     Selector,
+    SliceRequest,
     byte_count,
-    empty_selection,
+    collection_axes,
     known_line_slice,
+    matrix_slice,
     resolve,
-    slice_matrix,
-    written_selector,
+    resolve_both,
 )
 from daf_query.sql import By, CollectionSchema, Params, bind_all, missing_base, written_items
 from daf_query.table import TableDataset
@@ -94,7 +85,7 @@ class MatrixQuestions(Connected):
         MatrixSlice
             With ``to_scipy``, ``to_numpy``, ``to_pandas``, ``to_polars``, ``to_arrow``,
             ``to_anndata`` and ``save``.  A filter that matches nothing yields an empty slice.  Of
-            several data sets as one it is a `CollectionSlice`.
+            several data sets as one, `MatrixSlice.datasets` says of which each entry is.
 
         Raises
         ------
@@ -123,68 +114,25 @@ class MatrixQuestions(Connected):
         if max_bytes is not None:
             max_bytes = byte_count(max_bytes, keyword="max_bytes")
         tables = self._connections.schema(schema)
+        axes = (rows_axis, columns_axis)
         if isinstance(tables, CollectionSchema):
             rows, columns = _bound(rows, columns, params)
-            request = CollectionRequest(
-                (rows_axis, columns_axis), name, rows, columns, join, fill_value, along
-            )
-            return collection_slice(self._engine, tables, request, max_bytes=max_bytes)
-        schema_name = tables.name
-        daf = self._connections.reader(schema_name)
-        axes = (rows_axis, columns_axis)
+            request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
+            return matrix_slice(self._engine, tables.name, request, max_bytes=max_bytes)
+        daf = self._connections.reader(tables.name)
         if max_bytes is None and params is None:
             described = self._connections.provenance
             line = known_line_slice(
-                daf, axes, name, (rows, columns), schema_name, is_described=described
+                daf, axes, name, (rows, columns), tables.name, is_described=described
             )
             if line is not None:
                 return line
         try:
-            bound = _bound(rows, columns, params)
-            return self._slice(schema_name, daf, axes, name, bound, max_bytes=max_bytes)
+            request = SliceRequest(axes, name, *_bound(rows, columns, params))
+            return matrix_slice(self._engine, tables.name, request, max_bytes=max_bytes)
         except errors.DafError:
             _check_there(daf, axes, name)  # looked at only now: it takes a tenth of a small slice
             raise
-
-    def _slice(
-        self,
-        schema_name: str,
-        daf: DafReader,
-        axes: tuple[str, str],
-        name: str,
-        selectors: tuple[Selector, Selector],
-        *,
-        max_bytes: int | None,
-    ) -> MatrixSlice:
-        """Return a slice of a matrix of one data set."""
-        current = CurrentAxes(daf, axes)
-        chosen = self._chosen(schema_name, axes, selectors, current.lengths)
-        written = [
-            written_selector(selector, selection.size, current.lengths[axis])
-            for selector, selection, axis in zip(selectors, chosen, axes, strict=True)
-        ]
-        empty = [
-            empty_selection(self._engine, schema_name, axis, selector, selection, keyword=keyword)
-            for axis, selector, selection, keyword in zip(
-                axes, selectors, chosen, ("rows", "columns"), strict=True
-            )
-        ]
-        asked = Asked(
-            schema_name,
-            written[0],
-            written[1],
-            is_described=self._connections.provenance,
-            empty=tuple(each for each in empty if each is not None),
-        )
-        return slice_matrix(
-            daf,
-            *axes,
-            name,
-            *chosen,
-            max_bytes=max_bytes,
-            asked=asked,
-            current=current,
-        )
 
     @attended
     def matrix_table(
@@ -261,26 +209,14 @@ class MatrixQuestions(Connected):
         return [Selection(each, is_all=False) for each in positions]
 
     def _chosen(
-        self,
-        schema: str,
-        axes: tuple[str, str],
-        selectors: tuple[Selector, Selector],
-        lengths: Mapping[str, int] | None = None,
+        self, schema: str, axes: tuple[str, str], selectors: tuple[Selector, Selector]
     ) -> list[Selection]:
         """Return the entries of two axes that ``rows=`` and ``columns=`` choose."""
-        known = lengths or {}
+        keywords = ("rows", "columns")
         return [
-            resolve(
-                self._engine,
-                schema,
-                axis,
-                selector,
-                keyword=keyword,
-                other=other,
-                length=known.get(axis),
-            )
+            resolve(self._engine, schema, axis, selector, keyword=keyword, other=other)
             for axis, other, selector, keyword in zip(
-                axes, axes[::-1], selectors, ("rows", "columns"), strict=True
+                axes, axes[::-1], selectors, keywords, strict=True
             )
         ]
 

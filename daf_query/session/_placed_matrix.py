@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.collection import CollectionSlice
 from daf_query.session._storable import is_any_string, one_array, storable
 from daf_query.slice import MatrixSlice
 from daf_storage import DafReader, errors
@@ -103,7 +102,7 @@ def of_rows(place: Place, table: pa.Table, fill: Any) -> Any:
 
 def _check_current(part: MatrixSlice) -> None:
     """Refuse a slice whose positions may be of another order of the axes."""
-    if isinstance(part, CollectionSlice):
+    if part.of_several:
         raise errors.InvalidInputError(
             f"{part.whole.location}: this slice of {part.name!r} is of several data sets, whose "
             "entries may have the same names; daf_storage.concatenate() and daf concat write them "

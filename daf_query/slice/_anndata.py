@@ -8,22 +8,37 @@ sizes fit a budget of bytes.  The rules of the parts are those of `daf_storage.t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+
+import numpy as np
+import pyarrow as pa
 
 from daf_query._provenance import KEY, Record, as_json
-from daf_query.matrix import Selection, gather_first, open_layouts, plan_layouts
-from daf_storage import AnnDataWarning, DafReader, errors
+from daf_query.matrix import Selection, aligned, open_layouts
+from daf_query.scan import NAME
+from daf_query.slice._base import SliceBase
+from daf_query.slice._dask import BlockSizes, dask_array
+from daf_query.slice._frames import axis_tables
+from daf_query.slice._part import Part
+from daf_query.slice._reading import read_whole
+from daf_query.slice._whole import (
+    Member,
+    Missing,
+    Side,
+    Whole,
+    fill_of,
+    result_dtype,
+)
+from daf_storage import AnnDataWarning, errors
 from daf_storage.spi import (
     ANNDATA_PARTS,
     AlignedMatrix,
     StoredMatrix,
     aligned_matrices,
-    axis_frame,
     lazy_module,
     optional_import,
     output_directory,
@@ -57,32 +72,6 @@ class AnnDataChoice(TypedDict, total=False):
     max_bytes: int | None
 
 
-class Contained(Protocol):
-    """A slice that knows what an AnnData of it has."""
-
-    def values(self) -> Any:
-        """Return a CSR array or a dense one."""
-        ...
-
-    def contents(self, choice: AnnDataChoice, record: Record | None) -> Contents:
-        """Return what an AnnData of the slice has beside its large matrices."""
-        ...
-
-    def unchanged_axes(self) -> AbstractContextManager[None]:
-        """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
-        ...
-
-
-class Slice(Contained, Protocol):
-    """A slice of one data set, whose companions are found there."""
-
-    daf: DafReader
-    rows_axis: str
-    columns_axis: str
-    name: str
-    selections: tuple[Selection, Selection]
-
-
 @dataclass(frozen=True, slots=True)
 class Companion:
     """A matrix that can come along with ``X``."""
@@ -90,6 +79,8 @@ class Companion:
     matrix: AlignedMatrix
     estimated_bytes: int
     """Its selected part in memory; of a sparse matrix, as if its elements were spread evenly."""
+    of_members: tuple[AlignedMatrix, ...] = ()
+    """That of each data set."""
 
     @property
     def label(self) -> str:
@@ -116,29 +107,77 @@ class Selected:
     left_out: tuple[Companion, ...]
 
 
-def find_companions(part: Slice) -> Companions:
-    """Return what could come along with a slice; reads metadata only."""
-    main, *others = aligned_matrices(part.daf, part.rows_axis, part.columns_axis, part.name)
+def find_companions(whole: Whole) -> Companions:
+    """Return what could come along with a slice; reads metadata only.
+
+    Of several data sets, what all of them have over both axes, or over the concatenated one and
+    axes of their own.
+    """
+    of_members = [_companions_of(member.part) for member in whole.members]
+    if whole.joined is None:
+        return of_members[0]
+    if not of_members:
+        axes = whole.rows.axis, whole.columns.axis
+        return Companions(AlignedMatrix("X", "", *axes, whole.name), (), {})
+    parts = ("layers", _annotated(whole))
+    by_key = [
+        {(c.matrix.part, c.matrix.key): c for c in each.available if c.matrix.part in parts}
+        for each in of_members
+    ]
+    available: list[Companion] = []
+    unavailable: dict[tuple[str, str], errors.DafError] = {}
+    for key in dict.fromkeys(key for each in by_key for key in each):
+        members = zip(whole.members, by_key, strict=True)
+        lacking = [member.name for member, each in members if key not in each]
+        if lacking:
+            unavailable[key] = errors.MatrixNotFoundError(
+                f"{whole.location}: {errors.known_names(lacking, none='none')} has no "
+                f"{key[0]}[{key[1]!r}]"
+            )
+            continue
+        companions = [each[key] for each in by_key]
+        matrices = tuple(companion.matrix for companion in companions)
+        total_bytes = sum(companion.estimated_bytes for companion in companions)
+        available.append(Companion(_with_common_note(matrices), total_bytes, matrices))
+    main = _with_common_note([each.main for each in of_members])
+    return Companions(main, tuple(available), unavailable)
+
+
+def _annotated(whole: Whole) -> str:
+    """Return the part that has the matrices of the concatenated axis with axes of their own."""
+    return "obsm" if whole.rows_are_concatenated else "varm"
+
+
+def _with_common_note(matrices: Sequence[AlignedMatrix]) -> AlignedMatrix:
+    """Return the first matrix, with what all imports recorded alike."""
+    first = matrices[0]
+    is_common = all(matrix.note == first.note for matrix in matrices)
+    return first if is_common else replace(first, note={})
+
+
+def _companions_of(part: Part) -> Companions:
+    """Return what could come along with the part of a data set."""
+    main, *others = aligned_matrices(part.daf, *part.axes, part.name)
     available: list[Companion] = []
     unavailable: dict[tuple[str, str], errors.DafError] = {}
     for matrix in others:
-        stored, faults = open_layouts(
-            part.daf, (matrix.rows_axis, matrix.columns_axis), matrix.name
-        )
+        axes = (matrix.rows_axis, matrix.columns_axis)
+        stored, faults = open_layouts(part.daf, axes, matrix.name)
         if not stored:
             unavailable[matrix.part, matrix.key] = faults[0]
         elif stored[0].info.storage_type.is_string and not matrix.is_annotation:
             what = f"{stored[0].what}: AnnData has no matrices of strings"
             unavailable[matrix.part, matrix.key] = errors.UnsupportedInputError(what)
         else:
-            available.append(Companion(matrix, _estimated_bytes(stored[0], part, matrix)))
+            size = _estimated_bytes(stored[0], part, matrix)
+            available.append(Companion(matrix, size, (matrix,)))
     return Companions(main, tuple(available), unavailable)
 
 
-def _estimated_bytes(stored: StoredMatrix, part: Slice, matrix: AlignedMatrix) -> int:
+def _estimated_bytes(stored: StoredMatrix, part: Part, matrix: AlignedMatrix) -> int:
     """Return the size of the selected part, from the metadata of the matrix alone."""
     info = stored.info
-    rows, columns = companion_selections(part, matrix)
+    rows, columns = _companion_selections(part, matrix)
     n_selected = rows.size * columns.size
     item_bytes = _STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
     if info.nnz is None:
@@ -147,7 +186,7 @@ def _estimated_bytes(stored: StoredMatrix, part: Slice, matrix: AlignedMatrix) -
     return n_elements * (item_bytes + _INDEX_BYTES)
 
 
-def companion_selections(part: Slice, matrix: AlignedMatrix) -> tuple[Selection, Selection]:
+def _companion_selections(part: Part, matrix: AlignedMatrix) -> tuple[Selection, Selection]:
     """Return the rows and the columns of a companion that the slice selects."""
     rows, columns = part.selections
     if matrix.part == "layers":
@@ -241,13 +280,78 @@ def _unknown_key(
     )
 
 
-def to_anndata(part: Contained, choice: AnnDataChoice, record: Record | None) -> Any:
+def companion_slice(whole: Whole, companion: Companion) -> tuple[Whole, Any]:
+    """Return the selected part of a companion, and the labels of its columns if it has an own axis.
+
+    Of several data sets, that own axis is aligned in turn.
+    """
+    pairs = list(zip(whole.members, companion.of_members, strict=True))
+    parts = []
+    for member, matrix in pairs:
+        axes = (matrix.rows_axis, matrix.columns_axis)
+        selections = _companion_selections(member.part, matrix)
+        parts.append(Part.of(member.part.daf, axes, matrix.name, selections))
+    is_annotation = companion.matrix.is_annotation
+    if whole.joined is None:
+        part = parts[0]
+        return Whole.of(part), part.daf.axis_entries(part.axes[1]) if is_annotation else None
+    if not is_annotation:
+        members = [
+            replace(member, part=part) for member, part in zip(whole.members, parts, strict=True)
+        ]
+        return _of_another(whole, members, whole.missing, companion.matrix.name), None
+    entries = {
+        member.name: part.daf.get_pa_vector(part.axes[1], NAME).cast(pa.string())
+        for member, part in zip(whole.members, parts, strict=True)
+    }
+    names, positions = aligned(entries, whole.joined.join)
+    members, missing = [], []
+    for member, part in zip(whole.members, parts, strict=True):
+        rows = member.rows if whole.rows_are_concatenated else member.columns
+        own = positions[member.name]
+        places = own[own >= 0]
+        columns = Selection.of(np.flatnonzero(own >= 0), own.size)
+        part_of_member = part.at(part.selections[0], columns)
+        members.append(Member(member.name, part_of_member, rows, Selection.of(places, len(names))))
+        lacks = np.setdiff1d(np.arange(len(names)), places)
+        if lacks.size and rows.size:
+            missing.append(Missing(rows.positions, lacks))
+    first = whole.rows if whole.rows_are_concatenated else whole.columns
+    second = Side(companion.matrix.columns_axis, Selection.all(len(names)), names)
+    base = replace(whole, rows=first, columns=second)
+    labels = names.to_numpy(zero_copy_only=False)
+    return _of_another(base, members, missing, companion.matrix.name), labels
+
+
+def _of_another(
+    whole: Whole, members: Sequence[Member], missing: Sequence[Missing], name: str
+) -> Whole:
+    """Return the slice of another matrix, whose dtype follows from its own parts."""
+    is_sparse = any(member.part.is_sparse for member in members)
+    dtypes = [member.part.dtype for member in members]
+    of_strings = all(dtype.hasobject for dtype in dtypes)
+    given = None if whole.joined is None else whole.joined.given_fill
+    given = given if isinstance(given, str) == of_strings else None
+    fill = fill_of(given, is_sparse=is_sparse, of_strings=of_strings)
+    is_filled = bool(missing) and not (is_sparse and fill == 0)
+    return replace(
+        whole,
+        name=name,
+        members=tuple(members),
+        missing=tuple(missing),
+        dtype=result_dtype(dtypes, fill, is_filled=is_filled),
+        is_sparse=is_sparse,
+        fill=fill,
+    )
+
+
+def to_anndata(part: SliceBase, choice: AnnDataChoice, record: Record | None) -> Any:
     """Return an AnnData with ``obs`` and ``var`` of the axis tables, and the chosen companions.
 
     A record of the provenance is put into ``uns``.
     """
     with part.unchanged_axes():
-        contents = part.contents(choice, record)
+        contents = contents_of(part.whole, choice, record)
         values = part.values()
         main = contents.main.restore(
             values.copy() if sp.issparse(values) else values, index=None, columns=None
@@ -258,10 +362,37 @@ def to_anndata(part: Contained, choice: AnnDataChoice, record: Record | None) ->
     return adata
 
 
+def lazy_anndata(
+    part: SliceBase, choice: AnnDataChoice, record: Record | None, rows_per_block: int | None
+) -> Any:
+    """Return an AnnData like `to_anndata`; of X and layers, nothing is read.
+
+    All layers come along by default, for they take no memory.  Types are those that are stored,
+    and sparse blocks CSR, whatever an import recorded.
+    """
+    layers = choice.get("layers")
+    chosen: AnnDataChoice = {**choice, "layers": True if layers is None else layers}
+    with part.unchanged_axes():
+        contents = contents_of(part.whole, chosen, record)
+        values = dask_array(part.whole, BlockSizes(rows_per_block, needs_rows=True), None)
+        adata = contents.without_matrices(X=values)
+        # Blocks of the same rows: what is computed of two of them reads neither twice.
+        sizes = BlockSizes(max(values.chunks[0][0], 1), needs_rows=True)
+        for companion in contents.companions:
+            matrix = companion.matrix
+            if matrix.part == "layers":
+                layer, _ = companion_slice(part.whole, companion)
+                adata.layers[matrix.key] = dask_array(layer, sizes, None)
+            else:
+                contents.add_to(adata, companion)
+    return adata
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What an AnnData of a slice has beside its large matrices, which are gathered one by one."""
 
+    whole: Whole
     main: AlignedMatrix
     """The matrix of the slice, which is ``X``."""
     companions: tuple[Companion, ...]
@@ -269,8 +400,6 @@ class Contents:
     obs: Any
     var: Any
     uns: Mapping[str, Any]
-    gather: Callable[[AlignedMatrix], tuple[Any, Any]]
-    """Reads the selected part of a companion; returns it, and the labels of its columns."""
 
     def without_matrices(self, **more: Any) -> Any:
         """Return an AnnData of ``obs``, ``var`` and ``uns``, and what else is given."""
@@ -294,45 +423,37 @@ class Contents:
         """Return the selected part of a companion, as AnnData had it."""
         matrix = companion.matrix
         frame = self.var if matrix.part in ("varm", "varp") else self.obs
-        values, columns = self.gather(matrix)
-        return matrix.restore(values, index=frame.index, columns=columns)
+        part, columns = companion_slice(self.whole, companion)
+        return matrix.restore(read_whole(part), index=frame.index, columns=columns)
 
 
-def contents_of(part: Slice, choice: AnnDataChoice, record: Record | None) -> Contents:
+def contents_of(whole: Whole, choice: AnnDataChoice, record: Record | None) -> Contents:
     """Return what comes along with a slice; reads ``obs`` and ``var``, and no matrix."""
     optional_import("anndata", extra="anndata")
-    companions = find_companions(part)
-    selected = select_companions(part.daf.location, companions, choice)
+    if whole.joined is not None:
+        _refuse_own(whole, choice)
+    companions = find_companions(whole)
+    selected = select_companions(whole.location, companions, choice)
     warn_of_left_out(companions, selected, choice)
-    frames, colours = {}, {}
-    for name, axis, selection in zip(
-        ("var", "obs"),
-        (part.columns_axis, part.rows_axis),
-        reversed(part.selections),
-        strict=True,
-    ):
-        frames[name], of_axis = axis_frame(part.daf, axis, selection.positions, unreadable="warn")
-        colours.update(of_axis)
-    uns = colours if record is None else {**colours, KEY: as_json(record)}
-    return Contents(
-        companions.main,
-        selected.chosen,
-        frames["obs"],
-        frames["var"],
-        uns,
-        partial(_gathered, part),
-    )
+    obs, var, uns = axis_tables(whole)
+    if record is not None:
+        uns[KEY] = as_json(record)
+    return Contents(whole, companions.main, selected.chosen, obs, var, uns)
 
 
-def _gathered(part: Slice, matrix: AlignedMatrix) -> tuple[Any, Any]:
-    axes = (matrix.rows_axis, matrix.columns_axis)
-    columns = part.daf.axis_entries(matrix.columns_axis) if matrix.is_annotation else None
-    layouts = plan_layouts(part.daf, axes, matrix.name, *companion_selections(part, matrix))
-    return gather_first(layouts)[0], columns
+def _refuse_own(whole: Whole, choice: AnnDataChoice) -> None:
+    """Refuse parts that are asked for, and belong to each data set."""
+    for part, chosen in _by_part(choice).items():
+        is_own = part not in ("layers", _annotated(whole))
+        if is_own and chosen not in (None, False, True) and chosen:
+            raise errors.MatrixNotFoundError(
+                f"{whole.location}: {part} belongs to each data set, and not to all as one; "
+                "connect the data set whose matrix you want"
+            )
 
 
 def save_anndata(
-    part: Contained, path: Path, file_format: str, choice: AnnDataChoice, record: Record | None
+    part: SliceBase, path: Path, file_format: str, choice: AnnDataChoice, record: Record | None
 ) -> None:
     """Write what `to_anndata` returns, as ``h5ad`` or ``zarr``."""
     with anndata_output(path, file_format) as prepared:
@@ -345,17 +466,17 @@ def anndata_output(path: Path, file_format: str) -> AbstractContextManager[Path]
     return output_directory(path) if file_format == "zarr" else output_path(path)
 
 
-def describe(part: Slice) -> str:
+def describe(whole: Whole) -> str:
     """Return a line that names what `to_anndata` yields by default; empty if that is unknown."""
     try:
-        companions = find_companions(part)
+        companions = find_companions(whole)
     except errors.DafError:  # such as a closed session: a description never fails
         return ""
-    selected = select_companions(part.daf.location, companions, {})
+    selected = select_companions(whole.location, companions, {})
     keys: dict[str, list[str]] = {name: [] for name in ANNDATA_PARTS}
     for companion in selected.chosen:
         keys[companion.matrix.part].append(companion.matrix.key)
-    listed = [f"X={part.name!r}", *(f"{name}={names!r}" for name, names in keys.items() if names)]
+    listed = [f"X={whole.name!r}", *(f"{name}={names!r}" for name, names in keys.items() if names)]
     line = f"to_anndata() has: {', '.join(listed)}"
     if selected.left_out:
         line += f"; left out for size: {_sizes(selected.left_out)}"

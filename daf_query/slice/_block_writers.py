@@ -1,6 +1,6 @@
 """Write a slice that is larger than its budget to a file, one block of rows after the other.
 
-**Nouns.** A *block slice* is a slice that can be cut into blocks.  A *group* is one of an HDF5 file
+**Nouns.** A *group* is one of an HDF5 file
 or of a Zarr directory, into which matrices are written in the encodings of anndata.
 """
 
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,10 @@ from daf_query._provenance import Record
 from daf_query._row_files import compressed
 from daf_query.slice import _anndata
 from daf_query.slice import _export as export
-from daf_query.slice._anndata import Companion
-from daf_query.slice._explanation import Figures
+from daf_query.slice._anndata import Companion, companion_slice
+from daf_query.slice._base import SliceBase
+from daf_query.slice._labels import axis_names
+from daf_query.slice._reading import Figures
 from daf_storage.spi import (
     AlignedMatrix,
     hdf5_output,
@@ -57,30 +59,6 @@ def needs_blocks(figures: Figures, file_format: str, *, max_bytes: int) -> bool:
     return can_be_cut and size > max_bytes
 
 
-class BlockSlice(_anndata.Slice, export.Slice, Protocol):
-    """What writing in blocks needs of a matrix slice."""
-
-    @property
-    def dtype(self) -> Any:
-        """The numpy dtype of the values."""
-        ...
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the values are CSR."""
-        ...
-
-    def load(self, *, progress: Callable[[int], None]) -> BlockSlice:
-        """Read the values."""
-        ...
-
-    def blocks(
-        self, rows: int | None = None, *, max_bytes: int | None = None
-    ) -> Iterator[BlockSlice]:
-        """Yield the rows in blocks, of so many rows or of bounded bytes."""
-        ...
-
-
 class Reading:
     """Reads the blocks of a slice, and counts what they have.
 
@@ -100,26 +78,22 @@ class Reading:
         """Called before the next block is read: raises if one could not be written."""
         self._progress = progress
 
-    def blocks(self, part: BlockSlice) -> Iterator[BlockSlice]:
+    def blocks(self, part: SliceBase) -> Iterator[SliceBase]:
         """Yield the blocks, one at a time, with their values."""
         self.nnz = 0
         yield from map(self._read, part.blocks(max_bytes=self.block_bytes))
 
-    def wide_blocks(self, part: BlockSlice) -> Iterator[BlockSlice]:
+    def wide_blocks(self, part: SliceBase) -> Iterator[SliceBase]:
         """Yield blocks that are no larger as dense ones."""
         self.nnz = 0
         row_bytes = max(part.shape[1] * part.dtype.itemsize, 1)
         yield from map(self._read, part.blocks(max(self.block_bytes // row_bytes, 1)))
 
-    def _read(self, block: BlockSlice) -> BlockSlice:
+    def _read(self, block: SliceBase) -> SliceBase:
         self.check()
         values = block.load(progress=self._progress).values()
         self.nnz += int(values.nnz if sp.issparse(values) else np.count_nonzero(values))
         return block
-
-
-SliceOf = Callable[[AlignedMatrix], BlockSlice]
-"""Returns the part of a companion that a slice selects."""
 
 
 class _NotNarrowError(Exception):
@@ -128,18 +102,15 @@ class _NotNarrowError(Exception):
 
 def save_anndata(
     contents: _anndata.Contents,
-    part: BlockSlice,
+    part: SliceBase,
     path: Path,
     file_format: str,
-    slice_of: SliceOf,
     reading: Reading,
 ) -> None:
     """Write an AnnData: ``obs``, ``var`` and annotations at once, ``X`` and large layers in blocks.
 
     Parameters
     ----------
-    slice_of
-        Returns the slice of a companion.
     reading
         Reads the blocks.  A companion that is no larger than one is gathered as a whole.
     """
@@ -153,7 +124,7 @@ def save_anndata(
                 if companion.matrix.is_annotation:
                     continue
                 group = root.require_group(companion.matrix.part)
-                _write_companion(group, companion, contents, slice_of, reading)
+                _write_companion(group, companion, contents, reading)
     report.warn()
 
 
@@ -178,14 +149,14 @@ def _write_companion(
     group: Any,
     companion: Companion,
     contents: _anndata.Contents,
-    slice_of: SliceOf,
     reading: Reading,
 ) -> None:
     matrix = companion.matrix
     if companion.estimated_bytes > reading.block_bytes:
         own = Reading(reading.block_bytes)
         own.check = reading.check
-        _write_matrix(group, matrix.key, slice_of(matrix), matrix, own)
+        part = SliceBase(companion_slice(contents.whole, companion)[0])
+        _write_matrix(group, matrix.key, part, matrix, own)
         return
     anndata = optional_import("anndata", extra="anndata")
     with anndata.settings.override(allow_write_nullable_strings=True):
@@ -194,7 +165,7 @@ def _write_companion(
 
 
 def _write_matrix(
-    group: Any, key: str, part: BlockSlice, matrix: AlignedMatrix, reading: Reading
+    group: Any, key: str, part: SliceBase, matrix: AlignedMatrix, reading: Reading
 ) -> None:
     """Write a matrix in the dtype that it had when it was imported, if all values fit that."""
     write = _write_csr if part.is_sparse else _write_array
@@ -208,7 +179,7 @@ def _write_matrix(
 
 
 def _write_csr(
-    group: Any, key: str, part: BlockSlice, dtype: np.dtype[Any], reading: Reading
+    group: Any, key: str, part: SliceBase, dtype: np.dtype[Any], reading: Reading
 ) -> None:
     rows, columns = part.shape
     own = group.create_group(key)
@@ -232,7 +203,7 @@ def _write_csr(
 
 
 def _write_array(
-    group: Any, key: str, part: BlockSlice, dtype: np.dtype[Any], reading: Reading
+    group: Any, key: str, part: SliceBase, dtype: np.dtype[Any], reading: Reading
 ) -> None:
     rows, columns = part.shape
     height = min(max(_CHUNK_BYTES // max(columns * dtype.itemsize, 1), 1), max(rows, 1))
@@ -287,7 +258,7 @@ def _append(target: Any, values: npt.NDArray[Any]) -> None:
 
 
 def save_rows(
-    part: BlockSlice, path: Path, file_format: str, record: Record | None, reading: Reading
+    part: SliceBase, path: Path, file_format: str, record: Record | None, reading: Reading
 ) -> None:
     """Write a table, the long form or the wide one, in blocks; the file appears when complete.
 
@@ -302,7 +273,7 @@ def save_rows(
             _write_tables(tables, lambda schema: new_file(pa.PythonFile(sink, mode="w"), schema))
 
 
-def _write_delimited(delimiter: str, part: BlockSlice, file: IO[bytes], reading: Reading) -> None:
+def _write_delimited(delimiter: str, part: SliceBase, file: IO[bytes], reading: Reading) -> None:
     options = pacsv.WriteOptions(delimiter=delimiter)
     _write_tables(
         map(export.wide_table, reading.wide_blocks(part)),
@@ -312,9 +283,9 @@ def _write_delimited(delimiter: str, part: BlockSlice, file: IO[bytes], reading:
     )
 
 
-def _long_tables(part: BlockSlice, record: Record | None, reading: Reading) -> Iterator[pa.Table]:
+def _long_tables(part: SliceBase, record: Record | None, reading: Reading) -> Iterator[pa.Table]:
     """Yield the long form block by block, all with the same dictionaries."""
-    names = part.axis_names()
+    names = axis_names(part.whole)
     for block in reading.blocks(part):
         yield export.long_table(block, record, names)
 

@@ -57,8 +57,8 @@ def byte_count(size: object, *, keyword: str) -> int:
 def shown_bytes(size_bytes: int) -> str:
     """Return a number of bytes for people.
 
-    >>> shown_bytes(999), shown_bytes(1_500_000)
-    ('999 bytes', '1.5 MB')
+    >>> shown_bytes(999), shown_bytes(1000), shown_bytes(999_960), shown_bytes(2 * 10**15)
+    ('999 bytes', '1.0 kB', '1.0 MB', '2,000.0 TB')
     """
     size = float(size_bytes)
     for unit in ("bytes", "kB", "MB", "GB"):

@@ -7,29 +7,22 @@ sparse, else dense.  A *budget* (``max_bytes=``) is how much memory the result m
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
 
-import numpy as np
-
-from daf_query.matrix import (
-    ElementCount,
-    Layout,
-    PlannedLayouts,
-    count_elements,
-    estimate_read,
-    other_layout_command,
-)
-from daf_query.slice import _anndata
+from daf_query.matrix import estimate_read, other_layout_command
+from daf_query.slice._anndata import find_companions, select_companions
 from daf_query.slice._byte_sizes import shown_bytes
+from daf_query.slice._part import Part
+from daf_query.slice._reading import figures_of
+from daf_query.slice._whole import Whole
 from daf_storage import DafReader, errors
 from daf_storage.spi import visible_name
 
 LayoutState: TypeAlias = Literal["chosen", "costs more", "not stored", "damaged"]
 
 _STRING_BYTES: Final = 16
-_LARGEST_INT32: Final = 2**31 - 1
 _WHY: Final[dict[LayoutState, str]] = {
     "chosen": "read, it takes the least time",
     "costs more": "not read, it takes more time",
@@ -62,7 +55,7 @@ class SliceExplanation:
     """
 
     location: str
-    """The data set."""
+    """The data set, or several."""
     matrix: str
     """The name of the matrix."""
     rows_axis: str
@@ -81,7 +74,7 @@ class SliceExplanation:
     """Whether there are so many.  If not, there are at most so many: both axes are filtered, and
     the elements would have to be read to count them."""
     layouts: tuple[LayoutCost, ...]
-    """Both layouts in which the matrix may be stored."""
+    """Both layouts in which the matrix may be stored; of several data sets, `members` has them."""
     read_bytes: int
     """How many bytes of the stored elements are read, and of a server, downloaded.  The column
     pointers of a sparse matrix are not among them: they were read when the slice was chosen."""
@@ -100,9 +93,18 @@ class SliceExplanation:
     memory_bytes: Mapping[str, int]
     """How much memory each form takes, at most: ``scipy``, ``numpy``, ``pandas``, ``polars``,
     ``arrow``, and ``anndata`` with what comes along by default."""
+    filled_elements: int = 0
+    """How many elements several data sets lack, whether or not the result stores them."""
+    members: Mapping[str, SliceExplanation] = field(default_factory=dict)
+    """Of several data sets, the part of each of which something is selected, by its name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python, for JSON."""
+        if self.layouts:
+            parts: dict[str, Any] = {"layouts": [asdict(layout) for layout in self.layouts]}
+        else:
+            members = {name: member.to_dict() for name, member in self.members.items()}
+            parts = {"filled_elements": self.filled_elements, "members": members}
         return {
             "location": self.location,
             "matrix": self.matrix,
@@ -114,7 +116,7 @@ class SliceExplanation:
             "is_sparse": self.is_sparse,
             "stored_elements": self.stored_elements,
             "is_exact": self.is_exact,
-            "layouts": [asdict(layout) for layout in self.layouts],
+            **parts,
             "read_bytes": self.read_bytes,
             "read_is_exact": self.read_is_exact,
             "decoded_bytes": self.decoded_bytes,
@@ -138,16 +140,23 @@ class SliceExplanation:
             f"{shown_bytes(self.used_bytes)} are used"
         )
         forms = [f"{name} {shown_bytes(size)}" for name, size in self.memory_bytes.items()]
+        lacking = "" if self.layouts else f" ({self.filled_elements:,} lacking)"
         lines = [
             head,
-            f"  elements  {at_most}{self.stored_elements:,}",
+            f"  elements  {at_most}{self.stored_elements:,}{lacking}",
             *(f"  layout    {_text(layout)}" for layout in self.layouts),
             f"  read      {about}{shown_bytes(self.read_bytes)}{requests}",
             *([f"  decoded   {decoded}"] if self.decoded_bytes else []),
             f"  result    {at_most}{shown_bytes(self.result_bytes)} of memory",
             f"  forms     {', '.join(forms)}",
+            *(member._line(name) for name, member in self.members.items()),  # noqa: SLF001 - its own
         ]
         return "\n".join(map(visible_name, lines))
+
+    def _line(self, name: str) -> str:
+        chosen = "".join(layout.by for layout in self.layouts if layout.state == "chosen")
+        read = f"{shown_bytes(self.read_bytes)} to read"
+        return f"  {name}: {self.rows:,} x {self.columns:,}, by {chosen}, {read}"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
@@ -162,133 +171,78 @@ def _text(layout: LayoutCost) -> str:
     return text if layout.problem is None else f"{text}: {layout.problem}"
 
 
-def layout_costs(
-    daf: DafReader, axes: tuple[str, str], name: str, planned: PlannedLayouts
-) -> tuple[LayoutCost, ...]:
+def _layout_costs(part: Part) -> tuple[LayoutCost, ...]:
     """Return both layouts of a matrix; of one of an axis with itself, the one that there is."""
-    faults = list(planned.faults)
+    found, axes = part.found, part.axes
+    faults = list(found.faults)
     costs = []
     for axis, rows_are_major in zip(axes, (True, False), strict=True):
-        layout = next(
-            (each for each in planned.whole if each.rows_are_major == rows_are_major), None
-        )
+        layout = next((each for each in found.whole if each.rows_are_major == rows_are_major), None)
         if layout is not None:
-            state: LayoutState = "chosen" if layout is planned.whole[0] else "costs more"
+            state: LayoutState = "chosen" if layout is found.whole[0] else "costs more"
             costs.append(LayoutCost(axis, state, layout.plan.cost_bytes))
         elif faults:
             costs.append(LayoutCost(axis, "damaged", None, str(faults.pop())))
         elif axes[0] != axes[1]:
-            remedy = other_layout_command(daf, name) or "relayout_matrix()"
+            remedy = other_layout_command(part.daf, part.name) or "relayout_matrix()"
             costs.append(LayoutCost(axis, "not stored", None, remedy=remedy))
+    if part.is_damaged:
+        states: dict[LayoutState, LayoutState] = {"chosen": "damaged", "costs more": "chosen"}
+        costs = [replace(cost, state=states.get(cost.state, cost.state)) for cost in costs]
     return tuple(costs)
 
 
-def after_damage(costs: Iterable[LayoutCost]) -> tuple[LayoutCost, ...]:
-    """Return the layouts of a matrix of which the chosen one turned out to be damaged."""
-    states: dict[LayoutState, LayoutState] = {"chosen": "damaged", "costs more": "chosen"}
-    return tuple(replace(cost, state=states.get(cost.state, cost.state)) for cost in costs)
+def explain(whole: Whole, result: Any = None) -> SliceExplanation:
+    """Return what a slice costs, in all and of each of several data sets; no values are read.
 
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What the memory of each form follows from."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    is_sparse: bool
-    elements: ElementCount
-
-    @property
-    def item_bytes(self) -> int:
-        """Of a value; of a string about."""
-        return _STRING_BYTES if self.dtype == object else self.dtype.itemsize
-
-    @property
-    def index_bytes(self) -> int:
-        """Of an index of CSR."""
-        return 4 if max(*self.shape, self.elements.count) <= _LARGEST_INT32 else 8
-
-    @property
-    def element_bytes(self) -> int:
-        """Of an element of CSR."""
-        return self.item_bytes + self.index_bytes
-
-    @property
-    def csr_bytes(self) -> int:
-        """Of the values as CSR."""
-        return self.elements.count * self.element_bytes + (self.shape[0] + 1) * self.index_bytes
-
-    @property
-    def dense_bytes(self) -> int:
-        """Of a dense array."""
-        return self.shape[0] * self.shape[1] * self.item_bytes
-
-    @property
-    def result_bytes(self) -> int:
-        """Of what `MatrixSlice.values` returns."""
-        return self.csr_bytes if self.is_sparse else self.dense_bytes
-
-    def memory_bytes(self) -> dict[str, int]:
-        """Of each form but AnnData."""
-        count, item_bytes = self.elements.count, self.item_bytes
-        rows, columns = self.shape
-        is_bool = self.dtype == np.bool_
-        wide = columns * -(-rows // 8) if is_bool else self.dense_bytes
-        long = -(-count // 8) if is_bool else count * item_bytes
-        return {
-            "scipy": self.csr_bytes,
-            "numpy": self.dense_bytes,
-            "pandas": count * (item_bytes + 4) if self.is_sparse else self.dense_bytes,
-            "polars": wide,
-            "arrow": count * 8 + long,
-        }
-
-
-def explain(
-    part: _anndata.Slice, figures: Figures, layout: Layout, layouts: tuple[LayoutCost, ...]
-) -> SliceExplanation:
-    """Return what a slice costs in a layout."""
-    read = estimate_read(layout.plan)
+    Parameters
+    ----------
+    result
+        Its values, if they were read.
+    """
+    figures = figures_of(whole, result)
+    parts = [member.part for member in whole.members]
+    reads = [estimate_read(part.plan) for part in parts]
+    requests = [read.requests for read in reads if read.is_remote]
     memory_bytes = figures.memory_bytes()
-    memory_bytes["anndata"] = figures.result_bytes + _beside_x_bytes(part)
+    memory_bytes["anndata"] = figures.result_bytes + _beside_x_bytes(whole)
+    is_one = whole.joined is None
     return SliceExplanation(
-        location=part.daf.location,
-        matrix=part.name,
-        rows_axis=part.rows_axis,
-        columns_axis=part.columns_axis,
+        location=whole.location,
+        matrix=whole.name,
+        rows_axis=whole.rows.axis,
+        columns_axis=whole.columns.axis,
         rows=figures.shape[0],
         columns=figures.shape[1],
         dtype=str(figures.dtype),
         is_sparse=figures.is_sparse,
         stored_elements=figures.elements.count,
         is_exact=figures.elements.is_exact,
-        layouts=layouts,
-        read_bytes=read.size_bytes,
-        read_is_exact=read.is_exact,
-        decoded_bytes=read.decoded_bytes,
-        used_bytes=read.used_bytes,
-        requests=read.requests if read.is_remote else None,
+        layouts=_layout_costs(parts[0]) if is_one else (),
+        read_bytes=sum(read.size_bytes for read in reads),
+        read_is_exact=all(read.is_exact for read in reads),
+        decoded_bytes=sum(read.decoded_bytes for read in reads),
+        used_bytes=sum(read.used_bytes for read in reads),
+        requests=sum(requests) if requests else None,
         result_bytes=figures.result_bytes,
         memory_bytes=memory_bytes,
+        filled_elements=sum(each.count for each in whole.missing),
+        members={} if is_one else {m.name: explain(Whole.of(m.part)) for m in whole.members},
     )
 
 
-def _beside_x_bytes(part: _anndata.Slice) -> int:
+def _beside_x_bytes(whole: Whole) -> int:
     """Return about how much memory an AnnData takes beside ``X``; no values are read."""
     total = 0
-    for axis, selection in zip((part.rows_axis, part.columns_axis), part.selections, strict=True):
-        total += axis_bytes(part.daf, axis, selection.size)
+    for part in (member.part for member in whole.members):
+        for axis, count in zip(part.axes, part.shape, strict=True):
+            total += count * _entry_bytes(part.daf, axis)
     try:
-        companions = _anndata.find_companions(part)
+        companions = find_companions(whole)
     except errors.FormatError:  # one that cannot be read does not come along
         return total
-    selected = _anndata.select_companions(part.daf.location, companions, {})
+    selected = select_companions(whole.location, companions, {})
     return total + sum(companion.estimated_bytes for companion in selected.chosen)
-
-
-def axis_bytes(daf: DafReader, axis: str, count: int) -> int:
-    """Return about how many bytes the vectors of an axis have for some of its entries."""
-    return count * _entry_bytes(daf, axis)
 
 
 def _entry_bytes(daf: DafReader, axis: str) -> int:
@@ -302,71 +256,7 @@ def _entry_bytes(daf: DafReader, axis: str) -> int:
     return total
 
 
-class Explained(Protocol):
-    """What a budget is compared to, and what is said where it is too small."""
-
-    @property
-    def location(self) -> str:
-        """The data set."""
-        ...
-
-    @property
-    def matrix(self) -> str:
-        """The name of the matrix."""
-        ...
-
-    @property
-    def rows_axis(self) -> str:
-        """The axis of the rows."""
-        ...
-
-    @property
-    def columns_axis(self) -> str:
-        """The axis of the columns."""
-        ...
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        ...
-
-    @property
-    def columns(self) -> int:
-        """Number of columns."""
-        ...
-
-    @property
-    def stored_elements(self) -> int:
-        """How many elements the slice has."""
-        ...
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether there are so many, or at most."""
-        ...
-
-    @property
-    def read_bytes(self) -> int:
-        """How many bytes are read."""
-        ...
-
-    @property
-    def requests(self) -> int | None:
-        """In about how many requests."""
-        ...
-
-    @property
-    def result_bytes(self) -> int:
-        """How much memory the result takes."""
-        ...
-
-    @property
-    def memory_bytes(self) -> Mapping[str, int]:
-        """How much memory each form takes."""
-        ...
-
-
-def check_budget(explanation: Explained, max_bytes: int) -> None:
+def check_budget(explanation: SliceExplanation, max_bytes: int) -> None:
     """Refuse a slice whose result may take more memory than a budget.
 
     Raises
@@ -390,14 +280,3 @@ def check_budget(explanation: Explained, max_bytes: int) -> None:
         f"{max_bytes:,} ({least}{explanation.stored_elements:,} elements; "
         f"{shown_bytes(explanation.read_bytes)} to read{requests}; {forms}); nothing was read"
     )
-
-
-def figures_of(
-    shape: tuple[int, int], dtype: np.dtype[Any], layouts: Iterable[Layout], result: Any
-) -> Figures:
-    """Return the figures of a slice; exact if its result is there."""
-    layouts = tuple(layouts)
-    is_sparse = layouts[0].plan.stored.info.is_sparse
-    if result is not None and is_sparse:
-        return Figures(shape, dtype, is_sparse, ElementCount(int(result.nnz), is_exact=True))
-    return Figures(shape, dtype, is_sparse, count_elements(layouts))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +16,11 @@ import pyarrow as pa
 
 from daf_query._provenance import Record, described
 from daf_query._row_files import COMPRESSED, compressed
-from daf_query.scan import NAME, number_array
-from daf_query.table import DATASET, check_column_names
-from daf_storage import DafReader, errors
+from daf_query.scan import number_array
+from daf_query.slice._base import SliceBase
+from daf_query.slice._labels import AxisNames, Labels, axis_names, labels_of
+from daf_query.table import check_column_names
+from daf_storage import errors
 from daf_storage.spi import find_output, lazy_module, open_output, optional_import
 
 if TYPE_CHECKING:
@@ -37,123 +38,8 @@ VALUE = "value"
 _DATA_SETS: Final = (".daf.zarr", ".dafs.zarr")
 
 
-class Slice(Protocol):
-    """What an export needs of a matrix slice."""
-
-    rows_axis: str
-    columns_axis: str
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of columns."""
-        ...
-
-    def labels(self) -> tuple[Labels, Labels]:
-        """Return what the rows and the columns are called."""
-        ...
-
-    def axis_names(self) -> tuple[AxisNames, AxisNames]:
-        """Return the selected entries of both axes, each once."""
-        ...
-
-    @property
-    def row_positions(self) -> npt.NDArray[np.int64]:
-        """The positions of the rows along their axis."""
-        ...
-
-    @property
-    def column_positions(self) -> npt.NDArray[np.int64]:
-        """The positions of the columns along their axis."""
-        ...
-
-    def values(self) -> Any:
-        """Return a CSR array or a dense one."""
-        ...
-
-
-class NamedSlice(Protocol):
-    """A slice of one data set, whose entries have names."""
-
-    daf: DafReader
-    rows_axis: str
-    columns_axis: str
-
-    @property
-    def row_positions(self) -> npt.NDArray[np.int64]:
-        """The positions of the rows along their axis."""
-        ...
-
-    @property
-    def column_positions(self) -> npt.NDArray[np.int64]:
-        """The positions of the columns along their axis."""
-        ...
-
-    def unchanged_axes(self) -> AbstractContextManager[None]:
-        """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """What the rows or the columns of a slice are called."""
-
-    axis: str
-    names: Any
-    """The entry of each, strings of numpy or Arrow."""
-    unique: Any
-    """A label of each that no other entry has."""
-    datasets: Any = None
-    """The data set of each, as Arrow strings; None where there is but one."""
-
-    def as_columns(self, taken: Collection[str] = ()) -> dict[str, pa.Array]:
-        """Return them as columns of a table that has others, of the names ``taken``."""
-        columns = {} if self.datasets is None else {DATASET: self.datasets}
-        columns[self.axis if self.axis not in columns else f"{self.axis}_2"] = _strings(self.names)
-        return {_unused(name, taken): column for name, column in columns.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class AxisNames:
-    """The entries of an axis that a slice selects, each once."""
-
-    positions: npt.NDArray[np.int64]
-    """Their positions along the axis, ascending."""
-    names: pa.Array
-    datasets: pa.DictionaryArray | None = None
-    """The data set of each; None where there is but one."""
-
-    def dataset(
-        self, positions: npt.NDArray[np.int64], offsets: npt.NDArray[Any]
-    ) -> dict[str, pa.Array]:
-        """Return a column of the data set of each element, if there are several."""
-        if self.datasets is None:
-            return {}
-        codes = np.searchsorted(self.positions, positions)
-        return {DATASET: self.datasets.take(pa.array(codes[offsets]))}
-
-    def column(
-        self, positions: npt.NDArray[np.int64], offsets: npt.NDArray[Any]
-    ) -> pa.DictionaryArray:
-        """Return the entry of each element, by its offset within some selected positions."""
-        codes = np.searchsorted(self.positions, positions).astype(np.int32)
-        return pa.DictionaryArray.from_arrays(pa.array(codes[offsets]), self.names)
-
-
-def axis_names(part: NamedSlice) -> tuple[AxisNames, AxisNames]:
-    """Return the entries of the rows and of the columns of a slice."""
-    with part.unchanged_axes():
-        rows, columns = (
-            AxisNames(unique, part.daf.get_pa_vector(axis, NAME).take(pa.array(unique)))
-            for axis, unique in (
-                (part.rows_axis, np.unique(part.row_positions)),
-                (part.columns_axis, np.unique(part.column_positions)),
-            )
-        )
-        return rows, columns
-
-
 def long_table(
-    part: Slice,
+    part: SliceBase,
     record: Record | None = None,
     names: tuple[AxisNames, AxisNames] | None = None,
 ) -> pa.Table:
@@ -167,7 +53,7 @@ def long_table(
         The dictionaries; those of this slice by default.
     """
     values = part.values()
-    row_names, column_names = part.axis_names() if names is None else names
+    row_names, column_names = axis_names(part.whole) if names is None else names
     if sp.issparse(values):
         counts = np.diff(values.indptr)
         row = np.repeat(np.arange(part.shape[0]), counts)
@@ -177,7 +63,8 @@ def long_table(
         data = values[row, column]
     datasets = row_names.dataset(part.row_positions, row)
     datasets |= column_names.dataset(part.column_positions, column)
-    first, second = (f"{axis}_2" if axis in datasets else axis for axis in axes_of(part))
+    axes = (part.rows_axis, part.columns_axis)
+    first, second = (f"{axis}_2" if axis in datasets else axis for axis in axes)
     if second == first:
         second = f"{second}_2"
     # As in the table of the whole matrix: an axis may be called "value".
@@ -192,27 +79,15 @@ def long_table(
     return table if record is None else described(table, record)
 
 
-def axes_of(part: Slice) -> tuple[str, str]:
-    """Return the axis of the rows, and that of the columns."""
-    return part.rows_axis, part.columns_axis
-
-
 def _strings(values: Any) -> pa.Array:
     return values if isinstance(values, pa.Array) else pa.array(values, pa.string())
 
 
-def _unused(name: str, taken: Collection[str]) -> str:
-    """Return a name, with underscores if it is taken."""
-    while name in taken:
-        name = f"{name}_"
-    return name
-
-
-def wide_pandas(part: Slice) -> Any:
+def wide_pandas(part: SliceBase) -> Any:
     """Return a pandas DataFrame; sparse columns for a sparse matrix."""
     pandas = optional_import("pandas", extra="pandas")
     values = part.values()
-    rows, columns = (_pandas_index(pandas, labels) for labels in part.labels())
+    rows, columns = (_pandas_index(pandas, labels) for labels in labels_of(part.whole))
     if sp.issparse(values):
         return pandas.DataFrame.sparse.from_spmatrix(values, index=rows, columns=columns)
     return pandas.DataFrame(values, index=rows, columns=columns, copy=True)
@@ -227,7 +102,7 @@ def _pandas_index(pandas: Any, labels: Labels) -> Any:
     return pandas.MultiIndex.from_arrays(arrays, names=list(columns))
 
 
-def wide_polars(part: Slice) -> Any:
+def wide_polars(part: SliceBase) -> Any:
     """Return a polars DataFrame; the row entries come first."""
     table = wide_table(part)
     check_column_names(table.column_names, "a frame of polars", "to_pandas() or to_arrow()")
@@ -240,11 +115,11 @@ def as_dense(values: Any) -> npt.NDArray[Any]:
     return dense
 
 
-def wide_table(part: Slice) -> pa.Table:
+def wide_table(part: SliceBase) -> pa.Table:
     """Return an Arrow table: the row entries, then a column per column entry."""
     values = part.values()
     dense = np.asfortranarray(as_dense(values))
-    rows, columns = part.labels()
+    rows, columns = labels_of(part.whole)
     names = list(columns.unique)
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
@@ -258,7 +133,7 @@ def wide_table(part: Slice) -> pa.Table:
     return pa.table([*leading.values(), *arrays], names=[*leading, *names])
 
 
-def save(part: Slice, path: Path, file_format: str, record: Record | None) -> None:
+def save(part: SliceBase, path: Path, file_format: str, record: Record | None) -> None:
     """Write the slice, but for AnnData; an old file is replaced when the new one is complete."""
     if file_format == "mtx":
         _save_names(part, path)
@@ -325,14 +200,14 @@ def _uncompressed(path: Path) -> Path:
     return path.parent / path.name.removesuffix(COMPRESSED)
 
 
-def _save_names(part: Slice, path: Path) -> None:
+def _save_names(part: SliceBase, path: Path) -> None:
     """Write the names of the rows and of the columns beside a matrix in Matrix Market."""
     if not find_output(path).is_regular:
         raise errors.InvalidInputError(
             f"cannot write {str(path)!r}: mtx is a file with two more beside it, for the names; "
             "choose a format that has all of it in one"
         )
-    for labels, suffix in zip(part.labels(), (".rows.tsv", ".columns.tsv"), strict=True):
+    for labels, suffix in zip(labels_of(part.whole), (".rows.tsv", ".columns.tsv"), strict=True):
         columns = [labels.names]
         if labels.datasets is not None:
             columns.append(labels.datasets.to_pylist())
@@ -341,10 +216,10 @@ def _save_names(part: Slice, path: Path) -> None:
             file.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _write_npz(part: Slice, file: IO[bytes]) -> None:
+def _write_npz(part: SliceBase, file: IO[bytes]) -> None:
     """Write what ``scipy.sparse.load_npz`` reads, and the names beside it."""
     matrix = sp.csr_array(part.values())
-    rows, columns = part.labels()
+    rows, columns = labels_of(part.whole)
     datasets: dict[str, Any] = {
         name: _fixed_width(labels.datasets.to_pylist())
         for name, labels in (("row_datasets", rows), ("column_datasets", columns))
@@ -376,32 +251,32 @@ def _fixed_width(names: Iterable[str]) -> npt.NDArray[np.str_]:
     return np.array(listed, str)
 
 
-def _write_mtx(part: Slice, file: IO[bytes]) -> None:
+def _write_mtx(part: SliceBase, file: IO[bytes]) -> None:
     scipy_io.mmwrite(file, sp.csr_array(part.values()))
 
 
-def _write_delimited(delimiter: str, part: Slice, file: IO[bytes]) -> None:
+def _write_delimited(delimiter: str, part: SliceBase, file: IO[bytes]) -> None:
     options = pacsv.WriteOptions(delimiter=delimiter)
     pacsv.write_csv(wide_table(part), pa.PythonFile(file, mode="w"), options)
 
 
-def _write_parquet(part: Slice, record: Record | None, file: IO[bytes]) -> None:
+def _write_parquet(part: SliceBase, record: Record | None, file: IO[bytes]) -> None:
     pq.write_table(long_table(part, record), pa.PythonFile(file, mode="w"))
 
 
-def _write_arrow(part: Slice, record: Record | None, file: IO[bytes]) -> None:
+def _write_arrow(part: SliceBase, record: Record | None, file: IO[bytes]) -> None:
     table = long_table(part, record)
     with pa.ipc.new_file(pa.PythonFile(file, mode="w"), table.schema) as writer:
         writer.write_table(table)
 
 
-_WRITERS: Final[dict[str, Callable[[Slice, IO[bytes]], None]]] = {
+_WRITERS: Final[dict[str, Callable[[SliceBase, IO[bytes]], None]]] = {
     "npz": _write_npz,
     "mtx": _write_mtx,
     "csv": partial(_write_delimited, ","),
     "tsv": partial(_write_delimited, "\t"),
 }
-_DESCRIBED_WRITERS: Final[dict[str, Callable[[Slice, Record | None, IO[bytes]], None]]] = {
+_DESCRIBED_WRITERS: Final[dict[str, Callable[[SliceBase, Record | None, IO[bytes]], None]]] = {
     "parquet": _write_parquet,
     "arrow": _write_arrow,
 }

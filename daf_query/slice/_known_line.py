@@ -12,8 +12,9 @@ import numpy as np
 
 from daf_query.matrix import Selection, known_line
 from daf_query.slice._asked import Asked, written_selector
-from daf_query.slice._current_axes import CurrentAxes
 from daf_query.slice._matrix_slice import MatrixSlice
+from daf_query.slice._part import CurrentAxes, Part
+from daf_query.slice._whole import Whole
 from daf_storage import DafReader
 
 
@@ -61,7 +62,7 @@ def known_line_slice(
         is_described=is_described,
     )
     current = CurrentAxes(daf, axes, states)
-    return MatrixSlice(daf, axes, name, selections, layouts, current, asked=asked)
+    return MatrixSlice(Whole.of(Part(daf, axes, name, selections, layouts, current)), asked)
 
 
 def _single_name(selector: Any) -> str | None:

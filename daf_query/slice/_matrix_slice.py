@@ -1,179 +1,84 @@
-"""A slice of a matrix: its entries, the stored layout it is read from, its blocks and its file."""
+"""A slice of a matrix, of one data set or of several as one: its forms in memory, and its files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query._cancellation import checked
-from daf_query._provenance import DataSets, Record, record_of, refuse_own_files
+from daf_query._provenance import refuse_own_files
 from daf_query._runs import attended
-from daf_query.dask_blocks import BlockKind, Source
-from daf_query.matrix import (
-    ElementCount,
-    Layout,
-    PlannedLayouts,
-    Selection,
-    SlicePlan,
-    find_layouts,
-    gather_first,
-    read_first,
-)
+from daf_query.dask_blocks import BlockKind
 from daf_query.slice import _anndata
-from daf_query.slice import _explanation as explaining
 from daf_query.slice import _export as export
-from daf_query.slice._anndata import AnnDataChoice, Contents
-from daf_query.slice._asked import Asked
-from daf_query.slice._block_grid import GridFacts, Spans
-from daf_query.slice._block_reads import matrix_facts, matrix_reads
+from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
+from daf_query.slice._base import SliceBase
 from daf_query.slice._block_writers import Reading, needs_blocks, save_anndata, save_rows
-from daf_query.slice._blocks import (
-    BLOCK_BYTES,
-    likely_row_counts,
-    planned_at,
-    planned_rows,
-    row_spans,
-    without_damaged,
-)
 from daf_query.slice._byte_sizes import ByteSize, byte_count
-from daf_query.slice._conversions import Conversions
-from daf_query.slice._current_axes import CurrentAxes
-from daf_query.slice._empty_selection import EmptySelection
-from daf_query.slice._explanation import SliceExplanation
-from daf_query.slice._export import AxisNames, Labels
+from daf_query.slice._dask import BlockSizes, dask_array
+from daf_query.slice._explanation import SliceExplanation, explain
+from daf_query.slice._held import IF_UNHELD
 from daf_query.slice._page import slice_page
-from daf_storage import DafReader, Origin, errors
-from daf_storage.spi import AlignedMatrix, ForkLock, Span, lazy_module, visible_name
+from daf_query.slice._reading import BLOCK_BYTES
+from daf_storage import errors
+from daf_storage.spi import lazy_module, visible_name
 
 if TYPE_CHECKING:
+    import anndata
+    import dask.array as da
+    import pandas as pd
+    import polars as pl
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
 
-
-def slice_matrix(  # noqa: PLR0913 - what is chosen, and how
-    daf: DafReader,
-    rows_axis: str,
-    columns_axis: str,
-    name: str,
-    rows: Selection,
-    columns: Selection,
-    *,
-    max_bytes: ByteSize | None = None,
-    asked: Asked | None = None,
-    current: CurrentAxes | None = None,
-) -> MatrixSlice:
-    """Return a slice, to be read from the stored layout that takes the least time.
-
-    Parameters
-    ----------
-    current
-        The axes as they were when their entries were chosen; by default they are looked at now.
-
-    Raises
-    ------
-    BudgetError
-        Its result may take more memory than ``max_bytes``.
-    """
-    budget = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-    axes = (rows_axis, columns_axis)
-    current = current or CurrentAxes(daf, axes)
-    layouts = find_layouts(daf, axes, name, rows, columns, lengths=current.lengths)
-    part = MatrixSlice(daf, axes, name, (rows, columns), layouts, current, asked=asked)
-    if budget is not None:
-        explaining.check_budget(part.explain(), budget)
-    return part
+_SHOWN: Final = 10
 
 
-class MatrixSlice(Conversions):
-    """Some rows and columns of a stored matrix; `DafSession.matrix` makes one.
+class MatrixSlice(SliceBase):
+    """Some rows and columns of a matrix; `DafSession.matrix` makes one.
 
     The values are read when first asked for, once, from the stored layout that takes the least
     time; the rest of the matrix is not read.  If that layout is damaged, the other one is read,
     and a `DamagedLayoutWarning` says so.  A slice stays usable after its session is closed as
     far as its values have been read.
+
+    Of several data sets as one, one axis is concatenated, the other aligned by name: `datasets`
+    says of which data set each entry of the concatenated axis is, and tables have that as the
+    column ``dataset``.  The parts are read in parallel, in blocks: the memory that this takes is
+    the result, and a block for each thread.
     """
-
-    def __init__(
-        self,
-        daf: DafReader,
-        axes: tuple[str, str],
-        name: str,
-        selections: tuple[Selection, Selection],
-        layouts: PlannedLayouts,
-        current: CurrentAxes,
-        *,
-        asked: Asked | None = None,
-    ) -> None:
-        self.daf = daf
-        """The data set that it comes from."""
-        self.rows_axis, self.columns_axis = axes
-        self.name = name
-        """The name of the matrix."""
-        self.selections = selections
-        """The selected rows, and the selected columns."""
-        self._current = current
-        self._asked = asked
-        self._found = layouts
-        self._planned = layouts  # once the values are read, the layout that they are from
-        self._is_damaged = False
-        self._lock = ForkLock()
-        self._gathered: Any = None
-        self._nnz: int | None = None
-
-    def __reduce__(self) -> Any:
-        """Pickle what was chosen, not the values; the other process opens the data set again."""
-        axes = (self.rows_axis, self.columns_axis)
-        origin = self.daf.require_origin()
-        return _slice_again, (origin, axes, self.name, self.selections, self._asked)
 
     def __repr__(self) -> str:
         storage = "sparse" if self.is_sparse else "dense"
+        count = len(self.whole.members)
+        several = f", of {count:,} data set{'s' * (count != 1)}" if self.of_several else ""
         summary = (
             f"MatrixSlice({self.name!r}, {self.shape[0]:,} {self.rows_axis} x "
-            f"{self.shape[1]:,} {self.columns_axis}, {storage} {self.dtype})"
+            f"{self.shape[1]:,} {self.columns_axis}, {storage} {self.dtype}{several})"
         )
         return "\n  ".join(map(visible_name, [summary, *self._notes()]))
 
     def _notes(self) -> list[str]:
         """Return which matrices come along as AnnData, and why nothing was selected, if so."""
-        companions = _anndata.describe(self)
+        companions = "" if self.of_several else _anndata.describe(self.whole)
         return [companions] * bool(companions) + [str(each) for each in self.empty_selections]
 
-    @property
-    def plan(self) -> SlicePlan:
-        """The stored layout that is read, and about how many bytes of it."""
-        return self._planned.first.plan
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of columns."""
-        rows, columns = self.selections
-        return rows.size, columns.size
-
-    @property
-    def empty_selections(self) -> tuple[EmptySelection, ...]:
-        """The predicates of ``rows=`` and ``columns=`` that select nothing."""
-        return () if self._asked is None else self._asked.empty
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the matrix is stored sparse."""
-        return self.plan.stored.info.is_sparse
-
-    @property
-    def dtype(self) -> Any:
-        """The numpy dtype of the values; ``object`` for strings."""
-        storage_type = self.plan.stored.info.storage_type
-        if storage_type.is_string:
-            return np.dtype(object)
-        return storage_type.dtype.newbyteorder("=")
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {"of": self.whole.location}
+        if self.of_several:
+            shown = [f"{name} {count:,}" for name, count in self.counts.items()]
+            more = f" and {len(shown) - _SHOWN:,} more" if len(shown) > _SHOWN else ""
+            facts[f"{len(shown):,} data sets"] = ", ".join(shown[:_SHOWN]) + more
+        else:
+            by = f"read from the layout by {self.plan.stored.info.columns_axis}"
+            facts["reading"] = f"{by} (about {self.plan.cost_bytes:,} bytes)"
+        return slice_page(self, facts, self._notes())
 
     @property
     def nnz(self) -> int:
@@ -182,26 +87,6 @@ class MatrixSlice(Conversions):
             return self._nnz
         values = self.values()
         return int(values.nnz) if sp.issparse(values) else int(np.count_nonzero(values))
-
-    @property
-    def row_positions(self) -> npt.NDArray[np.int64]:
-        """The 0-based positions of the rows along their axis."""
-        return self.selections[0].positions
-
-    @property
-    def column_positions(self) -> npt.NDArray[np.int64]:
-        """The 0-based positions of the columns along their axis."""
-        return self.selections[1].positions
-
-    @property
-    def rows(self) -> npt.NDArray[np.object_]:
-        """The entries of the rows axis, as ``str`` objects."""
-        return self._names(self.rows_axis, self.selections[0])
-
-    @property
-    def columns(self) -> npt.NDArray[np.object_]:
-        """The entries of the columns axis, as ``str`` objects."""
-        return self._names(self.columns_axis, self.selections[1])
 
     @attended
     def explain(self) -> SliceExplanation:
@@ -224,62 +109,216 @@ class MatrixSlice(Conversions):
         >>> part.explain().stored_elements, part.explain().result_bytes
         (3, 24)
         """
-        axes = (self.rows_axis, self.columns_axis)
-        costs = explaining.layout_costs(self.daf, axes, self.name, self._found)
-        if self._is_damaged:
-            costs = explaining.after_damage(costs)
-        return explaining.explain(self, self._figures(), self._planned.first, costs)
+        return explain(self.whole, self._gathered)
 
-    def _figures(self) -> explaining.Figures:
-        return explaining.figures_of(self.shape, self.dtype, self._planned, self._gathered)
+    def to_scipy(self) -> sp.csr_array[Any]:
+        """Return a ``scipy.sparse.csr_array`` of shape ``(rows, columns)``, indices ascending.
 
-    def element_count(self) -> ElementCount:
-        """Return how many elements the slice has, at most; nothing is read."""
-        return self._figures().elements
+        It is a copy of the values that the slice keeps; of a slice that nobody holds, as in
+        ``db.matrix(...).to_scipy()``, the values themselves.
 
-    def row_counts(self) -> npt.NDArray[np.float64]:
-        """Return about how many elements each row has; nothing is read."""
-        return likely_row_counts(self._figures(), self._planned)
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs", rows="age > 40")
+        >>> part.to_scipy().toarray().tolist()
+        [[2, 3], [4, 5]]
+        """
+        is_last = self._gathered is None and sys.getrefcount(self) == IF_UNHELD
+        return sp.csr_array(self.values(), copy=not is_last)
 
-    def load(self, *, progress: Callable[[int], None] = lambda _: None) -> MatrixSlice:
-        """Read the values now, reporting stored elements done; returns the slice itself."""
-        self.values(progress=progress)
-        return self
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """Return a dense array of shape ``(rows, columns)``.
+
+        Of a dense matrix it is a view of the mapped file where rows and columns are plain ranges,
+        else a copy of the slice.
+        """
+        is_last = self._gathered is None and sys.getrefcount(self) == IF_UNHELD
+        if is_last and self.is_sparse:
+            return self._dense_values()
+        values = self.values()
+        if sp.issparse(values):
+            values = values.toarray()
+        elif values.flags.writeable:  # not a view of the file: the caller may change what it gets
+            values = values.copy()
+        dense: npt.NDArray[Any] = values
+        return dense
+
+    def to_arrow(self, *, provenance: bool = False) -> pa.Table:
+        """Return the long form: a row for each non-zero element, row by row.
+
+        Columns are the two axes (dictionaries of their entries) and ``value``.  For a matrix of
+        an axis with itself they are ``AXIS`` and ``AXIS_2``.
+
+        Parameters
+        ----------
+        provenance
+            Whether the metadata of its schema say where the slice comes from.
+        """
+        return export.long_table(self, self.record(is_wanted=provenance))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a DataFrame with a row per row and a column per column.
+
+        A sparse matrix gets pandas' sparse columns; ``frame.sparse.to_dense()`` expands them.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs", rows="age > 40")
+        >>> part.to_pandas()
+              FOXA1  WNT6
+        GATA      2     3
+        CATA      4     5
+        """
+        frame: pd.DataFrame = export.wide_pandas(self)
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a DataFrame with the row entries first, then a column per column entry.
+
+        The first column is named after the rows axis.
+        """
+        return export.wide_polars(self)
+
+    def to_anndata(  # noqa: PLR0913 - what comes along, and how
+        self,
+        *,
+        layers: Choice = None,
+        obsm: Choice = None,
+        varm: Choice = None,
+        obsp: Choice = None,
+        varp: Choice = None,
+        max_bytes: int | None = ANNDATA_MAX_BYTES,
+        provenance: bool | None = None,
+        lazy: bool = False,
+        rows_per_block: int | None = None,
+    ) -> anndata.AnnData:
+        """Return an AnnData whose ``X`` is this slice, with the other matrices over its axes.
+
+        The rows axis becomes ``obs`` and the columns axis ``var``, with all vectors of the
+        selected entries; categoricals get their order and their colours back.  The other matrices
+        over both axes become ``layers``, those of one axis with itself ``obsp`` and ``varp``, and
+        those to axes of their own ``obsm`` and ``varm``.  Of each, the selected entries are read
+        and no more.  The `repr` of the slice names them.
+
+        Parameters
+        ----------
+        layers, obsm, varm, obsp, varp
+            True for all of a part, False for none, a key or a list of keys.  By default, as many
+            as fit ``max_bytes``, the smallest first.
+        max_bytes
+            How many bytes the matrices that were not chosen may take in memory, in sum; 1 GiB by
+            default, None for no limit.  A sparse matrix is estimated by its share of the axes.
+        provenance
+            Whether ``uns["daf_query"]`` says, as JSON, where the slice comes from; by default as
+            the session was connected.
+        lazy
+            Whether ``X`` and the layers are Dask arrays as of `to_dask`, in blocks of rows, and
+            nothing of them is read now.  All layers come along by default.
+        rows_per_block
+            How many rows their blocks have; by default as many as `to_dask` chooses for ``X``.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            There is no matrix of a key; the message lists those that exist.
+        InvalidInputError
+            ``lazy``, and ``X`` or a layer is stored by columns alone; or ``rows_per_block`` without
+            ``lazy``.
+
+        Warns
+        -----
+        AnnDataWarning
+            Matrices did not fit, or cannot be read; it names them, and says how to get them.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs", rows="age > 40")
+        >>> part.to_anndata().obs
+              age
+        GATA   60
+        CATA   90
+        """
+        choice: AnnDataChoice = {
+            "layers": layers,
+            "obsm": obsm,
+            "varm": varm,
+            "obsp": obsp,
+            "varp": varp,
+            "max_bytes": max_bytes,
+        }
+        record = self.record(is_wanted=provenance)
+        if lazy:
+            return _anndata.lazy_anndata(self, choice, record, rows_per_block)
+        if rows_per_block is not None:
+            raise errors.InvalidInputError("rows_per_block= is for lazy=True alone")
+        return _anndata.to_anndata(self, choice, record)
 
     @attended
-    def values(self, *, progress: Callable[[int], None] = lambda _: None) -> Any:
-        """Return the values as they were read: ``csr_array`` if sparse, else ``ndarray``.
+    def _dense_values(self) -> npt.NDArray[Any]:
+        """Return the values of a sparse matrix as a new array, which the slice does not keep."""
+        part = self.whole.only
+        dense: npt.NDArray[Any] = self.values().toarray() if part is None else part.gather_dense()
+        return dense
 
-        The slice keeps them: do not change them.  What the ``to_`` methods return is the caller's.
+    def to_dask(
+        self,
+        *,
+        rows_per_block: int | None = None,
+        columns_per_block: int | None = None,
+        blocks: BlockKind | None = None,
+    ) -> da.Array:
+        """Return a ``dask.array.Array`` whose blocks are read when they are computed.
+
+        Its graph has a task for each block, which carries the path and the positions and no values:
+        workers of a cluster open the path themselves, once each.
+
+        Parameters
+        ----------
+        rows_per_block
+            How many rows a block has; by default about 64 MiB of them, in whole chunks of a matrix
+            that is stored in chunks.
+        columns_per_block
+            How many columns a block has; by default all, unless the matrix is stored by columns
+            alone: then blocks have all rows, and some of the columns.
+        blocks
+            ``csr`` (``scipy.sparse.csr_matrix``, which Dask and scanpy multiply as matrices) or
+            ``dense`` (``numpy.ndarray``); by default as the matrix is stored.
+
+        Raises
+        ------
+        MissingDependencyError
+            Dask is not installed.
+        InvalidInputError
+            A size is none, or cuts a matrix that is stored in the other layout alone; or the data
+            was replaced since the slice was made.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> array = daf_query.connect(daf).matrix("cell", "gene", "UMIs").to_dask(rows_per_block=2)
+        >>> array.chunks, array.sum().compute(scheduler="threads").item()
+        (((2, 1), (2,)), 15)
         """
-        with self._lock:
-            if self._gathered is None:
-                self._gathered, layout = gather_first(self._planned, checked(progress))
-                self._is_damaged = layout is not self._planned.first
-                self._planned = PlannedLayouts([layout])
-            return self._gathered
-
-    @attended
-    def _dense_values(self) -> Any:
-        """Return the values of a sparse matrix as a new array, for a slice that nobody asks again.
-
-        The slice does not keep them.
-        """
-        return read_first(self._planned, Layout.gather_dense)[0]
-
-    def provenance(self) -> dict[str, Any]:
-        """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
-
-        Predicates have the values of their parameters in them.  Of a block, ``block`` says which
-        of the rows it has, from 0, the last excluded.
-        """
-        asked = self._asked or Asked(self.daf.name, None, None, is_described=True)
-        described = asked.described((self.rows_axis, self.columns_axis), self.name, self.shape)
-        return record_of({asked.schema: self.daf}, described)
-
-    def _data_sets(self) -> DataSets:
-        """Return what the slice is read from, by name."""
-        return {self.daf.name: self.daf}
+        return dask_array(self.whole, BlockSizes(rows_per_block, columns_per_block), blocks)
 
     def save(
         self,
@@ -328,7 +367,7 @@ class MatrixSlice(Conversions):
         """
         path = Path(path)
         file_format = export.check_format(path, format)
-        refuse_own_files(self._data_sets(), path)
+        refuse_own_files(self.data_sets(), path)
         budget = byte_count(block_bytes, keyword="block_bytes")
         is_anndata = file_format in export.ANNDATA
         if choice and not is_anndata:
@@ -337,9 +376,9 @@ class MatrixSlice(Conversions):
                 "matrix; write an .h5ad file"
             )
         has_place = is_anndata or file_format in export.DESCRIBED
-        record = self._record(is_wanted=provenance) if has_place else None
+        record = self.record(is_wanted=provenance) if has_place else None
         is_read = self._gathered is not None
-        if is_read or not needs_blocks(self._figures(), file_format, max_bytes=budget):
+        if is_read or not needs_blocks(self.figures(), file_format, max_bytes=budget):
             self.load(progress=progress)
             if is_anndata:
                 _anndata.save_anndata(self, path, file_format, choice, record)
@@ -349,154 +388,8 @@ class MatrixSlice(Conversions):
         reading = Reading(max(budget, 1), progress)
         if is_anndata:
             with self.unchanged_axes():
-                contents = self.contents(choice, record)
-            save_anndata(contents, self, path, file_format, self.companion, reading)
+                contents = _anndata.contents_of(self.whole, choice, record)
+            save_anndata(contents, self, path, file_format, reading)
         else:
             save_rows(self, path, file_format, record, reading)
         self._nnz = reading.nnz
-
-    def contents(self, choice: AnnDataChoice, record: Record | None) -> Contents:
-        """Return what an AnnData of the slice has beside its large matrices."""
-        return _anndata.contents_of(self, choice, record)
-
-    def labels(self) -> tuple[Labels, Labels]:
-        """Return what rows and columns are called in tables and files."""
-        rows, columns = self.rows, self.columns
-        return Labels(self.rows_axis, rows, rows), Labels(self.columns_axis, columns, columns)
-
-    def axis_names(self) -> tuple[AxisNames, AxisNames]:
-        """Return the selected entries of both axes, each once."""
-        return export.axis_names(self)
-
-    def _record(self, *, is_wanted: bool | None) -> Record | None:
-        """Return the provenance if that is wanted; None: as the session was connected."""
-        if is_wanted is None:
-            is_wanted = self._asked is not None and self._asked.is_described
-        return self.provenance() if is_wanted else None
-
-    def companion(self, matrix: AlignedMatrix) -> MatrixSlice:
-        """Return the selected part of a matrix that comes along."""
-        selections = _anndata.companion_selections(self, matrix)
-        return slice_matrix(
-            self.daf, matrix.rows_axis, matrix.columns_axis, matrix.name, *selections
-        )
-
-    def blocks(
-        self, rows: int | None = None, *, max_bytes: ByteSize | None = None
-    ) -> Iterator[MatrixSlice]:
-        """Return the slice in blocks of rows, each of which reads its own values.
-
-        Parameters
-        ----------
-        rows
-            How many rows a block has; the last may have fewer.
-        max_bytes
-            Instead, how much memory the values of a block may take: a number of bytes, or
-            ``"500MB"``; 128 MiB by default.  A single row may take more.
-
-        Returns
-        -------
-        iterator of MatrixSlice
-            In the order of the rows.  Of a slice without rows there are none.
-
-        Raises
-        ------
-        InvalidInputError
-            One of them is no size, or both are given.
-
-        Notes
-        -----
-        Blocks are cheap where the matrix is stored by rows.  Where it is stored by columns alone,
-        each block reads all selected columns: ``relayout_matrix`` stores the other layout.
-
-        Examples
-        --------
-        >>> import daf_query, daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"])
-        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
-        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
-        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs")
-        >>> [block.to_numpy().tolist() for block in part.blocks(rows=2)]
-        [[[0, 1], [2, 3]], [[4, 5]]]
-        """
-        spans = row_spans(self._figures(), self._planned, rows, max_bytes)
-        return self._blocks(spans)
-
-    def _blocks(self, spans: Iterator[Span]) -> Iterator[MatrixSlice]:
-        planned = self._planned
-        for span in spans:
-            layouts = planned_rows(planned, span)
-            block = self._block(span, layouts)
-            yield block
-            planned = without_damaged(planned, block._planned.first, layouts.first)  # noqa: SLF001 - of this class
-            del block  # its values, before those of the next are read
-
-    def of_rows(self, span: Span) -> MatrixSlice:
-        """Return some of the rows, by their offsets; nothing is read."""
-        return self._block(span, planned_rows(self._planned, span))
-
-    def at(self, rows: Selection, columns: Selection, *, asked: Asked | None = None) -> MatrixSlice:
-        """Return other entries of the same matrix; nothing is read."""
-        layouts = planned_at(self._planned, rows, columns)
-        axes, both = (self.rows_axis, self.columns_axis), (rows, columns)
-        return MatrixSlice(self.daf, axes, self.name, both, layouts, self._current, asked=asked)
-
-    def take_rows(self, offsets: npt.NDArray[np.int64]) -> MatrixSlice:
-        """Return some of the rows, by their offsets, which ascend, each once; nothing is read."""
-        asked = self._asked and self._asked.of_some_rows(self.shape[0], offsets.size)
-        part = self.at(self.selections[0].take(offsets), self.selections[1], asked=asked)
-        if self._gathered is not None:
-            part._gathered = self._gathered[offsets]  # noqa: SLF001 - of this class
-        return part
-
-    def grid_facts(self, kind: BlockKind) -> GridFacts:
-        """Return what the grid of its blocks as a Dask array follows from."""
-        figures = self._figures()
-        return matrix_facts(self, figures.csr_bytes if kind == "csr" else figures.dense_bytes)
-
-    def block_reads(self, spans: Spans) -> tuple[Source, Iterator[Any]]:
-        """Return what the tasks of a Dask array read of, and what each of them has of it."""
-        return matrix_reads(self, spans, slice_matrix)
-
-    def check_matrix(self) -> None:
-        """Refuse a matrix that was replaced, if others are to open it again."""
-        self._current.check_matrix(self.plan.stored)
-
-    def _block(self, span: Span, layouts: PlannedLayouts) -> MatrixSlice:
-        axes = (self.rows_axis, self.columns_axis)
-        selections = (self.selections[0].part(span.start, span.stop), self.selections[1])
-        asked = None if self._asked is None else self._asked.of_rows(span)
-        block = MatrixSlice(
-            self.daf, axes, self.name, selections, layouts, self._current, asked=asked
-        )
-        if self._gathered is not None:
-            block._gathered = self._gathered[span.slice]
-        return block
-
-    def unchanged_axes(self) -> AbstractContextManager[None]:
-        """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
-        return self._current.unchanged(self.plan.stored)
-
-    @attended
-    def _names(self, axis: str, selection: Selection) -> npt.NDArray[np.object_]:
-        with self.unchanged_axes():
-            names = self.daf.get_pa_vector(axis, "name").take(pa.array(selection.positions))
-        objects: npt.NDArray[np.object_] = names.to_numpy(zero_copy_only=False)
-        return objects.astype(object, copy=False)
-
-    def _repr_html_(self) -> str:
-        by = f"read from the layout by {self.plan.stored.info.columns_axis}"
-        reading = f"{by} (about {self.plan.cost_bytes:,} bytes)"
-        facts = {"of": self.daf.location, "reading": reading}
-        return slice_page(self, self._gathered, facts, self._notes())
-
-
-def _slice_again(
-    origin: Origin,
-    axes: tuple[str, str],
-    name: str,
-    selections: tuple[Selection, Selection],
-    asked: Asked | None,
-) -> MatrixSlice:
-    return slice_matrix(origin.open(), *axes, name, *selections, asked=asked)

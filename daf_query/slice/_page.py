@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from daf_query.slice._base import SliceBase
+from daf_query.slice._explanation import explain
 from daf_storage import errors
 from daf_storage.spi import (
     Markup,
@@ -33,74 +34,11 @@ _ROWS: Final = (64, 8, 1)
 _MOST_VALUES: Final = 1 << 16
 
 
-class Cost(Protocol):
-    """What reading a slice costs."""
-
-    @property
-    def read_bytes(self) -> int:
-        """How many bytes are read."""
-        ...
-
-    @property
-    def decoded_bytes(self) -> int:
-        """How many bytes the compressed chunks expand to."""
-        ...
-
-    @property
-    def result_bytes(self) -> int:
-        """How much memory the result takes."""
-        ...
-
-    @property
-    def requests(self) -> int | None:
-        """In how many requests; None if it is not on a server."""
-        ...
-
-
-class Shown(Protocol):
-    """What the page of a slice asks of it."""
-
-    name: str
-    rows_axis: str
-    columns_axis: str
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of columns."""
-        ...
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the matrix is stored sparse."""
-        ...
-
-    @property
-    def dtype(self) -> Any:
-        """The numpy dtype of the values."""
-        ...
-
-    def take_rows(self, offsets: npt.NDArray[np.int64]) -> Shown:
-        """Return some of the rows."""
-        ...
-
-    def explain(self) -> Cost:
-        """Return what the slice will read."""
-        ...
-
-    def values(self) -> Any:
-        """Return the values, read now."""
-        ...
-
-
-def slice_page(
-    part: Shown, gathered: Any, facts: Mapping[str, object], notes: Sequence[str] = ()
-) -> Markup:
+def slice_page(part: SliceBase, facts: Mapping[str, object], notes: Sequence[str] = ()) -> Markup:
     """Return the page of a slice.
 
     Parameters
     ----------
-    gathered
-        Its values, if they were read; None if not.
     facts
         Rows of the table, by their titles.
     notes
@@ -109,7 +47,7 @@ def slice_page(
     budget = PreviewBudget()
     stored = f"{'sparse' if part.is_sparse else 'dense'} {part.dtype}"
     size = f"{part.shape[0]:,} {part.rows_axis} x {part.shape[1]:,} {part.columns_axis}"
-    seen = _values(part, gathered, budget)
+    seen = _values(part, budget)
     what = "non-zero values" if part.is_sparse else "values"
     rows: list[tuple[object, ...]] = [("stored", stored)]
     rows += [(title, fact) for title, fact in facts.items() if fact]
@@ -121,18 +59,18 @@ def slice_page(
     return html_page(heading, html_table((), rows), cells, *lines)
 
 
-def _values(part: Shown, gathered: Any, budget: PreviewBudget) -> tuple[Preview, str] | str:
+def _values(part: SliceBase, budget: PreviewBudget) -> tuple[Preview, str] | str:
     """Return what values of some rows look like; nothing large is read for that."""
     height = part.shape[0]
     if not height or not part.shape[1]:
         return ""
-    if gathered is not None:
-        return _look(gathered, height, height)
+    if part.loaded is not None:
+        return _look(part.loaded, height, height)
     for most in _ROWS:
         offsets = np.unique(np.linspace(0, height - 1, most).astype(np.int64))
         try:
             some = part.take_rows(offsets)
-            cost = some.explain()
+            cost = explain(some.whole)
             if cost.requests is not None:
                 return "on a server, not read yet"
             if budget.spend(max(cost.read_bytes, cost.decoded_bytes, cost.result_bytes)):

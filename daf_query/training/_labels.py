@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.collection import CollectionSlice
 from daf_query.slice import MatrixSlice
 from daf_query.table import AxisDataset
 from daf_query.training._sampled import Sampled
@@ -47,10 +46,7 @@ def labels_of(part: MatrixSlice, sampler: Sampled, names: str | Sequence[str]) -
     InvalidInputError
         A name is that of something else in a batch; or vectors of several data sets differ in type.
     """
-    if isinstance(part, CollectionSlice):
-        readers = {name: member.daf for name, member in part.members.items()}
-    else:
-        readers = {part.daf.name: part.daf}
+    readers = {member.name: member.part.daf for member in part.whole.members}
     values, classes = {}, {}
     for name in [names] if isinstance(names, str) else names:
         if name in RESERVED:

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import record_of
-from daf_query.collection import resolve_concatenated
 from daf_query.matrix import ConcatenatedAxis, concatenated_axis
-from daf_query.slice import Selector, resolve
+from daf_query.slice import Selector, resolve, resolve_concatenated
 from daf_query.sql import CollectionSchema, Engine
 from daf_query.training._allocation import SplitCodes, allocate
 from daf_query.training._entry_keys import checked_seed, name_keys

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.collection import CollectionSlice
 from daf_query.slice import MatrixSlice
 from daf_query.training._sampled import Sampled
 from daf_storage import errors
@@ -115,9 +114,7 @@ def _check_axis(part: MatrixSlice, sampler: Sampled) -> None:
 
 def lengths_of(part: MatrixSlice) -> dict[str, int] | None:
     """Return the length of the rows axis in each data set; None if it is an aligned axis."""
-    if not isinstance(part, CollectionSlice):
-        return {part.daf.name: part.daf.axis_length(part.rows_axis)}
     if not part.whole.rows_are_concatenated:
         return None
-    members = part.members
-    return {name: each.daf.axis_length(part.rows_axis) for name, each in members.items()}
+    axis = part.rows_axis
+    return {each.name: each.part.daf.axis_length(axis) for each in part.whole.members}

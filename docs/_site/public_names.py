@@ -16,7 +16,6 @@ PACKAGES: Final = (daf_storage, daf_query)
 _OURS: Final = ("daf_storage", "daf_query")
 
 INNER_MEMBERS: Final = {
-    "CollectionSlice": "check_budget",
     "DafError": "sentence",
     "DafReader": """
         axis_identity axis_state check_labels find_matrix known_entries known_matrix
@@ -28,8 +27,7 @@ INNER_MEMBERS: Final = {
     """,
     "DafWriter": "check_orders reordered",
     "MatrixSlice": """
-        at axis_names block_reads check_matrix companion contents element_count
-        grid_facts labels of_rows row_counts take_rows unchanged_axes
+        data_sets figures loaded of_rows of_several record take_rows unchanged_axes
     """,
     "Packing": "chunks",
     "QueryResult": "is_described rows",

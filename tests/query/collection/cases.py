@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import scipy.sparse as sp
 
-from daf_query import CollectionSlice, DafSession
+from daf_query import DafSession, MatrixSlice
 from daf_query.sql import Collection
 from daf_storage import DafReader, DafWriter, MemoryDaf
 
@@ -92,7 +92,7 @@ def expected_of(runs: Mapping[str, Run], join: str, fill: Any) -> pd.DataFrame:
 
 def table(part: Any) -> pd.DataFrame:
     """Return a slice as a DataFrame with two levels of labels of its rows."""
-    assert isinstance(part, CollectionSlice)
+    assert isinstance(part, MatrixSlice)
     index = pd.MultiIndex.from_arrays([part.datasets, part.rows])
     return pd.DataFrame(part.to_numpy(), index=index, columns=part.columns)
 

@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daf_query import CollectionSlice, DafSession, DuplicateNamesWarning, connect, provenance
-from daf_query.collection import _reading as reading
+from daf_query import DafSession, DuplicateNamesWarning, MatrixSlice, connect, provenance
+from daf_query.slice import _reading as reading
 from daf_storage import AnnDataWarning, concatenate, convert, errors, import_h5ad, open_daf
 from tests.query.collection.cases import (
     RUNS,
@@ -81,8 +81,8 @@ def test_the_other_way_round(db: DafSession) -> None:
     part = db.matrix("gene", "cell", "X", join="outer", rows=["g5", "g0"], columns="age > 5")
     whole = db.matrix("cell", "gene", "X", join="outer", rows="age > 5", columns=["g5", "g0"])
     np.testing.assert_array_equal(part.to_numpy(), whole.to_numpy().T)
-    assert isinstance(part, CollectionSlice)
-    assert isinstance(whole, CollectionSlice)
+    assert isinstance(part, MatrixSlice)
+    assert isinstance(whole, MatrixSlice)
     assert list(part.datasets) == list(whole.datasets)
     assert part.to_polars().columns[:2] == ["gene", "a-monday"]
     assert part.to_arrow().sort_by("value").column_names == ["dataset", "gene", "cell", "value"]
@@ -125,16 +125,16 @@ def test_selections_are_those_of_the_whole(data: st.DataObject) -> None:
         join=join,
         fill_value=3,
     )
-    assert isinstance(part, CollectionSlice)
+    assert isinstance(part, MatrixSlice)
     expected = whole.iloc[rows, columns]
     bounds = part.explain()
     block_bytes = data.draw(st.sampled_from([1, 40, 1 << 20]))
-    before = reading.BLOCK_BYTES
+    before = reading.READ_BYTES
     try:
-        reading.BLOCK_BYTES = block_bytes  # type: ignore[misc] # for smaller blocks
+        reading.READ_BYTES = block_bytes  # type: ignore[misc] # for smaller blocks
         same(part, expected)
     finally:
-        reading.BLOCK_BYTES = before  # type: ignore[misc] # as it was
+        reading.READ_BYTES = before  # type: ignore[misc] # as it was
     assert part.nnz <= bounds.stored_elements
     turned = db.matrix(
         "gene",
@@ -206,7 +206,7 @@ def test_var_is_of_all_data_sets_with_the_matrix(db: DafSession) -> None:
 def test_files(db: DafSession, tmp_path: Path) -> None:
     """Every format says of which data set a row is, written as a whole or in blocks."""
     part = db.matrix("cell", "gene", "X", join="outer", rows="donor = 'N0'")
-    assert isinstance(part, CollectionSlice)
+    assert isinstance(part, MatrixSlice)
     for block_bytes in (1, 1 << 20):
         path = tmp_path / f"{block_bytes}.h5ad"
         part.save(path, block_bytes=block_bytes)
@@ -214,7 +214,7 @@ def test_files(db: DafSession, tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.X.toarray(), part.to_numpy())
         assert list(again.obs["dataset"]) == list(part.datasets)
         part = db.matrix("cell", "gene", "X", join="outer", rows="donor = 'N0'")
-        assert isinstance(part, CollectionSlice)
+        assert isinstance(part, MatrixSlice)
         part.save(tmp_path / f"{block_bytes}.parquet", block_bytes=block_bytes)
         part.save(tmp_path / f"{block_bytes}.csv", block_bytes=block_bytes)
     assert pq.read_table(tmp_path / "1.parquet").equals(pq.read_table(tmp_path / "1048576.parquet"))
@@ -241,7 +241,7 @@ def test_files(db: DafSession, tmp_path: Path) -> None:
 def test_names_beside_a_compressed_matrix(db: DafSession, tmp_path: Path) -> None:
     """They are text as ever, and name the data set of whichever side is concatenated."""
     part = db.matrix("gene", "cell", "X", join="outer", rows=["g5", "g0"], columns="age > 5")
-    assert isinstance(part, CollectionSlice)
+    assert isinstance(part, MatrixSlice)
     part.save(tmp_path / "x.mtx.gz")
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         *("x.columns.tsv", "x.mtx.gz", "x.rows.tsv")
@@ -414,7 +414,7 @@ def test_an_anndata_file_is_a_member_like_any_other(tmp_path: Path) -> None:
     (tmp_path / "x.h5").unlink()
     db = connect(f"{tmp_path}/*")
     part = db.matrix("obs", "var", "X", join="outer", rows="age > 0")
-    assert isinstance(part, CollectionSlice)
+    assert isinstance(part, MatrixSlice)
     assert part.counts == {"friday": 1, "monday": 3, "tuesday": 2}
     order = ["empty", "friday", "monday", "tuesday"]
     judge = anndata.concat({n: adatas[n] for n in order}, join="outer", index_unique="-")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from daf_query.collection._frames import aligned_frame, concatenated_frame, joined_colors
+from daf_query.slice._frames import aligned_frame, concatenated_frame, joined_colors
 
 
 def frames(*parts: tuple[dict[str, Any], list[int]]) -> list[tuple[pd.DataFrame, Any]]:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_query import CollectionSlice, DafSession, DamagedLayoutWarning
-from daf_query.collection import _reading as reading
-from daf_query.collection._members import Member
+from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice
+from daf_query.slice import _reading as reading
+from daf_query.slice._whole import Member
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
 
@@ -43,7 +43,7 @@ def test_memory_is_the_result_and_a_few_blocks(
     db: DafSession, monkeypatch: pytest.MonkeyPatch, name: str, order: str
 ) -> None:
     """Also where an order mixes the rows of all: no second copy of the result is ever there."""
-    monkeypatch.setattr(reading, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(reading, "READ_BYTES", 1 << 16)
     part = db.matrix("cell", "gene", name, rows=f"draw < 0.9 {order}", join="outer")
     whole = part.explain().result_bytes
     tracemalloc.start()
@@ -60,7 +60,7 @@ def test_memory_is_the_result_and_a_few_blocks(
 
 def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """In more than one, and not in that of the caller."""
-    monkeypatch.setattr(reading, "BLOCK_BYTES", 1 << 17)
+    monkeypatch.setattr(reading, "READ_BYTES", 1 << 17)
     monkeypatch.setattr(reading, "THREADS", 3)
     threads: set[int] = set()
     lock = threading.Lock()
@@ -103,7 +103,7 @@ def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:
         values.write_bytes(b"\xff" * values.stat().st_size)
         dafs = {n: open_daf(tmp_path / f"{n}.daf.zarr") for n in ("monday", "tuesday")}
         part = session_with(dafs).matrix("cell", "gene", "X", join="outer")
-        assert isinstance(part, CollectionSlice)
+        assert isinstance(part, MatrixSlice)
         if problem is not None:
             with pytest.warns(problem, match="tuesday"):
                 part.values()
@@ -131,7 +131,7 @@ def test_taken_rows_are_looked_for_in_the_data_sets_that_have_them(
     part = db.matrix(
         "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill
     )
-    assert isinstance(part, CollectionSlice)
+    assert isinstance(part, MatrixSlice)
     values = part.values().toarray()
     fresh = db.matrix(
         "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill

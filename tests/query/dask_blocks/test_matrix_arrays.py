@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.slice import OpenedMatrix
-from daf_query.slice import _block_grid as grids
+from daf_query.slice import _dask as grids
+from daf_query.slice._dask import OpenedMatrix, OpenedSlice
 from daf_storage import MemoryDaf, ZarrDaf, chain_reader, convert, copy_all, errors, view
 from daf_storage.base import Packing
 from tests.query.collection.cases import RUNS, daf_of
@@ -266,9 +266,9 @@ def test_one_block_at_a_time_for_each_thread(
     """What a block was reduced to stays, the block does not."""
     alive: set[int] = set()
     most = [0]
-    real = OpenedMatrix.read
+    real = OpenedSlice.read
 
-    def read(self: OpenedMatrix, piece: Any) -> Any:
+    def read(self: OpenedSlice, piece: Any) -> Any:
         values = real(self, piece)
         number = len(most)
         alive.add(number)
@@ -276,7 +276,7 @@ def test_one_block_at_a_time_for_each_thread(
         weakref.finalize(values.data, alive.discard, number)
         return values
 
-    monkeypatch.setattr(OpenedMatrix, "read", read)
+    monkeypatch.setattr(OpenedSlice, "read", read)
     array = sessions["plain"].matrix("cell", "gene", "both").to_dask(rows_per_block=1)
     sums = array.map_blocks(lambda block: np.array([[block.sum()]]), chunks=(1, 1))
     for scheduler, threads in (("synchronous", 1), ("threads", 2)):
@@ -347,7 +347,7 @@ def test_default_blocks_end_where_chunks_do(
     monkeypatch.setattr(grids, "DASK_BLOCK_BYTES", 10 * N_GENES * 8)
     part = sessions["plain"].matrix("cell", "gene", "dense")
     assert part.to_dask().chunks[0] == (10, 10, 3)
-    facts = part.grid_facts("dense")
+    facts = grids.grid_facts(part.whole, "dense")
     stepped = grids.StoredOrder(by_rows=True, by_columns=True, row_step=4)
     chunked = grids.GridFacts("x", "X", ("a", "b"), facts.shape, facts.size_bytes, stepped, "")
     assert [span.size for span in grids.block_spans(chunked, grids.BlockSizes())[0]] == [8, 8, 7]
@@ -387,13 +387,13 @@ class TestChanges:
     ) -> None:
         """The check comes after the values."""
         array = connect(path).matrix("cell", "gene", "both").to_dask()
-        real = OpenedMatrix.read
+        real = OpenedSlice.read
 
-        def read(self: OpenedMatrix, piece: Any) -> Any:
+        def read(self: OpenedSlice, piece: Any) -> Any:
             ZarrDaf(path, "r+").set_matrix("cell", "gene", "both", COUNTS, if_exists="replace")
             return real(self, piece)
 
-        monkeypatch.setattr(OpenedMatrix, "read", read)
+        monkeypatch.setattr(OpenedSlice, "read", read)
         with pytest.raises(errors.InvalidInputError, match="was changed or replaced"):
             array.compute()
 

@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice, connect
-from daf_query.collection import CollectionSlice
 from daf_query.slice import _page as slice_pages
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 from daf_storage.spi import PreviewBudget
@@ -178,7 +177,7 @@ def test_what_a_slice_shows_is_a_small_part(
 def test_a_collection_slice_counts_its_data_sets(runs: DafSession) -> None:
     """And looks at values of some rows of all of them."""
     part = runs.matrix("cell", "gene", "X")
-    assert isinstance(part, CollectionSlice)
+    assert isinstance(part, MatrixSlice)
     page = part._repr_html_()
     assert "2 data sets" in page
     assert "page monday 4, page tuesday 3" in page

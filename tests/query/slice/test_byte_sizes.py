@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daf_query.slice import byte_count, shown_bytes
+from daf_query.slice import byte_count
 from daf_storage import errors
 
 
@@ -45,18 +45,3 @@ def test_nonsense(size: Any) -> None:
     """It is an error that says what was passed, and what to pass."""
     with pytest.raises(errors.InvalidInputError, match="max_bytes=.* is no size; pass a number"):
         byte_count(size, keyword="max_bytes")
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (999_960, "1.0 MB"),
-        (2 * 10**15, "2,000.0 TB"),
-    ],
-)
-def test_shown(size: int, expected: str) -> None:
-    """The unit is the largest that leaves a number of at least one."""
-    assert shown_bytes(size) == expected

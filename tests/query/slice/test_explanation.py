@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,7 @@ from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice, SliceExplan
 from daf_query.cli import main
 from daf_query.matrix import Selection
 from daf_query.matrix import _dense_gather as dense_gathering
-from daf_query.slice import slice_matrix
-from daf_storage import DafReader, DafWriter, H5df, MemoryDaf, ZarrDaf, convert, errors
+from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, convert, errors
 from daf_storage.stores import RemoteFiles
 from tests.support import create, recorded_reads, served, taken_elements
 
@@ -78,7 +78,8 @@ def slices(draw: st.DrawFn) -> MatrixSlice:
     daf.add_axis("c", [f"c{i}" for i in range(shape[1])])
     stored = sp.csc_array(values) if draw(st.booleans()) else values
     daf.set_matrix("r", "c", "m", stored, relayout=draw(st.booleans()))
-    return slice_matrix(daf, "r", "c", "m", draw(selections(shape[0])), draw(selections(shape[1])))
+    rows, columns = (draw(selections(length)).positions for length in shape)
+    return connect(daf).matrix("r", "c", "m", rows=rows, columns=columns)
 
 
 def sparse_bytes(values: Any) -> int:
@@ -489,6 +490,5 @@ class TestCommandLine:
 def test_readers_are_still_pickled(path: Path) -> None:
     """A slice that another process opens again explains the same."""
     part = connect(path).matrix("cell", "gene", "s", rows=[3])
-    daf: DafReader = part.daf
-    again = slice_matrix(daf, "cell", "gene", "s", *part.selections)
+    again = pickle.loads(pickle.dumps(part))
     assert again.explain() == part.explain()

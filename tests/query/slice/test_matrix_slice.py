@@ -387,7 +387,7 @@ def test_a_slice_that_nobody_holds_hands_over_its_values(
         handed.append(not copy)
         return csr_array(values, copy=copy)
 
-    monkeypatch.setattr("daf_query.slice._conversions.sp.csr_array", recorded)
+    monkeypatch.setattr("daf_query.slice._matrix_slice.sp.csr_array", recorded)
 
     def part() -> MatrixSlice:
         return tiny_session.matrix("cell", "gene", "sparse", rows=[2, 0])

@@ -1,4 +1,4 @@
-"""Make a slice of several data sets: align, choose entries, and plan the part of each."""
+"""Make a slice: choose entries of both axes, align those of several data sets, plan the parts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ from typing import Any, Final, get_args
 import numpy as np
 import pyarrow as pa
 
-from daf_query.collection._collection_slice import CollectionSlice
-from daf_query.collection._members import (
-    Member,
-    Missing,
-    Placed,
-    Positions,
-    Side,
-    Whole,
-    fill_of,
-    placed,
-    result_dtype,
-)
-from daf_query.collection._selectors import resolve_aligned, resolve_concatenated
 from daf_query.matrix import (
     AlignedAxis,
     ConcatenatedAxis,
@@ -32,24 +19,34 @@ from daf_query.matrix import (
     concatenated_of,
     open_layouts,
 )
-from daf_query.slice import (
-    Asked,
-    EmptySelection,
-    Selector,
-    Written,
-    slice_matrix,
-    written_selector,
+from daf_query.slice._asked import Asked, Written, written_selector
+from daf_query.slice._empty_selection import EmptySelection, empty_selection
+from daf_query.slice._explanation import check_budget, explain
+from daf_query.slice._matrix_slice import MatrixSlice
+from daf_query.slice._member_selector import resolve_aligned, resolve_concatenated
+from daf_query.slice._part import CurrentAxes, Part
+from daf_query.slice._selector import Selector, resolve
+from daf_query.slice._whole import (
+    Joined,
+    Member,
+    Missing,
+    Positions,
+    Side,
+    Whole,
+    fill_of,
+    result_dtype,
 )
 from daf_query.sql import CollectionSchema, Engine
 from daf_query.syntax import is_select
 from daf_storage import DafReader, errors
 
 _JOINS: Final = get_args(Join)
+_KEYWORDS: Final = ("rows", "columns")
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionRequest:
-    """What a slice of several data sets is asked for."""
+class SliceRequest:
+    """What a slice is asked for."""
 
     axes: tuple[str, str]
     """That of the rows, and that of the columns."""
@@ -58,8 +55,9 @@ class CollectionRequest:
     rows: Selector = None
     columns: Selector = None
     join: Join = "inner"
+    """Of several data sets, which entries the aligned axis has."""
     fill_value: Any = None
-    """What stands where a data set lacks an entry; None for 0 if sparse, else NaN."""
+    """What stands where one of them lacks an entry; None for 0 if sparse, else NaN."""
     along: str | None = None
     """The axis that is concatenated; None to find out."""
 
@@ -125,39 +123,59 @@ def collection_axes(
     )
 
 
-def collection_slice(
-    engine: Engine, tables: CollectionSchema, request: CollectionRequest, *, max_bytes: int | None
-) -> CollectionSlice:
-    """Return a slice of several data sets; see `DafSession.matrix`."""
+def matrix_slice(
+    engine: Engine, schema: str, request: SliceRequest, *, max_bytes: int | None
+) -> MatrixSlice:
+    """Return a slice; see `DafSession.matrix`."""
+    tables = engine.connections.schemas[schema]
+    if isinstance(tables, CollectionSchema):
+        whole, written, empty = _of_several(engine, tables, request)
+    else:
+        whole, written, empty = _of_one(engine, schema, request)
+    described = engine.connections.provenance
+    if max_bytes is not None:
+        check_budget(explain(whole), max_bytes)
+    return MatrixSlice(whole, Asked(schema, *written, is_described=described, empty=empty))
+
+
+_Chosen = tuple[Whole, tuple[Written, Written], tuple[EmptySelection, ...]]
+
+
+def _of_one(engine: Engine, schema: str, request: SliceRequest) -> _Chosen:
+    """Return a slice of one data set, and what chose its entries."""
+    daf, axes = engine.connections.reader(schema), request.axes
+    current = CurrentAxes(daf, axes)
+    chosen, written, empty = [], [], []
+    selectors = (request.rows, request.columns)
+    for axis, other, selector, keyword in zip(axes, axes[::-1], selectors, _KEYWORDS, strict=True):
+        length = current.lengths[axis]
+        selection = resolve(
+            engine, schema, axis, selector, keyword=keyword, other=other, length=length
+        )
+        chosen.append(selection)
+        written.append(written_selector(selector, selection.size, length))
+        empty.append(empty_selection(engine, schema, axis, selector, selection, keyword=keyword))
+    part = Part.of(daf, axes, request.name, (chosen[0], chosen[1]), current)
+    known = tuple(each for each in empty if each is not None)
+    return Whole.of(part), (written[0], written[1]), known
+
+
+def _of_several(engine: Engine, tables: CollectionSchema, request: SliceRequest) -> _Chosen:
+    """Return a slice of several data sets as one, and what chose its entries."""
     having = tables.matrix_readers(request.axes, request.name)
     axes = collection_axes(tables, having, request.axes, request.join, request.along)
     selectors = (request.rows, request.columns)
     selected = resolve_both(engine, tables.name, axes, selectors)
-    whole = whole_of(axes, having, selected, request)
-    asked = Asked(
-        tables.name,
-        *axes.written(selectors, selected),
-        is_described=engine.connections.provenance,
-        empty=_empty(axes, request, selected),
-    )
-    part = CollectionSlice(whole, tables.readers(), axes.aligned, asked)
-    if max_bytes is not None:
-        part.check_budget(max_bytes)
-    return part
-
-
-def _empty(
-    axes: Axes, request: CollectionRequest, selected: tuple[Positions, Positions]
-) -> tuple[EmptySelection, ...]:
-    """Return the predicates that select nothing."""
+    whole = _whole_of(axes, having, tables.readers(), selected, request)
     both = selected if axes.rows_are_concatenated else selected[::-1]
-    return tuple(
+    empty = tuple(
         EmptySelection(keyword, axis, selector.strip(), ())
         for keyword, axis, selector, positions in zip(
-            ("rows", "columns"), request.axes, (request.rows, request.columns), both, strict=True
+            _KEYWORDS, request.axes, selectors, both, strict=True
         )
         if isinstance(selector, str) and not is_select(selector) and not positions.size
     )
+    return whole, axes.written(selectors, selected), empty
 
 
 def resolve_both(
@@ -176,13 +194,12 @@ def resolve_both(
         One of them chooses something else.
     """
     number = 0 if axes.rows_are_concatenated else 1
-    keywords = ("rows", "columns")
     concatenated = resolve_concatenated(
         engine,
         schema,
         axes.concatenated,
         selectors[number],
-        keyword=keywords[number],
+        keyword=_KEYWORDS[number],
         other=axes.aligned.axis,
     )
     aligned = resolve_aligned(
@@ -191,17 +208,18 @@ def resolve_both(
         axes.aligned,
         axes.aligned_rows,
         selectors[1 - number],
-        keyword=keywords[1 - number],
+        keyword=_KEYWORDS[1 - number],
         other=axes.concatenated.axis,
     )
     return concatenated, aligned
 
 
-def whole_of(
+def _whole_of(
     axes: Axes,
     having: Mapping[str, DafReader],
+    readers: Mapping[str, DafReader],
     selected: tuple[Positions, Positions],
-    request: CollectionRequest,
+    request: SliceRequest,
 ) -> Whole:
     """Plan the part of each data set; column pointers are read, but no values.
 
@@ -219,7 +237,7 @@ def whole_of(
     """
     location = axes.concatenated.location
     try:
-        places = placed(axes.concatenated, axes.aligned, selected)
+        places = _placed(axes.concatenated, axes.aligned, selected)
     except errors.MatrixNotFoundError as error:
         raise _lacking(axes, request, str(error)) from None
     infos = {name: _info(daf, request) for name, daf in having.items()}
@@ -240,35 +258,36 @@ def whole_of(
             f"{location}: the matrix {request.name!r} holds {error} ({listed}); connect the data "
             "sets one by one"
         ) from None
+    sides = (
+        Side(axes.concatenated.axis, Selection(selected[0], is_all=False)),
+        Side(
+            axes.aligned.axis,
+            Selection(selected[1], is_all=False),
+            axes.aligned.entries.take(pa.array(selected[1])),
+        ),
+    )
+    rows, columns = sides if axes.rows_are_concatenated else sides[::-1]
     members, missing = [], []
     for name, place in places.items():
-        member, lacking = _member(name, having[name], place, axes, request)
+        member = _member(name, having[name], place, axes, selected, request)
         members.append(member)
-        if lacking.columns.size and lacking.rows.size:
-            missing.append(lacking)
-    sides = _sides(axes, selected)
+        if place.lacking.size:
+            lacking = (place.concatenated, place.lacking)
+            missing.append(Missing(*(lacking if axes.rows_are_concatenated else lacking[::-1])))
     return Whole(
-        location,
         request.name,
-        *sides,
-        members=tuple(members),
-        missing=tuple(missing),
-        dtype=dtype.newbyteorder("="),
-        is_sparse=is_sparse,
-        fill=fill,
-        given_fill=request.fill_value,
-        join=request.join,
+        rows,
+        columns,
+        tuple(members),
+        dtype.newbyteorder("="),
+        is_sparse,
+        tuple(missing),
+        fill,
+        Joined(location, readers, axes.aligned, request.fill_value),
     )
 
 
-def _sides(axes: Axes, selected: tuple[Positions, Positions]) -> tuple[Side, Side]:
-    first = Side(axes.concatenated.axis, selected[0], None)
-    names = axes.aligned.entries.take(pa.array(selected[1]))
-    second = Side(axes.aligned.axis, selected[1], names)
-    return (first, second) if axes.rows_are_concatenated else (second, first)
-
-
-def _lacking(axes: Axes, request: CollectionRequest, name: str) -> errors.MatrixNotFoundError:
+def _lacking(axes: Axes, request: SliceRequest, name: str) -> errors.MatrixNotFoundError:
     keyword = "rows" if axes.rows_are_concatenated else "columns"
     return errors.MatrixNotFoundError(
         f"{axes.concatenated.location}: {keyword}= has entries of {name!r}, which has no matrix "
@@ -277,7 +296,7 @@ def _lacking(axes: Axes, request: CollectionRequest, name: str) -> errors.Matrix
     )
 
 
-def _info(daf: DafReader, request: CollectionRequest) -> Any:
+def _info(daf: DafReader, request: SliceRequest) -> Any:
     stored, faults = open_layouts(daf, request.axes, request.name)
     if not stored:
         raise faults[0]
@@ -287,17 +306,67 @@ def _info(daf: DafReader, request: CollectionRequest) -> Any:
 def _member(
     name: str,
     daf: DafReader,
-    place: Placed,
+    place: _Placed,
     axes: Axes,
-    request: CollectionRequest,
-) -> tuple[Member, Missing]:
-    lengths = (daf.axis_length(axes.concatenated.axis), daf.axis_length(axes.aligned.axis))
-    concatenated = Selection.of(place.own, lengths[0])
-    aligned = Selection.of(place.own_aligned, lengths[1])
+    selected: tuple[Positions, Positions],
+    request: SliceRequest,
+) -> Member:
+    pairs = (
+        (place.own, daf.axis_length(axes.concatenated.axis)),
+        (place.own_aligned, daf.axis_length(axes.aligned.axis)),
+        (place.concatenated, selected[0].size),
+        (place.aligned, selected[1].size),
+    )
+    own, own_aligned, concatenated, aligned = (Selection.of(*pair) for pair in pairs)
     if axes.rows_are_concatenated:
-        part = slice_matrix(daf, *request.axes, request.name, concatenated, aligned)
-        member = Member(name, part, place.concatenated, place.aligned)
-        return member, Missing(place.concatenated, place.lacking)
-    part = slice_matrix(daf, *request.axes, request.name, aligned, concatenated)
-    member = Member(name, part, place.aligned, place.concatenated)
-    return member, Missing(place.lacking, place.concatenated)
+        part = Part.of(daf, request.axes, request.name, (own, own_aligned))
+        return Member(name, part, concatenated, aligned)
+    part = Part.of(daf, request.axes, request.name, (own_aligned, own))
+    return Member(name, part, aligned, concatenated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Where the selected entries of one data set are, along both axes of a slice."""
+
+    concatenated: Positions
+    """Along the concatenated axis, which of the whole they are."""
+    own: Positions
+    """Their positions in the data set."""
+    aligned: Positions
+    """Along the aligned axis, which of the whole the data set has."""
+    own_aligned: Positions
+    """Their positions in the data set."""
+    lacking: Positions
+    """Along the aligned axis, which of the whole it lacks."""
+
+
+def _placed(
+    concatenated: ConcatenatedAxis,
+    aligned: AlignedAxis,
+    selected: tuple[Positions, Positions],
+) -> dict[str, _Placed]:
+    """Return where the entries of each data set are that has some of the concatenated axis.
+
+    Parameters
+    ----------
+    selected
+        The selected positions along the concatenated axis, and along the aligned one.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        Entries of a data set are selected that does not take part in the aligned axis.
+    """
+    owners, own = concatenated.split(selected[0])
+    places = {}
+    for number, name in enumerate(concatenated.names):
+        mine = np.flatnonzero(owners == number)
+        if not mine.size:
+            continue
+        if name not in aligned.positions:
+            raise errors.MatrixNotFoundError(name)
+        sources = aligned.sources(name, selected[1])
+        has = np.flatnonzero(sources >= 0)
+        places[name] = _Placed(mine, own[mine], has, sources[has], np.flatnonzero(sources < 0))
+    return places

@@ -1,24 +1,26 @@
-"""Read the parts of a slice of several data sets, in parallel and in blocks, into one result.
+"""Read a slice: what one data set has of it as it is, the parts of several into one result.
 
-Memory: the result, and for each thread a block.  A dense result is allocated at once, and each
-block is read into its place.  A sparse one grows block by block: the allocator moves its pages, and
-copies nothing.
+These are read in parallel and in blocks.  Memory: the result, and for each thread a block.  A dense
+result is allocated at once, and each block is read into its place.  A sparse one grows block by
+block: the allocator moves its pages, and copies nothing.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.collection._members import Member, Missing, Positions, Whole
 from daf_query.matrix import ElementCount
 from daf_query.moments import in_order
-from daf_query.slice import Figures
+from daf_query.slice._byte_sizes import ByteSize, byte_count
+from daf_query.slice._whole import Member, Missing, Positions, Whole
+from daf_storage import errors
 from daf_storage.spi import Span, lazy_module
 
 if TYPE_CHECKING:
@@ -26,41 +28,110 @@ if TYPE_CHECKING:
 else:
     sp = lazy_module("scipy.sparse")
 
-BLOCK_BYTES: Final = 32 << 20
-"""About how large a block is."""
+BLOCK_BYTES: Final = 128 << 20
+"""How large a block is by default, and a slice that is saved as a whole: 128 MiB."""
+
+READ_BYTES: Final = 32 << 20
+"""About how large a block is of several data sets, of which several are read at a time."""
 
 THREADS: Final = max(2, min(8, os.cpu_count() or 1))
 """How many blocks are read at a time."""
+
+_STRING_BYTES: Final = 16
+_LARGEST_INT32: Final = 2**31 - 1
 
 Progress: TypeAlias = Callable[[int], None]
 """Called with the number of stored elements that were read."""
 
 
-def figures_of(whole: Whole) -> Figures:
-    """Return how large the result is, at most."""
-    counts = [member.part.element_count() for member in whole.members]
-    count = sum(each.count for each in counts)
-    is_exact = all(each.is_exact for each in counts)
-    if whole.is_sparse and any(not member.part.is_sparse for member in whole.members):
-        is_exact = False  # the zeros of dense members are left out
-    if whole.fills:
-        count += sum(each.count for each in whole.missing)
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the memory of each form follows from."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    is_sparse: bool
+    elements: ElementCount
+
+    @property
+    def item_bytes(self) -> int:
+        """Of a value; of a string about."""
+        return _STRING_BYTES if self.dtype == object else self.dtype.itemsize
+
+    @property
+    def index_bytes(self) -> int:
+        """Of an index of CSR."""
+        return 4 if max(*self.shape, self.elements.count) <= _LARGEST_INT32 else 8
+
+    @property
+    def element_bytes(self) -> int:
+        """Of an element of CSR."""
+        return self.item_bytes + self.index_bytes
+
+    @property
+    def csr_bytes(self) -> int:
+        """Of the values as CSR."""
+        return self.elements.count * self.element_bytes + (self.shape[0] + 1) * self.index_bytes
+
+    @property
+    def dense_bytes(self) -> int:
+        """Of a dense array."""
+        return self.shape[0] * self.shape[1] * self.item_bytes
+
+    @property
+    def result_bytes(self) -> int:
+        """Of what `MatrixSlice.values` returns."""
+        return self.csr_bytes if self.is_sparse else self.dense_bytes
+
+    def memory_bytes(self) -> dict[str, int]:
+        """Of each form but AnnData."""
+        count, item_bytes = self.elements.count, self.item_bytes
+        rows, columns = self.shape
+        is_bool = self.dtype == np.bool_
+        wide = columns * -(-rows // 8) if is_bool else self.dense_bytes
+        long = -(-count // 8) if is_bool else count * item_bytes
+        return {
+            "scipy": self.csr_bytes,
+            "numpy": self.dense_bytes,
+            "pandas": count * (item_bytes + 4) if self.is_sparse else self.dense_bytes,
+            "polars": wide,
+            "arrow": count * 8 + long,
+        }
+
+
+def figures_of(whole: Whole, result: Any = None) -> Figures:
+    """Return how large the values are, at most; exactly, if they are there."""
     if not whole.is_sparse:
         count, is_exact = whole.shape[0] * whole.shape[1], True
+    elif result is not None:
+        count, is_exact = int(result.nnz), True
+    else:
+        counts = [member.part.element_count() for member in whole.members]
+        count = sum(each.count for each in counts)
+        is_exact = all(each.is_exact for each in counts)
+        # The zeros of dense members are left out.
+        is_exact = is_exact and all(member.part.is_sparse for member in whole.members)
+        if whole.fills:
+            count += sum(each.count for each in whole.missing)
     return Figures(whole.shape, whole.dtype, whole.is_sparse, ElementCount(count, is_exact))
 
 
-def row_sizes(whole: Whole, figures: Figures) -> npt.NDArray[np.float64]:
-    """Return about how many bytes each row of the result takes; nothing is read.
+def row_sizes(whole: Whole, figures: Figures, *, are_exact: bool) -> npt.NDArray[np.float64]:
+    """Return about how many bytes each row of the values takes, at most.
 
-    Those of a matrix that is stored by columns alone are taken to be of one size.
+    Parameters
+    ----------
+    are_exact
+        Whether elements of a matrix that is stored by columns alone are counted, which reads their
+        row numbers; else all its rows are taken to be of one size.
     """
     n_rows = whole.shape[0]
     if not whole.is_sparse:
         return np.full(n_rows, float(max(whole.shape[1] * figures.item_bytes, 1)))
     elements = np.zeros(n_rows)
     for member in whole.members:
-        elements[member.rows] += member.part.row_counts()
+        counts = member.part.row_counts(are_exact=are_exact)
+        elements[slice(None) if member.rows.is_all else member.rows.positions] += counts
     if whole.fills:
         for missing in whole.missing:
             elements[missing.rows] += missing.columns.size
@@ -82,10 +153,45 @@ def spans_of(sizes: npt.NDArray[np.float64], max_bytes: float) -> Iterator[Span]
         start = stop
 
 
+def row_spans(
+    whole: Whole, figures: Figures, rows: object, max_bytes: ByteSize | None
+) -> Iterator[Span]:
+    """Return the spans of the rows of each block; see `MatrixSlice.blocks`.
+
+    Raises
+    ------
+    InvalidInputError
+        Both sizes are given, or one that is no size.
+    """
+    n_rows = figures.shape[0]
+    if rows is None:
+        budget = byte_count(BLOCK_BYTES if max_bytes is None else max_bytes, keyword="max_bytes")
+        if budget == 0:
+            raise errors.InvalidInputError("max_bytes=0 has no room for a row; pass a larger one")
+        if figures.is_sparse:
+            sizes = row_sizes(whole, figures, are_exact=True)
+            return spans_of(sizes, budget - figures.index_bytes)
+        row_bytes = max(figures.shape[1] * figures.item_bytes, 1)
+        return _spans_of_rows(n_rows, max(budget // row_bytes, 1))
+    if max_bytes is not None:
+        raise errors.InvalidInputError("blocks() takes rows= or max_bytes=, not both")
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
+        raise errors.InvalidInputError(f"rows={rows!r} is no number of rows; pass 1 or more")
+    return _spans_of_rows(n_rows, int(rows))
+
+
+def _spans_of_rows(n_rows: int, height: int) -> Iterator[Span]:
+    for start in range(0, n_rows, height):
+        yield Span(start, min(start + height, n_rows))
+
+
 def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
     """Return the values: ``csr_array`` if sparse, else ``ndarray``."""
+    part = whole.only
+    if part is not None:
+        return part.gather(progress)
     figures = figures_of(whole)
-    spans = spans_of(row_sizes(whole, figures), BLOCK_BYTES)
+    spans = spans_of(row_sizes(whole, figures, are_exact=False), READ_BYTES)
     if whole.is_sparse:
         return _read_sparse(whole, figures, list(spans), progress)
     result = _filled(whole)
@@ -93,7 +199,7 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
         partial(_read_into, result, member, span)
         for span in spans
         for member in whole.members
-        if _is_in(member, span)
+        if member.span_in(span).size
     )
     for count in in_order(tasks, threads=THREADS, ahead=THREADS):
         progress(count)
@@ -102,19 +208,10 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
 
 def _filled(whole: Whole) -> npt.NDArray[Any]:
     """Return a dense result with what is missing; the rest is not set."""
-    if not whole.missing:
-        return np.empty(whole.shape, whole.dtype)
-    if all(each.rows.size == 0 for each in whole.missing):
-        return np.empty(whole.shape, whole.dtype)
     result = np.empty(whole.shape, whole.dtype)
-    for missing in whole.missing:
+    for missing in (each for each in whole.missing if each.rows.size):
         result[_index(missing.rows, missing.columns)] = whole.fill
     return result
-
-
-def _is_in(member: Member, span: Span) -> bool:
-    start, stop = np.searchsorted(member.rows, [span.start, span.stop])
-    return bool(stop > start)
 
 
 def _read_into(result: npt.NDArray[Any], member: Member, span: Span) -> int:
@@ -122,8 +219,9 @@ def _read_into(result: npt.NDArray[Any], member: Member, span: Span) -> int:
     block = member.of_rows(span)
     if block is None:
         return 0
-    values = block.part.values()
-    result[_index(block.rows + span.start, block.columns)] = values
+    values = block.part.gather()
+    places = _index(block.rows.positions + span.start, block.columns.positions)
+    result[places] = values
     return int(values.size)
 
 
@@ -149,11 +247,11 @@ def _read_sparse(whole: Whole, figures: Figures, spans: list[Span], progress: Pr
         partial(_csr_piece, whole, member, span)
         for span in spans
         for member in whole.members
-        if _is_in(member, span)
+        if member.span_in(span).size
     )
     read = in_order(tasks, threads=THREADS, ahead=THREADS)
     for span in spans:
-        pieces = [next(read) for member in whole.members if _is_in(member, span)]
+        pieces = [next(read) for member in whole.members if member.span_in(span).size]
         progress(sum(int(values.nnz) for _, _, values in pieces))
         if whole.fills:
             missing = (each.of_rows(span) for each in whole.missing)
@@ -171,10 +269,14 @@ def _csr_piece(whole: Whole, member: Member, span: Span) -> Piece:
     block = member.of_rows(span)
     if block is None:
         raise TypeError(f"{member.name} has none of the rows {span}")
-    values = block.part.values()
+    values = block.part.gather()
     if not sp.issparse(values):
         values = sp.csr_array(values)
-    return block.rows, block.columns, values.astype(whole.dtype, copy=False)
+    return (
+        block.rows.positions,
+        block.columns.positions,
+        values.astype(whole.dtype, copy=False),
+    )
 
 
 def _fill_piece(whole: Whole, missing: Missing) -> Piece:

@@ -1,18 +1,21 @@
-"""The parts of a slice that are of one data set each, and where they go in the whole.  Pure."""
+"""Of what a slice consists: the part of each data set, and where it goes in the whole.  Pure.
+
+A slice of one data set has one member, which is all of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import AlignedAxis, ConcatenatedAxis, Join
-from daf_query.slice import MatrixSlice
-from daf_storage import errors
+from daf_query.matrix import AlignedAxis, Join, Selection
+from daf_query.slice._part import Part
+from daf_storage import DafReader, errors
 from daf_storage.spi import Span
 
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -24,27 +27,43 @@ class Member:
 
     name: str
     """What the column ``dataset`` calls it."""
-    part: MatrixSlice
-    rows: Positions
+    part: Part
+    rows: Selection
     """Which row of the whole each row of the part is, ascending."""
-    columns: Positions
+    columns: Selection
     """Which column of the whole each column of the part is; each once."""
+
+    def span_in(self, span: Span) -> Span:
+        """Return which rows of the part are some rows of the whole."""
+        if self.rows.is_all:
+            return span
+        start, stop = np.searchsorted(self.rows.positions, [span.start, span.stop])
+        return Span(int(start), int(stop))
 
     def of_rows(self, span: Span) -> Member | None:
         """Return what belongs to some rows of the whole, which count from there; None if nothing.
 
         Nothing is read.
         """
-        start, stop = (int(each) for each in np.searchsorted(self.rows, [span.start, span.stop]))
-        if start == stop:
+        own = self.span_in(span)
+        if self.rows.is_all:
+            rows = Selection.all(span.size)
+        elif own.size:
+            rows = Selection.of(self.rows.positions[own.slice] - span.start, span.size)
+        else:
             return None
-        rows = self.rows[start:stop] - span.start
-        return replace(self, part=self.part.of_rows(Span(start, stop)), rows=rows)
+        return replace(self, part=self.part.of_rows(own), rows=rows)
 
     def take_rows(self, offsets: Positions) -> Member | None:
         """Return what belongs to some rows of the whole, which ascend; None if nothing."""
-        rows, own = _among(self.rows, offsets)
-        return replace(self, part=self.part.take_rows(own), rows=rows) if rows.size else None
+        if self.rows.is_all:
+            rows = Selection.all(offsets.size)
+            return replace(self, part=self.part.take_rows(offsets), rows=rows)
+        places, own = _among(self.rows.positions, offsets)
+        if not places.size:
+            return None
+        rows = Selection.of(places, offsets.size)
+        return replace(self, part=self.part.take_rows(own), rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,38 +102,89 @@ class Side:
     """An axis of a slice: which of its entries are selected."""
 
     axis: str
-    positions: Positions
-    """Along the concatenated or the aligned axis."""
-    names: pa.Array | None
-    """Of the aligned axis, the name of each; those of the concatenated one are not read yet."""
+    selection: Selection
+    """Along the axis of one data set, or the concatenated or the aligned axis of several."""
+    names: pa.Array | None = None
+    """Of an aligned axis, the name of each; those of others are not read yet."""
+
+    def of_rows(self, span: Span) -> Side:
+        """Return some of the entries, by their offsets."""
+        names = None if self.names is None else self.names.slice(span.start, span.size)
+        return Side(self.axis, self.selection.part(span.start, span.stop), names)
+
+    def take(self, offsets: Positions) -> Side:
+        """Return some of the entries, by their offsets."""
+        names = None if self.names is None else self.names.take(pa.array(offsets))
+        return Side(self.axis, self.selection.take(offsets), names)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """How several data sets are one."""
+
+    location: str
+    """Where they are, for messages."""
+    readers: Mapping[str, DafReader]
+    """All of them, by name."""
+    aligned: AlignedAxis
+    given_fill: Any
+    """What the caller puts where an element is missing; None for what fits the matrix."""
+
+    def __reduce__(self) -> Any:
+        """Pickle how the data sets are opened again."""
+        origins = {name: daf.require_origin() for name, daf in self.readers.items()}
+        return _joined_again, (self.location, origins, self.aligned.description, self.given_fill)
+
+    @property
+    def join(self) -> Join:
+        """Which entries the aligned axis has."""
+        return self.aligned.join
+
+
+def _joined_again(
+    location: str, origins: Mapping[str, Any], description: tuple[Any, ...], given_fill: Any
+) -> Joined:
+    readers = {name: origin.open() for name, origin in origins.items()}
+    return Joined(location, readers, AlignedAxis.described(readers, *description), given_fill)
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A slice of several data sets: of what it consists."""
+    """A slice: of what it consists."""
 
-    location: str
-    """Where the data sets are, for messages."""
     name: str
     """The name of the matrix."""
     rows: Side
     columns: Side
     members: tuple[Member, ...]
     """Those of which something is selected."""
-    missing: tuple[Missing, ...]
-    """What is not there, and filled."""
     dtype: np.dtype[Any]
     is_sparse: bool
-    fill: Any
+    missing: tuple[Missing, ...] = ()
+    """What is not there, and filled."""
+    fill: Any = 0
     """What is put where an element is missing."""
-    given_fill: Any
-    """The same as the caller gave it; None for what fits the matrix."""
-    join: Join
+    joined: Joined | None = None
+    """How several data sets are one; None of a slice of one."""
+
+    @classmethod
+    def of(cls, part: Part) -> Self:
+        """Return a slice of one data set."""
+        rows, columns = part.selections
+        sides = Side(part.axes[0], rows), Side(part.axes[1], columns)
+        places = Selection.all(rows.size), Selection.all(columns.size)
+        member = Member(part.daf.name, part, *places)
+        return cls(part.name, *sides, (member,), part.dtype, part.is_sparse)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and of columns."""
-        return self.rows.positions.size, self.columns.positions.size
+        return self.rows.selection.size, self.columns.selection.size
+
+    @property
+    def location(self) -> str:
+        """Where the data sets are, for messages."""
+        return self.members[0].part.daf.location if self.joined is None else self.joined.location
 
     @property
     def rows_are_concatenated(self) -> bool:
@@ -126,19 +196,28 @@ class Whole:
         """Whether missing elements are stored: a sparse result has none where the fill is zero."""
         return bool(self.missing) and not (self.is_sparse and self.fill == 0)
 
-    def of_rows(self, span: Span) -> Whole:
+    @property
+    def only(self) -> Part | None:
+        """The part that is all of the slice, as it is stored; None if there is none."""
+        if len(self.members) != 1:
+            return None
+        member = self.members[0]
+        part = member.part
+        is_all = member.rows.is_all and member.columns.is_all
+        is_same = part.dtype == self.dtype and part.is_sparse == self.is_sparse
+        return part if is_all and is_same else None
+
+    def of_rows(self, span: Span) -> Self:
         """Return some rows; nothing is read."""
-        rows = self.rows
-        names = None if rows.names is None else rows.names.slice(span.start, span.size)
         members = (member.of_rows(span) for member in self.members)
         return replace(
             self,
-            rows=Side(rows.axis, rows.positions[span.slice], names),
+            rows=self.rows.of_rows(span),
             members=tuple(member for member in members if member is not None),
             missing=tuple(each.of_rows(span) for each in self.missing),
         )
 
-    def take_rows(self, offsets: Positions, ranges: RowRanges | None = None) -> Whole:
+    def take_rows(self, offsets: Positions, ranges: RowRanges) -> Self:
         """Return some rows, by their offsets, which ascend; nothing is read.
 
         Parameters
@@ -147,14 +226,12 @@ class Whole:
             Where the rows of each part are, which is the same for every call: only parts that may
             have some of the rows are looked at.
         """
-        ranges = RowRanges.of(self) if ranges is None else ranges
-        rows = self.rows
-        names = None if rows.names is None else rows.names.take(pa.array(offsets))
-        members = (self.members[number].take_rows(offsets) for number in ranges.members(offsets))
+        numbers = [0] if self.joined is None else ranges.members(offsets)
+        members = (self.members[number].take_rows(offsets) for number in numbers)
         missing = (self.missing[number].take_rows(offsets) for number in ranges.missing(offsets))
         return replace(
             self,
-            rows=Side(rows.axis, rows.positions[offsets], names),
+            rows=self.rows.take(offsets),
             members=tuple(member for member in members if member is not None),
             missing=tuple(missing),
         )
@@ -172,7 +249,10 @@ class RowRanges:
     @classmethod
     def of(cls, whole: Whole) -> RowRanges:
         """Return those of a slice."""
-        return cls(_ends(whole.members), _ends(whole.missing))
+        return cls(
+            _ends([member.rows.positions for member in whole.members]),
+            _ends([each.rows for each in whole.missing]),
+        )
 
     def members(self, offsets: Positions) -> list[int]:
         """Return the numbers of the members that may have some of the rows, which ascend."""
@@ -183,8 +263,8 @@ class RowRanges:
         return _reached(self.of_missing, offsets) or [0][: len(self.of_missing)]
 
 
-def _ends(parts: Sequence[Member] | Sequence[Missing]) -> npt.NDArray[np.int64]:
-    ends = [(p.rows[0], p.rows[-1]) if p.rows.size else (0, -1) for p in parts]
+def _ends(of_rows: Sequence[Positions]) -> npt.NDArray[np.int64]:
+    ends = [(rows[0], rows[-1]) if rows.size else (0, -1) for rows in of_rows]
     return np.array(ends, np.int64).reshape(-1, 2)
 
 
@@ -193,53 +273,6 @@ def _reached(ends: npt.NDArray[np.int64], offsets: Positions) -> list[int]:
     behind = np.searchsorted(offsets, ends[:, 1], side="right")
     numbers: list[int] = np.flatnonzero(before < behind).tolist()
     return numbers
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where the selected entries of one data set are, along both axes of a slice."""
-
-    concatenated: Positions
-    """Along the concatenated axis, which of the whole they are."""
-    own: Positions
-    """Their positions in the data set."""
-    aligned: Positions
-    """Along the aligned axis, which of the whole the data set has."""
-    own_aligned: Positions
-    """Their positions in the data set."""
-    lacking: Positions
-    """Along the aligned axis, which of the whole it lacks."""
-
-
-def placed(
-    concatenated: ConcatenatedAxis,
-    aligned: AlignedAxis,
-    selected: tuple[Positions, Positions],
-) -> dict[str, Placed]:
-    """Return where the entries of each data set are that has some of the concatenated axis.
-
-    Parameters
-    ----------
-    selected
-        The selected positions along the concatenated axis, and along the aligned one.
-
-    Raises
-    ------
-    MatrixNotFoundError
-        Entries of a data set are selected that does not take part in the aligned axis.
-    """
-    owners, own = concatenated.split(selected[0])
-    places = {}
-    for number, name in enumerate(concatenated.names):
-        mine = np.flatnonzero(owners == number)
-        if not mine.size:
-            continue
-        if name not in aligned.positions:
-            raise errors.MatrixNotFoundError(name)
-        sources = aligned.sources(name, selected[1])
-        has = np.flatnonzero(sources >= 0)
-        places[name] = Placed(mine, own[mine], has, sources[has], np.flatnonzero(sources < 0))
-    return places
 
 
 def fill_of(given: Any, *, is_sparse: bool, of_strings: bool) -> Any:

@@ -1,24 +1,107 @@
-"""Tables of the entries of several data sets, as AnnData has them in obs and var.
+"""The tables of the rows and of the columns of a slice, as AnnData has them in obs and var.
 
-Of a concatenated axis a table has the columns of all, missing where a data set lacks one.  Of an
+Of a concatenated axis a table has the columns of all data sets, missing where one lacks it.  Of an
 aligned axis it has those on whose values all data sets agree that have them.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
-from daf_query.collection._members import Positions
+from daf_query.matrix import AlignedAxis
+from daf_query.slice._labels import datasets_of, labels_of, objects_of, warn_of_repeated
+from daf_query.slice._whole import Positions, Whole
 from daf_query.table import DATASET
-from daf_storage.spi import optional_import
+from daf_storage import AnnDataWarning, errors
+from daf_storage.spi import axis_frame, optional_import
 
 Frame: TypeAlias = Any
 """A DataFrame of pandas."""
 Parts: TypeAlias = Sequence[tuple[Any, Positions]]
 """A column of each data set that has it, and which rows of the whole these are."""
+
+
+def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
+    """Return the tables of the rows and of the columns, and the colours of their categoricals."""
+    var, uns = _axis_table(whole, 1)
+    obs, of_obs = _axis_table(whole, 0)
+    return obs, var, {**uns, **of_obs}
+
+
+def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
+    """Return the table of the rows (0) or the columns (1), and the colours of its categoricals."""
+    side = (whole.rows, whole.columns)[number]
+    if whole.joined is None:
+        daf = whole.members[0].part.daf
+        return axis_frame(daf, side.axis, side.selection.positions, unreadable="warn")
+    if side.names is not None:
+        return aligned_axis_frame(whole.joined.aligned, side.selection.positions)
+    labels, datasets = labels_of(whole)[number], datasets_of(whole)
+    frames, uns = [], []
+    for member in whole.members:
+        part = member.part
+        positions = part.selections[number].positions
+        with part.unchanged_axes():
+            frame, colors = axis_frame(part.daf, side.axis, positions, unreadable="warn")
+        frames.append((frame, (member.rows, member.columns)[number].positions))
+        uns.append((frame, colors))
+    joined, conflicts = concatenated_frame(frames, datasets, labels.unique)
+    warn_of_repeated(whole, labels)
+    warn_of_conflicts(("obs", "var")[number], side.axis, conflicts)
+    index_names = {frame.index.name for frame, _ in frames}
+    joined.index.name = index_names.pop() if len(index_names) == 1 else None
+    return joined, joined_colors(uns, joined)
+
+
+def aligned_axis_frame(axis: AlignedAxis, positions: Positions) -> tuple[Any, dict[str, Any]]:
+    """Return a row for each selected name, and the colours of its categoricals.
+
+    Raises
+    ------
+    InvalidInputError
+        The names are others by now.
+
+    Warns
+    -----
+    AnnDataWarning
+        Columns are left out, because the data sets do not agree.
+    """
+    now = axis.again()
+    if not now.entries.equals(axis.entries):
+        raise errors.InvalidInputError(
+            f"{axis.location}: the axis {axis.axis!r} of a data set was replaced since this was "
+            "made; make it again"
+        )
+    frames, colors = [], []
+    index_names = set()
+    for name, daf in now.members.items():
+        sources = now.sources(name, positions)
+        has = np.flatnonzero(sources >= 0)
+        frame, uns = axis_frame(daf, axis.axis, sources[has], unreadable="warn")
+        frames.append((frame, has))
+        index_names.add(frame.index.name)
+        colors.append((frame, uns))
+    index = objects_of(now.entries.take(pa.array(positions)))
+    joined, conflicts = aligned_frame(frames, index)
+    joined.index.name = index_names.pop() if len(index_names) == 1 else None
+    warn_of_conflicts("var", axis.axis, conflicts)
+    return joined, joined_colors(colors, joined)
+
+
+def warn_of_conflicts(part: str, axis: str, conflicts: list[str]) -> None:
+    """Warn of columns that are left out."""
+    if conflicts:
+        warnings.warn(
+            f"{part} lacks {', '.join(conflicts)}; ask the table {axis!r} for what each data set "
+            "has",
+            AnnDataWarning,
+            stacklevel=5,
+        )
 
 
 def concatenated_frame(
