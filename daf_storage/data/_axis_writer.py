@@ -59,11 +59,12 @@ class AxisWriter(DafReader):
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Make many changes to an archive at the cost of one commit.
+        """Make many changes to an archive or a directory at the cost of one.
 
-        Whoever uses this object or another one of this process sees each change at once.  The
-        file has them when the block ends: all of them or, after an error or a crash, none.  Other
-        formats complete each change by itself, and this does nothing.
+        Whoever uses this object sees each change at once.  An archive has them when the block ends:
+        all of them or, after an error or a crash, none.  A directory completes each change by
+        itself, and lists all of them once, when the block ends: what a crash has left out of its
+        consolidated metadata, the next writer puts there.  For other formats this does nothing.
 
         Examples
         --------

@@ -6,7 +6,7 @@ each change; this reader of directories never looks at it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from daf_storage.errors import CorruptDataError
@@ -17,36 +17,15 @@ METADATA_FILE: Final = "metadata.json"
 
 _AXIS: Final = "axis"
 
-Walk = Callable[[str], Iterator[tuple[str, dict[str, Any]]]]
-"""From a path to the documents at and below it, by their paths."""
-
-
-class ConsolidatedFile:
-    """The documents, kept so that one change costs one property, not all.
-
-    They are read again whenever the file is not the one that was written last: another process
-    has changed the data set.
-    """
-
-    def __init__(self) -> None:
-        self._documents: dict[str, dict[str, Any]] = {}
-        self._last: bytes | None = None
-
-    def updated(self, now: bytes | None, path: str | None, walk: Walk) -> bytes:
-        """Return the new file after a change at ``path`` (None: all)."""
-        if path is None or self._last is None or now != self._last:
-            self._documents = dict(walk(""))
-        else:
-            start = f"{path}/"
-            kept = {k: v for k, v in self._documents.items() if not f"{k}/".startswith(start)}
-            self._documents = {**kept, **dict(walk(path))}
-        self._last = to_json(dict(sorted(self._documents.items())))
-        return self._last
-
 
 def axis_document(length: int) -> dict[str, Any]:
     """Return what the file says of an axis."""
     return {"format": _AXIS, "n_entries": length}
+
+
+def written_consolidated(documents: Mapping[str, dict[str, Any]]) -> bytes:
+    """Return the file that says this of each path."""
+    return to_json(dict(sorted(documents.items())))
 
 
 def parse_consolidated(data: bytes, *, what: str) -> dict[str, dict[str, Any]]:

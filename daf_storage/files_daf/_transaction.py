@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -50,8 +50,8 @@ class ChangedTree(Protocol):
         """Return the key of a path in the store."""
         ...
 
-    def refresh_consolidated(self, changes: FileTransaction, path: str | None) -> None:
-        """Bring ``metadata.json`` up to date after a change at ``path`` (None: all)."""
+    def refresh_consolidated(self, changes: FileTransaction, paths: Collection[str] | None) -> None:
+        """Bring ``metadata.json`` up to date after changes at ``paths`` (None: all)."""
         ...
 
 
@@ -71,7 +71,7 @@ class FilesTransaction:
     def mark(self, name: str, numbers: tuple[int, ...]) -> None:  # noqa: ARG002 - the files have their own version
         """Mark the root as a data set."""
         self._changes.replace_file(self._tree.key(DAF_FILE), version_document())
-        self._refresh(None)
+        self.refresh(None)
 
     def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
         """Give attributes to the property or directory that will be prepared at ``path``."""
@@ -206,7 +206,7 @@ class FilesTransaction:
                 replace=replace,
             )
         self._forget(path)
-        self._refresh(path)
+        self.refresh([path])
 
     def remove(self, path: str) -> None:
         """Take a property or a directory away."""
@@ -216,11 +216,15 @@ class FilesTransaction:
         self._changes.remove_files(self._document_key(place), files)
         if place.kind == "other":
             self._changes.remove(self._tree.key(path))
-        self._refresh(path)
+        self.refresh([path])
 
-    def refresh(self) -> None:
-        """Write ``metadata.json`` again."""
-        self._refresh(None)
+    def refresh(self, paths: Collection[str] | None) -> None:
+        """Bring ``metadata.json`` up to date, or leave a sign that this is to be done."""
+        try:
+            self._tree.refresh_consolidated(self._changes, paths)
+        except BaseException:
+            self._changes.leave_sign()
+            raise
 
     def _place(self, path: str) -> tuple[Place, str]:
         """Return the property of an array, and the name of its part; of a dense one it is empty."""
@@ -285,11 +289,3 @@ class FilesTransaction:
         self._changes.write(key, b"")
         for part in parts:
             self._changes.write(key, part)
-
-    def _refresh(self, path: str | None) -> None:
-        """Bring ``metadata.json`` up to date, or leave a sign that this is to be done."""
-        try:
-            self._tree.refresh_consolidated(self._changes, path)
-        except BaseException:
-            self._changes.leave_sign()
-            raise

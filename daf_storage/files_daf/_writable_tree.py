@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 import posixpath
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from daf_storage.base import Packing
 from daf_storage.errors import DafError, FormatError, ReadOnlyError
 from daf_storage.files_daf._consolidated import (
     METADATA_FILE,
-    ConsolidatedFile,
     axis_document,
     parse_consolidated,
+    written_consolidated,
 )
 from daf_storage.files_daf._descriptors import (
     DAF_FILE,
@@ -27,7 +27,7 @@ from daf_storage.files_daf._places import INDEXES_FOLDER, place_of
 from daf_storage.files_daf._transaction import FilesTransaction
 from daf_storage.files_daf._tree import FilesTree
 from daf_storage.stores import DirectoryStore, FileTransaction, MmapZipStore
-from daf_storage.trees import WritableZarrTree
+from daf_storage.trees import Consolidated, WritableZarrTree
 
 
 class WritableFilesTree(FilesTree):
@@ -54,7 +54,9 @@ class WritableFilesTree(FilesTree):
         check_packing(packing, self.location)
         self._writable = store
         self.packing = packing
-        self._consolidated = None if store.is_append_only else ConsolidatedFile()
+        self._consolidated: Consolidated[dict[str, Any]] | None = (
+            None if store.is_append_only else Consolidated()
+        )
 
     @property
     def index_tree(self) -> WritableZarrTree:
@@ -88,9 +90,18 @@ class WritableFilesTree(FilesTree):
         data = None if snapshot is None else snapshot.read(DAF_FILE)
         return data is not None and parse_version(data, what=self.location) < VERSION
 
-    def batch(self) -> AbstractContextManager[None]:
-        """Put everything that is published within the block on the disk at once, if it can."""
-        return self._writable.batch()
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Make many changes at the cost of one, if it can; ``metadata.json`` is written last."""
+        once = (
+            self._consolidated.written_once(self._refresh) if self._consolidated else nullcontext()
+        )
+        with self._writable.batch(), once:
+            yield
+
+    def _refresh(self, paths: Collection[str] | None) -> None:
+        with self.transaction() as changes, self.lock():
+            changes.refresh(paths)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -145,14 +156,14 @@ class WritableFilesTree(FilesTree):
     def refresh(self) -> bool:
         """Write ``metadata.json`` again; say whether it had been another one."""
         before = self.consolidated()
-        with self.transaction() as changes, self.lock():
-            changes.refresh()
+        self._refresh(None)
         return self.consolidated() != before
 
-    def refresh_consolidated(self, changes: FileTransaction, path: str | None) -> None:
-        """Bring ``metadata.json`` up to date after a change at ``path`` (None: all)."""
-        if self._consolidated is not None:
-            data = self._consolidated.updated(self.consolidated(), path, self.documents)
+    def refresh_consolidated(self, changes: FileTransaction, paths: Collection[str] | None) -> None:
+        """Bring ``metadata.json`` up to date after changes at ``paths`` (None: all)."""
+        if self._consolidated is not None and not self._consolidated.is_postponed(paths):
+            now = self.consolidated()
+            data = self._consolidated.updated(now, paths, self.documents, written_consolidated)
             changes.replace_file(self.key(METADATA_FILE), data)
 
     def documents(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -6,18 +6,20 @@ deleted prefix stays readable as it was.
 
 Writing prepares everything in ``ROOT/.daf.staging/TOKEN/new`` and puts a prefix in place by one
 rename.  What it replaces moves below the token too and is deleted last, or later where a reader has
-it pinned.  The token directory is locked while its writer lives, so that whoever opens the store
-for writing later can tell a crashed writer's leftovers (and clear them) from a living one's.
+it pinned.  The transactions of a batch use one token after the other.  The token directory is
+locked while its writer lives, so that whoever opens the store for writing later can tell a crashed
+writer's leftovers (and clear them) from a living one's.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from daf_storage import errors
@@ -34,7 +36,7 @@ from daf_storage.stores._directory_snapshot import DirectorySnapshot
 from daf_storage.stores._directory_write import (
     TRASH,
     DirectoryTransaction,
-    empty_token,
+    Token,
     replaced_prefixes,
     restore_replaced,
 )
@@ -48,7 +50,6 @@ from daf_storage.stores._locks import (
     make_directories,
     names_in,
     new_locked_directory,
-    release,
     remove_if_empty,
 )
 from daf_storage.stores._mapped_directory import KeptDirectories, MappedDirectory
@@ -87,6 +88,9 @@ class DirectoryStore:
         self._properties = KeptDirectories(self.kept)
         self._absent = AbsentNames(self._root_path)
         self._was_there = False
+        self._batches = 0
+        self._free: list[Token] = []
+        self._tokens_lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"DirectoryStore({self.location!r})"
@@ -226,28 +230,39 @@ class DirectoryStore:
             if name.startswith(TRASH):
                 discard(staging / name)
         with errors.os_errors(self.location):
-            (token, descriptor), owner = self._new_token(staging), os.getpid()
+            token = self._free_token() or self._new_token(staging)
         changes = DirectoryTransaction(self.root, token, self.location)
         try:
             yield changes
         finally:
-            try:
-                if changes.leaves_sign:
-                    empty_token(token)
-                elif not discard(token):
-                    with suppress(OSError):
-                        os.rename(token, staging / f"{TRASH}{token.name}")
-            finally:
-                release(descriptor, owner)
-            remove_if_empty(staging)
+            self._end(token, is_sign=changes.leaves_sign)
 
-    def _new_token(self, staging: Path) -> tuple[Path, int]:
+    def _end(self, token: Token, *, is_sign: bool) -> None:
+        """Clear away what is left of a transaction; in a batch the next one gets its token."""
+        is_free = False
+        try:
+            if is_sign:
+                token.clear()
+            elif self._batches:
+                is_free = token.is_cleared()
+            elif not discard(token.path):
+                with suppress(OSError):
+                    os.rename(token.path, self._staging / f"{TRASH}{token.path.name}")
+        finally:
+            with self._tokens_lock:
+                if is_free and self._batches and token.is_own:
+                    self._free.append(token)
+                else:
+                    token.release()
+        remove_if_empty(self._staging)
+
+    def _new_token(self, staging: Path) -> Token:
         def name() -> Path:
             make_directories(staging)
             return staging / uuid.uuid4().hex
 
         try:
-            return new_locked_directory(name)
+            return Token(*new_locked_directory(name))
         except FileExistsError as error:  # a file in the place of the directory
             raise errors.from_os_error(error) from error
         except PermissionError as error:
@@ -256,9 +271,40 @@ class DirectoryStore:
                 "or ask for write access to the directory"
             ) from error
 
-    def batch(self) -> AbstractContextManager[None]:
-        """Do nothing: each publication is complete by itself."""
-        return nullcontext()
+    def _free_token(self) -> Token | None:
+        """Return the token of an earlier transaction of the batch, if there is one."""
+        with self._tokens_lock:
+            return self._free.pop() if self._free and self._free[-1].is_own else None
+
+    def _remove_free_tokens(self) -> None:
+        with self._tokens_lock:
+            free, self._free = self._free, []
+        for token in free:
+            try:
+                if token.is_own:
+                    discard(token.path)
+            finally:
+                token.release()
+        if free:
+            remove_if_empty(self._staging)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Prepare everything that is published within the block below one token.
+
+        Each publication is complete by itself.  The token tells the next writer of a crash in the
+        middle, when what belongs to all of them together may be missing.
+        """
+        with self._tokens_lock:
+            self._batches += 1
+        try:
+            yield
+        finally:
+            with self._tokens_lock:
+                self._batches -= 1
+                is_last = not self._batches
+            if is_last:
+                self._remove_free_tokens()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -280,6 +326,7 @@ class DirectoryStore:
         """
         root = Path(os.path.realpath(self.root))
         with errors.os_errors(self.location), self.lock():
+            self._remove_free_tokens()
             self.recover()
             self._refuse_other_writers()
             aside = root.with_name(f".{root.name}.{state_of_files(root, token)}{REBUILD_SUFFIX}")

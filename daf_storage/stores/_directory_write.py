@@ -6,7 +6,7 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -20,12 +20,57 @@ from daf_storage.stores._locks import (
     discard,
     make_directories,
     names_in,
+    release,
+    remove_if_empty,
 )
 
 _COPY_BYTES = 1 << 24
 TARGET_FILE = "target"
 TRASH = "trash-"
 OLD = "old-"
+_MAX_EMPTY = 20
+
+
+class Token:
+    """The directory in which changes are prepared, locked by its descriptor."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.new = path / "new"
+        self.empty: set[str] = set()
+        """Directories below ``new`` of which everything has been put in place."""
+        self._descriptor = descriptor
+        self._owner = os.getpid()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process has made it: one that was forked has only a copy."""
+        return self._owner == os.getpid()
+
+    def release(self) -> None:
+        """Unlock it."""
+        release(self._descriptor, self._owner)
+
+    def is_cleared(self) -> bool:
+        """Clear it unless it has empty directories alone; return whether nothing else is left."""
+        is_cleared = len(self.empty) <= _MAX_EMPTY and all(
+            not files and (folders or Path(parent).relative_to(self.new).as_posix() in self.empty)
+            for parent, folders, files in os.walk(self.new)
+        )
+        if not is_cleared or set(names_in(self.path)) - {self.new.name}:
+            self.clear()
+        return not set(names_in(self.path)) - {self.new.name}
+
+    def clear(self) -> None:
+        """Delete what is in it; what a reader has pinned goes later."""
+        self.empty.clear()
+        for name in names_in(self.path):
+            with suppress(OSError):
+                path = self.path / name
+                if not path.is_dir():
+                    path.unlink()
+                elif not discard(path):
+                    os.rename(path, self.path.parent / f"{TRASH}{uuid.uuid4().hex}")
 
 
 class DirectoryTransaction:
@@ -34,11 +79,12 @@ class DirectoryTransaction:
     What the file system refuses is a `DafError`, but for the ``FileExistsError`` of `publish`.
     """
 
-    def __init__(self, root: Path, token: Path, location: str) -> None:
+    def __init__(self, root: Path, token: Token, location: str) -> None:
         self._root = root
         self._location = location
-        self._token = token
-        self._new = token / "new"
+        self._empty = token.empty
+        self._token = token.path
+        self._new = token.new
         self._old_count = 0
         self.leaves_sign = False
         """Whether the directory of the transaction stays, for the next writer to find."""
@@ -78,6 +124,10 @@ class DirectoryTransaction:
     def publish(self, prefix: str, *, replace: bool) -> None:
         """Rename the prepared directory into its place, exchanging it with what is there."""
         source, target = self._new / prefix, self._root / prefix
+        for folder in sorted(self._empty, reverse=True):  # of an earlier change
+            if folder.startswith(f"{prefix}/"):
+                remove_if_empty(self._new / folder)
+        self._empty.update(str(folder) for folder in PurePosixPath(prefix).parents)
         make_directories(target.parent)
         if not target.exists():
             os.rename(source, target)
@@ -103,6 +153,7 @@ class DirectoryTransaction:
     def make_directory(self, key: str) -> None:
         """Prepare a directory, which may stay empty."""
         (self._new / key).mkdir(parents=True, exist_ok=True)
+        self._empty.discard(key)
 
     @translated_errors
     def publish_files(
@@ -146,7 +197,8 @@ class DirectoryTransaction:
 
     def _prepared(self, key: str) -> Path:
         path = self._new / key
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
 
@@ -183,14 +235,3 @@ def replaced_prefixes(token: Path) -> Iterator[tuple[str, Path]]:
                 continue
             if prefix:
                 yield prefix, data
-
-
-def empty_token(token: Path) -> None:
-    """Delete what a transaction has left in its directory; what a reader has pinned goes later."""
-    for name in names_in(token):
-        with suppress(OSError):
-            path = token / name
-            if not path.is_dir():
-                path.unlink()
-            elif not discard(path):
-                os.rename(path, token.parent / f"{TRASH}{uuid.uuid4().hex}")

@@ -6,6 +6,7 @@ is locked has a living owner, and what is not locked is a leftover.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -38,18 +39,21 @@ def new_locked_directory(name: Callable[[], Path]) -> tuple[Path, int]:
         Returns the path of a directory that does not exist yet, and sees to it that its parent
         exists; other writers may remove that as long as it is empty.
     """
-    while True:
+    for last in (*[False] * _TRIES, True):
         path = name()
         try:
             path.mkdir()
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
+            if last:
+                raise
             continue
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if is_at(descriptor, path):
             return path, descriptor
         os.close(descriptor)  # taken for a leftover before it was locked
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
 
 
 @contextmanager

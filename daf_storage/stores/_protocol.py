@@ -286,9 +286,10 @@ class WritableStore(ReadableStore, Protocol):
         ...
 
     def batch(self) -> AbstractContextManager[None]:
-        """Put everything that is published within the block on the disk at once, if it can.
+        """Make many changes at the cost of one: they have what they need in common once.
 
-        A store for which that makes no difference does nothing here.
+        Whether an error or a crash undoes all of them depends on the store.  A store for which that
+        makes no difference does nothing here.
         """
         ...
 

@@ -9,7 +9,12 @@ Must not know axes, vectors or matrices.
 from daf_storage.trees._array_bases import NotFileBacked, WholeStrings
 from daf_storage.trees._block_threads import fill_blocks, has_equal_bytes
 from daf_storage.trees._chunk_reader import ChunkMemory, new_chunk_cache, passing_over
-from daf_storage.trees._consolidated import consolidated_paths, differences, has_consolidated
+from daf_storage.trees._consolidated import (
+    Consolidated,
+    consolidated_paths,
+    differences,
+    has_consolidated,
+)
 from daf_storage.trees._decode_threads import THREADS, computed, run_all
 from daf_storage.trees._decompress import decompress_chunk, limit_of_stored
 from daf_storage.trees._free_space import require_space_in
@@ -57,6 +62,7 @@ __all__ = [
     "ArrayMetadata",
     "ChunkMemory",
     "CodedArray",
+    "Consolidated",
     "CountedFromZero",
     "Hdf5File",
     "Hdf5Tree",

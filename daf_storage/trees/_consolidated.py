@@ -9,42 +9,101 @@ from __future__ import annotations
 
 import json
 import posixpath
+import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import accumulate
+from typing import Generic, Literal, TypeVar
 
 from daf_storage.base import METADATA_NAMES
-from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
+from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.stores import Snapshot
 from daf_storage.trees._metadata import ZarrFormat
+
+T = TypeVar("T")
 
 MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What parsing a consolidated file raises."""
 
 
-class Consolidated:
+class Consolidated(Generic[T]):
     """The consolidated documents, kept so that one change costs one property, not all.
 
     They are read again whenever the file is not the one that was written last: another process
-    has changed the data set.
+    has changed the data set.  Within a batch the file is written once, at the end.
     """
 
-    def __init__(self, documents: ZarrFormat) -> None:
-        self._format = documents
-        self._documents: dict[str, bytes] = {}
+    def __init__(self) -> None:
+        self._documents: dict[str, T] = {}
         self._last: bytes | None = None
+        self._lock = threading.Lock()
+        self._batches = 0
+        self._postponed: set[str] | None = set()
 
-    def updated(self, snapshot: Snapshot, path: str | None) -> bytes:
-        """Return the new consolidated metadata after a change at ``path``."""
-        last = consolidated_of(self._format, snapshot)
-        if path is None or self._last is None or last != self._last:
-            self._documents = dict(self._format.documents(snapshot, ""))
+    def updated(
+        self,
+        now: bytes | None,
+        paths: Collection[str] | None,
+        walk: Callable[[str], Iterable[tuple[str, T]]],
+        written: Callable[[Mapping[str, T]], bytes],
+    ) -> bytes:
+        """Return the new file after changes at some paths.
+
+        Parameters
+        ----------
+        now
+            The file that is there.
+        paths
+            What has changed, with all below; None for everything.
+        walk
+            From a path to the documents at and below it, by their keys.
+        written
+            From all documents to the file.
+        """
+        if paths is None or self._last is None or now != self._last:
+            self._documents = dict(walk(""))
         else:
-            start = f"{path}/"
-            kept = {k: v for k, v in self._documents.items() if not f"{k}/".startswith(start)}
-            self._documents = {**kept, **dict(self._format.documents(snapshot, path))}
-        self._last = self._format.consolidated(snapshot, self._documents)
+            gone = frozenset(paths)
+            for key in [key for key in self._documents if not gone.isdisjoint(_at_and_above(key))]:
+                del self._documents[key]
+            for path in paths:
+                self._documents.update(walk(path))
+        self._last = written(self._documents)
         return self._last
+
+    def is_postponed(self, paths: Collection[str] | None) -> bool:
+        """Return whether the end of a batch sees to a change at some paths (None: all)."""
+        with self._lock:
+            if self._batches and self._postponed is not None:
+                self._postponed = None if paths is None else self._postponed.union(paths)
+            return self._batches > 0
+
+    @contextmanager
+    def written_once(self, refresh: Callable[[Collection[str] | None], None]) -> Iterator[None]:
+        """Postpone until the outermost block ends, also by an error; None is for all paths."""
+        with self._lock:
+            self._batches += 1
+        try:
+            yield
+        except BaseException:
+            with suppress(DafError, OSError):  # the first error says more
+                self._end_batch(refresh)
+            raise
+        self._end_batch(refresh)
+
+    def _end_batch(self, refresh: Callable[[Collection[str] | None], None]) -> None:
+        paths: set[str] | None = set()
+        with self._lock:
+            self._batches -= 1
+            if not self._batches:
+                paths, self._postponed = self._postponed, paths
+        if paths is None or paths:
+            refresh(paths)
+
+
+def _at_and_above(key: str) -> Iterator[str]:
+    return accumulate(key.split("/"), "{}/{}".format)
 
 
 def consolidated_of(documents: ZarrFormat, snapshot: Snapshot) -> bytes | None:

@@ -9,8 +9,9 @@ them; this reader never looks at them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Hashable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from daf_storage._lazy import lazy_module
@@ -245,7 +246,7 @@ class WritableZarrTree(ZarrTree):
         super().__init__(store, root, zarr_format=zarr_format)
         self.packing = packing
         self._writable = store
-        self._consolidated = Consolidated(self.format) if consolidated else None
+        self._consolidated: Consolidated[bytes] | None = Consolidated() if consolidated else None
 
     @contextmanager
     def transaction(self) -> Iterator[ZarrTransaction]:
@@ -269,9 +270,18 @@ class WritableZarrTree(ZarrTree):
         """Whether what is there can be neither replaced nor removed."""
         return self._writable.is_append_only
 
-    def batch(self) -> AbstractContextManager[None]:
-        """Put everything that is published within the block on the disk at once, if it can."""
-        return self._writable.batch()
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Make many changes at the cost of one, if it can; what is consolidated comes last."""
+        once = (
+            self._consolidated.written_once(self._refresh) if self._consolidated else nullcontext()
+        )
+        with self._writable.batch(), once:
+            yield
+
+    def _refresh(self, paths: Collection[str] | None) -> None:
+        with self.transaction() as changes, self.lock():
+            changes.refresh(paths)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -328,17 +338,23 @@ class WritableZarrTree(ZarrTree):
     def refresh(self) -> bool:
         """Write the consolidated metadata again; say whether it had been another one."""
         before = self.consolidated()
-        with self.transaction() as changes, self.lock():
-            changes.refresh()
+        self._refresh(None)
         return self.consolidated() != before
 
     def root_snapshot(self) -> Snapshot | None:
         """Return a view of the root."""
         return self._snapshot("")
 
-    def refresh_consolidated(self, changes: Transaction, path: str | None) -> None:
-        """Bring the consolidated metadata up to date after a change at ``path`` (None: all)."""
+    def refresh_consolidated(self, changes: Transaction, paths: Collection[str] | None) -> None:
+        """Bring the consolidated metadata up to date after changes at ``paths`` (None: all)."""
+        if self._consolidated is None or self._consolidated.is_postponed(paths):
+            return
         snapshot = self._snapshot("")
-        if self._consolidated is not None and snapshot is not None:
-            data = self._consolidated.updated(snapshot, path)
+        if snapshot is not None:
+            data = self._consolidated.updated(
+                consolidated_of(self.format, snapshot),
+                paths,
+                partial(self.format.documents, snapshot),
+                partial(self.format.consolidated, snapshot),
+            )
             changes.replace_file(self.path_in_store(self.format.consolidated_file), data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -38,8 +38,8 @@ class ChangedTree(Protocol):
         """Return a view of the root."""
         ...
 
-    def refresh_consolidated(self, changes: Transaction, path: str | None) -> None:
-        """Bring the consolidated metadata up to date after a change at ``path`` (None: all)."""
+    def refresh_consolidated(self, changes: Transaction, paths: Collection[str] | None) -> None:
+        """Bring the consolidated metadata up to date after changes at ``paths`` (None: all)."""
         ...
 
 
@@ -64,7 +64,7 @@ class ZarrTransaction:
         old = None if snapshot is None else snapshot.read(NODE_FILE)
         for file, data in self._tree.format.root_document(old, {name: list(numbers)}).items():
             self._changes.replace_file(self._tree.path_in_store(file), data)
-            self._refresh(None)
+            self.refresh(None)
             return
         self.write_array(name, np.array(numbers, dtype=np.uint8))
         self.publish(name, replace=False)
@@ -177,21 +177,17 @@ class ZarrTransaction:
     def publish(self, path: str, *, replace: bool) -> None:
         """Put a node in place and bring the consolidated metadata up to date."""
         self._changes.publish(self._tree.path_in_store(path), replace=replace)
-        self._refresh(path)
+        self.refresh([path])
 
     def remove(self, path: str) -> None:
         """Take a node away and bring the consolidated metadata up to date."""
         self._changes.remove(self._tree.path_in_store(path))
-        self._refresh(path)
+        self.refresh([path])
 
-    def refresh(self) -> None:
-        """Bring the consolidated metadata up to date with everything there is."""
-        self._refresh(None)
-
-    def _refresh(self, path: str | None) -> None:
+    def refresh(self, paths: Collection[str] | None) -> None:
         """Bring the consolidated metadata up to date, or leave a sign that this is to be done."""
         try:
-            self._tree.refresh_consolidated(self._changes, path)
+            self._tree.refresh_consolidated(self._changes, paths)
         except BaseException:
             self._changes.leave_sign()
             raise

@@ -8,6 +8,7 @@ them.  A real process is killed as well.
 from __future__ import annotations
 
 import builtins
+import json
 import os
 import re
 import shutil
@@ -25,7 +26,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, IfExists, ZarrDaf
+from daf_storage import DafWriter, IfExists, ZarrDaf, verify
 from daf_storage.stores import _directory_write, _swap
 from tests.support import CELLS, GENES, UMIS, contents, create, dense, fill, reopen
 
@@ -64,6 +65,16 @@ class FaultInjector:
         return counted
 
 
+def batch(daf: DafWriter) -> None:
+    """Make changes of each kind as one."""
+    with daf.batch():
+        daf.set_vector("cell", "new", [1, 2, 3])
+        daf.set_vector("cell", "age", ["a", "b", "c"], if_exists="replace")
+        daf.set_matrix("cell", "gene", "new", sp.csc_array(UMIS))
+        daf.delete_matrix("cell", "gene", "sparse")
+        daf.set_scalar("new", 5)
+
+
 CHANGES: dict[str, Callable[[DafWriter], Any]] = {
     "new scalar": lambda daf: daf.set_scalar("new", 5),
     "new vector": lambda daf: daf.set_vector("cell", "new", [1, 2, 3]),
@@ -85,7 +96,62 @@ CHANGES: dict[str, Callable[[DafWriter], Any]] = {
     "new axis": lambda daf: daf.add_axis("batch", ["x", "y"]),
     "overwrite an axis": lambda daf: daf.add_axis("gene", ["Foo"], if_exists="replace"),
     "delete an axis": lambda daf: daf.delete_axis("gene"),
+    "batch": batch,
 }
+
+
+def test_a_batch_writes_the_list_of_all_properties_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its end, also after an error; everything is prepared in one directory."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    before = (path / ".zmetadata").read_bytes()
+    made, mkdir = set[str](), Path.mkdir
+
+    def noted(folder: Path, *args: Any, **how: Any) -> None:
+        made.add(folder.name)
+        mkdir(folder, *args, **how)
+
+    monkeypatch.setattr(Path, "mkdir", noted)
+
+    def change() -> None:
+        with daf.batch():
+            for number in range(10):
+                daf.set_vector("cell", f"v{number}", [1, 2, 3])
+            with daf.batch():
+                daf.delete_vector("cell", "v0")
+            assert (path / ".zmetadata").read_bytes() == before
+            assert daf.get_np_vector("cell", "v9").tolist() == [1, 2, 3]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        change()
+    assert len([name for name in made if _RANDOM.fullmatch(name)]) == 1
+    listed = json.loads((path / ".zmetadata").read_bytes())["metadata"]
+    assert "vectors/cell/v9/.zarray" in listed
+    assert "vectors/cell/v0/.zarray" not in listed
+    assert not (path / ".daf.staging").exists()
+    assert verify(path) == []
+
+
+def test_a_crash_within_a_batch_is_mended_by_the_next_writer(tmp_path: Path) -> None:
+    """A killed process leaves what it had put in place, and a list that lacks it."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    script = (
+        "import os, sys, daf_storage\n"
+        "daf = daf_storage.ZarrDaf(sys.argv[1], 'r+')\n"
+        "with daf.batch():\n"
+        "    daf.set_vector('cell', 'age', [0.5, 1, 2], if_exists='replace')\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == [0.5, 1, 2]
+    reopen(path)
+    listed = json.loads((path / ".zmetadata").read_bytes())["metadata"]
+    assert listed["vectors/cell/age/.zarray"]["dtype"] == "<f8"
+    assert verify(path) == []
 
 
 def add_cluster(daf: DafWriter, *, if_exists: IfExists = "error") -> None:

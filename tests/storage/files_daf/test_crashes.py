@@ -40,6 +40,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "x.daf"
 
 
+def _batch(daf: DafWriter) -> None:
+    """Replace a matrix."""
+    with daf.batch():
+        daf.set_matrix("cell", "gene", "m", NEW, if_exists="replace", relayout=False)
+
+
 CHANGES: dict[str, Callable[[DafWriter], None]] = {
     "sparse by dense": lambda daf: daf.set_matrix(
         "cell", "gene", "m", NEW.toarray(), if_exists="replace", relayout=False
@@ -50,6 +56,7 @@ CHANGES: dict[str, Callable[[DafWriter], None]] = {
     "new": lambda daf: daf.set_vector("gene", "n", sp.coo_array([0, 1, 2])),
     "delete": lambda daf: daf.delete_matrix("cell", "gene", "m"),
     "axis": lambda daf: daf.add_axis("gene", ["new"], vectors={"v": ["w"]}, if_exists="replace"),
+    "batch": _batch,
 }
 
 
