@@ -104,13 +104,17 @@ def strip_prefixes(text: str) -> str:
     """
     if match := _NO_SIGNATURE.search(text):
         return match.group(0)
+    text = _CALL_FOR_HELP.sub("", text)
     return _PREFIXES.sub("", text).strip().replace("While expanding wildcard, ", "")
 
 
 _PREFIXES: Final = re.compile(
     r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
-    r"Schema error: |Execution error: |This feature is not implemented: |"
-    r"(?:\w+|Optimizer rule '\w+' failed)\s+caused by\s+)+"
+    r"Schema error: |Execution error: |Internal error: |This feature is not implemented: |"
+    r"[^\n]+\n\s*caused by\n\s*)+"
+)
+_CALL_FOR_HELP: Final = re.compile(
+    r"\.?\s*This issue was likely caused by a bug in DataFusion's code\..*$", re.DOTALL
 )
 _NO_SIGNATURE: Final = re.compile(
     r"No function matches the given name and argument types .*?\. "
@@ -299,6 +303,16 @@ _IN_CONDITIONS: Final = (
     "value, as in age > (SELECT min(age) FROM donor)"
 )
 
+_OF_AROUND: Final = (
+    "a subquery of one value that names columns of the query around it is answered in SELECT and "
+    "WHERE, where it compares them by = with AND and has no LIMIT and no window; else write a "
+    "join, or a WITH of its values"
+)
+_NOT_AROUND: Final = (
+    "NOT IN (SELECT ...) is not answered where the subquery names columns of the query around it; "
+    "write NOT EXISTS (SELECT 1 FROM ... WHERE ...), which passes over NULL"
+)
+
 
 _BITS: Final = (
     "& and | are for bits of whole numbers, and bind tighter than comparisons; join conditions by "
@@ -402,7 +416,7 @@ def _division(asked: Asked, _: Match) -> Said:
 _NO_FIELD: Final = r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)"
 _BOOLEAN: Final = r"for comparison operation Boolean"
 _TYPES: Final = (
-    r"Cannot cast string|Cannot infer common argument type for comparison"
+    r"Cannot cast string|Failed to coerce types|Cannot infer common argument type for comparison"
     r"|Can not find compatible types to compare"
 )
 _OURS: Final = (
@@ -426,6 +440,8 @@ MESSAGES: Final = (
     Message(r"(?:DDL|DML|Statement) not supported: (?P<name>\w+)", _refused),
     Message(r"table '(?P<table>[^']+)' not found", missing_table),
     Message(_NO_VALUE, _IN_CONDITIONS),
+    Message(r"expression ScalarSubquery\(|Correlated scalar subquery", _OF_AROUND),
+    Message("null_aware anti join only supports single column", _NOT_AROUND),
     Message(_NO_FIELD, _missing_field),
     Message(r"table function '(?P<name>[^']*)' not found", _missing_table_function),
     Message(r"Invalid function '(?P<name>[^']*)'", _missing_function),
@@ -439,6 +455,8 @@ MESSAGES: Final = (
     Message(_TYPES, _wrong_type),
     Message("common type for bitwise operation", _BITS, ("BitwiseAnd", "BitwiseOr")),
     Message("unary operator BitwiseNot", _TILDE, ("BitwiseNot",)),
+    Message(r"Unsupported ast node (?P<name>\w+)", "{name} is nothing that the engine knows"),
+    Message("Dot access not supported", "a field is in brackets, as in point['x']"),
     Message("Operator DIV", "for a whole quotient write floor(x / y)", ("DuckIntegerDivide",)),
     Message("binary operator: PGOverlap", "&& is not SQL here; write AND", ("PGOverlap",)),
     Message("string concat operation Boolean", "|| joins strings; write OR", ("StringConcat",)),

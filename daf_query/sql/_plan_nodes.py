@@ -35,9 +35,11 @@ def node_type(node: Any) -> str:
 
 def nodes_of(plan: Any) -> Iterator[Any]:
     """Yield the nodes of a plan from the top, without those of subqueries in expressions."""
-    yield plan
-    for child in plan.inputs():
-        yield from nodes_of(child)
+    stack = [plan]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.inputs()))
 
 
 def scans_of(frame: datafusion.DataFrame, default: str) -> list[TableScan]:

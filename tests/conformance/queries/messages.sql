@@ -26,3 +26,13 @@ SELECT name FROM cell WHERE louvain IN (T, B);
 SELECT x + 1 AS more FROM cell WHERE more > 2;
 --: error daf describe
 SUMMARIZE cell;
+--: error ^QueryError: Pivot is nothing that the engine knows$
+SELECT * FROM cell PIVOT (sum(x) FOR donor IN ('N1'));
+--: error ^QueryError: regex parse error
+SELECT name FROM cell WHERE s ~ '(';
+--: error line 1.*b is true or false
+SELECT name FROM cell WHERE b BETWEEN 1 AND 2;
+--: error ^QueryError: Failed to coerce types .* in BETWEEN expression$
+SELECT name FROM cell WHERE x BETWEEN 1 AND x BETWEEN 1 AND 2;
+--: error a field is in brackets
+SELECT struct(x, y).c0 FROM cell;

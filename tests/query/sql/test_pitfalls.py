@@ -248,3 +248,8 @@ def test_columns_of_distinct_on_are_told_apart(session: DafSession) -> None:
     query = "SELECT DISTINCT ON (c.x) c.x, g.x FROM cell c JOIN gene g ON c.x = g.x ORDER BY c.x"
     with pytest.warns(DuplicateColumnsWarning, match="g.x is 'x_1'"):
         assert session.sql(query).to_pydict() == {"x": [2, 5], "x_1": [2, 5]}
+
+
+def test_plans_may_be_deep(session: DafSession) -> None:
+    """Deeper than calls of Python may be."""
+    assert session.sql(" EXCEPT ".join(["SELECT 1"] * 500)).to_pylist() == []

@@ -61,6 +61,29 @@ def test_a_subquery_as_a_column_is_refused_still(session: DafSession, value: str
             attempt()
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT (SELECT max(x) FROM gene WHERE gene.x < cell.x) AS most FROM cell",
+        "SELECT (SELECT name FROM gene WHERE gene.x = cell.x ORDER BY x LIMIT 1) AS g FROM cell",
+        "SELECT x FROM cell WHERE (SELECT max(x) FROM gene WHERE gene.x = cell.x OR x = 5) > 1",
+        "SELECT x FROM cell ORDER BY (SELECT max(x) FROM gene WHERE gene.x = cell.x)",
+        "SELECT (SELECT max(x) FROM gene WHERE gene.x = cell.x) AS m FROM cell GROUP BY m",
+    ],
+)
+def test_a_subquery_of_one_value_says_what_is_answered(session: DafSession, query: str) -> None:
+    """Where it names columns of the query around it otherwise than the engine takes."""
+    with pytest.raises(errors.QueryError, match="^a subquery of one value that names .* a join"):
+        session.sql(query).to_pylist()
+
+
+def test_not_in_of_what_is_around_says_not_exists(session: DafSession) -> None:
+    """The engine has no anti-join by two keys that minds NULL."""
+    query = "SELECT x FROM cell WHERE x NOT IN (SELECT x FROM gene WHERE gene.name = cell.name)"
+    with pytest.raises(errors.QueryError, match="write NOT EXISTS"):
+        session.sql(query).to_pylist()
+
+
 def test_what_the_message_advises_is_answered(session: DafSession) -> None:
     """A count of rows, and a comparison with a subquery of one value."""
     query = """
