@@ -29,14 +29,14 @@ from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
 from daf_query.sql._never_null import hint_at_missing_strings
-from daf_query.sql._plan_nodes import TableName
+from daf_query.sql._plan_nodes import TableName, scans_of
 from daf_query.sql._planning import (
     EntryRewriting,
     NamedColumns,
     current_context,
     planning,
 )
-from daf_query.sql._restrictions import restrictions_of
+from daf_query.sql._restrictions import restrictions_of, small_tables
 from daf_query.sql._simple_queries import named_columns
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.sql._unique_columns import (
@@ -258,10 +258,14 @@ class Engine:
             frame = self._plan_sql(query)
         if not restricts or query in self._unrestricted or self._has_hidden_scans(query):
             return frame
-        restrictions = restrictions_of(frame, self.connections, self._default, function_tables)
-        if restrictions:
+        scans = scans_of(frame, self._default)
+        small = small_tables(scans, self.connections)
+        others = [scan for scan in scans if scan.table not in small]
+        restrictions = restrictions_of(others, self.connections, function_tables)
+        if restrictions or small:
             # Residual filters are in the optimised plan alone, and that cannot be changed.
-            with planning(replace(current_context(), restrictions=restrictions)):
+            context = current_context().replacing(small)
+            with planning(replace(context, restrictions=restrictions)):
                 return self._plan_sql(query)
         is_same = not self._views and not self.connections.shared
         if is_same and len(self._unrestricted) < _MAX_REMEMBERED:

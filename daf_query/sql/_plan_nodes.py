@@ -27,6 +27,17 @@ class TableScan:
     filters: tuple[Any, ...]
     """The engine's expressions, joined by AND."""
 
+    def used(self) -> frozenset[str]:
+        """Return the columns that are handed on, and those of the filters.
+
+        Raises
+        ------
+        RuntimeError
+            The bindings cannot read a filter.
+        """
+        named = {column_name(part) for each in self.filters for part in parts_of(each)}
+        return frozenset(self.columns) | {name for name in named if name is not None}
+
 
 def node_type(node: Any) -> str:
     """Return the name of a node's class (``Filter``, ``TableScan``)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import datafusion
@@ -28,9 +29,11 @@ from daf_query.scan import (
 )
 from daf_query.sql._connections import Connections
 from daf_query.sql._geometry import indexed_rows, point_in_box
-from daf_query.sql._plan_nodes import TableName, TableScan, column_name, parts_of, scans_of
+from daf_query.sql._plan_nodes import TableName, TableScan, column_name, parts_of
 from daf_query.sql._planning import Restriction, current_context
-from daf_query.table import MatrixEntry, TableDataset, ZarrTable
+from daf_query.sql._user_tables import table_frame
+from daf_query.table import MatrixEntry, TableDataset, ZarrTable, nullable
+from daf_storage import DafError
 
 _OPERATORS: Final = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _STRINGS: Final = (pa.string(), pa.string_view())
@@ -40,23 +43,22 @@ _UNCONVERTED: Final = ("Cast", "Like", "ScalarFunction")
 """Expressions that the bindings do not convert for tables, and that say something of columns."""
 _MOST_PARTS: Final = 50
 """So many operands of a chain of AND or OR are read: each step copies what is left of it."""
+_FEWEST_JOINED: Final = 2
 _WILD: Final = ("%", "_", "\\")
 _LAST_CHARACTER, _BEFORE_SURROGATES, _AFTER_SURROGATES = 0x10FFFF, 0xD7FF, 0xE000
 
 
 def restrictions_of(
-    frame: datafusion.DataFrame,
+    scans: Sequence[TableScan],
     connections: Connections,
-    default: str,
     function_tables: Sequence[tuple[str, TableDataset]] = (),
 ) -> dict[TableName, Restriction]:
-    """Return which rows of its tables a query without scalar subqueries can need.
+    """Return which rows of its tables a query without scalar subqueries can need, by its scans.
 
     A table that it scans more than once is left out: its scans may have other filters.  Plans call
     all tables of a function by one name, so there has to be just one.
     """
     by_function = {} if len(function_tables) > 1 else dict(function_tables)
-    scans = scans_of(frame, default)
     times = Counter(scan.table for scan in scans)
     restrictions: dict[TableName, Restriction] = {}
     for scan in scans:
@@ -73,6 +75,48 @@ def restrictions_of(
         if rows is not None or predicate is not None:
             restrictions[scan.table] = Restriction(rows, predicate)
     return restrictions
+
+
+def small_tables(
+    scans: Sequence[TableScan], connections: Connections
+) -> dict[TableName, datafusion.DataFrame]:
+    """Return the small tables that a query reads beside long ones, with their rows in memory.
+
+    Of these the engine knows how many there are, and joins them by a hash table of their rows.  Of
+    two tables of which it does not know that, it distributes the rows of both first.  Columns that
+    the query does not read are NULL.
+    """
+    options, used = connections.scan_options, dict[TableName, frozenset[str]]()
+    for scan in scans:
+        try:
+            used[scan.table] = used.get(scan.table, frozenset()) | scan.used()
+        except RuntimeError:
+            return {}
+    if len(used) < _FEWEST_JOINED:
+        return {}
+    found = {name: connections.find(name) for name in used}
+    tables = {name: table for name, table in found.items() if table is not None}
+    lengths = [table.table_columns.length for table in tables.values()]
+    if max(lengths, default=0) < options.min_joined_rows:
+        return {}
+    small = dict[TableName, datafusion.DataFrame]()
+    for name, table in tables.items():
+        if table.table_columns.length * len(used[name]) <= options.max_values_in_memory:
+            with suppress(DafError):  # a column is unreadable, as the scan will say
+                small[name] = _in_memory(_as_planned(table, name), used[name])
+    return small
+
+
+def _in_memory(table: TableDataset, names: frozenset[str]) -> datafusion.DataFrame:
+    reports = current_context().reports
+    table = table if reports is None else table.with_reports(reports)
+    schema = nullable(table.schema)
+    rows = table.to_table(columns=[name for name in schema.names if name in names])
+    columns = [
+        rows[field.name] if field.name in names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return table_frame(pa.Table.from_arrays(columns, schema=schema))
 
 
 def _as_planned(table: TableDataset, name: TableName) -> TableDataset:

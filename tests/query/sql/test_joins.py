@@ -11,15 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query import DafSession, connect
+from daf_query import DafSession, ScanOptions, connect
 from daf_storage import DafWriter, MemoryDaf, errors
 
 pytestmark = pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
 
 
-def sample() -> DafWriter:
+OPTIONS = (ScanOptions(), ScanOptions(min_joined_rows=1))
+"""How tables are read: scanned, and in memory where they are small."""
+
+
+def sample(name: str = "joins") -> DafWriter:
     """Return cells with a type, of which some are missing and one is none, and a mate."""
-    daf = MemoryDaf(name="joins")
+    daf = MemoryDaf(name=name)
     daf.add_axis("type", ["B", "T", "NK", "é"])
     daf.set_vector("type", "color", ["blue", "teal", "red", "grey"])
     daf.add_axis("cell", ["a", "b", "c", "d", "e"])
@@ -110,8 +114,9 @@ OTHER_CONDITIONS = [
 @pytest.mark.parametrize("query", [*QUERIES, *OTHER_CONDITIONS])
 def test_the_rows_are_those_of_the_engine_over_plain_tables(query: str) -> None:
     """Whatever the kind of join, the order of its sides, and what is in ON."""
-    with connect({"joins": sample()}) as session:
-        assert rows_of(session, query)[1:] == plain_rows(session, query)
+    for options in OPTIONS:
+        with connect({"joins": sample()}, scan_options=options) as session:
+            assert rows_of(session, query)[1:] == plain_rows(session, query)
 
 
 FILTERED = [
@@ -133,8 +138,48 @@ def test_filters_on_either_side(kind: str, where: str) -> None:
     query = (
         f"SELECT c.name, t.color FROM cell c {kind} JOIN type t ON c.type = t.name WHERE {where}"
     )
-    with connect({"joins": sample()}) as session:
-        assert rows_of(session, query)[1:] == plain_rows(session, query)
+    for options in OPTIONS:
+        with connect({"joins": sample()}, scan_options=options) as session:
+            assert rows_of(session, query)[1:] == plain_rows(session, query)
+
+
+def test_small_tables_are_in_memory_beside_long_ones() -> None:
+    """The engine knows how many rows they have, and makes a hash table of them in a join."""
+    query = "SELECT c.name, color, X['x'] AS x FROM cell c JOIN type t ON c.type = t.name"
+    daf = sample()
+    daf.add_axis("gene", ["x"])
+    daf.set_matrix("cell", "gene", "X", [[1], [3], [5], [7], [9]])
+    daf.set_vector("type", "broken", ["a", "b", "c", "d"])
+    options = ScanOptions(min_joined_rows=5, max_values_in_memory=8)
+    with connect({"joins": daf}, scan_options=options) as session:
+        report = session.explain_analyze(query)
+        assert "mode=CollectLeft" in report.plan
+        assert report.plan.count("DatasetExec") == 1
+        tables = {scan.table: dict(scan.values) for scan in report.scans}
+        assert tables == {
+            "type": {"name": 4, "color": 4},
+            "cell": {"name": 5, "type": 5, "X['x']": 5},
+        }
+        wider = f"SELECT *, t.index AS i FROM ({query}) q JOIN type t ON q.color = t.color"
+        assert session.explain(wider).physical.count("DatasetExec") == 3
+        daf.set_vector("type", "color", ["1", "2", "3", "4"], if_exists="replace")
+        assert [row[1] for row in rows_of(session, query)[1:]] == ["2", "1", "2"]
+
+
+def test_small_tables_of_several_data_sets() -> None:
+    """The table of an axis has the rows of all, with what a data set lacks as NULL."""
+    query = (
+        "SELECT c.age, t.size FROM cell c JOIN type t "
+        "ON c.type = t.name AND c.dataset = t.dataset WHERE c.age < 4 ORDER BY c.dataset, c.age"
+    )
+    expected = [(1, None), (2, None), (1, 2), (2, 1)]
+    for options in OPTIONS:
+        one, other = sample("one"), sample("two")
+        other.set_vector("type", "size", [1, 2, 3, 4])
+        joined = connect([one, other], scan_options=options)
+        with joined as session:
+            rows = session.sql(query).to_pylist()
+        assert [tuple(row.values()) for row in rows] == expected
 
 
 NAMES = st.sampled_from(["", "A", "B", "é", "x y", "Z"])
@@ -158,8 +203,10 @@ def test_joins_against_pandas(
     query = (
         f"SELECT c.index AS cell, t.index AS type FROM cell c {kind} JOIN type t ON c.type = t.name"
     )
-    with connect({"random": daf}) as session:
-        found = rows_of(session, query)[1:]
+    (found,) = {
+        tuple(rows_of(connect({"random": daf}, scan_options=options), query)[1:])
+        for options in OPTIONS
+    }
     # To pandas missing values equal each other, so they get names that are not there.
     keys = [
         f"missing {place}" if has_missing and value == "" else value
@@ -172,7 +219,7 @@ def test_joins_against_pandas(
         tuple(None if pd.isna(each) else int(each) for each in row)
         for row in merged[["cell", "type"]].itertuples(index=False)
     ]
-    assert found == sorted(expected, key=str)
+    assert list(found) == sorted(expected, key=str)
 
 
 def test_genes_in_a_join() -> None:
