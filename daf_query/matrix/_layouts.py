@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,10 +23,6 @@ from daf_storage import DafReader, errors
 from daf_storage.spi import StoredMatrix, can_have_sidecar, is_in_place, is_remote
 
 _T = TypeVar("_T")
-
-_FEW_OF_ALL: Final = 16
-_FEW_ELEMENTS: Final = 64
-"""A major that surely takes less time than a look at all elements: by `CostConstants`, turned."""
 
 
 class DamagedLayoutWarning(errors.DafWarning):
@@ -208,29 +204,6 @@ def find_layouts(
         return PlannedLayouts([first], others=partial(_others, daf, axes, name, first))
     layouts, faults = _all_layouts(daf, axes, name, (rows, columns), lengths, first)
     return PlannedLayouts(layouts, faults)
-
-
-def known_line(
-    daf: DafReader,
-    axes: tuple[str, str],
-    stored: StoredMatrix,
-    rows: Selection,
-    columns: Selection,
-) -> PlannedLayouts | None:
-    """Plan one stored major at all minors; None unless it is few of all mapped elements.
-
-    The same as `find_layouts`, of a matrix that has just been looked at.
-    """
-    majors, minors = (columns, rows) if rows.is_all else (rows, columns)
-    layout = Layout(plan_slice(stored, majors, minors), rows_are_major=columns.is_all)
-    colptr = layout.plan.colptr
-    if colptr is None:
-        return None
-    major = int(layout.plan.major.positions[0])
-    count = int(colptr[major + 1] - colptr[major])
-    if _FEW_OF_ALL * count + _FEW_ELEMENTS > colptr[-1]:
-        return None
-    return PlannedLayouts([layout], others=partial(_others, daf, axes, stored.info.name, layout))
 
 
 def _of_whole_majors(

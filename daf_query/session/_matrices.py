@@ -14,7 +14,6 @@ from daf_query.slice import (
     SliceRequest,
     byte_count,
     collection_axes,
-    known_line_slice,
     matrix_slice,
     resolve,
     resolve_both,
@@ -120,13 +119,6 @@ class MatrixQuestions(Connected):
             request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
             return matrix_slice(self._engine, tables.name, request, max_bytes=max_bytes)
         daf = self._connections.reader(tables.name)
-        if max_bytes is None and params is None:
-            described = self._connections.provenance
-            line = known_line_slice(
-                daf, axes, name, (rows, columns), tables.name, is_described=described
-            )
-            if line is not None:
-                return line
         try:
             request = SliceRequest(axes, name, *_bound(rows, columns, params))
             return matrix_slice(self._engine, tables.name, request, max_bytes=max_bytes)

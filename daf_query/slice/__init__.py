@@ -20,7 +20,6 @@ from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._export import FORMATS, TEXT, check_format
 from daf_query.slice._expression import expression_table
 from daf_query.slice._frames import aligned_axis_frame
-from daf_query.slice._known_line import known_line_slice
 from daf_query.slice._labels import DuplicateNamesWarning
 from daf_query.slice._make import (
     SliceRequest,
@@ -59,7 +58,6 @@ __all__ = [
     "collection_axes",
     "explained_of",
     "expression_table",
-    "known_line_slice",
     "matrix_slice",
     "order_of",
     "positions_in",

@@ -29,7 +29,6 @@ from daf_storage.data._conversions import (
     positions_among,
     sample,
 )
-from daf_storage.data._known_matrix import KnownMatrix
 from daf_storage.trees import Node, StoredArray, Tree, names_identity, once, release_kept
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ class AxisReader:
         self._decoded = DecodedCache()
         self._counters: Counter[str] = Counter()
         self._unique: dict[str, Hashable] = {}
-        self._known: dict[tuple[str, str, str], weakref.ref[KnownMatrix]] = {}
         self._release = None if on_close is None else weakref.finalize(self, on_close)
 
     @property
@@ -344,11 +342,6 @@ class AxisReader:
     def known_entries(self, axis: str) -> Any:
         """Return the entries of an axis if they are remembered, or None."""
         return self._decoded.peek((axis,), self._axis_node(axis).identity)
-
-    def known_unique_entries(self, axis: str, identity: Hashable) -> Any:
-        """Return the entries that an axis of this identity has, if they are remembered, or None."""
-        is_unique = self._unique.get(axis) == identity
-        return self._decoded.peek((axis,), identity) if is_unique else None
 
     def check_labels(self, axis: str, labels: Any, what: str) -> None:
         """Raise ``LabelsError`` if a pandas index is given and is not the axis entries.

@@ -45,7 +45,7 @@ else:
     sp = lazy_module("scipy.sparse")
     pc = lazy_module("pyarrow.compute")
 from daf_storage.data._axis_reader import REQUIRED
-from daf_storage.data._known_reader import KnownReader
+from daf_storage.data._vector_reader import VectorReader
 
 _Found = TypeVar("_Found")
 
@@ -102,7 +102,7 @@ def check_reader(value: object, function: str) -> None:
     )
 
 
-class DafReader(KnownReader):
+class DafReader(VectorReader):
     """A Daf data set that can be read.
 
     Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one (or a writer, which can

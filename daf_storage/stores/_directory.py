@@ -141,10 +141,6 @@ class DirectoryStore:
         snapshot = self.snapshot(prefix)
         return self._properties.see(snapshot) if snapshot is not None and prefix else snapshot
 
-    def kept_snapshot(self, prefix: str) -> MappedDirectory | None:
-        """Return the view of a directory that is kept, if it is; it may have changed since."""
-        return self._properties.peek(f"{self._root_path}/{prefix}")
-
     def release_kept(self) -> None:
         """Let go of what is kept of files; views that were handed out stay valid."""
         self._properties.clear()

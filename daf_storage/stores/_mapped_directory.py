@@ -172,10 +172,6 @@ class MappedDirectory(LocalReads):
         except OSError:
             return 0
 
-    def release_replaced(self) -> None:
-        """Look whether one of the files that are kept is still at its path; see `KeptFiles`."""
-        self._kept.release_replaced()
-
     def copy_ranges(self, key: str, starts: Positions, sizes: Positions, target: Any) -> bool:
         """Read the first few ranges of a file that is mapped; see `copy_first`."""
         first = self._kept.first_ranges(self._statuses[key])
@@ -221,10 +217,6 @@ class KeptDirectories:
             return directory
         self._drop(path)
         return None
-
-    def peek(self, path: str) -> MappedDirectory | None:
-        """Return the directory at a path if it is kept, without a look at it."""
-        return self._directories.get(path)
 
     def see(self, directory: DirectorySnapshot) -> MappedDirectory | DirectorySnapshot:
         """Return a directory that was pinned, mapped if it was asked for often and is small."""

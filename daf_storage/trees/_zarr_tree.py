@@ -161,14 +161,6 @@ class ZarrTree:
             derived[what, self._chunk_cache] = node
         return node
 
-    def kept_node(self, path: str) -> ZarrNode | None:
-        """Return the node at ``path`` that is kept, if it is; it may have changed since."""
-        if not isinstance(self._store, DirectoryStore):
-            return None
-        kept = self._store.kept_snapshot(self.path_in_store(path))
-        what = f"{self.location}: {path}"
-        return None if kept is None else kept.derived.get((what, self._chunk_cache))
-
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:
         """Hand out a group or an array as zarr-python has it, for the length of a block.

@@ -18,8 +18,8 @@ _OURS: Final = ("daf_storage", "daf_query")
 INNER_MEMBERS: Final = {
     "DafError": "sentence",
     "DafReader": """
-        axis_identity axis_state check_labels find_matrix known_entries known_matrix
-        known_position known_strings known_unique_entries open_orientations
+        axis_identity axis_state check_labels find_matrix known_entries known_strings
+        open_orientations
         string_array vector_identity
     """,
     "DafServer": """
