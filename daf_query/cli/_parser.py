@@ -124,7 +124,7 @@ def _add_import(commands: Commands) -> None:
     parser = add_command(
         commands,
         "import",
-        "turn an h5ad file into a Daf data set, streaming its matrices",
+        "turn an h5ad file, or an AnnData in Zarr, into a Daf data set, streaming its matrices",
         "  daf import pbmc.h5ad pbmc.daf.zarr\n"
         "  daf import pbmc.h5ad pbmc.daf.zarr.zip\n"
         "  daf import monday.h5ad week.dafs.zarr.zip#/monday\n"

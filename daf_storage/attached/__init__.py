@@ -7,7 +7,9 @@ what is stored: nothing is copied, and metadata alone are read when it is opened
 Must not know paths, nor how a file is opened.
 """
 
+from daf_storage.attached._frames import EntryNames
+from daf_storage.attached._kept import keep_part
 from daf_storage.attached._parts import is_anndata
-from daf_storage.attached._tree import AnnDataTree
+from daf_storage.attached._tree import AnnDataTree, tree_of_object
 
-__all__ = ["AnnDataTree", "is_anndata"]
+__all__ = ["AnnDataTree", "EntryNames", "is_anndata", "keep_part", "tree_of_object"]

@@ -21,13 +21,19 @@ from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.trees import Node, StoredArray, Tree
 
 
-def column_at(tree: Tree, path: str) -> Column:
-    """Return the column at a path of a file, by its metadata."""
+def column_at(tree: Tree, path: str, *, is_old: bool = False) -> Column:
+    """Return the column at a path of a file, by its metadata.
+
+    Parameters
+    ----------
+    is_old
+        Whether byte strings are text, as in the frames of AnnData 0.7.
+    """
     node = tree.node(path)
     if node is None:
         raise CorruptDataError(f"{tree.location}: the column {path!r} is missing")
     if node.kind == "array":
-        return _array_column(tree, path, node)
+        return _array_column(tree, path, node, is_old=is_old)
     encoding = elements.encoding_of(node)
     what = f"{tree.location}: {path}"
     if encoding == "categorical":
@@ -53,7 +59,7 @@ def _categories(tree: Tree, path: str) -> StoredArray | None:
     """Return categories that are an array, or strings none of which is missing; None for others."""
     node = tree.node(path)
     if node is None or node.kind == "array":
-        return _readable(tree, path)
+        return None if elements.has_bytes(tree, path) else _readable(tree, path)
     if elements.encoding_of(node) != "nullable-string-array":
         return None
     values, mask = values_and_mask(node, f"{tree.location}: {path}")
@@ -70,7 +76,7 @@ def _readable(tree: Tree, path: str) -> StoredArray | None:
         return None
 
 
-def _array_column(tree: Tree, path: str, node: Node) -> Column:
+def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
     folder, _, name = path.rpartition("/")
     old_categories = f"{folder}/__categories/{name}"
     if node.attribute("categories") is not None and tree.kind(old_categories) == "array":
@@ -90,8 +96,12 @@ def _array_column(tree: Tree, path: str, node: Node) -> Column:
         array = node.array()
     except UnsupportedDataError:
         return _unusual_column(tree, path)
-    is_old = node.attribute("categories") is not None
-    if array is None or len(array.info.shape) != 1 or is_old:
+    if (
+        array is None
+        or len(array.info.shape) != 1
+        or node.attribute("categories") is not None
+        or (not is_old and elements.has_bytes(tree, path))
+    ):
         return SeriesColumn((path,), functools.partial(_series_at, tree, path))
     return PlainColumn(path, array.info)
 
@@ -107,7 +117,10 @@ def _unusual_column(tree: Tree, path: str) -> Column:
 
 
 def _series_at(tree: Tree, path: str) -> Any:
-    return pandas(extra="anndata").Series(elements.read_value(tree, path))
+    values = elements.read_value(tree, path)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "S":
+        values = values.astype(object)  # of which pandas makes no text
+    return pandas(extra="anndata").Series(values)
 
 
 def _old_series(tree: Tree, path: str, categories_path: str) -> Any:

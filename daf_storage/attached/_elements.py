@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -62,6 +62,8 @@ class MatrixHeader:
     """Why Daf has no such matrix; empty if it has."""
     error: FormatError | None = None
     """What is wrong with its metadata."""
+    is_array: bool = False
+    """Whether it is one of scipy's sparse arrays rather than matrices."""
 
 
 def matrix_header(tree: Tree, path: str) -> MatrixHeader:
@@ -72,11 +74,11 @@ def matrix_header(tree: Tree, path: str) -> MatrixHeader:
     if node.kind == "array":
         shape, dtype = shape_and_dtype(tree, path)
         if len(shape) != _DIMENSIONS:
-            return _no_matrix(f"it has {len(shape)} dimensions; matrices have two", dtype)
+            return no_matrix(f"it has {len(shape)} dimensions; matrices have two", dtype)
         return MatrixHeader("dense", (shape[0], shape[1]), dtype, dtype_problem(dtype))
     kind = encoding_of(node) or text_of(node.attribute("h5sparse_format"))
     if not kind.startswith(("csr", "csc")):
-        return _no_matrix(f"{NO_MATRIX}the kind {kind or 'dict'}", np.dtype(float))
+        return no_matrix(f"{NO_MATRIX}the kind {kind or 'dict'}", np.dtype(float))
     shape_attribute = node.attribute("shape")
     if shape_attribute is None:
         shape_attribute = node.attribute("h5sparse_shape")
@@ -91,7 +93,8 @@ def matrix_header(tree: Tree, path: str) -> MatrixHeader:
     return MatrixHeader(layout, (height, width), dtype, dtype_problem(dtype))
 
 
-def _no_matrix(problem: str, dtype: np.dtype[Any]) -> MatrixHeader:
+def no_matrix(problem: str, dtype: np.dtype[Any]) -> MatrixHeader:
+    """Return what is known of something that Daf has no matrices of."""
     return MatrixHeader("dense", (0, 0), dtype, problem)
 
 
@@ -107,6 +110,31 @@ def shape_and_dtype(tree: Tree, path: str) -> tuple[tuple[int, ...], np.dtype[An
         raise CorruptDataError(f"{tree.location}: {path} is missing")
     kind = array.info.storage_type
     return array.info.shape, np.dtype(object) if kind.is_string else kind.dtype
+
+
+def has_bytes(tree: Tree, path: str) -> bool:
+    """Return whether an array has byte strings, of which nothing says that they are text."""
+    node = tree.node(path)
+    if node is None or encoding_of(node) != "array":
+        return False
+    with suppress(UnsupportedDataError):
+        array = node.array()
+        if array is not None and array.info.storage_type.is_string:
+            with element(tree, path) as stored:
+                return bool(np.dtype(stored.dtype).kind == "S")
+    return False
+
+
+def swapped_dtype(tree: Tree, path: str) -> str:
+    """Return the dtype of numbers whose bytes are in the other order; empty for all others."""
+    node = tree.node(path)
+    with suppress(UnsupportedDataError):
+        array = None if node is None else node.array()
+        if array is not None and not array.info.is_mappable:
+            with element(tree, path) as stored:
+                dtype = np.dtype(stored.dtype)
+                return "" if dtype.isnative else dtype.str
+    return ""
 
 
 def dtype_problem(dtype: np.dtype[Any]) -> str:

@@ -83,6 +83,7 @@ class StoredFrame:
             raise errors.CorruptDataError(f"{tree.location}: {path} is missing")
         index = elements.text_of(node.attribute("_index")) or "_index"
         self.index_name = None if index == "_index" else index
+        self._is_old = elements.text_of(node.attribute("encoding-version")) == "0.1.0"
         self._index_path = f"{path}/{index}"
         self._index = _index_column(tree, self._index_path)
         self.index_sources = self._index.sources
@@ -104,7 +105,8 @@ class StoredFrame:
     def column(self, position: int) -> Column:
         """Return a column; its metadata are read once."""
         if position not in self._columns:
-            column = column_at(self._tree, f"{self._path}/{self._order[position]}")
+            path = f"{self._path}/{self._order[position]}"
+            column = column_at(self._tree, path, is_old=self._is_old)
             if not isinstance(column, PlainColumn | BrokenColumn):
                 self._states[position] = tuple(map(self._tree.identity, column.sources))
             self._columns[position] = column
@@ -129,7 +131,7 @@ def _index_column(tree: Tree, path: str) -> Column:
     """Return an index; anndata writes an array, or a column of strings that may be missing."""
     if tree.kind(path) is None:
         raise errors.CorruptDataError(f"{tree.location}: the index {path!r} is missing")
-    return column_at(tree, path)
+    return column_at(tree, path, is_old=True)
 
 
 def tree_node(tree: Tree, path: str) -> Any:
@@ -147,11 +149,19 @@ def tree_node(tree: Tree, path: str) -> Any:
 
 
 class MemoryFrame:
-    """A DataFrame that was read, since only anndata understands how it is stored."""
+    """A DataFrame in memory; maybe since only anndata understands how it is stored.
 
-    def __init__(self, frame: Any, path: str) -> None:
+    Parameters
+    ----------
+    path
+        Where it was in its file.
+    part
+        What messages call it; by default its path.
+    """
+
+    def __init__(self, frame: Any, path: str, *, part: str = "") -> None:
         self._frame = frame
-        self._path = path
+        self._path = part or path
         self.index_sources = self.sources = (path,)
         name = frame.index.name
         self.index_name = None if name is None else str(name)
@@ -181,10 +191,11 @@ class MemoryFrame:
 
     def names(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it was read
         """Return the index as entries of an axis."""
-        index = self._frame.index
+        index, what = self._frame.index, f"{self._path} names"
+        is_text = all(issubclass(found, str) for found in set(map(type, index)))
+        strings = index if is_text else index.map(str)
         return EntryNames(
-            MemoryArray(lambda: strings_input(index.map(str), what=f"{self._path} names")),
-            what=f"{self._path} names",
+            MemoryArray(lambda: strings_input(strings, what=what)), what=what, is_text=is_text
         )
 
 
@@ -197,10 +208,12 @@ class EntryNames(MadeOf):
     has_unique_strings = True
     """Whether who reads them need not look for duplicates again."""
 
-    def __init__(self, stored: StoredArray, *, what: str) -> None:
+    def __init__(self, stored: StoredArray, *, what: str, is_text: bool = True) -> None:
         self._parts = (stored,)
         self._what = what
         info = stored.info
+        self.is_text = is_text and info.storage_type.is_string
+        """Whether they were text before."""
         self.info = MemoryArray(
             lambda: None, shape=info.shape, storage_type=StorageType.STRING
         ).info
@@ -220,16 +233,19 @@ class EntryNames(MadeOf):
 
     def read_strings(self) -> Any:
         """Return all names."""
-        stored = self._parts[0]
-        if isinstance(stored, MaskedStrings):
-            names = stored.filled("<NA>")  # as AnnData calls what has no name
-        elif stored.info.storage_type.is_string:
-            names = stored.read_strings()
-        else:  # as AnnData has them
-            index = pandas(extra="anndata").Index(stored.read()).map(str)
-            names = strings_input(index, what=self._what)
+        names = self.given()
         twice = first_duplicate(names)
         return names if twice is None else self._unique(names, twice)
+
+    def given(self) -> Any:
+        """Return all names as they are, of which some may occur more than once."""
+        stored = self._parts[0]
+        if isinstance(stored, MaskedStrings):
+            return stored.filled("<NA>")  # as AnnData calls what has no name
+        if stored.info.storage_type.is_string:
+            return stored.read_strings()
+        index = pandas(extra="anndata").Index(stored.read()).map(str)  # as AnnData has them
+        return strings_input(index, what=self._what)
 
     def _unique(self, names: pa.Array, twice: str) -> pa.Array:
         warnings.warn(

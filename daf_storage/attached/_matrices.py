@@ -6,10 +6,11 @@ matrix of var and obs.  Nothing is copied.
 
 from __future__ import annotations
 
+import math
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,11 +20,11 @@ from daf_storage.attached import _elements as elements
 from daf_storage.attached._columns import Nodes
 from daf_storage.attached._elements import MatrixHeader, MatrixLayout
 from daf_storage.attached._properties import Property, memory_property
-from daf_storage.attached._virtual import ArrayMaker, ShiftedIndices
+from daf_storage.attached._virtual import ArrayMaker, Converted, ShiftedIndices
 from daf_storage.base import AnyArray, StorageType, pandas
 from daf_storage.data import Convention, convention_attributes, layout
 from daf_storage.errors import CorruptDataError, UnsupportedInputError
-from daf_storage.trees import MemoryArray, Node, StoredArray, Tree
+from daf_storage.trees import MemoryArray, Node, StoredArray, Tree, memory_array
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -31,6 +32,11 @@ else:
     sp = lazy_module("scipy.sparse")
 
 _LONG_BYTES = 8
+_CHUNK_BYTES: Final = 1 << 24
+
+
+STORED: Final = object()
+"""Stands for a value that lies in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +45,41 @@ class Place:
 
     path: str
     """Its path in the file, or that of what has it."""
-    value: Any = None
-    """The value, if only anndata understands how it is stored."""
+    value: Any = STORED
+    """The value, if it is in memory, or only anndata understands how it is stored."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is read from the file."""
+        return self.value is STORED
 
     def header(self, tree: Tree) -> MatrixHeader:
         """Return what is known of it as a matrix."""
-        return elements.matrix_header(tree, self.path) if self.value is None else _known(self.value)
+        return elements.matrix_header(tree, self.path) if self.is_stored else _known(self.value)
 
     def read(self, tree: Tree) -> Any:
         """Return it as anndata reads it."""
-        return elements.read_value(tree, self.path) if self.value is None else self.value
+        return elements.read_value(tree, self.path) if self.is_stored else self.value
 
 
 def _known(value: Any) -> MatrixHeader:
     """Return what is known of a value in memory."""
-    shape = tuple(getattr(value, "shape", ()))
-    dtype = getattr(value, "dtype", np.dtype(object))
-    if len(shape) != 2 or not (sp.issparse(value) or isinstance(value, np.ndarray)):
-        problem = f"{elements.NO_MATRIX}the kind {type(value).__name__}"
-        return MatrixHeader("dense", (0, 0), np.dtype(object), problem)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        return elements.no_matrix("Daf has no masks", value.dtype)
+    if len(np.shape(value)) != 2:
+        problem = f"it has {len(np.shape(value))} dimensions; matrices have two"
+        return elements.no_matrix(problem, np.dtype(object))
+    dtype = np.dtype(value.dtype)
     known: MatrixLayout = "csr" if sp.issparse(value) else "dense"
     if getattr(value, "format", "") == "csc":
         known = "csc"
-    return MatrixHeader(known, (shape[0], shape[1]), dtype, elements.dtype_problem(dtype))
+    return MatrixHeader(
+        known,
+        (value.shape[0], value.shape[1]),
+        dtype,
+        elements.dtype_problem(dtype),
+        is_array=isinstance(value, sp.sparray),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +113,7 @@ def matrix_property(
     lengths
         Returns the lengths of the two axes.
     """
-    if place.value is not None:
+    if not place.is_stored:
         return _in_memory(place, header, is_square=is_square)
     is_by_rows = is_square and header.layout != "csc"
     marked = convention_attributes(Convention.ROW_MAJOR) if is_by_rows else {}
@@ -178,18 +196,27 @@ def _in_memory(place: Place, header: MatrixHeader, *, is_square: bool) -> Proper
     kind = StorageType.of(dtype)
     value = place.value
     if header.layout == "dense":
-        array = MemoryArray(lambda: np.ascontiguousarray(value, kind.dtype))
+        array = _converted(value, header.shape, kind)
         return Property("array", (place.path,), lambda _: {"": lambda: array}, lambda: marked)
     stored = value if value.format == header.layout else value.tocsr()
-    index = shifted_type(
-        StorageType.of(stored.indices.dtype), max(stored.indices.size, *header.shape)
-    ).dtype
+    n_minor = header.shape[1] if header.layout == "csr" else header.shape[0]
+    index = shifted_type(StorageType.of(stored.indices.dtype), max(stored.indices.size, n_minor))
     parts: dict[str, ArrayMaker] = {
-        "colptr": lambda: MemoryArray(lambda: stored.indptr.astype(index) + index.type(1)),
-        "rowval": lambda: MemoryArray(lambda: stored.indices.astype(index) + index.type(1)),
-        "nzval": lambda: MemoryArray(lambda: stored.data.astype(kind.dtype)),
+        "colptr": lambda: ShiftedIndices(memory_array(stored.indptr), index),
+        "rowval": lambda: ShiftedIndices(memory_array(stored.indices), index),
+        "nzval": lambda: _converted(stored.data, stored.data.shape, kind),
     }
     return Property("group", (place.path,), lambda _: parts, lambda: marked)
+
+
+def _converted(values: Any, shape: tuple[int, ...], kind: StorageType) -> Converted:
+    """Return numbers in memory, of which a range is copied when it is asked for."""
+    chunk = max(_CHUNK_BYTES // max(math.prod(shape[1:]) * kind.dtype.itemsize, 1), 1)
+
+    def read_range(rows: slice, columns: slice | None) -> AnyArray:
+        return np.asarray(values[rows] if columns is None else values[rows, columns])
+
+    return Converted(shape, (min(chunk, shape[0]), *shape[1:]), kind, read_range)
 
 
 # Values of obsm and varm
@@ -216,7 +243,7 @@ def annotation_at(tree: Tree, place: Place) -> Annotation:
     UnsupportedInputError
         Daf has no matrix that says all of it; the message says why.
     """
-    if place.value is not None:
+    if not place.is_stored:
         encoded = annotation_rules.encode_annotation(place.value)
         is_frame = hasattr(place.value, "iloc")
         header = _known(encoded.matrix if is_frame else place.value)

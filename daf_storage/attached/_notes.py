@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from daf_storage.anndata_rules import Notes
-from daf_storage.attached._columns import BrokenColumn
+from daf_storage.attached._columns import BrokenColumn, PlainColumn
+from daf_storage.attached._elements import swapped_dtype
 from daf_storage.attached._frame_vectors import FrameVector
 from daf_storage.attached._plan import Plan
 from daf_storage.errors import FormatError
@@ -24,6 +25,7 @@ def notes_text(plan: Plan, uns: list[list[Any]], kept_names: Mapping[tuple[str, 
     kept_names
         The last components of the paths of kept columns, by their axis and column.
     """
+    _note_swapped(plan)
     notes: Notes = {
         "version": 1,
         "axes": {axis: _axis_notes(plan, axis, kept_names) for axis in plan.frames},
@@ -38,6 +40,17 @@ def notes_text(plan: Plan, uns: list[list[Any]], kept_names: Mapping[tuple[str, 
     return json.dumps(notes, separators=(",", ":"))
 
 
+def _note_swapped(plan: Plan) -> None:
+    """Note the dtypes of matrices whose bytes are in the other order."""
+    for label, place, header in plan.matrices.values():
+        path = place.path if header.layout == "dense" else f"{place.path}/data"
+        if place.is_stored and header.error is None and (dtype := swapped_dtype(plan.tree, path)):
+            part, key = place.path.rpartition("/")[::2]
+            note = plan.annotations.get(part.replace("/", "."), {}).get(key)
+            note = plan.matrix_notes.setdefault(label, {}) if note is None else note
+            note["dtype"] = dtype
+
+
 def _axis_notes(plan: Plan, axis: str, kept_names: Mapping[tuple[str, str], str]) -> dict[str, Any]:
     frame, _ = plan.frames[axis]
     columns = []
@@ -49,7 +62,11 @@ def _axis_notes(plan: Plan, axis: str, kept_names: Mapping[tuple[str, str], str]
             if name is not None:
                 columns.append({"column": vector.column_name, "kept": name})
             continue
-        columns.append(_rule(plan, axis, vector))
+        rule = _rule(plan, axis, vector)
+        if isinstance(vector.column, PlainColumn) and "kind" not in rule:
+            dtype = swapped_dtype(plan.tree, vector.column.sources[0])
+            rule |= {"kind": "number", "dtype": dtype} if dtype else {}
+        columns.append(rule)
     return {"index_name": frame.index_name, "columns": columns}
 
 

@@ -106,6 +106,31 @@ def parts_of(tree: Tree) -> Parts:
     return parts
 
 
+def parts_of_object(adata: Any, tree: Tree) -> Parts:
+    """Return the parts of an AnnData in memory; of one that is backed, ``X`` lies in its file."""
+    raw = adata.raw
+
+    def main(path: str, owner: Any) -> Place | None:
+        if isinstance(tree, Hdf5Tree) and tree.kind(path) is not None:
+            return _main(tree, path)
+        return None if owner.X is None else Place("", owner.X)
+
+    return Parts(
+        obs=MemoryFrame(adata.obs, "", part="obs"),
+        var=MemoryFrame(adata.var, "", part="var"),
+        main=main("X", adata),
+        layers=_values(adata.layers),
+        obsm=_values(adata.obsm),
+        varm=_values(adata.varm),
+        obsp=_values(adata.obsp),
+        varp=_values(adata.varp),
+        uns=_values(adata.uns),
+        raw_var=None if raw is None else MemoryFrame(raw.var, "", part="raw.var"),
+        raw_main=None if raw is None else main("raw/X", raw),
+        raw_varm={} if raw is None else _values(raw.varm),
+    )
+
+
 def _is_old_frame(tree: Tree, path: str) -> bool:
     """Return whether a frame is one array of records, or a group that does not say what it is."""
     node = tree.node(path)

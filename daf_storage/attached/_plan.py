@@ -7,7 +7,7 @@ frame and the values of ``uns`` are looked at when they are first listed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -63,7 +63,8 @@ class CategoryAxis:
     """An axis of the categories of a column that has colours."""
 
     axis: str
-    colors: Place
+    has_colors: bool
+    """Whether there are colours; else it was asked for."""
     is_list: bool
     """Whether the colours were a list rather than an array."""
 
@@ -75,10 +76,19 @@ class Plan:
     ----------
     names
         What the caller calls obs, var and X, by ``obs_is``, ``var_is`` and ``X_is``.
+    categorical_axes
+        Categorical columns that become an axis of their own, besides those that have colours.
     """
 
-    def __init__(self, tree: Tree, parts: Parts, names: Mapping[str, str | None]) -> None:
-        self._tree = tree
+    def __init__(
+        self,
+        tree: Tree,
+        parts: Parts,
+        names: Mapping[str, str | None],
+        categorical_axes: Collection[str] = (),
+    ) -> None:
+        self.tree = tree
+        self._categorical_axes = frozenset(categorical_axes)
         self.parts = parts
         self.report = Report()
         self.uns = dict(parts.uns)
@@ -95,10 +105,13 @@ class Plan:
         self.layers: dict[str, str] = {}
         self.annotations: dict[str, dict[str, Any]] = {}
         self.matrix_notes: dict[str, dict[str, Any]] = {}
+        self.matrices: dict[str, tuple[str, Place, MatrixHeader]] = {}
+        """By its path what messages call a matrix, where it is, and what is known of it."""
         self._entries: dict[str, list[str] | None] = {}
         self.frames: dict[str, tuple[Frame, str]] = {}
         self._vectors: dict[str, FrameVectors] = {}
         self.raw_axis = self._add_frames()
+        self._check_categorical_axes()
         self._add_category_axes()
         self._add_matrices()
         for part, problem in parts.damaged.items():
@@ -114,11 +127,18 @@ class Plan:
             problem = name_problem(given) if isinstance(given, str) else "is no string"
             if problem is not None:
                 raise errors.InvalidNameError(
-                    f"{self._tree.location}: {key}={given!r} cannot be a name: it {problem}"
+                    f"{self.tree.location}: {key}={given!r} cannot be a name: it {problem}"
                 )
             return str(given)
-        stated = rules.AXIS_KEYS[key] if place is None else str(place.read(self._tree))
+        stated = rules.AXIS_KEYS[key] if place is None else str(place.read(self.tree))
         return rules.AXIS_KEYS[key] if name_problem(stated) is not None else stated
+
+    def count_keys(self) -> dict[str, str]:
+        """Return what ``X``, ``raw.X`` and the layers are called by callers, and by messages."""
+        parts = self.parts
+        keys = {key: part_label("layers", key) for key in parts.layers}
+        keys |= {"X": "X"} if parts.main is not None else {}
+        return keys | ({"raw.X": "raw.X"} if parts.raw_main is not None else {})
 
     # Axes
 
@@ -140,22 +160,37 @@ class Plan:
     def _free_axis(self, name: str) -> str:
         return free_name(name, {*self._entries, self.obs, self.var})
 
-    def _add_category_axes(self) -> None:
-        """Make axes of the categories of columns that have colours."""
-        for axis, (frame, part) in list(self.frames.items()):
-            names = frame.column_names()
-            for column_name in names if any(f"{n}{_COLORS}" in self.uns for n in names) else []:
-                self._add_colors(axis, frame, part, column_name)
-
-    def _add_colors(self, axis: str, frame: Frame, part: str, column_name: str) -> None:
-        place = self.uns.get(f"{column_name}{_COLORS}")
-        if place is None:
+    def _check_categorical_axes(self) -> None:
+        """Refuse columns that are not there."""
+        if not self._categorical_axes:
             return
+        columns = {name for frame, _ in self.frames.values() for name in frame.column_names()}
+        unknown = self._categorical_axes - columns
+        if unknown:
+            asked = min(unknown)
+            raise errors.VectorNotFoundError(
+                f"{self.tree.location}: there is no column {asked!r} to make an axis of; there "
+                f"are {errors.known_names(columns, none='none')}{errors.nearest(asked, columns)}"
+            )
+
+    def _add_category_axes(self) -> None:
+        """Make axes of the categories of columns that have colours, or were asked for."""
+        for axis, (frame, part) in list(self.frames.items()):
+            names = dict.fromkeys(frame.column_names())
+            for name in names:
+                if f"{name}{_COLORS}" in self.uns or name in self._categorical_axes:
+                    self._add_category_axis(axis, frame, part, name)
+
+    def _add_category_axis(self, axis: str, frame: Frame, part: str, column_name: str) -> None:
+        place = self.uns.get(f"{column_name}{_COLORS}")
         try:
             position = frame.column_names().index(column_name)
             column = frame.column(position)
             count = column.category_count()
-            if count is None or not _are_colors(self._tree, place, count) or column.problem:
+            if count is None or column.problem:
+                return
+            place = None if place is None or not _are_colors(self.tree, place, count) else place
+            if place is None and column_name not in self._categorical_axes:
                 return
         except errors.FormatError:
             return
@@ -172,10 +207,11 @@ class Plan:
             lambda: MemoryArray(column.categories, shape=(count,), storage_type=_STRING),
             frame.state(position),
         )
-        self.properties[layout.vector_path(name, "color")] = _strings_property(place)
-        del self.uns[f"{column_name}{_COLORS}"]
-        is_list = isinstance(place.value, list)
-        self.category_axes[axis, column_name] = CategoryAxis(name, place, is_list)
+        if place is not None:
+            self.properties[layout.vector_path(name, "color")] = _strings_property(place)
+            del self.uns[f"{column_name}{_COLORS}"]
+        is_list = place is not None and isinstance(place.value, list)
+        self.category_axes[axis, column_name] = CategoryAxis(name, place is not None, is_list)
 
     # Matrices
 
@@ -221,18 +257,20 @@ class Plan:
     def _header(self, place: Place) -> MatrixHeader:
         """Return what is known of a matrix, or the error that whoever uses it gets."""
         try:
-            return place.header(self._tree)
+            return place.header(self.tree)
         except errors.FormatError as error:
             return MatrixHeader("dense", (0, 0), np.dtype(float), error=error)
 
     def _put(self, place: Place, header: MatrixHeader, target: MatrixOf, label: str) -> None:
         frames = [self.frames[axis][0] for axis in (target.rows_axis, target.columns_axis)]
         is_square = target.rows_axis == target.columns_axis
-        self.properties[target.path(header)] = (
+        path = target.path(header)
+        self.matrices[path] = label, place, header
+        self.properties[path] = (
             broken_property(header.error)
             if header.error is not None
             else matrix_property(
-                self._tree,
+                self.tree,
                 place,
                 header,
                 is_square=is_square,
@@ -242,8 +280,10 @@ class Plan:
         note = self.matrix_notes.setdefault(label, {})
         if header.layout != "dense":
             note["format"] = header.layout
-        if header.dtype == np.float16:
-            note["dtype"] = "float16"
+        if header.is_array:
+            note["is_array"] = True
+        if header.dtype == np.float16 or not header.dtype.isnative:
+            note["dtype"] = "float16" if header.dtype == np.float16 else header.dtype.str
         if not note:
             del self.matrix_notes[label]
 
@@ -253,7 +293,7 @@ class Plan:
             try:
                 if problem is not None:
                     raise errors.UnsupportedInputError(f"its name {problem}")
-                annotation = annotation_at(self._tree, place)
+                annotation = annotation_at(self.tree, place)
             except errors.UnsupportedInputError as error:
                 self.kept.append(KeptPlace((axis,), part, key, place, str(error)))
                 continue
@@ -262,9 +302,10 @@ class Plan:
                 continue
             columns_axis = self._columns_axis(axis, key, annotation.labels, place)
             self.annotations.setdefault(part, {})[key] = {**annotation.note, "axis": columns_axis}
-            target = MatrixOf(axis, columns_axis, key)
-            self.properties[target.path(annotation.header)] = annotation_property(
-                self._tree, place, annotation, functools.partial(_length_of, self.frames[axis][0])
+            path = MatrixOf(axis, columns_axis, key).path(annotation.header)
+            self.matrices[path] = part_label(part, key), place, annotation.header
+            self.properties[path] = annotation_property(
+                self.tree, place, annotation, functools.partial(_length_of, self.frames[axis][0])
             )
 
     def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
@@ -284,7 +325,7 @@ class Plan:
         known = self._entries[axis]
         if known is not None:
             return known
-        array = self.properties[layout.axis_path(axis)].node(self._tree).array()
+        array = self.properties[layout.axis_path(axis)].node(self.tree).array()
         if array is None or array.info.size != length:
             return []
         entries: list[str] = array.read_strings().to_pylist()
@@ -328,7 +369,7 @@ def _length_of(frame: Frame) -> int:
 
 def _are_colors(tree: Tree, place: Place, count: int) -> bool:
     """Return whether a value is a list of as many strings."""
-    if place.value is not None:
+    if not place.is_stored:
         colors = place.value
         if not isinstance(colors, list | np.ndarray) or np.ndim(colors) != 1:
             return False
@@ -340,7 +381,7 @@ def _are_colors(tree: Tree, place: Place, count: int) -> bool:
 
 
 def _strings_property(place: Place) -> Property:
-    if place.value is not None:
+    if not place.is_stored:
         colors = [str(color) for color in place.value]
         return memory_property(
             (place.path,), lambda: MemoryArray(lambda: pa.array(colors, pa.string()))

@@ -6,7 +6,7 @@ import functools
 import posixpath
 import time
 import warnings
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,15 +15,25 @@ from daf_storage.anndata_rules import AnnDataWarning, Report, part_label
 from daf_storage.anndata_rules import notes as rules
 from daf_storage.attached._columns import BrokenColumn, SeriesColumn
 from daf_storage.attached._kept import kept_properties
-from daf_storage.attached._matrices import Place
+from daf_storage.attached._matrices import STORED, Place
 from daf_storage.attached._notes import column_rules, notes_text
-from daf_storage.attached._parts import GROUPS, parts_of
+from daf_storage.attached._parts import GROUPS, Parts, parts_of, parts_of_object
 from daf_storage.attached._plan import KeptPlace, Plan
 from daf_storage.attached._properties import Property, memory_property
 from daf_storage.attached._uns import UnsValues, encoded_values, uns_values
 from daf_storage.attached._virtual import VirtualNode
 from daf_storage.data import kept, layout
-from daf_storage.trees import Hdf5Tree, MemoryArray, NodeKind, Tree, release_kept, version_of
+from daf_storage.stores import MemoryStore
+from daf_storage.trees import (
+    Hdf5File,
+    Hdf5Tree,
+    MemoryArray,
+    NodeKind,
+    Tree,
+    WritableZarrTree,
+    release_kept,
+    version_of,
+)
 
 _CHECK_SECONDS: Final = 0.005
 """How long what there is in the file is believed to be the same, within one question."""
@@ -49,6 +59,10 @@ class AnnDataTree:
     obs_is, var_is, X_is
         Names of the two axes and of the main matrix; by default what ``uns`` says, else ``obs``,
         ``var`` and ``X``.
+    categorical_axes
+        Categorical columns that become an axis of their own, besides those that have colours.
+    parts
+        What the AnnData consists of, if not all of it lies in the tree; see `parts_of_object`.
     """
 
     def __init__(
@@ -58,13 +72,17 @@ class AnnDataTree:
         obs_is: str | None = None,
         var_is: str | None = None,
         X_is: str | None = None,  # noqa: N803 - the reference's spelling
+        categorical_axes: Collection[str] = (),
+        parts: Parts | None = None,
     ) -> None:
         self.base = base
         """The tree of the file."""
+        self._parts = parts
         self._names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
+        self._categorical_axes = categorical_axes
         self._checked_at = time.monotonic()
         self._state = self._base_state()
-        self._contents = _Contents(base, self._names)
+        self._contents = self._looked_at()
         self._renewals = 0
         for what, problem in self._contents.losses():
             warnings.warn(f"{what} is not shown: {problem}", AnnDataWarning, stacklevel=3)
@@ -152,23 +170,32 @@ class AnnDataTree:
         """Return what differs from the AnnData: parts that are not shown, changed or renamed."""
         return self._current().report()
 
-    def _current(self, *, is_exact: bool = False) -> _Contents:
+    @property
+    def contents(self) -> Contents:
+        """What there is, for whoever copies all of it."""
+        return self._current()
+
+    def _current(self, *, is_exact: bool = False) -> Contents:
         """Return what there is, which another program may have changed in place."""
         now = time.monotonic()
         if is_exact or now - self._checked_at >= _CHECK_SECONDS:
             self._checked_at = now
             state = self._base_state()
             if state != self._state:
-                self._contents = _Contents(self.base, self._names)
+                self._contents = self._looked_at()
                 self._state = state
         return self._contents
+
+    def _looked_at(self) -> Contents:
+        parts = parts_of(self.base) if self._parts is None else self._parts
+        return Contents(self.base, Plan(self.base, parts, self._names, self._categorical_axes))
 
     def _renewed_node(self, path: str) -> VirtualNode | None:
         """Return a node after forgetting what was read of columns before they were changed.
 
         Only of Zarr: that an array within a column was written to does not show in its group.
         """
-        self._contents = contents = _Contents(self.base, self._names)
+        self._contents = contents = self._looked_at()
         self._renewals += 1
         known = contents.find(path)
         return None if known is None else contents.node(path, known)
@@ -179,12 +206,12 @@ class AnnDataTree:
         return tuple(self.base.listing_identity(group) for group in GROUPS)
 
 
-class _Contents:
+class Contents:
     """What there is in a file, at one time."""
 
-    def __init__(self, base: Tree, names: dict[str, str | None]) -> None:
+    def __init__(self, base: Tree, plan: Plan) -> None:
         self._base = base
-        self._plan = Plan(base, parts_of(base), names)
+        self.plan = self._plan = plan
         self._nodes: dict[str, VirtualNode] = {}
         self._of_axis: dict[str, dict[str, Property]] = {}
         self._single: dict[str, Property] = {}
@@ -195,7 +222,7 @@ class _Contents:
         if top == layout.SCALARS:
             return self._scalars.get(path)
         if top == kept.GROUP:
-            known = self._kept.get(path)
+            known = self.kept.get(path)
             return None if known is None else known[1]
         static = self._plan.properties.get(path)
         if static is not None or top != layout.VECTORS:
@@ -241,7 +268,7 @@ class _Contents:
         scalars = dict(self._uns.scalars)
         for key, name in self._plan.names.items():
             scalars[layout.scalar_path(key)] = _text_scalar(lambda name=name: name)
-        scalars[layout.scalar_path(rules.SCALAR)] = _text_scalar(lambda: self._notes)
+        scalars[layout.scalar_path(rules.SCALAR)] = _text_scalar(lambda: self.notes)
         return scalars
 
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
@@ -249,16 +276,17 @@ class _Contents:
         return column_rules(self._plan, axis, names)
 
     @functools.cached_property
-    def _notes(self) -> str:
+    def notes(self) -> str:
+        """What restores the AnnData, as JSON."""
         names = {
             (place.axes[0], place.key): posixpath.basename(path)
-            for path, (place, _) in self._kept.items()
+            for path, (place, _) in self.kept.items()
             if place.part in ("obs", "var", "raw.var")
         }
         uns: list[list[Any]] = []
         for axis in self._plan.category_axes.items():
             note = {"type": "colors", "list": axis[1].is_list}
-            uns.append([f"{axis[0][1]}_colors", note])
+            uns += [[f"{axis[0][1]}_colors", note]] if axis[1].has_colors else []
         noted = dict(self._uns.notes)
         noted.update((key, note) for key, note, _ in self._encoded_uns if note is not None)
         uns += [[key, noted[key]] for key in self._plan.uns if key in noted]
@@ -271,7 +299,8 @@ class _Contents:
         return list(encoded_values(self._base, self._uns.others, moved))
 
     @functools.cached_property
-    def _kept(self) -> dict[str, tuple[KeptPlace, Property]]:
+    def kept(self) -> dict[str, tuple[KeptPlace, Property]]:
+        """The parts that Daf has no place for, by the paths of their images."""
         places = [*self._kept_columns(), *self._plan.kept]
         for key, note, why in self._encoded_uns:
             if note is None:
@@ -285,7 +314,7 @@ class _Contents:
                     continue
                 column = vector.column
                 value = column.value() if isinstance(column, SeriesColumn) else None
-                place = Place(column.sources[0], getattr(value, "array", None))
+                place = Place(column.sources[0], getattr(value, "array", STORED))
                 yield KeptPlace((axis,), part, vector.column_name, place, vector.problem)
 
     def losses(self) -> list[tuple[str, str]]:
@@ -294,19 +323,23 @@ class _Contents:
         return [(item.what, item.message) for item in items if item.kind == "lost"]
 
     def report(self) -> Report:
-        """Return what differs from the AnnData."""
-        report = Report([*self._plan.report.items])
+        """Return what differs from the AnnData: of obs and var first, what is kept last."""
+        report, kept_parts = Report(), [place for place, _ in self.kept.values()]
         for axis, (_, part) in self._plan.frames.items():
             for vector in self._plan.vectors(axis):
                 what = part_label(part, vector.column_name)
                 if isinstance(vector.column, BrokenColumn):
                     report.lost(what, str(vector.column.error))
-                elif not vector.problem and vector.column.note:
+                elif vector.problem:
+                    report.kept(what, vector.problem)
+                elif vector.column.note:
                     report.changed(what, vector.column.note)
                 if vector.name and vector.name != vector.column_name:
-                    report.renamed(what, f"it is the vector {vector.name!r}")
-        for place, _ in self._kept.values():
-            report.kept(part_label(place.part, place.key), place.why)
+                    report.renamed(what, f"stored as the vector {vector.name!r}")
+        report.items += self._plan.report.items
+        for place in kept_parts:
+            if place.part not in ("obs", "var", "raw.var"):
+                report.kept(part_label(place.part, place.key), place.why)
         return report
 
     # Groups
@@ -325,7 +358,7 @@ class _Contents:
         if top in ("", layout.SCALARS):
             paths += self._scalars
         if top in ("", kept.GROUP):
-            paths += self._kept
+            paths += self.kept
         if top in ("", layout.AXES, layout.VECTORS, layout.MATRICES):
             paths += self._plan.properties
         if top in ("", layout.VECTORS):
@@ -352,7 +385,7 @@ class _Contents:
         names: dict[str, NodeKind] = {}
         if not path:
             names = dict.fromkeys(layout.SKELETON, "group")
-            return {**names, kept.GROUP: "group"} if self._kept else names
+            return {**names, kept.GROUP: "group"} if self.kept else names
         parts = path.split("/")
         has_axes = path == layout.VECTORS or (
             parts[0] == layout.MATRICES and len(parts) < _DEPTH_OF_MATRICES and self.is_group(path)
@@ -391,3 +424,15 @@ class _Contents:
 
 def _text_scalar(make: Any) -> Property:
     return memory_property(("",), lambda: MemoryArray(lambda: pa.array([make()], pa.string())))
+
+
+def tree_of_object(adata: Any, **options: Any) -> AnnDataTree:
+    """Return an AnnData in memory as a tree; of one that is backed, ``X`` stays in its file."""
+    base: Tree
+    if adata.isbacked and not adata.is_view:
+        base = Hdf5Tree(Hdf5File(adata.file._file, location="AnnData"))  # noqa: SLF001 - no other way
+    else:
+        base = WritableZarrTree(MemoryStore(location="AnnData"), consolidated=False)
+        with base.transaction() as changes:
+            changes.mark_group("")
+    return AnnDataTree(base, parts=parts_of_object(adata, base), **options)

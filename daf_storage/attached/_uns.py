@@ -56,7 +56,7 @@ def uns_values(tree: Tree, uns: Mapping[str, Place]) -> UnsValues:
 
 def _scalar(tree: Tree, place: Place) -> Property | None:
     """Return a scalar; None if a value is none."""
-    if place.value is not None:
+    if not place.is_stored:
         return _known_scalar(place.path, place.value, None)
     state = tree.identity(place.path)
     node = tree.node(place.path)
@@ -91,7 +91,7 @@ def _known_scalar(path: str, known: Any, state: Hashable | None) -> Property | N
 
 def _library_of(tree: Tree, place: Place) -> str:
     """Return whose scalars a scalar is one of."""
-    if place.value is None and elements.encoding_at(tree, place.path):
+    if place.is_stored and elements.encoding_at(tree, place.path):
         return "python"
     value = place.read(tree)
     return "numpy" if isinstance(value, np.generic | np.ndarray) else "python"
@@ -121,7 +121,7 @@ def encoded_values(
     """
     for key, place in others.items():
         try:
-            problem = "" if place.value is not None else _why_unread(tree, place.path, moved)
+            problem = _why_unread(tree, place.path, moved) if place.is_stored else ""
             if problem:
                 yield key, None, problem
                 continue
@@ -134,7 +134,7 @@ def encoded_values(
 
 
 def _without_moved(tree: Tree, place: Place, moved: frozenset[str]) -> Any:
-    if place.value is not None or not any(path.startswith(f"{place.path}/") for path in moved):
+    if not place.is_stored or not any(path.startswith(f"{place.path}/") for path in moved):
         return place.read(tree)
     paths = {name: f"{place.path}/{name}" for name in tree.children(place.path)}
     return {

@@ -179,7 +179,7 @@ class Converted(MadeOf):
 
     def _read(self, rows: slice, columns: slice | None) -> AnyArray:
         stored = self._read_range(rows, columns)
-        values: AnyArray = np.asarray(stored).astype(self.info.storage_type.dtype)
+        values: AnyArray = np.asarray(stored, self.info.storage_type.dtype, order="C").view()
         values.flags.writeable = False
         return values
 

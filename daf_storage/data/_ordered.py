@@ -117,9 +117,10 @@ def _in_memory(stored: StoredMatrix) -> StoredMatrix:
         (np.array(values), indices, np.array(stored.colptr())), shape=(n_columns, n_rows)
     )
     matrix.sum_duplicates()
+    index_dtype = stored.entries("rowval").info.storage_type.dtype
     parts = {
-        "colptr": matrix.indptr.astype(np.int64) + 1,
-        "rowval": matrix.indices.astype(np.int64) + 1,
+        "colptr": (matrix.indptr + 1).astype(index_dtype),
+        "rowval": (matrix.indices + 1).astype(index_dtype),
         "nzval": matrix.data,
     }
     node = _Parts(stored, {name: memory_array(values) for name, values in parts.items()})

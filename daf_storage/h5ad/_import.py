@@ -6,32 +6,42 @@ what cannot be carried over is listed in the report.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from daf_storage import errors
-from daf_storage.anndata_rules import Report
+from daf_storage.anndata_rules import AnnDataWarning, Report, ReportItem, notes, part_label
+from daf_storage.attached import AnnDataTree, EntryNames, keep_part, tree_of_object
 from daf_storage.base import (
     IMPORT_CHUNK_KB,
     IfExists,
     Packing,
     ShowProgress,
+    StorageType,
+    first_duplicate,
+    progress_bar,
 )
 from daf_storage.data import (
     DEFAULT_MEMORY_BYTES,
     CountsAs,
+    DafReader,
     DafWriter,
     check_memory,
+    count_types,
+    layout,
 )
-from daf_storage.h5ad._importer import Duplicates, Importer
-from daf_storage.h5ad._sources import (
-    from_object,
-    open_h5ad,
-)
+from daf_storage.h5ad._matrix_input import MatrixCopy, size_bytes
 from daf_storage.h5ad._undo import undone_on_error
-from daf_storage.opening import MemoryDaf, new_data_set
+from daf_storage.opening import MemoryDaf, anndata_at, new_data_set
 from daf_storage.trees import ZarrVersion
+from daf_storage.upkeep import CopySettings, copy_property, copy_scalars
+
+Duplicates: TypeAlias = Literal["error", "make_unique"]
+"""What to do with names that occur more than once: refuse, or append ``-1``, ``-2`` and so on."""
 
 
 def from_anndata(  # noqa: PLR0913 - the choices of an import
@@ -97,20 +107,11 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
             f"name={name!r} without a destination, or when the destination is opened"
         )
     daf = destination if destination is not None else MemoryDaf(name=name)
-    importer = Importer(
-        from_object(adata, "AnnData"),
-        daf,
-        names={"obs_is": obs_is, "var_is": var_is, "X_is": X_is},
-        categorical_axes=categorical_axes,
-        relayout=relayout,
-        duplicates=duplicates,
-        strict=strict,
-        counts_as=counts_as,
-        memory_bytes=DEFAULT_MEMORY_BYTES,
-        progress="never",
-    )
+    names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
+    how = _Choices(relayout, duplicates, strict, counts_as, DEFAULT_MEMORY_BYTES, "never")
+    tree = tree_of_object(adata, **names, categorical_axes=categorical_axes)
     with undone_on_error(daf):
-        report = importer.run()
+        report = _Import(tree, daf, how).run()
     report.warn()
     return daf
 
@@ -133,12 +134,12 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: ShowProgress = "auto",
 ) -> Report:
-    """Import an ``h5ad`` file into a new Daf data set, streaming its matrices.
+    """Import an AnnData into a new Daf data set, streaming its matrices.
 
     Parameters
     ----------
     source
-        The file.
+        An ``h5ad`` file, or a Zarr directory or archive that anndata wrote.
     destination
         A path, at which the data set appears when it is complete, or an empty data set.
     counts_as
@@ -166,7 +167,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     Raises
     ------
     FormatError
-        The source is not an h5ad file.
+        The source is no AnnData.
     InvalidInputError
         ``memory_bytes`` is too little.
     UnsupportedDataError
@@ -187,35 +188,182 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     >>> daf_storage.open_daf(path).axis_length("gene")
     3
     """
-    options: dict[str, Any] = {
-        "names": {"obs_is": obs_is, "var_is": var_is, "X_is": X_is},
-        "categorical_axes": categorical_axes,
-        "relayout": relayout,
-        "duplicates": duplicates,
-        "strict": strict,
-        "counts_as": counts_as,
-        "memory_bytes": check_memory(memory_bytes),
-        "progress": progress,
-    }
+    names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
+    memory_bytes = check_memory(memory_bytes)
+    how = _Choices(relayout, duplicates, strict, counts_as, memory_bytes, progress)
     if isinstance(destination, DafWriter) and (packed or zarr_format is not None):
         raise errors.InvalidInputError(
             f"{destination.location}: it was opened already; open it with packed= and "
             "zarr_format=, or pass its path"
         )
-    with open_h5ad(Path(source)) as parts:
+    with anndata_at(source, **names, categorical_axes=categorical_axes) as tree:
         if isinstance(destination, DafWriter):
-            importer = Importer(parts, destination, **options)
             with undone_on_error(destination):
-                return importer.run()
+                return _Import(tree, destination, how).run()
         with new_data_set(
             destination,
             if_exists=if_exists,
             zarr_format=zarr_format,
             packed=_import_packing(packed),
         ) as daf:
-            return Importer(parts, daf, **options).run()
+            return _Import(tree, daf, how).run()
 
 
 def _import_packing(packed: bool | Packing) -> bool | Packing:  # noqa: FBT001 - as `packed=` is given
     """Return how an import packs: by default, in larger chunks than what is written by hand."""
     return Packing(chunk_kb=IMPORT_CHUNK_KB) if packed is True else packed
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What an import is asked for, beside names."""
+
+    relayout: bool
+    duplicates: Duplicates
+    strict: bool
+    counts_as: CountsAs
+    memory_bytes: int
+    progress: ShowProgress
+
+
+class _Import:
+    """One import: a copy, into an empty data set, of an AnnData as it is presented in place."""
+
+    def __init__(self, tree: AnnDataTree, daf: DafWriter, how: _Choices) -> None:
+        if daf.axes_set():
+            raise errors.ExistsError(
+                f"{daf.location}: an import needs an empty data set; this one has axes "
+                f"{errors.known_names(daf.axes_set(), none='')}"
+            )
+        self._tree = tree
+        self._source = DafReader(tree, name="AnnData")
+        self._contents = tree.contents
+        self._plan = self._contents.plan
+        self._daf = daf
+        self._how = how
+        self._report = Report()
+
+    def run(self) -> Report:
+        """Do it; return what differs."""
+        counts = self._counts()
+        with _unreadable(self._tree.location), warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnnDataWarning)  # the report has them
+            self._check_groups()
+            self._copy_axes()
+            lost = self._keep_parts()
+            items = [*self._contents.report().items]
+            self._copy_vectors()
+        self._report.items += [lost.get(item.what, item) for item in items]
+        self._copy_matrices(counts)
+        if self._how.strict:
+            self._report.refuse_losses(self._tree.location, what="import")
+        with _unreadable(self._tree.location):
+            copy_scalars(self._source, self._daf, self._scalar)
+        return self._report
+
+    def _scalar(self, name: str, value: Any) -> Any:
+        """Return a scalar as it is stored: the notes are those in which the types of counts are."""
+        return self._contents.notes if name == notes.SCALAR else value
+
+    def _counts(self) -> dict[str, StorageType]:
+        """Return the types of matrices by what reports call them; refuse names of none."""
+        parts = self._plan.count_keys()
+        counts = count_types(self._how.counts_as, "X")
+        unknown = set(counts) - set(parts)
+        if unknown:
+            asked = min(unknown)
+            raise errors.MatrixNotFoundError(
+                f"{self._tree.location}: there is no matrix {asked!r} to store as counts; there "
+                f"are {errors.known_names(parts, none='none')}{errors.nearest(asked, parts)}"
+            )
+        found = {parts[name]: kind for name, kind in counts.items()}
+        for label, _, header in self._plan.matrices.values():
+            if label in found and found[label].dtype != header.dtype:
+                self._plan.matrix_notes.setdefault(label, {})["dtype"] = header.dtype.str
+        return found
+
+    def _check_groups(self) -> None:
+        for what, problem in self._contents.losses():
+            raise errors.CorruptDataError(f"{what}: {problem}")
+
+    def _copy_axes(self) -> None:
+        for axis, (_, part) in self._plan.frames.items():
+            node = self._plan.properties[layout.axis_path(axis)].node(self._tree.base)
+            names = node.array()
+            if isinstance(names, EntryNames):
+                self._check_names(names, part)
+        for axis in sorted(self._source.axes_set()):
+            self._daf.add_axis(axis, self._source.get_pa_vector(axis, "name"))
+
+    def _check_names(self, names: EntryNames, part: str) -> None:
+        """Refuse names that occur twice, unless they are to be made unique."""
+        if not names.is_text:
+            self._report.changed(f"{part}_names", "names that are not strings became text")
+        twice = first_duplicate(names.given())
+        if twice is None:
+            return
+        if self._how.duplicates == "error":
+            raise errors.with_remedy(
+                errors.DuplicateEntriesError(
+                    f"{self._tree.location}: {part}_names are not unique: {twice!r} occurs more "
+                    "than once"
+                ),
+                errors.Remedy(
+                    "make them unique in AnnData, or import with ", 'duplicates="make_unique"'
+                ),
+            )
+        self._report.renamed(f"{part}_names", f"made unique, such as {twice!r} to '{twice}-1'")
+
+    def _copy_vectors(self) -> None:
+        how = CopySettings(memory_bytes=self._how.memory_bytes)
+        for axis in sorted(self._source.axes_set()):
+            for name in sorted(self._source.vectors_set(axis)):
+                stored = self._source.open_vector(axis, name)
+                path = layout.vector_path(axis, name)
+                copy_property(self._daf, path, stored, how, lambda _: None)
+
+    def _keep_parts(self) -> dict[str, ReportItem]:
+        """Keep what Daf has no place for; return, by its name, what anndata cannot write either."""
+        lost = {}
+        for place, _ in self._contents.kept.values():
+            what = part_label(place.part, place.key)
+            try:
+                keep_part(self._tree.base, place, self._daf.writable_tree)
+            except errors.UnsupportedInputError as error:
+                lost[what] = ReportItem("lost", what, f"{place.why}; and it holds {error}")
+        return lost
+
+    def _copy_matrices(self, counts: dict[str, StorageType]) -> None:
+        found = []
+        for path, (label, _, header) in self._plan.matrices.items():
+            _, rows, columns, name = path.split("/")
+            found.append((self._source.open_matrix(rows, columns, name), label, header.layout))
+        relayout = self._how.relayout
+        total = sum(
+            size_bytes(stored)
+            * (1 + (relayout and stored.info.rows_axis != stored.info.columns_axis))
+            for stored, _, _ in found
+        )
+        with progress_bar("import", total, show=self._how.progress) as progress:
+            copying = MatrixCopy(
+                self._daf,
+                self._report,
+                progress,
+                relayout=relayout,
+                counts=counts,
+                memory_bytes=self._how.memory_bytes,
+            )
+            for stored, label, known in found:
+                copying.write(stored, label, is_by_columns=known == "csc")
+
+
+@contextmanager
+def _unreadable(location: str) -> Iterator[None]:
+    """Say of what is damaged that the file cannot be read."""
+    try:
+        yield
+    except errors.CorruptDataError as error:
+        reason = " ".join(str(error).removeprefix(f"{location}: ").split())
+        raise errors.FormatError(
+            f"{location}: the h5ad file cannot be read ({reason}); is it complete?"
+        ) from error

@@ -13,7 +13,7 @@ from daf_storage.opening._archives import groups_of
 from daf_storage.opening._atomic_create import new_data_set
 from daf_storage.opening._complete import complete_daf, open_overlay
 from daf_storage.opening._files_data_sets import FilesDaf, open_files_tree
-from daf_storage.opening._foreign_data_sets import foreign_path, read_path
+from daf_storage.opening._foreign_data_sets import anndata_at, foreign_path, read_path
 from daf_storage.opening._hdf5_files import UnsafeAlignmentWarning
 from daf_storage.opening._open import H5df, MemoryDaf, ZarrDaf, open_daf
 from daf_storage.opening._paths import (
@@ -34,6 +34,7 @@ __all__ = [
     "MemoryDaf",
     "UnsafeAlignmentWarning",
     "ZarrDaf",
+    "anndata_at",
     "archives",
     "check_outside",
     "complete_daf",

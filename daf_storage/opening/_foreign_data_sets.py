@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata_rules import AnnDataWarning
 from daf_storage.base import OpenMode, optional_import
 from daf_storage.data import DafReader, layout
 from daf_storage.opening import _archives as archives
@@ -19,7 +22,7 @@ from daf_storage.opening._skeleton import check_groups, reader_name
 from daf_storage.opening._zarr_directories import siblings
 from daf_storage.sidecars import SIDECAR_SUFFIX, SidecarTree
 from daf_storage.stores import DirectoryStore
-from daf_storage.trees import Hdf5Tree, Tree, ZarrTree
+from daf_storage.trees import Hdf5Tree, Tree, ZarrTree, check_contained, h5py
 
 if TYPE_CHECKING:
     from daf_storage import attached
@@ -65,7 +68,7 @@ def open_foreign(
     mode: OpenMode,
     name: str | None,
     sidecar: str | Path | Literal[False] | None = None,
-    names: Mapping[str, str | None] = MappingProxyType({}),
+    names: Mapping[str, Any] = MappingProxyType({}),
 ) -> DafReader:
     """Open an AnnData in place; or a data set of Daf under such a name.
 
@@ -154,6 +157,54 @@ def _tree_of(where: DafPath) -> tuple[Tree, Callable[[], None] | None]:
     return ZarrTree(archive.resource), archive.release
 
 
+@contextmanager
+def anndata_at(path: str | Path, **options: Any) -> Iterator[attached.AnnDataTree]:
+    """Hand out an AnnData as it is presented in place, to be copied; see `AnnDataTree`.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing.
+    FormatError
+        It is no AnnData.
+    UnsupportedDataError
+        Something in it is in another file, which is not read.
+    """
+    where = foreign_path(path) or DafPath(path_input(path), Path(path), "hdf5", "")
+    is_file = where.kind == "hdf5"
+    optional_import("anndata", extra="anndata")
+    if not where.container.exists():
+        raise errors.SourceNotFoundError(f"no such file: {path}")
+    if is_file and (where.container.is_dir() or not h5py().is_hdf5(where.container)):
+        raise errors.FormatError(
+            f"{path}: not an h5ad file: it is not HDF5; an h5ad is written by AnnData.write_h5ad()"
+        )
+    tree, release = _tree_of(where)
+    try:
+        if layout.is_daf(tree):
+            raise errors.FormatError(
+                f"{path}: this is a data set of Daf, not an AnnData; copy it with convert() (on "
+                f"the command line: daf convert {path} OUT)"
+            )
+        if isinstance(tree, Hdf5Tree):
+            with tree.element("") as root:
+                check_contained(root.file, what=where.given)
+        missing = [part for part in ("obs", "var") if tree.kind(part) is None]
+        if missing:
+            kind = "an h5ad file" if is_file else "an AnnData"
+            raise errors.FormatError(
+                f"{path}: not {kind}: it has no {' and no '.join(missing)}; "
+                f"it has {', '.join(sorted(tree.children(''))) or 'nothing'}"
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnnDataWarning)  # whoever copies it names what is lost
+            found = attached.AnnDataTree(tree, **options)
+        yield found
+    finally:
+        if release is not None:
+            release()
+
+
 def readable_tree(tree: Tree) -> Tree:
     """Return the tree of a data set to be read: itself if it is Daf's, else that of an AnnData.
 
@@ -179,7 +230,7 @@ def readable_tree(tree: Tree) -> Tree:
     return tree
 
 
-def renamed_tree(tree: Tree, names: Mapping[str, str | None]) -> Tree:
+def renamed_tree(tree: Tree, names: Mapping[str, Any]) -> Tree:
     """Return the tree of an AnnData whose axes have other names.
 
     Raises

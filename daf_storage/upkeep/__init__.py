@@ -6,7 +6,8 @@ did and what was lost.
 Must not know AnnData, SQL or queries.
 """
 
-from daf_storage.upkeep._copy import convert, copy_all
+from daf_storage.upkeep._block_spans import block_spans
+from daf_storage.upkeep._copy import CopySettings, convert, copy_all, copy_property, copy_scalars
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
     copy_axis,
@@ -39,6 +40,7 @@ from daf_storage.upkeep._verify import verify
 
 __all__ = [
     "CopyIfExists",
+    "CopySettings",
     "DafServer",
     "Finding",
     "IndexKind",
@@ -49,13 +51,16 @@ __all__ = [
     "RepairReport",
     "SidecarStatus",
     "StoredIndex",
+    "block_spans",
     "can_have_sidecar",
     "cannot_listen",
     "convert",
     "copy_all",
     "copy_axis",
     "copy_matrix",
+    "copy_property",
     "copy_scalar",
+    "copy_scalars",
     "copy_tensor",
     "copy_vector",
     "data_set_paths",

@@ -268,6 +268,19 @@ def _copy(
     how: CopySettings,
     add: Callable[[int], None],
 ) -> None:
+    copy_scalars(source, destination, counted.scalar)
+    for axis in sorted(source.axes_set()):
+        destination.add_axis(axis, source.get_pa_vector(axis, "name"))
+    for path, stored in _properties(source, counted):
+        copy_property(destination, path, stored, how, add)
+
+
+def copy_scalars(
+    source: DafReader,
+    destination: DafWriter,
+    changed: Callable[[str, Any], Any] = lambda _, value: value,
+) -> None:
+    """Copy all scalars in their types; ``changed`` returns what becomes of strings."""
     for name in sorted(source.scalars_set()):
         array = layout.open_array(source.tree, layout.scalar_path(name))
         if array is None or array.info.size != 1:
@@ -276,14 +289,10 @@ def _copy(
             )
         is_string = array.info.storage_type.is_string
         values = array.read_strings() if is_string else array.read().reshape(1)
-        if is_string and (text := counted.scalar(name, values[0].as_py())) != values[0].as_py():
+        if is_string and (text := changed(name, values[0].as_py())) != values[0].as_py():
             values = pa.array([text])
         with new_property(destination, layout.scalar_path(name)) as changes:
             changes.write_scalar(layout.scalar_path(name), values)
-    for axis in sorted(source.axes_set()):
-        destination.add_axis(axis, source.get_pa_vector(axis, "name"))
-    for path, stored in _properties(source, counted):
-        copy_property(destination, path, stored, how, add)
 
 
 def copy_property(

@@ -22,7 +22,7 @@ import pytest
 from daf_query.cli import main
 from daf_query.cli._signals import Terminated, _Handler
 from daf_storage import convert, errors, import_h5ad, open_daf, repair, verify
-from daf_storage.h5ad._importer import Importer
+from daf_storage.h5ad._import import _Import
 from daf_storage.upkeep import _copy as copying
 from tests.support import PBMC, contents, create, fill
 
@@ -32,7 +32,7 @@ import anndata, datafusion, h5py, pandas, pyarrow.dataset, scipy.sparse, zarr
 from daf_query import cli
 from daf_query import _row_files
 from daf_storage.data import _reorder
-from daf_storage.h5ad import _export, _matrices
+from daf_storage.h5ad import _export, _matrix_input
 from daf_storage.upkeep import _copy
 
 def pausing(function):
@@ -45,7 +45,7 @@ def pausing(function):
 
 for owner, name in (
     (_copy, "_compare"),
-    (_matrices.MatrixWriter, "write"),
+    (_matrix_input.MatrixCopy, "write"),
     (_export._Exporter, "write_matrices"),
     (_row_files, "write_rows"),
     (_reorder, "_write_matrix"),
@@ -287,15 +287,15 @@ def test_the_second_of_two_imports_is_refused(
     """What the first has made stays, and the second leaves nothing behind."""
     if not exchange:
         monkeypatch.setattr("daf_storage.stores._swap._exchange_function", lambda: None)
-    path, run = folder / name, Importer.run
+    path, run = folder / name, _Import.run
 
-    def overtaken(self: Importer) -> Any:
+    def overtaken(self: _Import) -> Any:
         found = run(self)
-        monkeypatch.setattr(Importer, "run", run)
+        monkeypatch.setattr(_Import, "run", run)
         convert(folder / "data.daf.zarr", path)
         return found
 
-    monkeypatch.setattr(Importer, "run", overtaken)
+    monkeypatch.setattr(_Import, "run", overtaken)
     before = set(os.listdir(folder))
     with pytest.raises(errors.ExistsError, match="another program has put something here"):
         import_pbmc(path)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import zarr
 from anndata.tests.helpers import assert_equal
 
 from daf_query.demo import find_pbmc
@@ -144,6 +145,55 @@ def test_writing_is_refused(paths: dict[Form, Path], tmp_path: Path) -> None:
     with pytest.raises(errors.NotADafError):
         open_daf(other, "w")
     assert other.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", ["zarr2", "zarr3", "zip"])
+def test_an_import_of_a_zarr_is_that_of_an_h5ad(
+    form: Form, paths: dict[Form, Path], imported: DafReader, tmp_path: Path
+) -> None:
+    """From a directory or an archive, with a second layout and all parts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = import_h5ad(paths[form], tmp_path / "x.daf.zarr", progress="never")
+    assert {item.kind for item in report.items} == {"renamed", "kept"}
+    with open_daf(tmp_path / "x.daf.zarr") as daf:
+        assert_same(daf, imported)
+        assert daf.has_matrix("obs", "var", "dense", relayout=False)
+        assert_equal(to_anndata(daf), to_anndata(imported))
+
+
+def test_an_import_of_daf_names_convert(tmp_path: Path) -> None:
+    """Which copies a data set of Daf, whatever its suffix."""
+    open_daf(tmp_path / "x.daf.zarr", "w").close()
+    (tmp_path / "x.daf.zarr").rename(tmp_path / "x.zarr")
+    for name in ("x.zarr", "x.h5ad"):
+        if name == "x.h5ad":
+            open_daf(tmp_path / "x.h5df", "w").close()
+            (tmp_path / "x.h5df").rename(tmp_path / name)
+        with pytest.raises(errors.FormatError, match=f"daf convert .*{name} OUT"):
+            import_h5ad(tmp_path / name, tmp_path / "y.daf.zarr")
+
+
+def test_a_zarr_that_is_no_anndata_is_not_imported(tmp_path: Path) -> None:
+    """The error says what it has instead."""
+    zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=2).create_group("table")
+    with pytest.raises(errors.FormatError, match="not an AnnData: it has no obs and no var; it"):
+        import_h5ad(tmp_path / "x.zarr", tmp_path / "y.daf.zarr")
+
+
+@pytest.mark.parametrize("stored", ["contiguous", "gzip"])
+def test_numbers_in_the_other_byte_order_come_back(stored: str, tmp_path: Path) -> None:
+    """As anndata reads them: matrices, annotations and columns."""
+    values = np.array([[0, 1.5], [2, 0]], ">f4")
+    adata = anndata.AnnData(
+        values, obs=pd.DataFrame({"n": np.array([-2, 1], ">i4")}, index=["a", "b"])
+    )
+    adata.obsm["p"] = np.array([[1, 2], [3, 4]], ">i2")
+    adata.write_h5ad(tmp_path / "x.h5ad", compression=None if stored == "contiguous" else "gzip")
+    with open_daf(tmp_path / "x.h5ad") as daf:
+        found = to_anndata(daf)
+    assert (found.X.dtype, found.obs["n"].dtype, found.obsm["p"].dtype) == (">f4", ">i4", ">i2")
+    assert_equal(found.X, adata.X)
 
 
 def test_what_is_no_anndata_is_refused(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from daf_storage import (
 from daf_storage.anndata_rules._columns import encode_column
 from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError
-from daf_storage.h5ad import _matrices
+from daf_storage.h5ad import _matrix_input
 from daf_storage.spi import axis_frame
 from tests.faulty_disk import environment, has_faults
 from tests.support import PBMC, UMIS, contents, create, dense
@@ -529,7 +529,7 @@ class TestBadInput:
         def fail(*_: Any, **__: Any) -> None:
             raise OSError("disk full")
 
-        monkeypatch.setattr(_matrices.MatrixWriter, "write", fail)
+        monkeypatch.setattr(_matrix_input.MatrixCopy, "write", fail)
         with pytest.raises(OSError, match="disk full"):
             import_h5ad(PBMC, path, if_exists="replace")
         assert ZarrDaf(path).axes_set() == {"mine"}
