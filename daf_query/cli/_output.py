@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, cast
@@ -13,9 +13,14 @@ import pyarrow as pa
 
 from daf_query._row_files import BINARY, Format, Rows, json_lines, lists_of, write_rows
 from daf_query._row_files import format_of as format_of_rows
-from daf_query.cli._colours import coloured_table
-from daf_query.cli._pager import print_lines
-from daf_query.cli._terminal_text import TerminalBytes
+from daf_query.cli._terminal import (
+    TerminalBytes,
+    coloured_table,
+    pager_of,
+    print_json,
+    print_lines,
+    progress_of,
+)
 from daf_query.slice import TEXT
 from daf_query.sql import Explanation, QueryPlan, QueryResult
 from daf_storage import ShowProgress, errors
@@ -72,11 +77,25 @@ def to_stdout(
 ) -> None:
     """Print the rows of a query; a long table in a pager, if one is given."""
     if file_format == "table":
-        lines = table_lines(result.rows(), max_rows=shown_rows(max_rows, pager))
-        print_lines(coloured_table(lines, sys.stdout), pager)
+        show_table(result.rows(), max_rows=shown_rows(max_rows, pager), pager=pager)
         return
     is_described = None if file_format in BINARY else False
     print_rows(result.rows(provenance=is_described), file_format)
+
+
+def show_table(rows: Rows, *, pager: str | None, max_rows: int | None = None) -> None:
+    """Print rows as a table, in a pager if there is one and they do not fit."""
+    print_lines(coloured_table(table_lines(rows, max_rows=max_rows), sys.stdout), pager)
+
+
+def show_or_save(
+    result: QueryResult, file_format: OutputFormat, output: str | None, options: Namespace
+) -> None:
+    """Print the rows of a query, or write them to a file, as the options of a command say."""
+    if output is None:
+        to_stdout(result, file_format, max_rows=options.max_rows, pager=pager_of(options))
+    else:
+        to_file(result, file_format, Path(output), progress=progress_of(options))
 
 
 def shown_rows(max_rows: int | None, pager: str | None) -> int | None:
@@ -111,11 +130,7 @@ def to_file(
     if file_format != "table":
         result.save(path, format=file_format, progress=progress)
         return
-    save_lines(table_lines(result.rows(), max_rows=None), path)
-
-
-def save_lines(lines: Sequence[str], path: Path) -> None:
-    """Write lines to a file; it appears when it is complete."""
+    lines = table_lines(result.rows(), max_rows=None)
     with open_output(path) as file:
         file.write(("\n".join(lines) + "\n").encode())
 
@@ -125,15 +140,14 @@ def explanation(explained: QueryPlan | Explanation, file_format: str) -> None:
     if file_format not in ("table", "json"):
         raise errors.InvalidInputError(f"a plan is printed as a table or json, not {file_format}")
     is_json = file_format == "json"
-    print(json.dumps(explained.as_dict(), indent=2) if is_json else visible(str(explained)))
+    if is_json:
+        print_json(explained.as_dict())
+    else:
+        print(visible(str(explained)))
 
 
 def table_lines(
-    rows: Rows,
-    *,
-    max_rows: int | None,
-    max_counted: int | None = None,
-    option: str = "--max-rows",
+    rows: Rows, *, max_rows: int | None, max_counted: int | None = None, option: str = "--max-rows"
 ) -> list[str]:
     """Return rows as an aligned table; numbers to the right, at most ``max_rows`` of them.
 

@@ -1,379 +1,376 @@
-"""The arguments of each command, with examples.
+"""How commands are declared: options and commands as values, and the parser that they make.
 
-Must not import what it parses for: a command is named by its module in this room and its function,
-and imported when it runs.  A test compares the lists of choices with what they stand for.
+**Nouns.** An *option* is what ``add_argument`` takes, as a value; several commands share those that
+stand here.  A *command* is its name, its options and its function.
+
+Must not import what it parses for; what a size is, it asks when one is given.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+import difflib
+import sys
+import textwrap
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from daf_query.cli._annotate_parser import add_annotate
-from daf_query.cli._concat_parser import add_concat
-from daf_query.cli._diagnose_parser import add_diagnose
-from daf_query.cli._explore_parser import add_explore
-from daf_query.cli._extract_parser import add_extract
-from daf_query.cli._look_parser import add_look
-from daf_query.cli._parser_parts import (
-    Commands,
-    Help,
-    Parser,
-    add_axis_names,
-    add_command,
-    add_counts,
-    add_format,
-    add_max_rows,
-    add_memory,
-    add_no_pager,
-    add_no_provenance,
-    add_overlay,
-    add_packing,
-    add_param,
-    add_quiet,
-    add_strict,
-)
-from daf_query.cli._profile_parser import add_profile
-from daf_query.cli._provenance_parser import add_provenance
-from daf_query.cli._saving_parser import add_saving
-from daf_query.cli._serve_parser import add_serve
-from daf_query.cli._sidecar_parser import add_index
-from daf_query.cli._split_parser import add_split
+from daf_storage import DafError
 from daf_storage.spi import lazy_module
 
 if TYPE_CHECKING:
-    from importlib import metadata
-
-    from daf_query.cli import _completion as completion
+    from daf_query import slice as slices
 else:
-    completion = lazy_module("daf_query.cli._completion")
-    metadata = lazy_module("importlib.metadata")
+    slices = lazy_module("daf_query.slice")
 
-FORMATS: Final = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow")
+_LONGEST_NAME: Final = 256
+"""No file has a longer one; a query may be longer."""
+LEAST_MEMORY_BYTES: Final = 1 << 24
+"""What `daf_storage` asks for; a test compares the two."""
+CODECS: Final = ("blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip")
 
-
-class _Version(argparse.Action):
-    """Prints the version, which takes a while to find, when it is asked for."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(f"daf {metadata.version('daf-query')}")
-        parser.exit()
+Run: TypeAlias = Callable[[Namespace], int | None]
+"""Runs a command, and returns its exit code; None if it is done."""
 
 
-class _Completion(argparse.Action):
-    """Prints the completion of a shell, which needs a package that others do not."""
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option or argument of a command."""
 
-    def __call__(
-        self, parser: argparse.ArgumentParser, _: Any, shell: Any, __: str | None = None
-    ) -> None:
-        print(completion.completion_of(parser, shell))
-        parser.exit()
+    names: tuple[str, ...]
+    keywords: dict[str, Any]
+    """What ``add_argument`` takes."""
+
+    @property
+    def dest(self) -> str:
+        """The attribute of the parsed options that has its value."""
+        name: str = self.keywords.get("dest", self.names[-1].lstrip("-").replace("-", "_"))
+        return name
+
+    def add_to(self, parser: argparse._ActionsContainer) -> None:
+        """Add it to a parser."""
+        parser.add_argument(*self.names, **self.keywords)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
-    parser = Parser(
-        prog="daf",
-        formatter_class=Help,
-        description="SQL over single-cell metadata, then just the slice of the matrix you ask for.",
-        epilog="""examples:
-  daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene
-  daf info pbmc.daf.zarr
-  daf sql atlas.h5ad "SELECT donor, count(*) AS cells FROM obs GROUP BY donor"
-  daf sql pbmc.daf.zarr "SELECT donor, count(*) AS cells FROM cell GROUP BY donor"
-  daf extract pbmc.daf.zarr --matrix X --rows "age > 60" --columns "is_marker" -o markers.h5ad
-  daf demo
+def option(spec: str, what: str | None = None, *, is_repeated: bool = False, **more: Any) -> Option:
+    """Return an option, or an argument without dashes.
 
-exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is lost or damaged,
-  130 interrupted, 143 terminated
-'daf COMMAND --help' says more; DAF_DEBUG=1 shows where an error comes from.""",
+    Parameters
+    ----------
+    spec
+        As help shows it: ``-o, --output FILE``; ``PATH``, or ``[QUERY]`` if it may be left out.  An
+        option without a value is a flag.
+    what
+        Its help.
+    more
+        What else ``add_argument`` takes.
+
+    Examples
+    --------
+    >>> option("-o, --output FILE").names, option("[QUERY]").keywords["nargs"]
+    (('-o', '--output'), '?')
+    """
+    if not spec.startswith("-"):
+        metavar = spec.strip("[]")
+        optional = {} if metavar == spec else {"nargs": "?"}
+        name = more.pop("dest", metavar.lower())
+        return Option((name,), {"metavar": metavar, "help": what, **optional, **more})
+    words = spec.split(" ")
+    names = tuple(word.rstrip(",") for word in words if word.startswith("-"))
+    if len(names) < len(words):
+        more["metavar"] = words[-1]
+    elif not more.keys() & {"choices", "type", "action", "default"}:
+        more["action"] = "store_true"
+    if is_repeated:
+        more = {"action": "append", "default": [], **more}
+    return Option(names, {"help": what, **more})
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Options of which one may be given; or, with a title, that stand together in help."""
+
+    options: tuple[Option, ...]
+    title: str = ""
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        """Add its options to a parser."""
+        group: argparse._ArgumentGroup = (
+            parser.add_argument_group(self.title)
+            if self.title
+            else parser.add_mutually_exclusive_group()
+        )
+        for each in self.options:
+            each.add_to(group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command: what it is called, what it takes, and what runs it."""
+
+    name: str
+    summary: str
+    options: tuple[Option | Group, ...]
+    examples: str
+    run: Run
+    one_of: tuple[str, ...] = ()
+    """Arguments of which exactly one has to be given."""
+    any_of: tuple[str, ...] = ()
+    """Arguments of which at least one has to be given."""
+    takes_patterns: bool = False
+    """Whether its path may be a pattern, for several data sets as one."""
+    has_prompt: bool = False
+    """Whether none of `one_of` is given for a prompt, which needs a terminal."""
+
+    def add_to(self, commands: argparse._SubParsersAction[Parser]) -> None:
+        """Add it to a parser of commands."""
+        examples = textwrap.indent(textwrap.dedent(self.examples).strip(), "  ")
+        parser = commands.add_parser(
+            self.name,
+            help=self.summary,
+            description=self.summary[0].upper() + self.summary[1:] + ".",
+            epilog=f"examples:\n{examples}",
+            formatter_class=Help,
+        )
+        parser.command = self
+        parser.set_defaults(command=self.run)
+
+
+def command(
+    name: str, summary: str, *options: Option | Group, examples: str, **rules: Any
+) -> Callable[[Run], Command]:
+    """Declare the function below as a command."""
+
+    def declared(run: Run) -> Command:
+        return Command(
+            name=name, summary=summary, options=options, examples=examples, run=run, **rules
+        )
+
+    return declared
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the examples as they are written."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of which an optional argument may come after the options, too.
+
+    Options are written in full: an abbreviation would mean something else, or nothing, as soon as a
+    command gets another option.
+    """
+
+    command: Command | None = None
+    """The command that it parses; None for all of them."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**kwargs, "allow_abbrev": False})
+        self._is_complete = False
+
+    def complete(self) -> Parser:
+        """Add the options of its command, unless they are there: most parsers are never used."""
+        if self.command is not None and not self._is_complete:
+            for each in self.command.options:
+                each.add_to(self)
+        self._is_complete = True
+        return self
+
+    def parse_known_args(  # type: ignore[override] # the overloads say the same of any namespace
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse the arguments that are known."""
+        options, rest = super(Parser, self.complete()).parse_known_args(args, namespace)
+        self._refuse_unknown(rest)
+        for action in self._get_positional_actions():
+            late = next((word for word in rest if " " in word or not word.startswith("-")), None)
+            is_missing = getattr(options, action.dest, None) == action.default
+            if action.nargs == "?" and is_missing and late is not None:
+                setattr(options, action.dest, late)
+                rest.remove(late)
+        self._refuse_more(options, rest)
+        if self.command is not None:
+            self._refuse_none(options, self.command)
+        return options, rest
+
+    def _refuse_none(self, options: Any, command: Command) -> None:
+        """Refuse a command that lacks what it needs."""
+        count = sum(getattr(options, name) is not None for name in command.one_of)
+        is_prompt = command.has_prompt and count == 0
+        if command.one_of and count != 1 and not (is_prompt and is_terminal()):
+            choices = " and ".join(map(self._shown, command.one_of))
+            why = "; without one this is a prompt, which needs a terminal" if is_prompt else ""
+            self.error(f"give one of {choices}{why}")
+        if command.any_of and not any(getattr(options, name) for name in command.any_of):
+            self.error(f"give {' or '.join(map(self._shown, command.any_of))}")
+
+    def _refuse_unknown(self, rest: Sequence[str]) -> None:
+        """Refuse options that there are not, with those that begin or read like them."""
+        for word in rest:
+            name = word.partition("=")[0]
+            if not name.startswith("--") or " " in name:
+                continue
+            known = sorted(each for each in self._option_string_actions if each.startswith("--"))
+            near = [each for each in known if each.startswith(name)]
+            near = near or difflib.get_close_matches(name, known, n=3)
+            hint = f"; do you mean {' or '.join(near)}?" if near else ""
+            self.error(f"there is no option {name}{hint}")
+
+    def _refuse_more(self, options: Any, rest: Sequence[str]) -> None:
+        """Refuse what is too much, such as the files that a shell made of a pattern."""
+        if not rest:
+            return
+        given = [getattr(options, action.dest, None) for action in self._get_positional_actions()]
+        words = [Path(word) for word in (*given, *rest) if isinstance(word, str)]
+        paths = [path for path in words if path.suffix and len(path.name) < _LONGEST_NAME]
+        hint = ""
+        takes_patterns = self.command is not None and self.command.takes_patterns
+        if takes_patterns and sum(path.exists() for path in paths) > 1:
+            pattern = paths[0].with_name(f"*{paths[0].suffix}")
+            hint = f"; several data sets are one pattern, in quotes: '{pattern}'"
+        self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+
+    def _shown(self, name: str) -> str:
+        action = next(action for action in self._actions if action.dest == name)
+        metavar = [] if action.metavar is None else [str(action.metavar)]
+        return " ".join([*action.option_strings[:1], *metavar])
+
+
+def is_terminal() -> bool:
+    """Return whether standard input and output are a terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def given(options: Namespace, *names: str) -> dict[str, Any]:
+    """Return those options that are given, as keywords of a function that has them, too."""
+    values = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def whole_number(text: str) -> int:
+    """Return a number of things, as an argument names it."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, 0 or more")
+    return int(text)
+
+
+def byte_size(text: str) -> int:
+    """Return a number of bytes, as an argument names it."""
+    try:
+        return slices.byte_count(text, keyword="size")
+    except DafError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def memory_size(text: str) -> int:
+    """Return how much memory may be taken, as an argument names it."""
+    size_bytes = byte_size(text)
+    if size_bytes < LEAST_MEMORY_BYTES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not enough to work with: give 16MiB or more")
+    return size_bytes
+
+
+def _chosen(spec: str, what: str, dest: str, value: Any, otherwise: Any) -> Option:
+    """Return a flag that stands for a value."""
+    return option(spec, what, dest=dest, action="store_const", const=value, default=otherwise)
+
+
+def overwrite(what: str) -> Option:
+    """Return ``--overwrite`` of a command that replaces something."""
+    return _chosen("--overwrite", f"replace {what}", "if_exists", "replace", "error")
+
+
+def one_layout(what: str) -> Option:
+    """Return ``--one-layout`` of a command that stores matrices."""
+    return _chosen("--one-layout", what, "relayout", value=False, otherwise=True)
+
+
+def make_unique(what: str) -> Option:
+    """Return ``--make-unique`` of a command that refuses duplicates otherwise."""
+    return _chosen("--make-unique", what, "duplicates", "make_unique", "error")
+
+
+def join_options(default: str) -> tuple[Option, ...]:
+    """Return what says how several data sets become one; PATH is then a pattern of paths."""
+    of = "of a pattern of paths: "
+    return (
+        option(
+            "--join",
+            f"{of}the columns that all data sets have, or any (default: {default})",
+            choices=("inner", "outer"),
+        ),
+        option("--fill-value VALUE", f"{of}what stands where a data set lacks a column"),
+        option(
+            "--along AXIS",
+            f"{of}the axis whose entries are put one after the other (default: that of the "
+            "observations)",
+        ),
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    parser.add_argument(
-        "--print-completion",
-        action=_Completion,
-        choices=("bash", "zsh", "tcsh"),
-        help="print what makes a shell complete commands and options, and exit",
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_import(commands)
-    _add_info(commands)
-    add_look(commands)
-    _add_sql(commands)
-    add_extract(commands)
-    add_profile(commands)
-    add_diagnose(commands)
-    add_split(commands)
-    _add_export(commands)
-    _add_convert(commands)
-    add_concat(commands)
-    add_saving(commands)
-    add_annotate(commands)
-    _add_reorder(commands)
-    add_index(commands)
-    add_provenance(commands)
-    _add_verify(commands)
-    _add_repair(commands)
-    add_serve(commands)
-    add_explore(commands)
-    _add_demo(commands)
-    return parser
 
 
-def _add_import(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "import",
-        "turn an h5ad file, or an AnnData in Zarr, into a Daf data set, streaming its matrices",
-        "  daf import pbmc.h5ad pbmc.daf.zarr\n"
-        "  daf import pbmc.h5ad pbmc.daf.zarr.zip\n"
-        "  daf import monday.h5ad week.dafs.zarr.zip#/monday\n"
-        "  daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs\n"
-        "  daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite\n"
-        "  daf import pbmc.h5ad pbmc.daf.zarr --one-layout --strict --quiet\n"
-        "  daf import pbmc.h5ad small.daf.zarr --packed --counts-as uint16\n"
-        "  daf import pbmc.h5ad small.daf.zarr --codec blosc-zstd-shuffle --level 7 \\\n"
-        "      --chunk-kb 128 --zarr-format 3 --overwrite\n"
-        "  daf import atlas.h5ad atlas.daf.zarr --memory 4GiB",
+PATH: Final = option("PATH")
+AXIS: Final = option("AXIS")
+QUIET: Final = option("--quiet", "no progress bar and no summary")
+STRICT: Final = option("--strict", "fail if something would be lost, and write nothing")
+PACKING: Final = (
+    option(
+        "--zarr-format", "version of Zarr to write; 2 unless it is packed", type=int, choices=(2, 3)
+    ),
+    option("--packed", "cut large arrays into small chunks and compress them (Zarr v3 and HDF5)"),
+    option("--codec", "how to compress; blosc-zstd by default", choices=CODECS),
+    option("--level", "from 1, fast, to 9 (zstd: 22), small", type=int),
+    option(
+        "--chunk-kb N",
+        "about how many KiB of elements a chunk has; 8 by default, 64 for an import",
+        type=int,
+    ),
+)
+COUNTS_AS: Final = option(
+    "--counts-as [NAME=]TYPE",
+    "store the whole numbers of the main matrix, or of the matrix NAME, as uint8, uint16 "
+    "or uint32: exactly, or not at all; repeatable",
+    is_repeated=True,
+)
+MEMORY: Final = option(
+    "--memory SIZE",
+    "how much memory the elements of matrices may take on their way, such as 500MB; 16MiB "
+    "or more (default: 1GiB)",
+    type=memory_size,
+    dest="memory_bytes",
+)
+PARAM: Final = option(
+    "--param NAME=VALUE",
+    'the value of $NAME in the SQL: JSON (60, true, [1, 2], "60") or text; repeatable',
+    is_repeated=True,
+)
+REPORT_FORMAT: Final = option("--format", choices=("text", "json"), default="text")
+OVERLAY: Final = option(
+    "--overlay OVERLAY", "a data set on top of PATH, such as 'daf annotate' makes; it is only read"
+)
+AXIS_NAMES: Final = tuple(
+    option(
+        f"--{key}-is AXIS",
+        f"what the axis of {key} of an AnnData is called (default: as it says, else {key})",
     )
-    parser.add_argument("source", metavar="IN.h5ad")
-    parser.add_argument(
-        "destination", metavar="OUT", help="such as pbmc.daf.zarr or pbmc.daf.zarr.zip"
-    )
-    parser.add_argument("--obs-is", metavar="AXIS", help="name of the axis of obs (default: obs)")
-    parser.add_argument("--var-is", metavar="AXIS", help="name of the axis of var (default: var)")
-    parser.add_argument("--X-is", metavar="NAME", help="name of the main matrix (default: X)")
-    parser.add_argument(
-        "--axis-of",
-        metavar="COLUMN",
-        action="append",
-        default=[],
-        help="make this categorical an axis of its own; those with colours become one anyway",
-    )
-    parser.add_argument(
-        "--one-layout",
-        action="store_true",
-        help="store matrices once, by obs; by default also the other way, which doubles the size",
-    )
-    parser.add_argument(
-        "--make-unique", action="store_true", help="append -1, -2 ... to names that occur twice"
-    )
-    add_memory(parser)
-    add_strict(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT")
-    add_packing(parser)
-    add_counts(parser)
-    add_quiet(parser)
-    parser.set_defaults(command="_transfer.import_command")
-
-
-def _add_info(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "info",
-        "say what a data set holds; reads metadata only",
-        "  daf info pbmc.daf.zarr\n  daf info pbmc.daf.zarr --format json | jq .axes\n"
-        "  daf info pbmc.daf.zarr --diagram > pbmc.mmd\n  daf info atlas.h5ad --values\n"
-        "  daf info atlas.h5ad --overlay notes.daf.zarr\n"
-        "  daf info atlas.h5ad --obs-is cell --var-is gene\n"
-        "  daf info 'runs/*.h5ad'",
-    )
-    parser.add_argument("path", metavar="PATH")
-    output = parser.add_mutually_exclusive_group()
-    add_format(output)
-    output.add_argument(
-        "--diagram", action="store_true", help="the axes and their relations, for Mermaid"
-    )
-    output.add_argument(
-        "--values",
-        action="store_true",
-        help="also draw ranges and top values of vectors, of samples where they are large",
-    )
-    add_overlay(parser)
-    add_axis_names(parser)
-    parser.takes_patterns = True
-    parser.set_defaults(command="_info.info_command")
-
-
-def _add_sql(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "sql",
-        "ask a SQL question; each axis is a table with the columns name, index and its vectors; "
-        "without a QUERY, on a terminal, be a prompt",
-        '  daf sql pbmc.daf.zarr "SELECT type, avg(age) FROM cell GROUP BY type"\n'
-        '  daf sql atlas.h5ad "SELECT type, avg(age) FROM obs GROUP BY type"\n'
-        '  daf sql pbmc.daf.zarr "SELECT * FROM cell WHERE age > 60" -o old.parquet\n'
-        '  daf sql pbmc.daf.zarr "SELECT name FROM gene WHERE is_marker" --format ndjson\n'
-        '  daf sql pbmc.daf.zarr "SHOW TABLES"\n'
-        '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --analyze\n'
-        '  daf sql pbmc.daf.zarr "SELECT name FROM cell WHERE age > 60" --explain\n'
-        '  daf sql pbmc.daf.zarr "SELECT * FROM gene" --max-rows 0\n'
-        '  daf sql pbmc.daf.zarr "SELECT * FROM gene" --no-pager\n'
-        "  daf sql pbmc.daf.zarr                    # a prompt: history, completion, .help\n"
-        "  daf sql 'runs/*.daf.zarr' \"SELECT dataset, count(*) FROM cell GROUP BY dataset\"\n"
-        "  daf sql pbmc.daf.zarr -f query.sql -o old.arrow --no-provenance\n"
-        "  daf sql pbmc.daf.zarr 'SELECT name FROM cell WHERE donor = $who' --param who=N3\n"
-        '  daf sql atlas.daf.zarr --overlay notes.daf.zarr "SELECT label, age FROM cell"\n'
-        '  daf sql atlas.h5ad --obs-is cell --var-is gene "SELECT count(*) FROM cell"\n'
-        "  daf sql pbmc.daf.zarr --table samples=samples.csv \\\n"
-        '      "SELECT cell.name, centre FROM cell JOIN samples ON donor = samples.id"',
-    )
-    parser.add_argument("path", metavar="PATH")
-    parser.add_argument(
-        "query", metavar="QUERY", nargs="?", help="'-': read it from standard input"
-    )
-    parser.add_argument(
-        "-f", "--file", metavar="FILE.sql", help="a file with the query; comments are allowed"
-    )
-    parser.add_argument(
-        "--table",
-        metavar="NAME=FILE",
-        action="append",
-        default=[],
-        help="a table of your own, .csv, .tsv, .parquet or .arrow (also .csv.gz); repeatable",
-    )
-    add_param(parser)
-    parser.add_argument(
-        "--format", choices=FORMATS, help="default: by the suffix of FILE, else table"
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="default, or '-': standard output; .csv.gz is packed"
-    )
-    add_max_rows(parser)
-    add_no_pager(parser)
-    parser.add_argument(
-        "--explain",
-        action="store_true",
-        help="print the plan instead of the rows, and execute nothing",
-    )
-    parser.add_argument(
-        "--analyze",
-        action="store_true",
-        help="execute it, and print which ranges and values it read instead of the rows",
-    )
-    add_overlay(parser)
-    add_axis_names(parser)
-    add_no_provenance(parser)
-    add_quiet(parser)
-    parser.one_of = ("query", "file")
-    parser.takes_patterns = True
-    parser.has_prompt = True
-    parser.set_defaults(command="_query.sql_command")
-
-
-def _add_export(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "export",
-        "turn a whole data set into an h5ad file, streaming its matrices",
-        "  daf export pbmc.daf.zarr pbmc.h5ad\n"
-        "  daf export atlas.daf.zarr atlas.h5ad --obs-is cell --var-is gene --X-is UMIs\n"
-        "  daf export atlas.h5ad labelled.h5ad --overlay notes.daf.zarr\n"
-        "  daf export pbmc.daf.zarr pbmc.h5ad --strict --overwrite --quiet",
-    )
-    parser.add_argument("path", metavar="PATH")
-    parser.add_argument("destination", metavar="OUT.h5ad")
-    parser.add_argument("--obs-is", metavar="AXIS", help="the axis of obs (default: as imported)")
-    parser.add_argument("--var-is", metavar="AXIS", help="the axis of var (default: as imported)")
-    parser.add_argument("--X-is", metavar="NAME", help="the main matrix (default: as imported)")
-    add_overlay(parser)
-    add_strict(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace what is at OUT.h5ad")
-    add_quiet(parser)
-    parser.set_defaults(command="_transfer.export_command")
-
-
-def _add_convert(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "convert",
-        "copy a data set into the format that the path asks for, and compare the two",
-        "  daf convert pbmc.daf.zarr pbmc.daf.zarr.zip\n"
-        "  daf convert pbmc.daf.zarr.zip pbmc.h5df\n"
-        "  daf convert monday.daf.zarr week.dafs.zarr.zip#/monday\n"
-        "  daf convert atlas.daf.zarr atlas.daf.zarr.zip --packed --zarr-format 3\n"
-        "  daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --chunk-kb 128 \\\n"
-        "      --overwrite --quiet\n"
-        "  daf convert atlas.daf.zarr small.daf.zarr --packed --counts-as UMIs=uint16\n"
-        "  daf convert atlas.daf.zarr copy.daf.zarr --link\n"
-        "  daf convert atlas.daf.zarr atlas.h5df --memory 200MB",
-    )
-    parser.add_argument("source", metavar="SRC")
-    parser.add_argument("destination", metavar="DST")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is at DST")
-    add_packing(parser)
-    add_counts(parser)
-    parser.add_argument(
-        "--link",
-        action="store_true",
-        help="between directories: share the files that are the same, by hard links",
-    )
-    add_memory(parser)
-    add_quiet(parser)
-    parser.set_defaults(command="_transfer.convert_command")
-
-
-def _add_reorder(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "reorder",
-        "put the entries of an axis into another order; its vectors and matrices follow",
-        '  daf reorder pbmc.daf.zarr cell --by "type, age DESC"\n'
-        '  daf reorder pbmc.daf.zarr gene --by "name"',
-    )
-    parser.add_argument("path", metavar="PATH")
-    parser.add_argument("axis", metavar="AXIS")
-    parser.add_argument(
-        "--by", required=True, metavar="ORDER", help="what comes after ORDER BY in SQL"
-    )
-    add_quiet(parser)
-    parser.set_defaults(command="_axes.reorder_command")
-
-
-def _add_verify(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "verify",
-        "read a whole data set and list what is wrong with it; exit code 1 if something is",
-        "  daf verify pbmc.daf.zarr.zip\n"
-        "  daf verify days.dafs.zarr.zip          # all data sets of an archive\n"
-        "  daf verify pbmc.daf.zarr --format json | jq '.findings[].path'",
-    )
-    _add_report(parser)
-    parser.set_defaults(command="_upkeep.verify_command")
-
-
-def _add_repair(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "repair",
-        "mend what a crash or an interrupted copy left; exit code 3 if data is lost or damaged",
-        "  daf repair pbmc.daf.zarr.zip\n  daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr\n"
-        "  daf repair pbmc.daf.zarr --format json | jq .lost",
-    )
-    _add_report(parser)
-    parser.set_defaults(command="_upkeep.repair_command")
-
-
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH")
-    add_format(parser)
-    add_quiet(parser)
-
-
-def _add_demo(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "demo",
-        "import, query, slice and plot the PBMC data set that scanpy ships",
-        "  daf demo\n  daf demo somewhere/else\n  daf demo somewhere/pbmc.daf.zarr.zip",
-    )
-    parser.add_argument(
-        "target",
-        metavar="TARGET",
-        nargs="?",
-        default="daf-demo",
-        help="a folder, or the data set to make in one (default: daf-demo/pbmc.daf.zarr)",
-    )
-    parser.set_defaults(command="_demo.demo_command")
+    for key in ("obs", "var")
+)
+MATRIX: Final = option("--matrix NAME", required=True)
+COLUMNS: Final = option("--columns WHICH", "the same for the other axis")
+SLICE_AXES: Final = tuple(
+    option(f"--{key}-axis AXIS", "needed where it is ambiguous") for key in ("rows", "columns")
+)
+NO_PROVENANCE: Final = option(
+    "--no-provenance",
+    "write no SQL, names and versions into .h5ad, .zarr, .parquet and .arrow files",
+)
+MAX_ROWS: Final = option(
+    "--max-rows N",
+    "rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
+    type=whole_number,
+)
+NO_PAGER: Final = option(
+    "--no-pager",
+    "print long tables, of which 40 rows; on a terminal they are shown in $PAGER, or less",
+)

@@ -1,143 +1,289 @@
-"""The commands `save-vector`, `save-axis` and `save-matrix`."""
+"""The commands that store vectors, axes and matrices: `save-vector` and so on, and `annotate`."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any, Final
 
-from daf_query.cli._entries import entries_or_sql
-from daf_query.cli._matrix_axes import matrix_axes
-from daf_query.cli._query_text import named_values, query_of, value_of
-from daf_query.cli._summary import progress_of
-from daf_query.session import DafSession, connect, group_axis_of
-from daf_query.slice import MatrixSlice
-from daf_storage import DafReader, IfExists, errors
+from daf_query.cli._parser import (
+    AXIS,
+    PARAM,
+    PATH,
+    QUIET,
+    REPORT_FORMAT,
+    command,
+    given,
+    one_layout,
+    option,
+    overwrite,
+)
+from daf_query.cli._terminal import print_json, progress_of
+from daf_storage import errors, spi
+from daf_storage.spi import lazy_module
+
+if TYPE_CHECKING:
+    from daf_query import session, table
+    from daf_query.cli import _selection as selection
+    from daf_query.session import DafSession
+    from daf_query.slice import MatrixSlice
+else:
+    session, table = map(lazy_module, ("daf_query.session", "daf_query.table"))
+    selection = lazy_module("daf_query.cli._selection")
+
+STATISTICS: Final = ("sum", "mean", "variance", "min", "max", "nonzero", "missing", "fraction")
+_NAME: Final = option("NAME")
+_FILE: Final = option("-f, --file FILE.sql", "a file with the query")
 
 
-def save_vector_command(options: argparse.Namespace) -> None:
+@command(
+    "save-vector",
+    "store what a query says of each entry of an axis as a vector",
+    PATH,
+    AXIS,
+    _NAME,
+    option(
+        "[QUERY]",
+        "a SQL expression, or a SELECT of name or index and one other column; '-': standard input",
+    ),
+    _FILE,
+    PARAM,
+    overwrite("the vector, if there is one"),
+    QUIET,
+    one_of=("query", "file"),
+    examples="""
+    daf save-vector pbmc.daf.zarr cell is_old "age > 60"
+    daf save-vector pbmc.daf.zarr cell rank \\
+        "SELECT name, rank() OVER (PARTITION BY type ORDER BY age) FROM cell"
+    daf save-vector pbmc.daf.zarr cell is_old 'age > $least' --param least=50 --overwrite
+    daf save-vector pbmc.daf.zarr cell score -f score.sql --quiet
+    """,
+)
+def save_vector_command(options: Namespace) -> None:
     """Store a vector and say so."""
-    with connect(options.path, mode="r+") as session:
-        session.save_vector(
-            options.axis,
-            options.name,
-            query_of(options),
-            params=named_values(options.param),
-            if_exists=_if_exists(options),
+    with session.connect(options.path, mode="r+") as connected:
+        connected.save_vector(
+            options.axis, options.name, selection.query_of(options), **_choice(options)
         )
     if not options.quiet:
         print(f"stored vector {options.name} of axis {options.axis} in {options.path}")
 
 
-def save_axis_command(options: argparse.Namespace) -> None:
+@command(
+    "save-axis",
+    "store the rows of a query as an axis with its vectors, in one step",
+    PATH,
+    AXIS,
+    option("[QUERY]", "a SELECT with a row for each entry of the new axis; '-': standard input"),
+    _FILE,
+    option("--name COLUMN", "of the names (default: name)", default="name"),
+    PARAM,
+    overwrite("the axis, if there is one, with its vectors and matrices"),
+    QUIET,
+    one_of=("query", "file"),
+    examples="""
+    daf save-axis pbmc.daf.zarr type \\
+        "SELECT type AS name, count(*) AS n, avg(age) AS age FROM cell GROUP BY type"
+    daf save-axis pbmc.daf.zarr donor "SELECT DISTINCT donor FROM cell" --name donor
+    daf save-axis pbmc.daf.zarr type -f types.sql --param least=5 --overwrite --quiet
+    """,
+)
+def save_axis_command(options: Namespace) -> None:
     """Store an axis with its vectors and say so."""
-    with connect(options.path, mode="r+") as session:
-        session.save_axis(
-            options.axis,
-            query_of(options),
-            name=options.name,
-            params=named_values(options.param),
-            if_exists=_if_exists(options),
+    with session.connect(options.path, mode="r+") as connected:
+        connected.save_axis(
+            options.axis, selection.query_of(options), name=options.name, **_choice(options)
         )
-        length = session.reader().axis_length(options.axis)
+        length = connected.reader().axis_length(options.axis)
     if not options.quiet:
         print(f"stored axis {options.axis} in {options.path}: {length:,} entries")
 
 
-def save_matrix_command(options: argparse.Namespace) -> None:
+def _choice(options: Namespace) -> dict[str, Any]:
+    """Return the parameters of a query, and what becomes of what is there."""
+    return {"params": selection.named_values(options.param), "if_exists": options.if_exists}
+
+
+@command(
+    "save-matrix",
+    "store a slice of a matrix, means of groups, or the rows of a query, as a matrix",
+    PATH,
+    _NAME,
+    option(
+        "[QUERY]",
+        "a SELECT of an entry of either axis, named as the axes, and a value; '-': standard input",
+    ),
+    _FILE,
+    option("--matrix MATRIX", "store a slice of this one instead"),
+    option("--from OTHER", "the data set of MATRIX (default: PATH)", dest="source"),
+    option("--by GROUPS", "store a row for each group of the rows", action="append"),
+    option("--statistic", "of each group (default: mean)", choices=STATISTICS, default="mean"),
+    option("--rows WHICH", "of MATRIX, as for 'daf extract'"),
+    option("--columns WHICH", "the same for the other axis"),
+    option("--rows-axis AXIS", "of a slice, by default its own"),
+    option("--columns-axis AXIS", "of a slice, by default its own"),
+    option("--fill VALUE", "the elements that are not given: JSON (0) or text"),
+    one_layout("store it once; by default also its transpose"),
+    PARAM,
+    overwrite("the matrix, if there is one"),
+    QUIET,
+    one_of=("query", "file", "matrix"),
+    examples="""
+    daf save-matrix pbmc.daf.zarr old_UMIs --matrix UMIs --rows 'age > 60'
+    daf save-matrix pbmc.daf.zarr part --matrix UMIs --rows 'donor = $who' \\
+        --columns is_marker --param who=N3 --one-layout --overwrite --quiet
+    daf save-matrix pbmc.daf.zarr mean_X --matrix X --by louvain --statistic mean
+    daf save-matrix pbmc.daf.zarr share -f share.sql --rows-axis type --columns-axis donor
+    daf save-matrix pbmc.daf.zarr UMIs --from run2.daf.zarr --matrix counts \\
+        --rows-axis cell --columns-axis gene
+    daf save-matrix pbmc.daf.zarr share --rows-axis type --columns-axis donor --fill 0 \\
+        "SELECT type, donor, avg(age) AS age FROM cell GROUP BY type, donor"
+    """,
+)
+def save_matrix_command(options: Namespace) -> None:
     """Store a matrix and say so."""
-    choice: dict[str, Any] = {
-        "fill": None if options.fill is None else value_of(options.fill),
-        "relayout": not options.one_layout,
-        "if_exists": _if_exists(options),
+    choice = {
+        "fill": selection.value_of(options.fill),
+        "relayout": options.relayout,
+        "if_exists": options.if_exists,
     }
-    with connect(options.path, mode="r+") as session:
+    with session.connect(options.path, mode="r+") as connected:
         if options.matrix is None:
             axes = _given_axes(options)
-            query, params = query_of(options), named_values(options.param)
-            session.save_matrix(query, *axes, options.name, params=params, **choice)
+            query = selection.query_of(options)
+            params = selection.named_values(options.param)
+            connected.save_matrix(query, *axes, options.name, params=params, **choice)
         elif options.by is not None:
-            axes = _save_profile(session, options, choice)
+            axes = _save_profile(connected, options, choice)
         elif options.source is None:
-            part = _slice(session, options, options.rows_axis, options.columns_axis)
+            part = _slice(connected, options)
             axes = part.rows_axis, part.columns_axis
-            session.save_matrix(part, *axes, options.name, **choice)
+            connected.save_matrix(part, *axes, options.name, **choice)
         else:
-            with connect(options.source) as source:
-                part = _slice(source, options, None, None)
+            named = Namespace(**{**vars(options), "rows_axis": None, "columns_axis": None})
+            with session.connect(options.source) as source:
+                part = _slice(source, named)
                 axes = (
                     options.rows_axis or part.rows_axis,
                     options.columns_axis or part.columns_axis,
                 )
-                session.save_matrix(part, *axes, options.name, **choice)
+                connected.save_matrix(part, *axes, options.name, **choice)
     if not options.quiet:
         print(f"stored matrix {options.name} of axes {axes[0]} and {axes[1]} in {options.path}")
 
 
 def _save_profile(
-    session: DafSession, options: argparse.Namespace, choice: dict[str, Any]
+    connected: DafSession, options: Namespace, choice: dict[str, Any]
 ) -> tuple[str, str]:
     """Store a statistic of groups; return the axes of the new matrix."""
     if options.source is not None:
         raise errors.InvalidInputError("--from is for a slice; groups are of PATH itself")
-    daf = session.reader()
-    axes = matrix_axes(daf, options.matrix, None, options.columns_axis)
-    rows, columns = _selectors(daf, axes, options)
-    profile = session.profile(
-        *axes,
-        options.matrix,
-        by=options.by,
-        rows=rows,
-        columns=columns,
-        params=named_values(options.param),
-        progress=progress_of(options),
+    rows_axis, options.rows_axis = options.rows_axis, None  # that of the new matrix
+    axes, chosen = selection.selected(connected, options)
+    profile = connected.profile(
+        *axes, options.matrix, by=options.by, **chosen, progress=progress_of(options)
     )
-    rows_axis = options.rows_axis or group_axis_of(profile)
+    rows_axis = rows_axis or session.group_axis_of(profile)
     if rows_axis is None:
         raise errors.InvalidInputError(
             "several group columns have no name of their own; name the axis with --rows-axis"
         )
-    session.save_matrix(
+    connected.save_matrix(
         profile, rows_axis, axes[1], options.name, statistic=options.statistic, **choice
     )
     return rows_axis, axes[1]
 
 
-def _given_axes(options: argparse.Namespace) -> tuple[str, str]:
+def _given_axes(options: Namespace) -> tuple[str, str]:
     if options.rows_axis is None or options.columns_axis is None:
         raise errors.InvalidInputError(
             "the axes of a matrix out of a query have to be named: --rows-axis and --columns-axis"
         )
-    for name in ("rows", "columns", "source", "by"):
-        if getattr(options, name) is not None:
-            raise errors.InvalidInputError(
-                f"--{name.replace('source', 'from')} is for a slice, which --matrix names; write a "
-                "WHERE into the query"
-            )
+    for name in given(options, "rows", "columns", "source", "by"):
+        raise errors.InvalidInputError(
+            f"--{name.replace('source', 'from')} is for a slice, which --matrix names; write a "
+            "WHERE into the query"
+        )
     return options.rows_axis, options.columns_axis
 
 
-def _slice(
-    session: DafSession,
-    options: argparse.Namespace,
-    rows_axis: str | None,
-    columns_axis: str | None,
-) -> MatrixSlice:
-    daf = session.reader()
-    axes = matrix_axes(daf, options.matrix, rows_axis, columns_axis)
-    rows, columns = _selectors(daf, axes, options)
-    return session.matrix(
-        *axes, options.matrix, rows=rows, columns=columns, params=named_values(options.param)
+def _slice(connected: DafSession, options: Namespace) -> MatrixSlice:
+    axes, chosen = selection.selected(connected, options)
+    return connected.matrix(*axes, options.matrix, **chosen)
+
+
+@command(
+    "annotate",
+    "store columns of a table as vectors, in a data set on top of one that is only read",
+    option("PATH", "only read, if OVERLAY is given"),
+    option("[OVERLAY]", "what is written, made if it is missing (default: PATH itself)"),
+    option("--axis AXIS", required=True),
+    option(
+        "--csv FILE",
+        "a row for an entry: .csv, .csv.gz, .tsv, .parquet or .arrow",
+        dest="table",
+        required=True,
+    ),
+    option("--key COLUMN", "the column that has the entries (default: name)"),
+    option(
+        "--columns [NAME=]COLUMN,...",
+        "which to store, and under which names (default: all but the key)",
+    ),
+    option(
+        "--fill NAME=VALUE",
+        "the value of entries without one: JSON (0, false) or text; repeatable",
+        is_repeated=True,
+    ),
+    option("--strict", "fail if a key is no entry, and write nothing"),
+    overwrite("vectors that are there"),
+    REPORT_FORMAT,
+    QUIET,
+    examples="""
+    daf annotate atlas.h5ad notes.daf.zarr --axis cell --csv labels.csv --key barcode
+    daf annotate atlas.daf.zarr notes.daf.zarr --axis cell --csv labels.parquet \\
+        --columns cell_type=label,score --overwrite --strict
+    daf annotate pbmc.daf.zarr --axis cell --csv doublets.tsv --fill is_doublet=false
+    daf annotate pbmc.daf.zarr --axis cell --csv labels.csv --quiet --format json
+    daf sql atlas.h5ad --overlay notes.daf.zarr "SELECT cell_type, age FROM cell"
+    """,
+)
+def annotate_command(options: Namespace) -> None:
+    """Store columns of a file as vectors, and say how many keys are no entries."""
+    if not table.is_user_table(options.table):
+        raise errors.InvalidInputError(
+            f"--csv {options.table}: a table is a .csv, .csv.gz, .tsv, .parquet or .arrow file"
+        )
+    target = options.path if options.overlay is None else options.overlay
+    access: dict[str, Any] = (
+        {"mode": "r+"} if options.overlay is None else {"overlay": options.overlay}
     )
+    with session.connect(options.path, **access) as connected:
+        found = connected.annotate(
+            options.axis,
+            options.table,
+            key=options.key,
+            columns=_columns(options.columns),
+            fill=selection.named_values(options.fill, option="--fill"),
+            strict=options.strict,
+            if_exists=options.if_exists,
+        )
+    if options.format == "json":
+        print_json({"path": target, **found.to_dict()})
+    elif not options.quiet:
+        print(spi.visible_name(f"stored in {target}: {found}"))
 
 
-def _selectors(
-    daf: DafReader, axes: tuple[str, str], options: argparse.Namespace
-) -> list[str | list[str] | None]:
-    return [
-        entries_or_sql(daf, axis, given)
-        for axis, given in zip(axes, (options.rows, options.columns), strict=True)
-    ]
+def _columns(given: str | None) -> dict[str, str] | None:
+    """Return the column of each vector.
 
-
-def _if_exists(options: argparse.Namespace) -> IfExists:
-    return "replace" if options.overwrite else "error"
+    >>> _columns("cell_type=label,score")
+    {'cell_type': 'label', 'score': 'score'}
+    """
+    if given is None:
+        return None
+    named: dict[str, str] = {}
+    for each in filter(None, (part.strip() for part in given.split(","))):
+        name, separator, column = each.partition("=")
+        if name in named:
+            raise errors.InvalidInputError(f"--columns: {name} is given twice")
+        named[name] = column if separator else name
+    return named

@@ -1,76 +1,169 @@
-"""The command `serve`: over HTTP, or as tables over Flight SQL."""
+"""The commands that show data sets: `serve` over HTTP or Flight SQL, `explore`, and `demo`."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
+import sys
 import warnings
+from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer, is_loopback
-from daf_query.session import connect, named_sources
-from daf_storage import DafServer, errors
+import daf_storage
+from daf_query.cli._parser import Group, Option, byte_size, command, given, option, whole_number
+from daf_query.cli._terminal import print_json
+from daf_storage import errors, spi
+from daf_storage.spi import lazy_module
+
+if TYPE_CHECKING:
+    import webbrowser
+
+    from daf_query import demo, explore, flight_sql, session
+    from daf_query.session import DafSession
+else:
+    webbrowser, demo = map(lazy_module, ("webbrowser", "daf_query.demo"))
+    explore, flight_sql = map(lazy_module, ("daf_query.explore", "daf_query.flight_sql"))
+    session = lazy_module("daf_query.session")
 
 _HTTP_PORT: Final = 8000
 _FLIGHT_SQL_PORT: Final = 31337
-_OF_HTTP: Final = ("host_name", "allow_origin")
-_OF_FLIGHT_SQL: Final = ("token_file", "token_env", "allow_anyone", "tls_cert", "tls_key")
-_LIMITS: Final = tuple(field.name for field in fields(FlightSqlLimits))
+_OF_HTTP: Final = Group(
+    (
+        option(
+            "--host-name NAME",
+            "another name by which clients may call this server, such as that of a proxy",
+            is_repeated=True,
+        ),
+        option(
+            "--allow-origin ORIGIN",
+            "let web pages of this origin read it (CORS); * for all, by default none",
+        ),
+    ),
+    "over HTTP",
+)
+_LIMITS: Final = (
+    option("--max-rows N", "rows of one result (default: any)", type=whole_number),
+    option(
+        "--max-bytes SIZE",
+        "size of one result in memory, such as 500MB (default: any)",
+        type=byte_size,
+    ),
+    option(
+        "--max-memory-bytes SIZE",
+        "memory in which one query sorts, joins and groups, such as 1GB (default: any)",
+        type=byte_size,
+    ),
+    option(
+        "--max-seconds N",
+        "seconds until the last row of a query is sent (default: 600)",
+        type=whole_number,
+    ),
+    option("--max-queries N", "queries at the same time (default: 8)", type=whole_number),
+    option(
+        "--max-statements N",
+        "prepared statements that are remembered (default: 1000)",
+        type=whole_number,
+    ),
+    option("--max-query-bytes SIZE", "size of the SQL of a query (default: 1MiB)", type=byte_size),
+)
+_FLIGHT_SQL: Final = option(
+    "--flight-sql", "answer SQL of tools and other languages (ADBC, JDBC); each PATH is a schema"
+)
+_OF_FLIGHT_SQL: Final = (
+    option(
+        "--token-file FILE", "whoever asks needs a token of this file, which has one in each line"
+    ),
+    option("--token-env NAME", "the same, of the environment variable NAME"),
+    option(
+        "--allow-anyone", "let other machines ask without a token, if --host lets them reach it"
+    ),
+    option("--tls-cert FILE", "certificate (PEM), to encrypt"),
+    option("--tls-key FILE", "its key (PEM)"),
+    *_LIMITS,
+)
+_SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+"""Variables of the environment of which one is set where there are windows."""
 
 
 class ClearTextWarning(errors.DafWarning):
     """Tokens travel over a network without encryption."""
 
 
-def serve_command(options: argparse.Namespace) -> None:
+@command(
+    "serve",
+    "serve a data set over HTTP, or data sets as SQL tables over Flight SQL, read-only, to "
+    "programs of this machine",
+    option("PATH", dest="paths", nargs="+"),
+    option(
+        "--port",
+        "default: 8000, or 31337 with --flight-sql; 0 takes one that is free",
+        type=whole_number,
+    ),
+    option("--host", "address to listen on (default: this machine only)", default="127.0.0.1"),
+    option(
+        "--format",
+        "how the address is printed: json is one line for programs",
+        choices=("text", "json"),
+        default="text",
+    ),
+    _OF_HTTP,
+    Group((_FLIGHT_SQL, *_OF_FLIGHT_SQL), "over Flight SQL"),
+    examples="""
+    daf serve pbmc.daf.zarr.zip --port 8000
+    daf serve pbmc.daf.zarr --host 0.0.0.0 --host-name data.lab.org
+    daf serve pbmc.daf.zarr --allow-origin https://viewer.lab.org
+    daf sql http://127.0.0.1:8000/pbmc.daf.zarr.zip "SELECT count(*) FROM cell"
+    daf serve --flight-sql pbmc.daf.zarr liver.h5ad
+    daf serve --flight-sql 'runs/*.daf.zarr' --port 0 --format json
+    daf serve --flight-sql pbmc.daf.zarr --host 0.0.0.0 --token-file token.txt \
+--tls-cert server.pem --tls-key server.key
+    daf serve --flight-sql pbmc.daf.zarr --token-env DAF_TOKEN --max-seconds 60 \
+--max-queries 4 --max-rows 1000000 --max-bytes 500MB
+    daf serve --flight-sql pbmc.daf.zarr --max-memory-bytes 1GB --max-statements 100 \
+--max-query-bytes 64KiB
+    daf serve --flight-sql pbmc.daf.zarr --host 10.0.0.5 --allow-anyone
+    """,
+)
+def serve_command(options: Namespace) -> None:
     """Serve until interrupted."""
     if options.flight_sql:
-        _refuse(options, _OF_HTTP, "for HTTP, and not for --flight-sql")
+        _refuse(options, _OF_HTTP.options, "for HTTP, and not for --flight-sql")
         _serve_flight_sql(options)
         return
-    _refuse(options, (*_OF_FLIGHT_SQL, *_LIMITS), "for --flight-sql, and not for HTTP")
+    _refuse(options, _OF_FLIGHT_SQL, "for --flight-sql, and not for HTTP")
     if len(options.paths) > 1:
         raise errors.InvalidInputError(
             f"over HTTP one data set is served, not {len(options.paths)}; --flight-sql serves "
             "several as schemas of SQL"
         )
-    _serve_http(options)
-
-
-def _refuse(options: argparse.Namespace, names: Sequence[str], why: str) -> None:
-    for name in names:
-        if getattr(options, name) not in (None, [], False):
-            raise errors.InvalidInputError(f"--{name.replace('_', '-')} is {why}")
-
-
-def _serve_http(options: argparse.Namespace) -> None:
-    (path,) = options.paths
-    with DafServer(
-        path,
+    with daf_storage.DafServer(
+        options.paths[0],
         port=_HTTP_PORT if options.port is None else options.port,
         host=options.host,
         host_names=options.host_name,
         allow_origin=options.allow_origin,
     ) as server:
-        _announce(options, {"url": server.url}, path, server.url)
+        _announce(options, {"url": server.url}, options.paths[0], server.url)
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
 
 
-def _serve_flight_sql(options: argparse.Namespace) -> None:
+def _refuse(options: Namespace, refused: Sequence[Option], why: str) -> None:
+    for each in refused:
+        if getattr(options, each.dest) not in (None, [], False):
+            raise errors.InvalidInputError(f"{each.names[0]} is {why}")
+
+
+def _serve_flight_sql(options: Namespace) -> None:
     tokens = _tokens(options)
-    given = {name: getattr(options, name) for name in _LIMITS}
-    limits = FlightSqlLimits(**{name: value for name, value in given.items() if value is not None})
-    sources = named_sources(options.paths)
+    limits = flight_sql.FlightSqlLimits(**given(options, *(each.dest for each in _LIMITS)))
+    sources = session.named_sources(options.paths)
     with (
-        connect(sources) as session,
-        FlightSqlServer(
-            session,
+        session.connect(sources) as connected,
+        flight_sql.FlightSqlServer(
+            connected,
             host=options.host,
             port=_FLIGHT_SQL_PORT if options.port is None else options.port,
             tokens=tokens,
@@ -79,7 +172,8 @@ def _serve_flight_sql(options: argparse.Namespace) -> None:
             allow_anyone=options.allow_anyone,
         ) as server,
     ):
-        if tokens and options.tls_cert is None and not is_loopback(options.host):
+        has_tls = options.tls_cert is not None
+        if tokens and not has_tls and not flight_sql.is_loopback(options.host):
             warnings.warn(
                 ClearTextWarning(
                     "tokens and rows are sent in clear: give --tls-cert and --tls-key"
@@ -90,24 +184,22 @@ def _serve_flight_sql(options: argparse.Namespace) -> None:
             "uri": server.uri,
             "schemas": list(sources),
             "needs_token": bool(tokens),
-            "tls": options.tls_cert is not None,
+            "tls": has_tls,
         }
         _announce(options, address, ", ".join(sources), server.uri)
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
 
 
-def _announce(
-    options: argparse.Namespace, address: dict[str, Any], served: str, where: str
-) -> None:
+def _announce(options: Namespace, address: dict[str, Any], served: str, where: str) -> None:
     """Print where the server is, in one line."""
     if options.format == "json":
-        print(json.dumps(address), flush=True)
+        print_json(address, indent=None)
     else:
         print(f"serving {served} at {where}; stop with Ctrl-C", flush=True)
 
 
-def _tokens(options: argparse.Namespace) -> list[str]:
+def _tokens(options: Namespace) -> list[str]:
     """Return the tokens of a file and of a variable: never of an argument, which others see."""
     tokens: list[str] = []
     if options.token_file is not None:
@@ -130,9 +222,98 @@ def _tokens(options: argparse.Namespace) -> list[str]:
     return tokens
 
 
-def _tls(options: argparse.Namespace) -> tuple[str, str] | None:
+def _tls(options: Namespace) -> tuple[str, str] | None:
     if options.tls_cert is None and options.tls_key is None:
         return None
     if options.tls_cert is None or options.tls_key is None:
         raise errors.InvalidInputError("--tls-cert and --tls-key belong together; give both")
     return options.tls_cert, options.tls_key
+
+
+@command(
+    "explore",
+    "look at data sets in the browser, on this machine alone: tables, SQL, charts, embeddings",
+    option("PATH", dest="paths", nargs="+"),
+    option("--query SQL", "the query that the page starts with"),
+    option(
+        "--color EXPRESSION",
+        "what colours the embedding at first: a vector, or a SQL expression such as X['CD8A']",
+    ),
+    option(
+        "--write OVERLAY",
+        "let the page save vectors, into a data set of your own on top; made if missing",
+    ),
+    option("--port", "default: 0, which takes one that is free", type=whole_number, default=0),
+    option("--no-browser", "print the address, and open no browser"),
+    option(
+        "--max-rows N",
+        "rows of the result of one query (default: 1000000)",
+        type=whole_number,
+        dest="rows",
+    ),
+    option("--max-bytes SIZE", "size of one answer (default: 1GiB)", type=byte_size, dest="bytes"),
+    option(
+        "--seconds N",
+        "seconds until the last row of a query is sent (default: 120)",
+        type=whole_number,
+    ),
+    examples="""
+    daf explore pbmc.h5ad
+    daf explore pbmc.h5ad --color phase --query "SELECT * FROM obs WHERE n_genes > 1500"
+    daf explore pbmc.daf.zarr liver.daf.zarr.zip --port 8080 --no-browser
+    daf explore 'runs/*.daf.zarr' --max-rows 10000 --max-bytes 500MB --seconds 30
+    daf explore pbmc.h5ad --write notes.daf.zarr
+    """,
+)
+def explore_command(options: Namespace) -> None:
+    """Serve the explorer until interrupted."""
+    for module in ("starlette", "uvicorn"):
+        spi.optional_import(module, extra="explore")
+    if options.write is not None and len(options.paths) > 1:
+        raise errors.InvalidInputError(
+            f"--write saves vectors of one data set, and there are {len(options.paths)}; name one"
+        )
+    limits = explore.ExploreLimits(**given(options, "rows", "bytes", "seconds"))
+    data = explore.ExploredData(lambda: _connected(options), options.paths, options.write)
+    with (
+        contextlib.closing(data),
+        explore.ExploreServer(data, port=options.port, limits=limits) as server,
+    ):
+        start = {"query": options.query, "color": options.color}
+        print(f"exploring {', '.join(options.paths)} at {server.page_url(**start)}", flush=True)
+        print("stop with Ctrl-C", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            if not options.no_browser and _has_screen():
+                webbrowser.open(server.opening_url(**start))
+            server.serve_forever()
+
+
+def _has_screen() -> bool:
+    """Return whether a browser would open in a window, and not in this terminal."""
+    return sys.platform == "darwin" or any(map(os.environ.get, _SCREENS))
+
+
+def _connected(options: Namespace) -> DafSession:
+    if options.write is not None:
+        return session.connect(options.paths[0], overlay=options.write)
+    sources: dict[str, Any] = session.named_sources(options.paths)
+    return session.connect(sources)
+
+
+@command(
+    "demo",
+    "import, query, slice and plot the PBMC data set that scanpy ships",
+    option(
+        "[TARGET]",
+        "a folder, or the data set to make in one (default: daf-demo/pbmc.daf.zarr)",
+        default="daf-demo",
+    ),
+    examples="""
+    daf demo
+    daf demo somewhere/else
+    daf demo somewhere/pbmc.daf.zarr.zip
+    """,
+)
+def demo_command(options: Namespace) -> None:
+    """Run the demonstration."""
+    demo.run_demo(Path(options.target), options.run)

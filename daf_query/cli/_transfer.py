@@ -1,110 +1,446 @@
-"""The commands `import`, `export` and `convert`, which copy whole data sets."""
+"""The commands that make data sets of others: `import`, `export`, `convert`, `concat`, `split`."""
 
 from __future__ import annotations
 
 import argparse
 import time
 import warnings
-from typing import Final
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from daf_query.cli._packing import counts_of, packing_of
-from daf_query.cli._summary import described, progress_of, size_bytes
-from daf_storage import (
-    AnnDataWarning,
-    Report,
-    convert,
-    export_h5ad,
-    import_h5ad,
-    open_daf,
-    open_overlay,
+import daf_storage
+from daf_query.cli._failures import option_forms
+from daf_query.cli._parser import (
+    AXIS,
+    COUNTS_AS,
+    MEMORY,
+    OVERLAY,
+    PACKING,
+    PARAM,
+    PATH,
+    QUIET,
+    STRICT,
+    command,
+    given,
+    make_unique,
+    one_layout,
+    option,
+    overwrite,
 )
-from daf_storage.spi import readable_bytes, visible_name
+from daf_query.cli._terminal import described, progress_of, size_bytes
+from daf_storage import errors, spi
+from daf_storage.spi import lazy_module
+
+if TYPE_CHECKING:
+    import glob
+    import json
+
+    from daf_query import session
+    from daf_query.cli import _selection as selection
+    from daf_storage import Packing, Report
+else:
+    glob, json = map(lazy_module, ("glob", "json"))
+    session = lazy_module("daf_query.session")
+    selection = lazy_module("daf_query.cli._selection")
 
 _IMPORT_CHUNK_KB: Final = 64
 """Also where other options of packing are given; as `import_h5ad` has it by default."""
+_OBS: Final = ("obs", "cell")
+_ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
 
 
-def import_command(options: argparse.Namespace) -> None:
+@command(
+    "import",
+    "turn an h5ad file, or an AnnData in Zarr, into a Daf data set, streaming its matrices",
+    option("IN.h5ad", dest="source"),
+    option("OUT", "such as pbmc.daf.zarr or pbmc.daf.zarr.zip", dest="destination"),
+    option("--obs-is AXIS", "name of the axis of obs (default: obs)"),
+    option("--var-is AXIS", "name of the axis of var (default: var)"),
+    option("--X-is NAME", "name of the main matrix (default: X)"),
+    option(
+        "--axis-of COLUMN",
+        "make this categorical an axis of its own; those with colours become one anyway",
+        is_repeated=True,
+        dest="categorical_axes",
+    ),
+    one_layout(
+        "store matrices once, by obs; by default also the other way, which doubles the size"
+    ),
+    make_unique("append -1, -2 ... to names that occur twice"),
+    MEMORY,
+    STRICT,
+    overwrite("what is at OUT"),
+    *PACKING,
+    COUNTS_AS,
+    QUIET,
+    examples="""
+    daf import pbmc.h5ad pbmc.daf.zarr
+    daf import pbmc.h5ad pbmc.daf.zarr.zip
+    daf import monday.h5ad week.dafs.zarr.zip#/monday
+    daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs
+    daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite
+    daf import pbmc.h5ad pbmc.daf.zarr --one-layout --strict --quiet
+    daf import pbmc.h5ad small.daf.zarr --packed --counts-as uint16
+    daf import pbmc.h5ad small.daf.zarr --codec blosc-zstd-shuffle --level 7 \\
+        --chunk-kb 128 --zarr-format 3 --overwrite
+    daf import atlas.h5ad atlas.daf.zarr --memory 4GiB
+    """,
+)
+def import_command(options: Namespace) -> None:
     """Import an h5ad file and print the report."""
     started = time.monotonic()
-    warnings.simplefilter("ignore", AnnDataWarning)  # the report lists them
-    report = import_h5ad(
+    warnings.simplefilter("ignore", daf_storage.AnnDataWarning)  # the report lists them
+    report = daf_storage.import_h5ad(
         options.source,
         options.destination,
-        obs_is=options.obs_is,
-        var_is=options.var_is,
-        X_is=options.X_is,
-        categorical_axes=options.axis_of,
-        relayout=not options.one_layout,
-        duplicates="make_unique" if options.make_unique else "error",
-        strict=options.strict,
         counts_as=counts_of(options),
-        if_exists="replace" if options.overwrite else "error",
-        zarr_format=options.zarr_format,
         packed=packing_of(options, chunk_kb=_IMPORT_CHUNK_KB),
         progress=progress_of(options),
-        **({} if options.memory is None else {"memory_bytes": options.memory}),
+        **given(options, "obs_is", "var_is", "X_is", "categorical_axes", "relayout", "duplicates"),
+        **given(options, "strict", "if_exists", "zarr_format", "memory_bytes"),
     )
     if options.quiet:
         return
     seconds = time.monotonic() - started
-    with open_daf(options.destination) as daf:
+    with daf_storage.open_daf(options.destination) as daf:
         summary = daf.summary()
-    lengths = " x ".join(f"{axis.length:,} {visible_name(axis.name)}" for axis in summary.axes[:2])
+    lengths = " x ".join(
+        f"{axis.length:,} {spi.visible_name(axis.name)}" for axis in summary.axes[:2]
+    )
     vectors = sum(len(axis.vectors) for axis in summary.axes)
-    size = readable_bytes(size_bytes(options.destination))
+    matrices = f"{len(summary.matrices)} {'matrix' if len(summary.matrices) == 1 else 'matrices'}"
     print(
         f"imported {options.source} into {options.destination} in {seconds:.1f} s\n"
-        f"{lengths}; {len(summary.axes)} axes, {vectors} vectors, "
-        f"{len(summary.matrices)} {'matrix' if len(summary.matrices) == 1 else 'matrices'}, "
-        f"{size} on disk"
+        f"{lengths}; {len(summary.axes)} axes, {vectors} vectors, {matrices}, "
+        f"{_on_disk(options.destination)}"
     )
     _print_report(report)
 
 
-def export_command(options: argparse.Namespace) -> None:
+@command(
+    "export",
+    "turn a whole data set into an h5ad file, streaming its matrices",
+    PATH,
+    option("OUT.h5ad", dest="destination"),
+    option("--obs-is AXIS", "the axis of obs (default: as imported)"),
+    option("--var-is AXIS", "the axis of var (default: as imported)"),
+    option("--X-is NAME", "the main matrix (default: as imported)"),
+    OVERLAY,
+    STRICT,
+    overwrite("what is at OUT.h5ad"),
+    QUIET,
+    examples="""
+    daf export pbmc.daf.zarr pbmc.h5ad
+    daf export atlas.daf.zarr atlas.h5ad --obs-is cell --var-is gene --X-is UMIs
+    daf export atlas.h5ad labelled.h5ad --overlay notes.daf.zarr
+    daf export pbmc.daf.zarr pbmc.h5ad --strict --overwrite --quiet
+    """,
+)
+def export_command(options: Namespace) -> None:
     """Export a data set and print the report."""
-    warnings.simplefilter("ignore", AnnDataWarning)  # the report lists them
-    base = open_daf(options.path)
-    with base if options.overlay is None else open_overlay(base, options.overlay, "r") as daf:
-        report = export_h5ad(
+    warnings.simplefilter("ignore", daf_storage.AnnDataWarning)  # the report lists them
+    base = daf_storage.open_daf(options.path)
+    layered = options.overlay is not None
+    with daf_storage.open_overlay(base, options.overlay, "r") if layered else base as daf:
+        report = daf_storage.export_h5ad(
             daf,
             options.destination,
-            obs_is=options.obs_is,
-            var_is=options.var_is,
-            X_is=options.X_is,
-            strict=options.strict,
-            if_exists="replace" if options.overwrite else "error",
             progress=progress_of(options),
+            **given(options, "obs_is", "var_is", "X_is", "strict", "if_exists"),
         )
     if not options.quiet:
         print(f"exported {options.path} to {described(options.destination)}")
         _print_report(report)
 
 
-def convert_command(options: argparse.Namespace) -> None:
+@command(
+    "convert",
+    "copy a data set into the format that the path asks for, and compare the two",
+    option("SRC", dest="source"),
+    option("DST", dest="destination"),
+    overwrite("what is at DST"),
+    *PACKING,
+    COUNTS_AS,
+    option("--link", "between directories: share the files that are the same, by hard links"),
+    MEMORY,
+    QUIET,
+    examples="""
+    daf convert pbmc.daf.zarr pbmc.daf.zarr.zip
+    daf convert pbmc.daf.zarr.zip pbmc.h5df
+    daf convert monday.daf.zarr week.dafs.zarr.zip#/monday
+    daf convert atlas.daf.zarr atlas.daf.zarr.zip --packed --zarr-format 3
+    daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --chunk-kb 128 \\
+        --overwrite --quiet
+    daf convert atlas.daf.zarr small.daf.zarr --packed --counts-as UMIs=uint16
+    daf convert atlas.daf.zarr copy.daf.zarr --link
+    daf convert atlas.daf.zarr atlas.h5df --memory 200MB
+    """,
+)
+def convert_command(options: Namespace) -> None:
     """Copy a data set into another format and print its size."""
     started = time.monotonic()
-    convert(
+    daf_storage.convert(
         options.source,
         options.destination,
-        if_exists="replace" if options.overwrite else "error",
-        zarr_format=options.zarr_format,
         packed=packing_of(options),
         counts_as=counts_of(options),
-        link=options.link,
-        **({} if options.memory is None else {"memory_bytes": options.memory}),
         progress=progress_of(options),
+        **given(options, "if_exists", "zarr_format", "link", "memory_bytes"),
     )
     if not options.quiet:
         seconds = time.monotonic() - started
-        size = readable_bytes(size_bytes(options.destination))
         print(
             f"converted {options.source} to {options.destination} in {seconds:.1f} s, and compared "
-            f"the two; {size} on disk"
+            f"the two; {_on_disk(options.destination)}"
         )
+
+
+@command(
+    "concat",
+    "put the entries of an axis of several data sets one after the other, in a new data set",
+    option("PATH", "a data set, or a pattern", dest="sources", nargs="+"),
+    option("-o, --output OUT", "such as all.daf.zarr", required=True),
+    option(
+        "--axis AXIS",
+        "the axis of which the entries are concatenated; repeatable; by default that of obs",
+        action="append",
+    ),
+    option(
+        "--join",
+        "entries of other axes, such as genes: all must have the same (the default), those of "
+        "all, or those of any",
+        choices=("exact", "inner", "outer"),
+        default="exact",
+    ),
+    option(
+        "--fill-value NUMBER",
+        "what stands for a gene that one lacks; by default 0 where a matrix is sparse, or NaN",
+        type=float,
+    ),
+    option("--names A,B", "names; by default those of the files"),
+    option("--prefix", "write the name of the data set before each entry"),
+    make_unique("append -1, -2 ... to entries that occur twice"),
+    option(
+        "--dataset-axis NAME",
+        "the axis of the data sets, and the vector that says which; empty for none",
+        default="dataset",
+    ),
+    option(
+        "--merge [PROPERTY=]ACTION",
+        "what becomes of scalars, and of vectors and matrices of other axes: skip, last, "
+        "collect, or same, which is the default; of all, or of a SCALAR, AXIS/VECTOR or "
+        "ROWS/COLUMNS/MATRIX, in which * is any; repeatable, the last that applies counts",
+        is_repeated=True,
+    ),
+    option(
+        "--empty PROPERTY=VALUE",
+        "what stands for a property that one lacks, a number or text; repeatable",
+        is_repeated=True,
+    ),
+    one_layout("store matrices once, by the axis"),
+    overwrite("what is at OUT"),
+    *PACKING,
+    QUIET,
+    examples="""
+    daf concat runs/*.h5ad -o all.daf.zarr
+    daf concat runs/*.daf.zarr -o all.daf.zarr.zip --join outer --prefix
+    daf concat a.h5df b.daf.zarr -o both.daf.zarr --names first,second --axis cell
+    daf concat runs/*.daf.zarr -o all.daf.zarr --merge same --merge version=collect \\
+        --merge gene/mean=last --empty cell/donor=unknown --fill-value 0 --make-unique
+    daf concat 'runs/*.daf.zarr' -o all.daf.zarr --dataset-axis run --one-layout
+    daf concat 'runs/*.daf.zarr' -o all.daf.zarr --packed --zarr-format 3 --codec zstd \\
+        --level 9 --chunk-kb 128 --overwrite --quiet
+    """,
+)
+def concat_command(options: Namespace) -> None:
+    """Concatenate data sets, and say what became of them."""
+    started = time.monotonic()
+    paths = _matching(options.sources)
+    axes = options.axis or [_obs_axis(paths[0])]
+    report = daf_storage.concatenate(
+        options.output,
+        axes,
+        paths,
+        names=None if options.names is None else [n.strip() for n in options.names.split(",")],
+        dataset_axis=options.dataset_axis or None,
+        empty=dict(property_value(each, "--empty") for each in options.empty),
+        merge=_merging(options.merge),
+        packed=packing_of(options),
+        progress=progress_of(options),
+        **given(options, "prefix", "duplicates", "join", "fill_value", "relayout", "if_exists"),
+        **given(options, "zarr_format"),
+    )
+    if options.quiet:
+        return
+    seconds = time.monotonic() - started
+    with daf_storage.open_daf(options.output) as daf:
+        lengths = ", ".join(f"{daf.axis_length(axis):,} {spi.visible_name(axis)}" for axis in axes)
+    head = f"concatenated {len(paths):,} data sets into {options.output} in {seconds:.1f} s"
+    print(spi.visible(f"{head}\n{lengths}; {_on_disk(options.output)}"))
+    _print_report(report)
+
+
+def share(text: str) -> tuple[str, float]:
+    """Return the name of a split and its share.
+
+    >>> share("train=0.8")
+    ('train', 0.8)
+    """
+    name, equals, number = text.partition("=")
+    try:
+        if not name or not equals:
+            raise ValueError
+        return name, float(number)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no split and its share; write for example train=0.8"
+        ) from None
+
+
+@command(
+    "split",
+    "choose entries for a training loop, with splits and weights, and write them to a file",
+    option("PATH", "a data set, or a pattern of several"),
+    AXIS,
+    option("--where SQL", "which entries (default: all)"),
+    option(
+        "--share NAME=SHARE",
+        "a split and the share that it gets; may be repeated, together 1",
+        is_repeated=True,
+        type=share,
+    ),
+    option("--weights SQL", "the weight of each entry"),
+    option("--stratify SQL", "keep the shares for each value of a vector or expression"),
+    option("--groups SQL", "keep entries of a value together, such as those of a donor"),
+    option("--seed", "another makes other splits", type=int, default=0),
+    PARAM,
+    option(
+        "-o, --output FILE",
+        ".parquet or .arrow, or .csv, .tsv, .json, .ndjson for other programs",
+        required=True,
+    ),
+    OVERLAY,
+    QUIET,
+    takes_patterns=True,
+    examples="""
+    daf split pbmc.daf.zarr cell --share train=0.8 --share val=0.2 -o split.parquet
+    daf split pbmc.daf.zarr cell --where 'age > $least' --param least=60 \\
+        --share train=0.8 --share val=0.2 --stratify type --groups donor --seed 1 -o s.csv
+    daf split 'runs/*.h5ad' obs --weights '1 / count(*) OVER (PARTITION BY type)' -o w.csv
+    daf split atlas.h5ad obs --overlay notes.daf.zarr --where label --output l.tsv --quiet
+    """,
+)
+def split_command(options: Namespace) -> None:
+    """Write chosen entries with their splits and weights, and say how many there are."""
+    shares = dict(options.share)
+    if len(shares) < len(options.share):
+        raise errors.InvalidInputError("--share names a split twice; give each once")
+    with session.connect(options.path, mode="r", overlay=options.overlay) as connected:
+        sampler = connected.sampler(
+            options.axis,
+            split=shares or None,
+            params=selection.named_values(options.param),
+            **given(options, "where", "weights", "seed", "stratify", "groups"),
+        )
+        sampler.save(options.output)
+    if not options.quiet:
+        sizes = ", ".join(f"{spi.visible_name(name)} {n:,}" for name, n in sampler.sizes.items())
+        what = f"{len(sampler):,} of {sampler.axis_length:,} entries of {sampler.axis}"
+        print(f"{options.output}: {what}{': ' if sizes else ''}{sizes}")
+
+
+def packing_of(options: Namespace, **defaults: Any) -> bool | Packing:
+    """Return how to pack; a codec, a level or a size of chunks alone asks for it, too."""
+    chosen = given(options, "codec", "level", "chunk_kb")
+    return daf_storage.Packing(**{**defaults, **chosen}) if options.packed or chosen else False
+
+
+def counts_of(options: Namespace) -> Any:
+    """Return the types of counts: one of the main matrix, or several by the names of matrices.
+
+    >>> counts_of(Namespace(counts_as=["X=uint16", "spliced=uint8"]))
+    {'X': 'uint16', 'spliced': 'uint8'}
+    """
+    pairs = [(name, kind) for name, _, kind in (w.rpartition("=") for w in options.counts_as)]
+    if len(pairs) == 1 and not pairs[0][0]:
+        return pairs[0][1]
+    if any(not name for name, _ in pairs):
+        raise errors.InvalidInputError(
+            "--counts-as: of several types, each needs the name of its matrix, such as X=uint16"
+        )
+    return dict(pairs) or None
+
+
+def _on_disk(path: str) -> str:
+    return f"{spi.readable_bytes(size_bytes(path))} on disk"
 
 
 def _print_report(report: Report) -> None:
     for item in report.items:
-        print(f"  {visible_name(item)}")
+        print(f"  {option_forms(spi.visible_name(item))}")
+
+
+def _matching(given: list[str]) -> list[str]:
+    """Return paths, and those that patterns stand for."""
+    paths: list[str] = []
+    for path in given:
+        if not glob.has_magic(path) or Path(path).exists():
+            paths.append(path)
+            continue
+        matching = sorted(glob.glob(path, recursive=True))
+        if not matching:
+            raise errors.SourceNotFoundError(f"no file or directory matches {path!r}")
+        paths += matching
+    return paths
+
+
+def _obs_axis(path: str) -> str:
+    """Return the axis that an AnnData would have as obs."""
+    with daf_storage.open_daf(path) as daf:
+        axes = daf.axes_set()
+        noted = daf.get_scalar("obs_is", default=None)
+        for axis in (noted, *_OBS):
+            if axis in axes:
+                return str(axis)
+    raise errors.InvalidInputError(
+        f"{path}: it does not say which axis to concatenate; pass --axis, one of "
+        f"{errors.known_names(axes, none='none')}"
+    )
+
+
+def _merging(given: list[str]) -> list[tuple[Any, Any]]:
+    """Return the properties and actions, in their order; first what is the default."""
+    merging: list[tuple[Any, Any]] = [(key, "same") for key in _ALL]
+    for each in given:
+        if "=" in each:
+            key, action = _key_and_text(each, "--merge")
+            merging.append((key, action))
+        else:
+            keys = _ALL[:2] if each == "collect" else _ALL
+            merging += [(key, each) for key in keys]
+    return merging
+
+
+def property_value(given: str, option: str) -> tuple[Any, Any]:
+    """Return a property and a value, which is a number if it looks like one.
+
+    >>> property_value("cell/age=3", "--empty"), property_value("cell/type=T cell", "--empty")
+    ((('cell', 'age'), 3), (('cell', 'type'), 'T cell'))
+    """
+    key, text = _key_and_text(given, option)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):  # no JSON, or a list of lists of lists, which is no number
+        return key, text
+    return key, value if isinstance(value, bool | int | float | str) else text
+
+
+def _key_and_text(given: str, option: str) -> tuple[Any, str]:
+    name, separator, text = given.partition("=")
+    if not separator or not name:
+        raise errors.InvalidInputError(
+            f"{option} {given!r} is no PROPERTY=VALUE, such as cell/donor=unknown"
+        )
+    parts = tuple(name.split("/"))
+    return (parts[0] if len(parts) == 1 else parts), text

@@ -1,67 +1,261 @@
-"""Verify and repair a data set."""
+"""The commands that look after what is stored, such as `verify`, `repair`, `index`, `reorder`."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
+import sys
+import warnings
+from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from daf_query.cli._exit_codes import DATA_LOST, DONE
-from daf_query.cli._summary import progress_of
-from daf_query.index import rebuild_indexes
-from daf_storage import repair, verify
-from daf_storage.spi import visible_name
+import daf_storage
+from daf_query.cli._failures import DATA_LOST, DONE, FAILED
+from daf_query.cli._parser import (
+    AXIS,
+    PATH,
+    QUIET,
+    REPORT_FORMAT,
+    Group,
+    byte_size,
+    command,
+    option,
+)
+from daf_query.cli._terminal import print_json, progress_of
+from daf_storage import DafError, errors, spi
+from daf_storage.spi import lazy_module
+
+if TYPE_CHECKING:
+    from daf_query import _provenance as provenance
+    from daf_query import _zarr_append as zarr_append
+    from daf_query import index, session, table
+    from daf_storage import SidecarStatus
+else:
+    provenance = lazy_module("daf_query._provenance")
+    zarr_append = lazy_module("daf_query._zarr_append")
+    index, session = map(lazy_module, ("daf_query.index", "daf_query.session"))
+    table = lazy_module("daf_query.table")
 
 
-def verify_command(options: argparse.Namespace) -> int:
+@command(
+    "verify",
+    "read a whole data set and list what is wrong with it; exit code 1 if something is",
+    PATH,
+    REPORT_FORMAT,
+    QUIET,
+    examples="""
+    daf verify pbmc.daf.zarr.zip
+    daf verify days.dafs.zarr.zip          # all data sets of an archive
+    daf verify pbmc.daf.zarr --format json | jq '.findings[].path'
+    """,
+)
+def verify_command(options: Namespace) -> int:
     """Read everything, list what is wrong, and fail if something is."""
-    findings = verify(options.path, progress=progress_of(options))
+    findings = daf_storage.verify(options.path, progress=progress_of(options))
     n_errors = sum(finding.level == "error" for finding in findings)
     if options.format == "json":
         listed = [dataclasses.asdict(finding) for finding in findings]
-        print(json.dumps({"path": options.path, "findings": listed}, indent=2))
+        print_json({"path": options.path, "findings": listed})
     else:
         for finding in findings:
-            print(visible_name(finding))
+            print(spi.visible_name(finding))
         if not options.quiet:
-            print(f"{options.path}: {_verdict(n_errors, len(findings) - n_errors)}")
-    return 1 if n_errors else 0
+            counted = ((n_errors, "error"), (len(findings) - n_errors, "warning"))
+            said = ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for n, word in counted if n)
+            print(f"{options.path}: {said or 'everything is as it should be'}")
+    return FAILED if n_errors else DONE
 
 
-def _verdict(n_errors: int, n_warnings: int) -> str:
-    if not n_errors + n_warnings:
-        return "everything is as it should be"
-    counted = ((n_errors, "error"), (n_warnings, "warning"))
-    return ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for n, word in counted if n)
-
-
-def repair_command(options: argparse.Namespace) -> int:
+@command(
+    "repair",
+    "mend what a crash or an interrupted copy left; exit code 3 if data is lost or damaged",
+    PATH,
+    REPORT_FORMAT,
+    QUIET,
+    examples="""
+    daf repair pbmc.daf.zarr.zip
+    daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr
+    daf repair pbmc.daf.zarr --format json | jq .lost
+    """,
+)
+def repair_command(options: Namespace) -> int:
     """Mend the container, say what was done, and fail if something is lost or damaged."""
-    report = repair(options.path, progress=progress_of(options))
+    report = daf_storage.repair(options.path, progress=progress_of(options))
     is_there = Path(options.path.split("#/", 1)[0]).exists()  # or else only leftovers were
-    rebuilt = rebuild_indexes(options.path) if is_there else []
+    rebuilt = index.rebuild_indexes(options.path) if is_there else []
     report = dataclasses.replace(report, done=(*report.done, *rebuilt))
+    code = DONE if report.is_whole else DATA_LOST
     if options.format == "json":
-        print(json.dumps({"path": options.path, **dataclasses.asdict(report)}, indent=2))
-        return DONE if report.is_whole else DATA_LOST
-    for action in report.done:
-        print(visible_name(action))
-    for damage in report.lost:
-        print(visible_name(f"lost: {damage}"))
-    for damage in report.damaged:
-        print(visible_name(f"damaged, and left as it is: {damage}"))
-    for damage in report.indexes:
-        print(visible_name(f"could not be used: {damage}"))
+        print_json({"path": options.path, **dataclasses.asdict(report)})
+        return code
+    for heading, listed in (
+        ("", report.done),
+        ("lost: ", report.lost),
+        ("damaged, and left as it is: ", report.damaged),
+        ("could not be used: ", report.indexes),
+    ):
+        for each in listed:
+            print(spi.visible_name(f"{heading}{each}"))
     if not report.is_whole:
-        counted = (
-            f"{len(listed):,} {word}"
-            for listed, word in ((report.lost, "lost"), (report.damaged, "damaged"))
-            if listed
-        )
-        print(
-            f"{options.path}: {' and '.join(counted)}; take them from a backup, or write them again"
-        )
+        counted = ((report.lost, "lost"), (report.damaged, "damaged"))
+        said = " and ".join(f"{len(listed):,} {word}" for listed, word in counted if listed)
+        print(f"{options.path}: {said}; take them from a backup, or write them again")
     elif not options.quiet and not report.done:
         print(f"{options.path}: there is nothing to repair")
-    return DONE if report.is_whole else DATA_LOST
+    return code
+
+
+@command(
+    "reorder",
+    "put the entries of an axis into another order; its vectors and matrices follow",
+    PATH,
+    AXIS,
+    option("--by ORDER", "what comes after ORDER BY in SQL", required=True),
+    QUIET,
+    examples="""
+    daf reorder pbmc.daf.zarr cell --by "type, age DESC"
+    daf reorder pbmc.daf.zarr gene --by "name"
+    """,
+)
+def reorder_command(options: Namespace) -> None:
+    """Put an axis into another order and say so."""
+    with session.connect(daf_storage.open_daf(options.path, "r+")) as connected:
+        connected.reorder_axis(options.axis, options.by, progress=progress_of(options))
+    if not options.quiet:
+        print(f"reordered axis {options.axis} of {options.path} by {options.by}")
+
+
+@command(
+    "index",
+    "store an index with which rows are found by name or by another value at once; of a file "
+    "that is read in place, also the other layout of a matrix",
+    PATH,
+    option("[AXIS]"),
+    option("VECTOR", "'name' for the entries", dest="vectors", nargs="*"),
+    option(
+        "--points",
+        "two vectors of coordinates, indexed together",
+        metavar=("X", "Y"),
+        nargs=2,
+        action="store",
+    ),
+    Group(
+        (
+            option(
+                "--matrix NAME",
+                "write its other layout, and decoded columns, into a sidecar; repeatable",
+                is_repeated=True,
+            ),
+            option("--into SIDECAR", "a name ending in .daf.zarr, instead of beside the file"),
+            option("--max-bytes SIZE", "how large it may become, such as 10GB", type=byte_size),
+            option("--refresh", "make the sidecar fit the file as it is now"),
+            option("--remove", "delete the sidecar"),
+        ),
+        "of a file that is read in place, such as atlas.h5ad",
+    ),
+    QUIET,
+    any_of=("axis", "matrix", "refresh", "remove", "into"),
+    examples="""
+    daf index pbmc.daf.zarr cell              # the names, and strings with many values
+    daf index pbmc.daf.zarr cell barcode age
+    daf index slide.daf.zarr cell --points x y   # cells within a box or a polygon
+    daf index scenes.zarr meta bbox           # geometries of a group of Zarr arrays
+    daf index atlas.h5ad --matrix X           # writes atlas.h5ad.daf.zarr beside it
+    daf index atlas.h5ad obs barcode --matrix X --max-bytes 10GB
+    daf index /shared/atlas.h5ad --matrix X --into mine.daf.zarr
+    daf index atlas.h5ad --refresh            # it was copied, or changed
+    daf index atlas.h5ad --remove
+    """,
+)
+def index_command(options: Namespace) -> None:
+    """Build indexes and say which."""
+    if options.matrix or options.refresh or options.remove or options.into is not None:
+        _sidecar(options)
+        return
+    try:
+        opened = daf_storage.open_daf(options.path, "r+")
+    except errors.ReadOnlyError:  # it is read in place
+        if options.points is not None:
+            raise
+        _sidecar(options)
+        return
+    except DafError:
+        if options.points is None and Path(options.path, options.axis).is_dir():
+            _index_table(options)
+            return
+        raise
+    with opened as daf:
+        done = []
+        if options.vectors or options.points is None:
+            names = options.vectors or None
+            done = index.build_index(daf, options.axis, names, progress=progress_of(options))
+        if options.points is not None:
+            index.build_point_index(daf, options.axis, *options.points)
+            done.append(f"the points ({', '.join(options.points)})")
+    if not options.quiet:
+        listed = ", ".join(done) or "nothing: no string vector has many distinct values"
+        print(spi.visible_name(f"indexed {listed} of axis {options.axis} of {options.path}"))
+
+
+def _index_table(options: Namespace) -> None:
+    """Build the R-trees of a group of Zarr arrays."""
+    for column in options.vectors or [table.GEOMETRY]:
+        count = zarr_append.build_spatial_index(options.path, column, options.axis)
+        if not options.quiet:
+            print(f"indexed {column} of {count:,} rows of {options.axis} of {options.path}")
+
+
+def _sidecar(options: Namespace) -> None:
+    """Write, refresh or remove the sidecar of a file that is read in place."""
+    if options.refresh or options.remove:  # the remedies that the warning names
+        warnings.simplefilter("ignore", daf_storage.SidecarWarning)
+    with daf_storage.open_daf(options.path, sidecar=options.into) as daf:
+        if options.remove:
+            said = "removed" if daf_storage.remove_sidecar(daf) else "there was none"
+            text = f"the sidecar of {options.path}: {said}"
+        elif options.refresh:
+            text = sidecar_line(index.refreshed(daf, progress=progress_of(options)))
+        else:
+            status = index.accelerated(
+                daf,
+                options.matrix,
+                indexes={options.axis: options.vectors or None} if options.axis else {},
+                path=options.into,
+                max_bytes=options.max_bytes,
+                progress=progress_of(options),
+            )
+            text = sidecar_line(status)
+    if not options.quiet:
+        print(spi.visible_name(text))
+
+
+def sidecar_line(status: SidecarStatus) -> str:
+    """Return where a sidecar is, how large, and what it has."""
+    head = f"{status.path}, {status.size_bytes:,} bytes"
+    if not status.is_used:
+        return f"{head}, not used: {status.problem}"
+    parts = [path for path in status.properties if path.startswith("matrices/")]
+    vectors = sum(path.startswith("vectors/") for path in status.properties)
+    if vectors:
+        parts.append(f"{vectors:,} columns")
+    parts += [f"index of {name}" for name in status.indexes]
+    return f"{head}: {', '.join(parts) or 'the entries of axes'}"
+
+
+@command(
+    "provenance",
+    "print which query, data sets and packages a file was made of",
+    option("FILE", "an .h5ad, .zarr, Parquet or Arrow file", dest="path"),
+    examples="""
+    daf provenance markers.h5ad
+    daf provenance old.parquet | jq -r .sql
+    """,
+)
+def provenance_command(options: Namespace) -> int:
+    """Print the provenance of a file as JSON; fail if it has none."""
+    record = provenance.provenance(options.path)
+    if record is None:
+        print(f"daf: error: {options.path} does not say where it comes from", file=sys.stderr)
+        return FAILED
+    print_json(record, ensure_ascii=False)
+    return DONE

@@ -13,7 +13,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 import daf_query
-from daf_query.cli._parser import build_parser
+from daf_query.cli._main import build_parser
 from daf_query.demo import find_pbmc
 from daf_query.explore import ExploreServer
 from daf_storage import import_h5ad

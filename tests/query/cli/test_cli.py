@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from daf_query.cli import _parser_parts as parsing
+from daf_query.cli import _parser as parsing
 from daf_query.cli import main
-from daf_query.cli._matrix_axes import matrix_axes
+from daf_query.cli._selection import matrix_axes
 from daf_storage import MemoryDaf, ZarrDaf, errors, open_daf
 from daf_storage.data import LEAST_MEMORY_BYTES
 from daf_storage.h5ad._matrix_input import MatrixCopy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._concat import _pair
+from daf_query.cli._transfer import property_value
 from daf_storage import open_daf
 
 
@@ -113,4 +113,4 @@ def test_what_was_concatenated_before(runs: Path, capsys: pytest.CaptureFixture[
 def test_a_value_that_is_no_json_is_a_string() -> None:
     """Also if it would be JSON, but for its depth."""
     for text in ("T cell", "[" * 100_000):
-        assert _pair(f"cell/type={text}", "--empty") == (("cell", "type"), text)
+        assert property_value(f"cell/type={text}", "--empty") == (("cell", "type"), text)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daf_query.cli._exit_codes import INTERRUPTED
+from daf_query.cli._failures import INTERRUPTED
 from daf_storage import open_daf
 
 LONG = (
@@ -47,7 +47,7 @@ from daf_query import cli
 
 class Finder:
     def find_spec(self, name, *_):
-        if name == "daf_query.cli._parser":
+        if name == "daf_query.cli._main":
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Finder())

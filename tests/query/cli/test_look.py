@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._column_descriptions import description_of
+from daf_query.cli._look import description_of
 from daf_query.session import DafSession
 from daf_query.sql import QueryResult
 from tests.support import create
@@ -128,16 +128,16 @@ def test_quartiles_are_those_of_numpy(seed: int) -> None:
     shuffled = random.permutation(len(values))
     found = description_of("x", pa.array(values[shuffled]), counts[shuffled])
     expected = np.quantile(numbers, [0.25, 0.5, 0.75])
-    assert [found.q1, found.median, found.q3] == pytest.approx(list(expected))
-    assert found.mean == pytest.approx(numbers.mean())
+    assert [found["q1"], found["median"], found["q3"]] == pytest.approx(list(expected))
+    assert found["mean"] == pytest.approx(numbers.mean())
 
 
 def test_nothing_at_all() -> None:
     """All missing, and no rows."""
     for values, counts in ((pa.array([None], pa.int64()), [3]), (pa.array([], pa.int64()), [])):
         found = description_of("x", values, np.array(counts, np.int64))
-        assert (found.count, found.missing, found.distinct) == (0, sum(counts), 0)
-        assert found.mean is found.min is found.top is None
+        assert (found["count"], found["missing"], found["distinct"]) == (0, sum(counts), 0)
+        assert found["mean"] is found["min"] is found["top"] is None
 
 
 def test_infinite_numbers_are_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import anndata
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._matrix_axes import member_matrix_axes
+from daf_query.cli._selection import member_matrix_axes
 from daf_storage import errors, open_daf
 from tests.query.collection.cases import RUNS, daf_of, names_of
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._parser import build_parser
+from daf_query.cli._main import build_parser
 from tests.support import create
 
 COMMAND = f"{sys.executable} -m daf_query.cli"
@@ -123,7 +123,7 @@ def test_each_option_has_an_example() -> None:
     actions = build_parser()._actions
     commands = next(one for one in actions if isinstance(one, argparse._SubParsersAction))
     for name, command in commands.choices.items():
-        words = command.epilog.replace("\n", " ").split(" ")
+        words = command.complete().epilog.replace("\n", " ").split(" ")
         for action in command._actions:
             if action.option_strings and action.dest not in ("help", "quiet"):
                 assert set(action.option_strings) & set(words), (name, action.dest)

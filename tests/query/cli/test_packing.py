@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daf_query.cli._packing import counts_of, packing_of
+from daf_query.cli._transfer import counts_of, packing_of
 from daf_storage import Packing
 from daf_storage.errors import InvalidInputError
 

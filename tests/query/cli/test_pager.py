@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._colours import coloured, coloured_table, has_colours
-from daf_query.cli._pager import pager, pager_of, print_lines
+from daf_query.cli._terminal import (
+    coloured,
+    coloured_table,
+    has_colours,
+    pager,
+    pager_of,
+    print_lines,
+)
 from tests.support import create
 
 
@@ -36,7 +42,7 @@ def test_which_pager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PAGER", chosen)
         assert pager() is None
     monkeypatch.delenv("PAGER")
-    monkeypatch.setattr("daf_query.cli._pager.shutil.which", lambda program: f"/bin/{program}")
+    monkeypatch.setattr("daf_query.cli._terminal.shutil.which", lambda program: f"/bin/{program}")
     assert pager() == "less"
     monkeypatch.setenv("TERM", "dumb")
     assert pager() is None

@@ -24,10 +24,15 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import daf_query
-from daf_query.cli import _prompt, _prompt_line, main
-from daf_query.cli._prompt import Prompt
-from daf_query.cli._prompt_line import _PromptCompleter, history_path, is_complete, line_reader
-from daf_query.cli._prompt_settings import PromptSettings
+from daf_query.cli import _prompt, main
+from daf_query.cli._prompt import (
+    Prompt,
+    PromptSettings,
+    _PromptCompleter,
+    history_path,
+    is_complete,
+    line_reader,
+)
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
 from daf_storage.spi import install_command
@@ -447,11 +452,11 @@ def test_a_real_terminal(terminal: Terminal) -> None:
 
 def test_colours_are_those_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """No shade of our own, which one ground or the other would swallow; and none for NO_COLOR."""
-    monkeypatch.setattr(_prompt_line, "has_colours", lambda _: True)
-    colours = _prompt_line._colours()
+    monkeypatch.setattr(_prompt, "has_colours", lambda _: True)
+    colours = _prompt._colours()
     assert colours["include_default_pygments_style"] is False
     rules = dict(colours["style"].style_rules)
     assert "ansigreen" in rules["pygments.keyword"]
     assert "#" not in "".join(rules.values())
-    monkeypatch.setattr(_prompt_line, "has_colours", lambda _: False)
-    assert set(_prompt_line._colours()) == {"color_depth"}
+    monkeypatch.setattr(_prompt, "has_colours", lambda _: False)
+    assert set(_prompt._colours()) == {"color_depth"}

@@ -12,8 +12,7 @@ import pytest
 
 import daf_query
 from daf_query.cli import _prompt
-from daf_query.cli._prompt import Prompt
-from daf_query.cli._prompt_settings import PromptSettings
+from daf_query.cli._prompt import Prompt, PromptSettings
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
 from daf_storage import DafWriter, MemoryDaf

@@ -56,7 +56,7 @@ def test_the_next_file_has_another_number(tmp_path: Path, closed: str) -> None:
     script, answer = tmp_path / "script.py", tmp_path / "answer"
     script.write_text(
         "import os, sys\n"
-        "from daf_query.cli._standard_streams import prepare_standard_streams\n"
+        "from daf_query.cli._terminal import prepare_standard_streams\n"
         "prepare_standard_streams()\n"
         "prepare_standard_streams()\n"
         f"number = os.open({str(answer)!r}, os.O_WRONLY | os.O_CREAT)\n"

@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._signals import Terminated, _Handler
+from daf_query.cli._failures import Terminated, _Handler
 from daf_storage import convert, errors, import_h5ad, open_daf, repair, verify
 from daf_storage.h5ad._import import _Import
 from daf_storage.upkeep import _copy as copying

@@ -1,0 +1,270 @@
+"""The meaning of arguments: queries, values, entries of axes, and axes of matrices."""
+
+from __future__ import annotations
+
+import json
+import math
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from daf_query.matrix import concatenated_of
+from daf_query.session import DafSession, connect
+from daf_query.sql import missing_base
+from daf_query.syntax import is_condition, is_select, list_items, one_statement
+from daf_storage import DafReader, errors
+
+_STANDARD_INPUT: Final = "-"
+_FILE: Final = "@"
+_SHOWN: Final = 20
+
+
+def reading(options: Namespace) -> DafSession:
+    """Connect the path of a command for reading, with the overlay if one is given."""
+    return connect(
+        options.path,
+        mode="r",
+        overlay=options.overlay,
+        obs_is=getattr(options, "obs_is", None),
+        var_is=getattr(options, "var_is", None),
+        provenance=not getattr(options, "no_provenance", True),
+    )
+
+
+def query_of(options: Namespace) -> str:
+    """Return the query of ``daf sql``, which is given in one of three ways."""
+    if options.query is not None and options.query != _STANDARD_INPUT:
+        return one_statement(options.query)
+    path = options.query if options.file is None else options.file
+    return one_statement(read_text(path), source="standard input" if path == "-" else path)
+
+
+def read_text(path: str) -> str:
+    """Return the text of a file, or of standard input for ``-``.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is no such file.
+    InvalidInputError
+        It is not UTF-8.
+    """
+    where = "standard input" if path == _STANDARD_INPUT else path
+    with (
+        errors.os_errors(where),
+        open(0 if path == _STANDARD_INPUT else path, "rb", closefd=path != _STANDARD_INPUT) as file,
+    ):
+        data = file.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise errors.InvalidInputError(
+            f"{where}: this is not UTF-8 text (byte {error.start:,}); save the file as UTF-8"
+        ) from error
+
+
+def named_table(given: str) -> tuple[str | None, str]:
+    """Return the name and the path of a table: ``NAME=FILE`` or ``FILE``.
+
+    >>> named_table("samples=data/s.csv"), named_table("s.csv")
+    (('samples', 'data/s.csv'), (None, 's.csv'))
+    """
+    name, separator, path = given.partition("=")
+    return (name, path) if separator else (None, given)
+
+
+def named_values(given: Iterable[str], *, option: str = "--param") -> dict[str, Any] | None:
+    """Return the values of parameters: ``NAME=VALUE``, of which the value may be JSON.
+
+    >>> named_values(["least=60", "donor=N3", 'code="60"', "types=[1, 2]"])
+    {'least': 60, 'donor': 'N3', 'code': '60', 'types': [1, 2]}
+
+    Raises
+    ------
+    InvalidInputError
+        There is no name, or a name is given twice.
+    """
+    values: dict[str, Any] = {}
+    for each in given:
+        name, separator, value = each.partition("=")
+        name = name.removeprefix("$")
+        if not separator or not name:
+            raise errors.InvalidInputError(f"{option} {each}: write NAME=VALUE")
+        if name in values:
+            raise errors.InvalidInputError(f"{option} {name} is given twice")
+        values[name] = value_of(value)
+    return values or None
+
+
+def value_of(text: str | None) -> Any:
+    """Return what JSON means; any other text is itself, and none is None.
+
+    Raises
+    ------
+    InvalidInputError
+        It is nested too deeply to be read.
+    """
+    if text is None:
+        return None
+    try:
+        return json.loads(text, parse_constant=str)  # NaN and Infinity are no JSON
+    except ValueError:
+        return text
+    except RecursionError:
+        raise errors.InvalidInputError(
+            f"the value {text[:_SHOWN]}... is JSON that is nested too deeply; give a number, a "
+            "string, or a list of them"
+        ) from None
+
+
+def selected(
+    session: DafSession, options: Namespace, *, join: str | None = None
+) -> tuple[tuple[str, str], dict[str, Any]]:
+    """Return the axes of the matrix of a command, and which part of it is meant, as keywords.
+
+    Parameters
+    ----------
+    join
+        How several data sets become one by default; None if the command does not ask.
+    """
+    readers = list(session.members().values())
+    axes = member_matrix_axes(readers, options.matrix, options.rows_axis, options.columns_axis)
+    chosen: dict[str, Any] = {
+        "rows": entries_or_sql(readers, axes[0], options.rows),
+        "columns": entries_or_sql(readers, axes[1], options.columns),
+        "params": named_values(options.param),
+    }
+    if join is not None:
+        is_nan = options.fill_value is not None and options.fill_value.lower() == "nan"
+        chosen["join"] = options.join or join
+        chosen["fill_value"] = math.nan if is_nan else value_of(options.fill_value)
+        chosen["along"] = options.along
+    return axes, chosen
+
+
+def entries_or_sql(
+    readers: Sequence[DafReader], axis: str, given: str | None
+) -> str | list[str] | None:
+    """Return SQL as it is, and names as a list.
+
+    Names are ``A,B``, the lines of ``@FILE``, or a single one that is an entry and no vector.  One
+    with a comma is written in single quotes, or stands in a file.
+    """
+    if given is None or is_select(given):
+        return given
+    if given.startswith(_FILE):
+        return _lines(given.removeprefix(_FILE))
+    names = listed_names(given)
+    if names is not None:
+        return names
+    return [given] if _is_entry(readers, axis, given) else given
+
+
+def listed_names(given: str) -> list[str] | None:
+    """Return the names of a comma list; None if it is SQL.
+
+    >>> listed_names("MS4A1, CD8A"), listed_names("'a,b',"), listed_names("age IN (1, 2)")
+    (['MS4A1', 'CD8A'], ['a,b'], None)
+    """
+    parts = [part.strip() for part in list_items(given)]
+    if len(parts) == 1 or is_condition(given):
+        return None
+    return [_unquoted(part) for part in parts if part]
+
+
+def _unquoted(name: str) -> str:
+    is_quoted = len(name) > 1 and name[0] == name[-1] == "'"
+    return name[1:-1].replace("''", "'") if is_quoted else name
+
+
+def _is_entry(readers: Sequence[DafReader], axis: str, given: str) -> bool:
+    having = [daf for daf in readers if daf.has_axis(axis)]
+    is_sql = given.upper() in ("TRUE", "FALSE") or " " in given
+    if is_sql or any(daf.has_vector(axis, given) for daf in having):
+        return False
+    return any(
+        daf.axis_indices(axis, [given], allow_missing=True, allow_empty=True)[0] >= 0
+        for daf in having
+    )
+
+
+def _lines(path: str) -> list[str]:
+    names = [line for line in read_text(path).splitlines() if line]
+    if not names:
+        raise errors.InvalidInputError(f"{path or 'the file'}: there is no name in it, one a line")
+    return names
+
+
+def member_matrix_axes(
+    readers: Sequence[DafReader], name: str, rows_axis: str | None, columns_axis: str | None
+) -> tuple[str, str]:
+    """Return the axes of a matrix of one data set, or of several that are asked as one.
+
+    Of several, those of the first that has it; the axis that is concatenated is that of the rows,
+    unless an axis is given.
+    """
+    if len(readers) == 1:
+        return matrix_axes(readers[0], name, rows_axis, columns_axis)
+    problems: list[errors.NotFoundError] = []
+    for daf in readers:
+        try:
+            axes = matrix_axes(daf, name, rows_axis, columns_axis)
+        except (errors.AxisNotFoundError, errors.MatrixNotFoundError) as problem:
+            problems.append(problem)
+            continue
+        if rows_axis is None and columns_axis is None and axes[0] != axes[1]:
+            first = concatenated_of(readers, axes, None, location=daf.location)
+            axes = (first, axes[1] if first == axes[0] else axes[0])
+        return axes
+    raise problems[0]
+
+
+def matrix_axes(
+    daf: DafReader, name: str, rows_axis: str | None, columns_axis: str | None
+) -> tuple[str, str]:
+    """Return the axes of a matrix of which only the name is known.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        There is none of this name.
+    InvalidInputError
+        There are several, and the given axes fit more than one.
+    """
+    for axis in (rows_axis, columns_axis):
+        if axis is not None and not daf.has_axis(axis):
+            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+    matrices = daf.summary().matrices
+    pairs = {(m.info.rows_axis, m.info.columns_axis) for m in matrices if m.info.name == name}
+    if not pairs:
+        known = {m.info.name for m in matrices}
+        has = errors.known_names(known, none="no matrices")
+        raise errors.MatrixNotFoundError(
+            f"{daf.location}: there is no matrix {name!r}; there are {has}"
+            f"{errors.nearest(name, known)}{missing_base(daf)}"
+        )
+    given = {axis for axis in (rows_axis, columns_axis) if axis is not None}
+    fitting = [pair for pair in pairs if given <= set(pair)]
+    main = _main_axes(daf)
+    if len(fitting) > 1 and set(main) in [set(pair) for pair in fitting]:
+        fitting = [main]
+    if len(fitting) != 1:
+        listed = "; ".join(f"{rows} x {columns}" for rows, columns in sorted(pairs))
+        raise errors.InvalidInputError(
+            f"{daf.location}: matrix {name!r} exists for the axes {listed}; "
+            "say which with --rows-axis and --columns-axis"
+        )
+    first, second = fitting[0]
+    is_turned = rows_axis == second or columns_axis == first
+    if not given and second == main[0]:
+        is_turned = True
+    return (second, first) if is_turned and first != second else (first, second)
+
+
+def _main_axes(daf: DafReader) -> tuple[str, str]:
+    """Return the axes that were obs and var when the data set was imported."""
+    obs, var = (
+        str(daf.get_scalar(key, default=default))
+        for key, default in (("obs_is", "obs"), ("var_is", "var"))
+    )
+    return obs, var
