@@ -12,16 +12,13 @@ Must not know tables, SQL, sessions or the command line.
 
 from daf_query.moments._accumulator import Moments
 from daf_query.moments._group_moments import group_moments
-from daf_query.moments._grouped_rows import GroupedRows
-from daf_query.moments._grouping import Groups, GroupValues, group_rows
-from daf_query.moments._member_profile import PreparedMemberProfile
+from daf_query.moments._grouping import GroupedRows, Groups, GroupValues, group_rows
 from daf_query.moments._prepared_profile import (
     PROFILE_MAX_BYTES,
+    STATISTICS,
     GroupProfile,
-    Prepared,
     PreparedProfile,
 )
-from daf_query.moments._profile_table import STATISTICS
 from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order
 
 __all__ = [
@@ -34,8 +31,6 @@ __all__ = [
     "GroupedRows",
     "Groups",
     "Moments",
-    "Prepared",
-    "PreparedMemberProfile",
     "PreparedProfile",
     "group_moments",
     "group_rows",

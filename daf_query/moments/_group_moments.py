@@ -29,7 +29,7 @@ from daf_query.moments._accumulator import (
     with_zeros,
 )
 from daf_query.moments._dense_blocks import DensePass
-from daf_query.moments._grouped_rows import GroupedRows, Strata
+from daf_query.moments._grouping import GroupedRows, Strata
 from daf_query.moments._segments import Segments
 from daf_query.moments._sparse_blocks import SparsePass
 from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order

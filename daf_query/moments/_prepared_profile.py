@@ -1,19 +1,28 @@
-"""Profiles before and after the matrix was read."""
+"""Profiles before and after the matrix was read, and as tables.
+
+Of several data sets as one, the segments of each are merged as those of blocks are: the moments are
+exact, since counts, sums and squared deviations of groups combine, whatever the order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import Selection
-from daf_query.moments._accumulator import Moments
-from daf_query.moments._group_moments import group_moments
-from daf_query.moments._grouping import Groups
-from daf_query.moments._profile_table import profile_schema, profile_table, row_bytes
+from daf_query.matrix import AlignedAxis, ConcatenatedAxis, Selection
+from daf_query.moments._accumulator import Accumulator, Moments, moments_of
+from daf_query.moments._group_moments import group_segments
+from daf_query.moments._grouping import LEFT_OUT, GroupedRows, Groups
+from daf_query.moments._segments import Counts, Segments
 from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions
+from daf_query.scan import NAME, number_array
 from daf_storage import DafReader, ShowProgress, errors
 from daf_storage.spi import progress_bar
 
@@ -21,17 +30,15 @@ PROFILE_MAX_BYTES: Final = 4 << 30
 """How large a profile may be by default: 4 GiB."""
 
 
-class NamedEntries(Protocol):
-    """What has the entries of the columns: a data set, or the aligned axis of several."""
+NamedEntries: TypeAlias = DafReader | AlignedAxis
+"""What has the entries of the columns: a data set, or the aligned axis of several."""
 
-    @property
-    def location(self) -> str:
-        """Where it is, for messages."""
-        ...
+COUNTS: Final = ("count", "missing", "nonzero")
+NUMBERS: Final = ("sum", "mean", "variance", "min", "max")
+STATISTICS: Final = (*COUNTS, *NUMBERS)
+"""The columns of numbers, in their order."""
 
-    def get_pa_vector(self, axis: str, name: str) -> Any:
-        """Return a vector as Arrow."""
-        ...
+_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class GroupProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedProfile:
     """A profile whose groups are known, and for which nothing of the matrix was read."""
 
     daf: NamedEntries
@@ -65,6 +72,10 @@ class Prepared:
     name: str
     groups: Groups
     columns: Selection
+    concatenated: ConcatenatedAxis | None = None
+    """Of several data sets, the axis of the rows, along which their positions count through."""
+    fill: float = math.nan
+    """What stands where a data set lacks a column; NaN is a missing value."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,35 +102,134 @@ class Prepared:
                 "max_bytes to session.profile() (None: no limit)"
             )
 
-    def moments(self, options: BlockOptions, progress: Callable[[int], None]) -> Moments:
-        """Read the matrix, and return the moments of each group and column."""
-        raise NotImplementedError
+    def _moments(self, options: BlockOptions, progress: Callable[[int], None]) -> Moments:
+        """Read the matrices one after the other, and return the moments of each group and column.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            Rows are selected of a data set that lacks the matrix.
+        """
+        rows, n_columns = self.groups.rows, self.columns.size
+        accumulator = Accumulator(rows.n_groups * n_columns)
+        groups = np.arange(rows.n_groups)[:, np.newaxis] * n_columns
+        for daf, own, sources in self._members():
+            has = np.flatnonzero(sources >= 0)
+            columns = Selection.of(sources[has], daf.axis_length(self.axes[1]))
+            segments = group_segments(
+                daf, self.axes, self.name, own, columns, options=options, progress=progress
+            )
+            if self.concatenated is None:
+                return moments_of(segments, rows.sizes())
+            accumulator.merge((groups + has).reshape(-1), segments.map(np.ravel))
+            lacks = np.flatnonzero(sources < 0)
+            if lacks.size:
+                filled = _filled(own.sizes(), lacks.size, self.fill)
+                accumulator.merge((groups + lacks).reshape(-1), filled.map(np.ravel))
+        segments = accumulator.segments().reshaped(rows.n_groups, n_columns)
+        return moments_of(segments, rows.sizes())
+
+    def _members(self) -> Iterator[tuple[DafReader, GroupedRows, npt.NDArray[np.int64]]]:
+        """Yield each data set that has rows, these, and where it has each column; -1: nowhere."""
+        axis, rows = self.concatenated, self.groups.rows
+        if isinstance(self.daf, DafReader):
+            yield self.daf, rows, self.columns.positions
+            return
+        if axis is None:
+            raise TypeError("the rows of several data sets have a concatenated axis")
+        owners, positions = axis.split(rows.positions)
+        for number, name in enumerate(axis.names):
+            mine = np.flatnonzero((owners == number) & (rows.codes != LEFT_OUT))
+            if not mine.size:
+                continue
+            if name not in self.daf.members:
+                raise errors.MatrixNotFoundError(
+                    f"{self.daf.location}: rows= has entries of {name!r}, which has no matrix "
+                    f"{self.name!r} for the axes {self.axes[0]!r} and {self.axes[1]!r}; leave it "
+                    f"out: rows=\"dataset <> '{name}'\""
+                )
+            own = GroupedRows(positions[mine], rows.codes[mine], rows.n_groups)
+            yield self.daf.members[name], own, self.daf.sources(name, self.columns.positions)
 
     def compute(
         self, *, progress: ShowProgress = "auto", options: BlockOptions = DEFAULT_BLOCKS
     ) -> GroupProfile:
         """Read the matrix, and return the profile."""
         with progress_bar("profile", None, show=progress) as bar:
-            moments = self.moments(options, bar.add)
+            moments = self._moments(options, bar.add)
         return GroupProfile(
             self.daf, self.axes, self.name, self.groups.columns, self.columns, moments
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedProfile(Prepared):
-    """A profile of one data set, before the matrix was read."""
+def _filled(sizes: Counts, n_columns: int, fill: float) -> Segments:
+    """Return the segments of columns that are lacking: the same value in all rows."""
+    of_columns = partial(np.repeat, repeats=n_columns, axis=1)
+    counts: Counts = of_columns(sizes[:, np.newaxis])
+    none = np.zeros_like(counts)
+    is_missing = math.isnan(fill)
+    n = none if is_missing else counts
+    has = n > 0
+    value = 0.0 if is_missing else float(fill)
+    return Segments(
+        n,
+        counts if is_missing else none,
+        n if value else none,
+        n.astype(np.float64) * value,
+        np.zeros(n.shape),
+        np.where(has, value, np.inf),
+        np.where(has, value, -np.inf),
+    )
 
-    daf: DafReader
 
-    def moments(self, options: BlockOptions, progress: Callable[[int], None]) -> Moments:
-        """Read the matrix, and return the moments of each group and column."""
-        return group_moments(
-            self.daf,
-            self.axes,
-            self.name,
-            self.groups.rows,
-            self.columns,
-            options=options,
-            progress=progress,
-        )
+def row_bytes(groups: Mapping[str, pa.Array]) -> int:
+    """Return about how many bytes a row takes."""
+    of_groups = sum(-(-array.nbytes // max(len(array), 1)) for array in groups.values())
+    return int(of_groups) + _BYTES * (len(STATISTICS) + 1)
+
+
+def profile_schema(groups: Mapping[str, pa.DataType], columns_axis: str) -> pa.Schema:
+    """Return the names and types of the columns of a profile."""
+    return pa.schema(
+        [
+            *groups.items(),
+            (columns_axis, pa.dictionary(pa.int32(), pa.string())),
+            *((name, pa.int64()) for name in COUNTS),
+            *((name, pa.float64()) for name in NUMBERS),
+        ]
+    )
+
+
+def profile_table(
+    daf: Any,
+    columns_axis: str,
+    groups: Mapping[str, pa.Array],
+    columns: Selection,
+    moments: Moments,
+) -> pa.Table:
+    """Return the rows, group by group; the moments are not copied."""
+    n_groups, n_columns = moments.count.size, columns.positions.size
+    codes = pa.array(np.repeat(np.arange(n_groups), n_columns))
+    arrays = {
+        **{name: values.take(codes) for name, values in groups.items()},
+        columns_axis: _entries(daf, columns_axis, columns, n_groups),
+        "count": pa.array(np.repeat(moments.count, n_columns)),
+        "missing": pa.array(moments.missing.reshape(-1)),
+        "nonzero": pa.array(moments.nonzero.reshape(-1)),
+        **{name: number_array(_flat(getattr(moments, name))) for name in NUMBERS},
+    }
+    return pa.table(
+        arrays, profile_schema({name: each.type for name, each in groups.items()}, columns_axis)
+    )
+
+
+def _flat(values: Any) -> npt.NDArray[np.float64]:
+    return np.ascontiguousarray(values).reshape(-1)
+
+
+def _entries(daf: Any, axis: str, columns: Selection, n_groups: int) -> pa.DictionaryArray:
+    """Return the entries of the selected columns, repeated for each group."""
+    unique, codes = np.unique(columns.positions, return_inverse=True)
+    names = daf.get_pa_vector(axis, NAME).take(pa.array(unique)).cast(pa.string())
+    repeated = np.tile(codes.reshape(-1).astype(np.int32), n_groups)
+    return pa.DictionaryArray.from_arrays(pa.array(repeated), names)

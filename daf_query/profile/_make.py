@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from daf_query.matrix import Join, Selection
-from daf_query.moments import Prepared, PreparedMemberProfile, PreparedProfile, group_rows
+from daf_query.moments import PreparedProfile, group_rows
 from daf_query.profile._profile import Profile
 from daf_query.scan import INDEX
 from daf_query.slice import (
@@ -90,7 +90,7 @@ def prepare(engine: Engine, schema: str, request: ProfileRequest) -> PreparedPro
 
 def prepare_collection(
     engine: Engine, tables: CollectionSchema, request: ProfileRequest
-) -> tuple[PreparedMemberProfile, tuple[Written, Written]]:
+) -> tuple[PreparedProfile, tuple[Written, Written]]:
     """Do the same over several data sets as one; return also what chose rows and columns.
 
     Raises
@@ -120,7 +120,7 @@ def prepare_collection(
             concatenated, expression_table(engine, tables.name, axes[0], text, (DATASET, INDEX))
         ),
     )
-    prepared = PreparedMemberProfile(
+    prepared = PreparedProfile(
         both.aligned,
         axes,
         request.name,
@@ -167,7 +167,6 @@ def make_profile(
 ) -> Profile:
     """Return a profile; see `DafSession.profile`."""
     tables = engine.connections.schemas[schema]
-    prepared: Prepared
     if isinstance(tables, CollectionSchema):
         prepared, written = prepare_collection(engine, tables, request)
         how = {"join": request.join, "along": request.rows_axis}

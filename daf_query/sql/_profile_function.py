@@ -14,8 +14,6 @@ from datafusion.catalog import Table
 from daf_query.matrix import Selection, aligned_axis, concatenated_of
 from daf_query.moments import (
     PROFILE_MAX_BYTES,
-    Prepared,
-    PreparedMemberProfile,
     PreparedProfile,
     group_rows,
 )
@@ -61,7 +59,7 @@ def _of_one(
 
 def _of_several(
     schema: CollectionSchema, place: MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
-) -> PreparedMemberProfile:
+) -> PreparedProfile:
     """Return the profile of all data sets; what one of them lacks is missing there."""
     axes = place.axes
     having = schema.matrix_readers(axes, place.name)
@@ -83,7 +81,7 @@ def _of_several(
         by,
         lambda text: in_all(concatenated, evaluate(text)),
     )
-    return PreparedMemberProfile(
+    return PreparedProfile(
         aligned,
         axes,
         place.name,
@@ -106,7 +104,6 @@ def profile_table(
     BudgetError
         There would be too many rows.
     """
-    prepared: Prepared
     if isinstance(schema, CollectionSchema):
         prepared = _of_several(schema, place, by, evaluate)
     elif isinstance(schema, DafSchema):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from daf_query.moments._profile_table import row_bytes
+from daf_query.moments._prepared_profile import row_bytes
 
 
 def test_the_bytes_of_a_row_are_those_of_the_table() -> None:
