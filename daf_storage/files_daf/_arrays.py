@@ -17,14 +17,12 @@ from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, map_with
 from daf_storage.trees import (
     ArrayInfo,
     ArrayMetadata,
-    ChunkMemory,
     NotFileBacked,
-    PackedArray,
     ShardLayout,
     StoredArray,
     WholeStrings,
-    ZarrArray,
     limit_of_stored,
+    open_zarr_array,
 )
 
 _LINE_BYTES = 16
@@ -53,8 +51,7 @@ def open_array(
 ) -> StoredArray:
     """Return an array of this shape in a file of a pinned property."""
     if form.packed is not None:
-        memory = ChunkMemory(chunk_cache, what)
-        return _packed_array(snapshot, file, form, form.packed, shape, memory=memory, what=what)
+        return _packed_array(snapshot, file, form, form.packed, shape, cache=chunk_cache, what=what)
     if form.storage_type.is_string:
         return LinesArray(snapshot, file, shape, what=what)
     info = ArrayInfo(shape, form.storage_type, _no_zeros(shape), is_mappable=True)
@@ -68,7 +65,7 @@ def open_array(
         item_bytes=form.storage_type.dtype.itemsize,
         chunk_dtype=form.storage_type.dtype,
     )
-    return ZarrArray(snapshot, "", metadata, cache=chunk_cache, what=what)
+    return open_zarr_array(snapshot, "", metadata, cache=chunk_cache, what=what)
 
 
 def _packed_array(
@@ -78,9 +75,9 @@ def _packed_array(
     packed: PackedForm,
     shape: tuple[int, ...],
     *,
-    memory: ChunkMemory,
+    cache: DecodedCache,
     what: str,
-) -> PackedArray:
+) -> StoredArray:
     kind = form.storage_type
     if len(packed.chunks) != len(shape):
         raise CorruptDataError(
@@ -102,7 +99,11 @@ def _packed_array(
         fill_value="" if kind.is_string else kind.dtype.type(0),
         separator="/",
         prefix=file,
-        shard=ShardLayout(grid, {"id": packed.codec}, index_at_start=True, has_checksum=has_index),
+        shard=ShardLayout(grid, index_at_start=True, has_checksum=has_index),
+        item_bytes=0 if kind.is_string else kind.dtype.itemsize,
+        compressions=({"id": packed.codec},),
+        chunk_dtype=None if kind.is_string else kind.dtype,
+        has_plain_strings=kind.is_string,
     )
     if not has_index:
         count = math.prod(grid)
@@ -114,7 +115,7 @@ def _packed_array(
         snapshot = IndexedShard(
             snapshot, file, count, packed.codec, most_bytes=most_bytes, what=what
         )
-    return PackedArray(snapshot, "", metadata, memory=memory, what=what)
+    return open_zarr_array(snapshot, "", metadata, cache=cache, what=what)
 
 
 class LinesArray(WholeStrings):

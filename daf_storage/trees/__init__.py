@@ -6,9 +6,20 @@ codecs.  `ZarrTree` offers it for Zarr v2 and v3 over any store, `Hdf5Tree` for 
 Must not know axes, vectors or matrices.
 """
 
-from daf_storage.trees._array_bases import NotFileBacked, WholeStrings
+from daf_storage.trees._array_bases import (
+    MemoryArray,
+    NotFileBacked,
+    WholeStrings,
+    joined_fingerprints,
+    memory_array,
+)
 from daf_storage.trees._block_threads import fill_blocks, has_equal_bytes
-from daf_storage.trees._chunk_reader import ChunkMemory, new_chunk_cache, passing_over
+from daf_storage.trees._chunked_array import (
+    ChunkedArray,
+    ChunkMemory,
+    new_chunk_cache,
+    passing_over,
+)
 from daf_storage.trees._consolidated import (
     Consolidated,
     consolidated_paths,
@@ -26,9 +37,7 @@ from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
 from daf_storage.trees._joined_ranges import copy_first_ranges, read_joined
-from daf_storage.trees._memory_array import MemoryArray, joined_fingerprints, memory_array
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrFormat, ZarrVersion
-from daf_storage.trees._packed_array import PackedArray
 from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
@@ -51,7 +60,7 @@ from daf_storage.trees._protocol import (
 )
 from daf_storage.trees._shard_writer import PackedChunk, ShardWriter
 from daf_storage.trees._string_search import StringMatches, StringPlaces, StringSearch
-from daf_storage.trees._zarr_array import ZarrArray
+from daf_storage.trees._zarr_array import ForeignArray, PlainArray, open_zarr_array
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats
 
 __all__ = [
@@ -61,9 +70,11 @@ __all__ = [
     "ArrayInfo",
     "ArrayMetadata",
     "ChunkMemory",
+    "ChunkedArray",
     "CodedArray",
     "Consolidated",
     "CountedFromZero",
+    "ForeignArray",
     "Hdf5File",
     "Hdf5Tree",
     "KeepingTree",
@@ -72,8 +83,8 @@ __all__ = [
     "NodeKind",
     "NotFileBacked",
     "OutputFile",
-    "PackedArray",
     "PackedChunk",
+    "PlainArray",
     "Remarked",
     "ShardLayout",
     "ShardWriter",
@@ -90,7 +101,6 @@ __all__ = [
     "WritableHdf5Tree",
     "WritableTree",
     "WritableZarrTree",
-    "ZarrArray",
     "ZarrFormat",
     "ZarrTree",
     "ZarrVersion",
@@ -115,6 +125,7 @@ __all__ = [
     "new_chunk_cache",
     "once",
     "open_for_output",
+    "open_zarr_array",
     "passing_over",
     "read_joined",
     "release_kept",

@@ -60,9 +60,12 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
     is_exact = all(n in (c, 0) for n, c in zip(shape, outer, strict=True))
     is_plain = is_exact and _is_serializer(codecs, kind, data_type)
     shard = _shard(shape, outer, codecs, kind) if _is_native(data_type) else None
-    inner = lengths_of(codecs[0][1]["chunk_shape"]) if shard is not None else outer
-    check_chunk_bytes(shape, inner, check_item_bytes(item_bytes, what=what), what=what)
     compressions, left = _split(codecs)
+    document_left, inner = left, outer
+    if shard is not None:  # what is read then is its small chunks
+        inner = lengths_of(codecs[0][1]["chunk_shape"])
+        compressions, left = _split(_codecs(codecs[0][1]["codecs"]))
+    check_chunk_bytes(shape, inner, check_item_bytes(item_bytes, what=what), what=what)
     return ArrayMetadata(
         version=3,
         info=ArrayInfo(
@@ -78,13 +81,13 @@ def parse_array(document: Mapping[str, Any], *, what: str) -> ArrayMetadata:
         shard=shard,
         item_bytes=item_bytes,
         compressions=tuple(compressions),
-        is_sharded=left[0][0] == "sharding_indexed",
+        is_sharded=document_left[0][0] == "sharding_indexed",
         has_filters=len(left) > 1 or left[0][0] not in ("bytes", "vlen-utf8"),
         chunk_dtype=_chunk_dtype(left, kind, data_type, item_bytes),
-        has_plain_strings=len(shape) <= 1
+        has_plain_strings=(len(shape) <= 1)
         and kind.is_string
         and _is_serializer(left, kind, data_type),
-        document=_shown_instead(document, outer, codecs, left),
+        document=_shown_instead(document, outer, codecs, document_left),
     )
 
 
@@ -255,7 +258,6 @@ def _shard(
         return None
     return ShardLayout(
         grid=tuple(math.ceil(n / c) for n, c in zip(outer, inner, strict=True)),
-        codec={"id": compressions[0][0], **compressions[0][1]} if compressions else None,
         index_at_start=location == "start",
         has_checksum=len(names) > 1,
     )

@@ -49,22 +49,12 @@ class ChunkedRead:
     """What is taken of the chunks of each such row, by the rest of their position."""
 
     @classmethod
-    def of(
-        cls, info: ArrayInfo, spans: list[Span], within: Span | None, *, what: str
-    ) -> ChunkedRead:
-        """Plan a read of some ranges; of a matrix, only of the range ``within`` of columns.
-
-        Raises
-        ------
-        UnsupportedDataError
-            It needs so many chunks that nobody would wait for them.
-        """
-        return cls.of_ranges(info, Ranges.of(spans), within, what=what)
+    def of(cls, info: ArrayInfo, spans: list[Span], within: Span | None) -> ChunkedRead:
+        """Plan a read of some ranges; of a matrix, only of the range ``within`` of columns."""
+        return cls.of_ranges(info, Ranges.of(spans), within)
 
     @classmethod
-    def of_ranges(
-        cls, info: ArrayInfo, ranges: Ranges, within: Span | None, *, what: str
-    ) -> ChunkedRead:
+    def of_ranges(cls, info: ArrayInfo, ranges: Ranges, within: Span | None) -> ChunkedRead:
         """Plan a read like `of`."""
         rest = [Span(0, n) for n in info.shape[1:]]
         if within is not None:
@@ -73,17 +63,6 @@ class ChunkedRead:
         if 0 in shape:
             return cls(info, shape, {}, {})
         height = info.chunks[0]
-        n_rows = int((-(-ranges.stops // height) - ranges.starts // height).sum())
-        widths = [
-            -(-span.stop // chunk) - span.start // chunk
-            for span, chunk in zip(rest, info.chunks[1:], strict=True)
-        ]
-        count = min(n_rows, -(-info.shape[0] // height)) * math.prod(widths)
-        if count > MAX_CHUNKS:
-            raise UnsupportedDataError(
-                f"{what}: it is cut into {count:,} chunks of shape {list(info.chunks)}; write it "
-                "in larger ones"
-            )
         dimensions = [
             _along(span, chunk) for span, chunk in zip(rest, info.chunks[1:], strict=True)
         ]
@@ -140,6 +119,28 @@ def _rows(ranges: Ranges, height: int) -> dict[int, Ranges]:
     for number, first, last in zip(in_order[begins].tolist(), begins.tolist(), ends, strict=True):
         found[number] = pieces.some(order[first:last])
     return found
+
+
+def check_count(
+    info: ArrayInfo, spans: list[Span], within: Span | None, most: int, *, what: str
+) -> None:
+    """Raise if a read needs so many chunks that nobody would wait for them."""
+    grid = [-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True)]
+    if math.prod(grid) <= most:
+        return
+    rest = [Span(0, n) for n in info.shape[1:]]
+    if within is not None:
+        rest[0] = within
+    height, *widths = info.chunks
+    across = zip(rest, widths, strict=True)
+    columns = math.prod(-(-each.stop // width) - each.start // width for each, width in across)
+    rows = sum(-(-span.stop // height) - span.start // height for span in spans)
+    count = min(rows, grid[0]) * columns
+    if count > most:
+        raise UnsupportedDataError(
+            f"{what}: it is cut into {count:,} chunks of shape {list(info.chunks)}; write it in "
+            "larger ones"
+        )
 
 
 def split_rows(values: AnyArray, spans: list[Span]) -> list[AnyArray]:

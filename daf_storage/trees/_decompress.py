@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import google_crc32c
+import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
@@ -75,6 +76,26 @@ def decompress(codec: Codec, data: memoryview, limit: int) -> bytes | memoryview
     return found
 
 
+def undone(
+    codecs: Iterable[Codec], stored: memoryview | bytes, limit: int, *, what: str
+) -> memoryview:
+    """Undo codecs, in this order.
+
+    Raises
+    ------
+    CorruptDataError
+        The data, which messages call ``what``, is damaged, or expands to more than the limit.
+    """
+    data = memoryview(stored)
+    try:
+        for codec in codecs:
+            data = memoryview(decompress(codec, data, limit))
+    except Exception as error:  # each codec raises its own
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CorruptDataError(f"{what} cannot be decompressed ({reason})") from error
+    return data
+
+
 def limit_of_strings(count: int, compressed_bytes: int) -> int:
     """Return how many bytes a chunk of strings may expand to; far more than real ones do.
 
@@ -120,7 +141,7 @@ def decompress_chunk(
         The data is damaged, or expands to more than such a chunk may have.
     UnsupportedDataError
         A codec is none of those that are undone within bounds: ``blosc``, ``zstd``, ``gzip``,
-        ``zlib``, ``lz4``, ``bz2``, ``lzma`` and ``crc32c``.
+        ``zlib``, ``lz4``, ``bz2``, ``lzma``, ``shuffle`` and ``crc32c``.
 
     Examples
     --------
@@ -131,15 +152,11 @@ def decompress_chunk(
     """
     stored_bytes = len(data)
     limit = count * item_bytes if item_bytes else limit_of_strings(count, stored_bytes)
+    codecs = list(codecs)
     for codec in codecs:
         if not is_bounded(codec):
             raise UnsupportedDataError(f"the codec {str(codec.get('id'))[:80]!r} is not read")
-        try:
-            data = memoryview(decompress(codec, data, limit))
-        except Exception as error:  # each codec raises its own
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise CorruptDataError(f"it cannot be decompressed ({reason})") from error
-    return data
+    return undone(codecs, data, limit, what="it")
 
 
 def _zlib(codec: Codec, data: memoryview, limit: int) -> bytes:
@@ -280,6 +297,16 @@ def _crc32c(codec: Codec, data: memoryview, limit: int) -> memoryview:  # noqa: 
     return data[:-_CHECKSUM_BYTES]
 
 
+def _shuffle(codec: Codec, data: memoryview, limit: int) -> memoryview:  # noqa: ARG001 - as above
+    """Put the bytes of elements together that were stored byte by byte."""
+    width = codec.get("elementsize", 4)
+    count = len(data) // width
+    whole = np.frombuffer(data[: count * width], np.uint8).reshape(width, count)
+    joined = np.ascontiguousarray(whole.T).reshape(-1)
+    rest = data[count * width :]
+    return memoryview(joined.tobytes() + bytes(rest)) if len(rest) else joined.data
+
+
 _DECODERS: Final[Mapping[str, Callable[[Codec, memoryview, int], bytes | memoryview]]] = {
     "gzip": _zlib,
     "zlib": _zlib,
@@ -290,4 +317,5 @@ _DECODERS: Final[Mapping[str, Callable[[Codec, memoryview, int], bytes | memoryv
     "lz4": _lz4,
     "lzf": _lzf,
     "crc32c": _crc32c,
+    "shuffle": _shuffle,
 }

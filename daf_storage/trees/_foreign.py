@@ -17,18 +17,18 @@ from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_storage.base import METADATA_NAMES
-from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.errors import UnsupportedDataError
 from daf_storage.stores import Snapshot, SnapshotZarrStore, check_within
+from daf_storage.trees._chunked_array import check_string_count
 from daf_storage.trees._decompress import (
-    decompress,
     limit_of_filtered,
     limit_of_stored,
     limit_of_strings,
+    undone,
 )
 from daf_storage.trees._metadata import ArrayMetadata, ZarrVersion
 
 _DOCUMENTS = {2: ".zarray", 3: "zarr.json"}
-_COUNT_BYTES = 4
 
 
 def element_of(snapshot: Snapshot, path: str, version: ZarrVersion) -> Any:
@@ -87,16 +87,8 @@ class ForeignChunks(SnapshotZarrStore):
 
     def _opened(self, key: str, data: memoryview) -> memoryview:
         """Undo the compressions of a chunk, and check what comes out."""
-        limit = self._limit(len(data))
-        for codec in self._codecs:
-            try:
-                data = memoryview(decompress(codec, data, limit))
-            except Exception as error:  # each codec raises its own
-                reason = " ".join(str(error).split()) or type(error).__name__
-                raise CorruptDataError(
-                    f"{self._what}: the stored chunks cannot be decoded: {key!r} cannot be "
-                    f"decompressed ({reason})"
-                ) from error
+        what = f"{self._what}: chunk {key!r}"
+        data = undone(self._codecs, data, self._limit(len(data)), what=what)
         if self._has_variable_items and not self._metadata.is_sharded:
             self._check_count(key, data)
         return data
@@ -125,10 +117,5 @@ class ForeignChunks(SnapshotZarrStore):
                 f"{self._what}: its strings are stored with filters that are not read; "
                 "write them again without"
             )
-        needed = math.prod(self._metadata.info.chunks)
-        count = int.from_bytes(data[:_COUNT_BYTES], "little")
-        if len(data) < _COUNT_BYTES or count != needed:
-            raise CorruptDataError(
-                f"{self._what}: chunk {key!r} claims to hold {count:,} strings instead of "
-                f"{needed:,}"
-            )
+        count = math.prod(self._metadata.info.chunks)
+        check_string_count(data, count, what=f"{self._what}: chunk {key!r}")

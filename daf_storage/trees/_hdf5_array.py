@@ -25,12 +25,12 @@ from daf_storage.errors import (
 )
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._array_bases import NotFileBacked
-from daf_storage.trees._chunk_reader import ChunkMemory
+from daf_storage.trees._chunked_array import ChunkMemory
 from daf_storage.trees._hdf5_checks import check_source, has_all_chunks
 from daf_storage.trees._hdf5_chunks import (
     Hdf5Chunks,
+    Hdf5Locator,
     Pipeline,
-    StoredChunks,
     check_expansion,
     references_of,
 )
@@ -313,18 +313,14 @@ class Hdf5Array(NotFileBacked):
         listing = self._shared.listing(self._held.name, self._held.id, self.info, what=self._what)
         if listing is None:
             return None
-        stored = StoredChunks(
-            listing,
-            Pipeline.of(self._held.id),
-            self._shared.whole().data,
-            fill_value=cache(lambda: self._dataset.fillvalue),
-            version=version if is_settled else None,
-        )
-        memory = ChunkMemory(self._shared.chunk_cache, self._held.name)
+        fill_value = cache(lambda: self._dataset.fillvalue)
+        pipeline = Pipeline.of(self._held.id)
+        kept_as = version if is_settled and (pipeline.filters or not pipeline.is_known) else None
         return Hdf5Chunks(
             self.info,
-            stored,
-            memory=memory,
+            pipeline,
+            Hdf5Locator(listing, self._shared.whole().data, fill_value, kept_as),
+            memory=ChunkMemory(self._shared.chunk_cache, self._held.name),
             read_slow=self._read_slow,
             copy_first=self._shared.copy_ranges,
             what=self._what,

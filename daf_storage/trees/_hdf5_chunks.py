@@ -24,9 +24,10 @@ import numpy.typing as npt
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees._chunk_grid import ChunkedRead, Position
-from daf_storage.trees._chunk_reader import ChunkMemory, estimate_decoded, read_chunks, read_ranges
-from daf_storage.trees._decompress import decompress, is_bounded
+from daf_storage.trees._array_bases import elements_bytes
+from daf_storage.trees._chunk_grid import Position
+from daf_storage.trees._chunked_array import ChunkedArray, ChunkEncoding, ChunkMemory
+from daf_storage.trees._decompress import Codec, is_bounded, undone
 from daf_storage.trees._hdf5_strings import REFERENCE
 from daf_storage.trees._hdf5_types import h5py, known_type
 from daf_storage.trees._joined_ranges import Positions, Ranges, join_views
@@ -307,24 +308,87 @@ def are_known(filters: tuple[int, ...]) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredChunks:
-    """What there is of the chunks of a dataset."""
+def codecs_of(filters: tuple[int, ...], mask: int, item_bytes: int) -> tuple[Codec, ...]:
+    """Return what is undone of a chunk, in this order.
 
-    listing: ChunkListing
-    """Where they are."""
-    pipeline: Pipeline
-    """How they are stored."""
-    file: memoryview
-    """The bytes of the whole file."""
-    fill_value: Callable[[], Any]
-    """Returns what chunks hold that are not stored."""
-    version: Hashable | None
-    """What changes with each write to the file; None if nothing shows that now."""
+    Parameters
+    ----------
+    filters
+        The numbers of filters, all known, in the order in which they were applied.
+    mask
+        A bit for each, set where the chunk was stored without it.
+    """
+    return tuple(
+        {"id": "shuffle", "elementsize": item_bytes} if number == _SHUFFLE else _CODECS[number]
+        for at, number in reversed(list(enumerate(filters)))
+        if not mask >> at & 1
+    )
 
 
-class Hdf5Chunks:
-    """The chunks of one dataset of numbers; see `ChunkSource`.
+class Hdf5Locator:
+    """The chunks of one dataset in the mapped file; see `ChunkLocator`.
+
+    Parameters
+    ----------
+    file
+        The bytes of the whole file.
+    fill_value
+        Returns what chunks hold that are not stored.
+    version
+        What changes with each write to the file; None if nothing is to be remembered.
+    """
+
+    most_chunks = MAX_LISTED_CHUNKS
+    most_looked_up = MAX_LISTED_CHUNKS
+    is_absent = False
+
+    def __init__(
+        self,
+        listing: ChunkListing,
+        file: memoryview,
+        fill_value: Callable[[], Any],
+        version: Hashable | None,
+    ) -> None:
+        self.listing = listing
+        self.file = file
+        self._fill_value = fill_value
+        self._version = version
+
+    def name(self, position: Position) -> str:
+        """Return what messages call a chunk."""
+        return f"chunk {list(position)}"
+
+    def version(self, position: Position) -> Hashable | None:  # noqa: ARG002 - one file has all chunks
+        """Return the state of the file."""
+        return self._version
+
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
+        """Yield the stored bytes of chunks."""
+        for position in positions:
+            number = self.listing.number(position)
+            offset = int(self.listing.offsets[number])
+            stop = offset + int(self.listing.sizes[number])
+            yield position, None if offset < 0 else self.file[offset:stop]
+
+    def fill_value(self, position: Position) -> Any:  # noqa: ARG002 - as above
+        """Return what a chunk holds that is not stored."""
+        return self._fill_value()
+
+    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
+        """Add the stored bytes of chunks."""
+        numbers = [self.listing.number(position) for position in positions]
+        estimate.add_bytes(int(np.maximum(self.listing.sizes[numbers], 0).sum()))
+
+    def check_stored(self, *, is_complete: bool) -> None:
+        """Do nothing: the listing was checked."""
+
+    def fingerprint(self) -> None:
+        """Return nothing: the file has other datasets."""
+        return
+
+
+class Hdf5Chunks(ChunkedArray):
+    """The chunks of one dataset of numbers.
 
     Parameters
     ----------
@@ -337,30 +401,26 @@ class Hdf5Chunks:
     def __init__(
         self,
         info: ArrayInfo,
-        stored: StoredChunks,
+        pipeline: Pipeline,
+        locator: Hdf5Locator,
         *,
         memory: ChunkMemory,
         read_slow: Callable[[tuple[slice, ...]], AnyArray],
         copy_first: CopyRanges,
         what: str,
     ) -> None:
-        pipeline = stored.pipeline
-        self.info = info
-        self.dtype = info.storage_type.dtype
-        self.what = what
-        self.memory = memory
-        self.decodes_in_threads = pipeline.is_known
-        self._stored = stored
-        self._listing = stored.listing
+        item_bytes = pipeline.dtype.itemsize
+        codecs = codecs_of(pipeline.filters, 0, item_bytes) if pipeline.is_known else ()
+        encoding = ChunkEncoding(codecs, pipeline.dtype)
+        super().__init__(info, encoding, locator, memory=memory, what=what)
         self._pipeline = pipeline
+        self._listing = locator.listing
         self._read_slow = read_slow
-        self._chunk_bytes = math.prod(info.chunks) * pipeline.dtype.itemsize
-        self._is_plain = pipeline.is_known and not pipeline.filters
-        self._runs = (
-            Runs.of(info, pipeline.dtype, stored.listing, stored.file, copy_first)
-            if self._is_plain
-            else None
-        )
+        self._runs: Runs | None = None
+        self._is_plain = pipeline.is_known and not codecs
+        if self._is_plain:
+            listing, file = locator.listing, locator.file
+            self._runs = Runs.of(info, pipeline.dtype, listing, file, copy_first)
 
     def whole(self) -> AnyArray | None:
         """Return all elements without a copy; None where that cannot be done."""
@@ -368,93 +428,42 @@ class Hdf5Chunks:
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return ranges of the first dimension; views where they lie in the file in one piece."""
-        if self._runs is not None:
-            parts = [self._runs.read(span) for span in spans]
-            return parts if within is None else [part[:, within.slice] for part in parts]
-        return read_chunks(self, spans, within)
+        if self._runs is None:
+            return super().read_spans(spans, within)
+        parts = [self._runs.read(span) for span in spans]
+        return parts if within is None else [part[:, within.slice] for part in parts]
 
-    def read_joined(self, ranges: Ranges) -> AnyArray:
+    def read_joined(self, ranges: Ranges) -> AnyArray | None:
         """Return ranges of a dataset of one dimension, one after the other."""
-        return read_ranges(self, ranges) if self._runs is None else self._runs.join(ranges)
+        return super().read_joined(ranges) if self._runs is None else self._runs.join(ranges)
 
     def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
         """Read the first few ranges, in bytes, of runs; say if that was done."""
         return self._runs is not None and self._runs.copy_ranges(starts, sizes, target)
 
-    def estimate(self, spans: list[Span], estimate: ReadEstimate, within: Span | None) -> None:
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
         """Add the stored bytes of the chunks, and what they expand to."""
         if self._is_plain:
-            rest = list(self.info.shape[1:])
-            if within is not None:
-                rest[0] = within.size
-            elements = sum(span.size for span in spans) * math.prod(rest)
-            estimate.add_bytes(elements * self._pipeline.dtype.itemsize)
-            return
-        read = ChunkedRead.of(self.info, spans, within, what=self.what)
-        numbers = [self._listing.number(position) for position in read.positions()]
-        estimate.add_bytes(int(np.maximum(self._listing.sizes[numbers], 0).sum()))
-        estimate_decoded(read, self.dtype.itemsize, estimate)
+            estimate.add_bytes(elements_bytes(self.info, spans, within))
+        else:
+            super().estimate(spans, estimate, within)
 
-    def version(self, position: Position) -> Hashable | None:  # noqa: ARG002 - one file has all chunks
-        """Return the state of the file; None where a chunk is a part of it as it is."""
-        return None if self._is_plain else self._stored.version
-
-    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
-        """Yield the stored bytes of chunks."""
-        for position in positions:
-            number = self._listing.number(position)
-            offset = int(self._listing.offsets[number])
-            stop = offset + int(self._listing.sizes[number])
-            yield position, None if offset < 0 else self._stored.file[offset:stop]
+    @property
+    def decodes_in_threads(self) -> bool:
+        """Whether chunks are decoded in several threads: HDF5 would not."""
+        return self._pipeline.is_known
 
     def decode(self, position: Position, stored: Any) -> AnyArray:
         """Return the elements of a chunk, padded at the end of the array."""
-        dtype, shape = self._pipeline.dtype, self.info.chunks
-        if stored is None:
-            return np.broadcast_to(np.array(self._stored.fill_value(), self.dtype), shape)
-        if not self._pipeline.is_known or self._may_be_unfiltered(position, stored):
-            return self._decoded_by_hdf5(position)
-        data = self._undone(position, stored)
-        if len(data) != self._chunk_bytes:
-            raise CorruptDataError(
-                f"{self.what}: the chunk {list(position)} holds {len(data):,} bytes, but "
-                f"{list(shape)} of {dtype} needs {self._chunk_bytes:,}"
-            )
-        values = np.frombuffer(data, dtype).reshape(shape)
-        return values.astype(self.dtype, copy=False)
-
-    def _may_be_unfiltered(self, position: Position, stored: memoryview) -> bool:
-        """Return whether a chunk could be one of those that a file may ask HDF5 not to compress.
-
-        These are the ones that reach beyond the end of the array; nothing beside them says so.
-        """
-        ends = zip(position, self.info.chunks, self.info.shape, strict=True)
-        is_partial = any((number + 1) * length > n for number, length, n in ends)
-        is_unfiltered = len(stored) == self._chunk_bytes and bool(self._pipeline.filters)
-        return is_partial and is_unfiltered
-
-    def _undone(self, position: Position, stored: memoryview) -> memoryview:
-        """Undo the filters of a chunk, into no more bytes than it should have."""
-        mask = int(self._listing.masks[self._listing.number(position)])
-        pipeline = self._pipeline
-        try:
-            return undone(
-                stored, pipeline.filters, mask, pipeline.dtype.itemsize, self._chunk_bytes
-            )
-        except Exception as error:  # each codec raises its own
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise CorruptDataError(
-                f"{self.what}: the chunk {list(position)} cannot be decompressed ({reason})"
-            ) from error
+        if stored is None or not self._is_left_to_hdf5(position, stored):
+            return super().decode(position, stored)
+        return self._decoded_by_hdf5(position)
 
     def _decoded_by_hdf5(self, position: Position) -> AnyArray:
-        starts = [
-            number * length for number, length in zip(position, self.info.chunks, strict=True)
-        ]
-        picks = tuple(
-            slice(start, min(start + length, n))
-            for start, length, n in zip(starts, self.info.chunks, self.info.shape, strict=True)
-        )
+        spans = zip(position, self.info.chunks, self.info.shape, strict=True)
+        picks = tuple(slice(n * length, min((n + 1) * length, most)) for n, length, most in spans)
         found = self._read_slow(picks)
         if found.shape == self.info.chunks:
             return found
@@ -462,44 +471,23 @@ class Hdf5Chunks:
         padded[tuple(slice(n) for n in found.shape)] = found
         return padded
 
+    def _is_left_to_hdf5(self, position: Position, stored: memoryview) -> bool:
+        """Return whether HDF5 has to decode a chunk.
 
-def undone(
-    stored: memoryview, filters: tuple[int, ...], mask: int, item_bytes: int, chunk_bytes: int
-) -> memoryview:
-    """Undo the filters of a chunk, into no more bytes than it should have.
+        Also if it could be one of those that a file may ask HDF5 not to compress: those that reach
+        beyond the end of the array; nothing beside them says so.
+        """
+        if not self._pipeline.is_known:
+            return True
+        chunk_bytes = math.prod(self.info.chunks) * self._pipeline.dtype.itemsize
+        ends = zip(position, self.info.chunks, self.info.shape, strict=True)
+        is_partial = any((number + 1) * length > n for number, length, n in ends)
+        return is_partial and len(stored) == chunk_bytes and bool(self._pipeline.filters)
 
-    Parameters
-    ----------
-    filters
-        Their numbers, all known, in the order in which they were applied.
-    mask
-        A bit for each, set where the chunk was stored without it.
-
-    Raises
-    ------
-    Exception
-        What the codec of a filter raises for damaged bytes.
-    """
-    data = stored
-    for at in reversed(range(len(filters))):
-        if mask >> at & 1:
-            continue
-        if filters[at] == _SHUFFLE:
-            data = _unshuffled(data, item_bytes)
-        else:
-            data = memoryview(decompress(_CODECS[filters[at]], data, chunk_bytes))
-    return data
-
-
-def _unshuffled(data: memoryview, width: int) -> memoryview:
-    """Put the bytes of elements together that were stored byte by byte."""
-    count = len(data) // width
-    whole = np.frombuffer(data[: count * width], np.uint8).reshape(width, count)
-    joined = np.ascontiguousarray(whole.T).reshape(-1)
-    rest = data[count * width :]
-    if len(rest):
-        return memoryview(joined.tobytes() + bytes(rest))
-    return joined.data
+    def _codecs_of(self, position: Position) -> tuple[Codec, ...]:
+        mask = int(self._listing.masks[self._listing.number(position)])
+        pipeline = self._pipeline
+        return codecs_of(pipeline.filters, mask, pipeline.dtype.itemsize)
 
 
 # What HDF5 reads by itself.
@@ -582,9 +570,5 @@ def _read_chunk(
     while first and are_known(filters[first - 1 : first]):
         first -= 1
     width = dataset.get_type().get_size()
-    try:
-        return undone(memoryview(stored), filters[first:], mask >> first, width, limit)
-    except Exception as error:  # each codec raises its own
-        raise CorruptDataError(
-            f"{what}: the chunk at {list(offset)} cannot be decompressed ({error})"
-        ) from error
+    codecs = codecs_of(filters[first:], mask >> first, width)
+    return undone(codecs, stored, limit, what=f"{what}: the chunk at {list(offset)}")

@@ -31,7 +31,7 @@ from daf_storage.stores import (
     is_settled,
     map_range,
 )
-from daf_storage.trees._chunk_reader import new_chunk_cache
+from daf_storage.trees._chunked_array import new_chunk_cache
 from daf_storage.trees._free_space import require_space, write_errors
 from daf_storage.trees._hdf5_checks import check_links
 from daf_storage.trees._hdf5_chunks import MAX_LISTED_CHUNKS, ChunkListing, list_chunks

@@ -52,8 +52,6 @@ class ShardLayout:
 
     grid: tuple[int, ...]
     """How many chunks there are along each dimension."""
-    codec: Mapping[str, Any] | None
-    """Name and options of the compression of a chunk; None if it has none."""
     index_at_start: bool
     """Whether the index comes before the chunks; if not, it comes after them."""
     has_checksum: bool
@@ -81,7 +79,7 @@ class ArrayMetadata:
     item_bytes: int = 0
     """Size of a decoded element; 0 where that varies from element to element."""
     compressions: tuple[Mapping[str, Any], ...] = ()
-    """Codecs that are undone before zarr-python is shown a chunk, in this order."""
+    """Codecs of a chunk that are undone here, in this order, whoever reads what is left."""
     has_filters: bool = False
     """Whether others remain to be undone, but for what makes bytes of elements."""
     is_sharded: bool = False

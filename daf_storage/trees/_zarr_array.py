@@ -1,4 +1,7 @@
-"""Groups and arrays of a Zarr hierarchy: mapped where they can be, decoded where not."""
+"""Groups and arrays of a Zarr hierarchy: mapped where they can be, decoded where not.
+
+Which version of Zarr it is, their metadata say to nobody here.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import itertools
 import math
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +17,7 @@ import pyarrow as pa
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, DecodedCache, Span
 from daf_storage.base import strings as vlen
-from daf_storage.errors import (
-    CorruptDataError,
-    DafError,
-    UnsupportedDataError,
-)
+from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
 from daf_storage.stores import (
     ArchiveSnapshot,
     MappedDirectory,
@@ -28,14 +27,21 @@ from daf_storage.stores import (
     is_mapped,
     map_within,
 )
-from daf_storage.trees._array_bases import chunks_of, decoded_bytes
-from daf_storage.trees._chunk_files import ChunkFiles
-from daf_storage.trees._chunk_reader import ChunkMemory, read_ranges
+from daf_storage.trees._array_bases import NotFileBacked, chunks_of, decoded_bytes
+from daf_storage.trees._chunk_grid import Position, check_count
+from daf_storage.trees._chunked_array import (
+    ChunkedArray,
+    ChunkEncoding,
+    ChunkMemory,
+    as_strings,
+    check_string_count,
+    wrong_size,
+)
 from daf_storage.trees._decompress import limit_of_strings
-from daf_storage.trees._joined_ranges import Positions, Ranges
+from daf_storage.trees._joined_ranges import Positions
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, key_below
-from daf_storage.trees._packed_array import PackedArray
-from daf_storage.trees._protocol import NodeKind
+from daf_storage.trees._protocol import ArrayInfo, NodeKind
+from daf_storage.trees._zarr_chunks import FileChunks, ShardChunks, check_files, missing_chunk
 
 if TYPE_CHECKING:
     import zarr
@@ -45,11 +51,7 @@ else:
     zarr = lazy_module("zarr")
     foreign = lazy_module("daf_storage.trees._foreign")
 
-
 _MAX_CHUNKS: Final = 1 << 20
-_MANY_CHUNKS: Final = 1 << 8
-_MOST_PER_BYTE: Final = 1 << 17
-_STRING_BYTES: Final = 4
 _MAX_FILLED_BYTES: Final = 1 << 34
 
 
@@ -71,7 +73,7 @@ class ZarrNode:
         self._format = documents
         self.snapshot = snapshot
         self._what = what
-        self._arrays: dict[str, ZarrArray | PackedArray | None] = {}
+        self._arrays: dict[str, ZarrArray | None] = {}
 
     @property
     def identity(self) -> Hashable:
@@ -99,68 +101,78 @@ class ZarrNode:
         """Return whether another node is the very same stored one."""
         return isinstance(other, ZarrNode) and self.snapshot.is_same(other.snapshot)
 
-    def array(self, name: str = "") -> ZarrArray | PackedArray | None:
+    def array(self, name: str = "") -> ZarrArray | None:
         """Return this array, or the one of that name below this group; opened once."""
         if name not in self._arrays:  # a sparse matrix asks for its parts again and again
             self._arrays[name] = self._open_array(name)
         return self._arrays[name]
 
-    def _open_array(self, name: str) -> ZarrArray | PackedArray | None:
+    def _open_array(self, name: str) -> ZarrArray | None:
         what = f"{self._what}/{name}" if name else self._what
         metadata = self._format.array(self.snapshot, name, what=what)
         if metadata is None:
             return None
-        if metadata.shard is not None:
-            memory = chunk_memory(self._chunk_cache, metadata, what=what)
-            return PackedArray(self.snapshot, name, metadata, memory=memory, what=what)
-        return ZarrArray(self.snapshot, name, metadata, cache=self._chunk_cache, what=what)
+        return open_zarr_array(self.snapshot, name, metadata, cache=self._chunk_cache, what=what)
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or array; None if it has none of this name."""
         return self._format.attribute(self.snapshot, "", name, what=self._what)
 
 
-def chunk_memory(cache: DecodedCache, metadata: ArrayMetadata, *, what: str) -> ChunkMemory:
-    """Return where the decoded chunks of an array are remembered."""
-    key = repr((what, metadata.info, *metadata.stored_as))  # a string knows its hash
-    return ChunkMemory(cache, key)
+def open_zarr_array(
+    snapshot: Snapshot,
+    path: str,
+    metadata: ArrayMetadata,
+    *,
+    cache: DecodedCache,
+    what: str,
+) -> ZarrArray:
+    """Return an array by its metadata: mapped, decoded here, or else by zarr-python."""
+    info, chunk_dtype = metadata.info, metadata.chunk_dtype
+    key = key_below(path, metadata.first_chunk_key)
+    is_plain = info.is_mappable and (
+        not snapshot.is_local or is_mapped(snapshot, key, alignment=metadata.item_bytes)
+    )
+    if is_plain or (metadata.has_plain_chunk and info.storage_type.is_string):
+        return PlainArray(snapshot, path, metadata, what=what)
+    is_fixed = chunk_dtype is not None and chunk_dtype.itemsize == metadata.item_bytes > 0
+    is_odd_fill = info.storage_type.is_string and is_fixed and bool(metadata.fill_value)
+    if not (is_fixed or metadata.has_plain_strings) or is_odd_fill or not info.size:
+        return ForeignArray(snapshot, path, metadata, what=what)
+    memory = ChunkMemory(cache, repr((what, info, *metadata.stored_as)))  # it knows its hash
+    return ChunkedArray(
+        replace(info, is_mappable=False),
+        ChunkEncoding(metadata.compressions, chunk_dtype, metadata.is_fortran),
+        FileChunks(snapshot, path, metadata, what=what)
+        if metadata.shard is None
+        else ShardChunks(snapshot, path, metadata, metadata.shard, memory=memory, what=what),
+        memory=memory,
+        what=what,
+    )
 
 
-class ZarrArray:
-    """An array of a pinned node; see `StoredArray`."""
+class PlainArray(NotFileBacked):
+    """An array in one chunk that is neither compressed nor filtered; see `StoredArray`."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        path: str,
-        metadata: ArrayMetadata,
-        *,
-        cache: DecodedCache,
-        what: str,
+        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
     ) -> None:
-        self.info = metadata.info
-        if self.info.is_mappable and not _is_mappable(snapshot, path, metadata):
-            self.info = replace(metadata.info, is_mappable=False)
         self._is_ranged = metadata.info.is_mappable and not snapshot.is_local
+        self.info: ArrayInfo = (
+            replace(metadata.info, is_mappable=False) if self._is_ranged else metadata.info
+        )
         self._snapshot = snapshot
         self._path = path
         self._metadata = metadata
+        self._key = key_below(path, metadata.first_chunk_key)
         self._what = what
-        self._chunks: ChunkFiles | None = None
-        self._kept: tuple[MappedDirectory, str, AnyArray] | None = None
-        is_direct = self.info.is_mappable or self._is_ranged
-        is_plain_strings = metadata.has_plain_chunk and metadata.info.storage_type.is_string
-        if not is_direct and not is_plain_strings and ChunkFiles.can_read(metadata):
-            memory = chunk_memory(cache, metadata, what=what)
-            self._chunks = ChunkFiles(snapshot, path, metadata, memory=memory, what=what)
+        self._kept: tuple[MappedDirectory, AnyArray] | None = None
 
     def read(self) -> AnyArray:
         """Return all elements; a read-only view of the mapped file where that is possible."""
-        if self._chunks is not None and not self.info.shape:
-            return self._chunks.read_scalar()
-        if self.info.shape and (self._is_ranged or self._chunks is not None):
+        if self._is_ranged and self.info.shape:
             return self.read_rows(Span(0, self.info.shape[0]))
-        return self._mapped() if self.info.is_mappable else self._foreign(slice(None))
+        return self._mapped()
 
     def read_rows(self, span: Span) -> AnyArray:
         """Return a range of the first dimension."""
@@ -168,234 +180,185 @@ class ZarrArray:
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; of a server, asked for together."""
-        if self.info.is_mappable:
-            mapped = self._mapped()
-            parts = [mapped[span.slice] for span in spans]
-        elif self._is_ranged and self.info.shape:
+        if self._is_ranged and self.info.shape:
             parts = self._ranged(spans)
-        elif self._chunks is not None:
-            return self._chunks.read_spans(spans, within)
         else:
-            picks = () if within is None else (within.slice,)
-            return [self._foreign(span.slice, *picks) for span in spans]
+            values = self._mapped()
+            parts = [values[span.slice] for span in spans]
         return parts if within is None else [part[:, within.slice] for part in parts]
-
-    def read_joined(self, ranges: Ranges) -> AnyArray | None:
-        """Return ranges of an array of one dimension in one array; None if it has no chunks."""
-        return None if self._chunks is None else read_ranges(self._chunks, ranges)
 
     def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
         """Read the first few ranges, in bytes, of a file that is mapped; say if that was done."""
         copy = getattr(self._snapshot, "copy_ranges", None) if self.info.is_mappable else None
-        return copy is not None and bool(copy(self._chunk_key(), starts, sizes, target))
+        return copy is not None and bool(copy(self._key, starts, sizes, target))
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
-        """Add what `read_spans` would cost; exact where the array is one plain chunk."""
-        rest = math.prod(self.info.shape[1:])
-        if self.info.is_mappable:
-            width = rest if within is None else rest // self.info.shape[1] * within.size
-            count = sum(span.size for span in spans) * width
-            estimate.add_bytes(count * self.info.storage_type.dtype.itemsize)
-        elif self._is_ranged and self.info.size:
-            row_bytes = rest * self.info.storage_type.dtype.itemsize
+        """Add what `read_spans` would cost."""
+        if self._is_ranged and self.info.size:
+            row_bytes = math.prod(self.info.shape[1:]) * self.info.storage_type.dtype.itemsize
             ranges = [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
-            estimate_ranges(self._snapshot, self._chunk_key(), ranges, estimate)
-        elif self._chunks is not None:
-            self._chunks.estimate(spans, estimate, within)
+            estimate_ranges(self._snapshot, self._key, ranges, estimate)
+        elif self.info.is_mappable:
+            super().estimate(spans, estimate, within)
         elif self.info.size:
-            requests = 0 if self._snapshot.is_local else chunks_of(self.info, spans, within)
+            requests = 0 if self._snapshot.is_local else 1
             estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=requests)
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings, decoded straight into Arrow where they are stored plainly."""
-        if self._chunks is not None:
-            if self._metadata.has_plain_strings:
-                return self._chunks.read_strings()
-            return _as_strings(self._chunks.read_fixed_strings(), what=self._what)
-        if not self._metadata.has_plain_chunk:
-            return _as_strings(self._foreign(slice(None)), what=self._what)
+        """Return all strings, decoded straight into Arrow."""
         if self.info.size == 0:
             return pa.array([], pa.string())
         data = self._mapped_chunk()
         if data is None:
-            return _as_strings(self._filled(), what=self._what)
+            return pa.repeat(pa.scalar(self._fill_value(), pa.string()), self.info.size)
         decoded = vlen.decode_vlen_utf8(data, what=self._what)
         if len(decoded) != self.info.size:
-            raise CorruptDataError(
-                f"{self._what}: the chunk holds {len(decoded):,} strings, "
-                f"but the shape {list(self.info.shape)} needs {self.info.size:,}"
-            )
+            check_string_count(data, self.info.size, what=f"{self._what}: the chunk")
         return decoded
 
     def string_rows(self, span: Span) -> pa.Array:
-        """Return a range of the strings; reads only its chunks."""
-        if self._chunks is not None and self._metadata.has_plain_strings:
-            return self._chunks.string_rows(span)
-        if self._chunks is not None:
-            return _as_strings(self._chunks.read_spans([span])[0], what=self._what)
-        if not self._metadata.has_plain_chunk:
-            return _as_strings(self._foreign(span.slice), what=self._what)
+        """Return a range of the strings."""
         return self.read_strings().slice(span.start, span.size)
 
     def check_stored(self, *, is_complete: bool = False) -> None:
-        """Raise if files are missing or too short, by their sizes alone."""
-        if self.info.size == 0 or not self._snapshot.is_local:
-            return
-        is_needed = is_complete or self._metadata.fill_value is None
-        if not self._metadata.has_plain_chunk:
-            if is_needed:
-                self._check_chunks()
-            return
-        size_bytes = self._snapshot.size(self._chunk_key())
-        if size_bytes is None:
-            if is_needed:
-                raise self._missing(self._metadata.first_chunk_key)
-            return
-        if not self.info.storage_type.is_string:
-            if size_bytes != self.info.size * self.info.storage_type.dtype.itemsize:
-                raise self._wrong_size(size_bytes)
-        elif size_bytes < _STRING_BYTES * (self.info.size + 1):
-            raise CorruptDataError(
-                f"{self._what}: the chunk file {self._metadata.first_chunk_key!r} is truncated: it "
-                f"has {size_bytes:,} bytes, which cannot hold {self.info.size:,} strings"
-            )
-
-    def _check_chunks(self) -> None:
-        """Raise unless the first and the last chunk are there, and as many files as chunks."""
-        grid = [-(-n // c) for n, c in zip(self.info.shape, self.info.chunks, strict=True)]
-        for position in (tuple(0 for _ in grid), tuple(n - 1 for n in grid)):
-            key = self._metadata.chunk_key(position)
-            size_bytes = self._snapshot.size(key_below(self._path, key))
-            if size_bytes is None:
-                raise self._missing(key)
-            elements = min(math.prod(self.info.chunks), self.info.size)
-            is_packed = bool(self._metadata.compressions) or self._metadata.has_filters
-            if elements > max(size_bytes, 1) * (_MOST_PER_BYTE if is_packed else 1):
-                raise CorruptDataError(
-                    f"{self._what}: the chunk file {key!r} has {size_bytes:,} bytes, which cannot "
-                    f"hold {elements:,} elements"
-                )
-        count = math.prod(grid)
-        if count > _MANY_CHUNKS and (len(grid) == 1 or self._metadata.separator == "."):
-            stored = len(self._snapshot.names(key_below(self._path, self._metadata.prefix)))
-            if stored < count:
-                raise CorruptDataError(
-                    f"{self._what}: {count:,} chunks are needed, and there are at most {stored:,}"
-                )
-
-    def _missing(self, key: str) -> CorruptDataError:
-        has_fill = self._metadata.fill_value is not None
-        reason = "must not be filled" if has_fill else "has no fill value to stand in for it"
-        return CorruptDataError(
-            f"{self._what}: the chunk file {key!r} is missing, and the array {reason}"
+        """Raise if the file is missing or too short, by its size alone."""
+        check_files(
+            self._snapshot, self._path, self._metadata, is_complete=is_complete, what=self._what
         )
 
     def fingerprint(self) -> list[int] | None:
-        """Return what tells the single plain chunk from any other."""
-        if not self._metadata.has_plain_chunk or self.info.size == 0:
-            return None
-        return self._snapshot.fingerprint(self._chunk_key())
+        """Return what tells the chunk from any other."""
+        return self._snapshot.fingerprint(self._key) if self.info.size else None
 
-    def plain_strings(self) -> memoryview | None:
-        """Return the single plain chunk of strings, mapped."""
-        if not self.info.storage_type.is_string or not self._metadata.has_plain_chunk:
-            return None
-        return self._mapped_chunk()
+    def plain_strings(self) -> memoryview | None:  # type: ignore[override]  # others have none
+        """Return the chunk, if it is one of strings, mapped."""
+        return self._mapped_chunk() if self.info.storage_type.is_string else None
 
     def mapped_strings(self) -> memoryview | None:
-        """Return the single plain chunk of strings, unless it has to be downloaded or expanded."""
-        if not self.info.storage_type.is_string or not self._metadata.has_plain_chunk:
-            return None
-        return self.plain_strings() if is_mapped(self._snapshot, self._chunk_key()) else None
+        """Return the chunk of strings, unless it has to be downloaded or expanded."""
+        return self.plain_strings() if is_mapped(self._snapshot, self._key) else None
 
-    def open_file(self) -> int | None:
-        """Return a descriptor of the single plain chunk's file, if it has one of its own."""
-        if not self._metadata.has_plain_chunk or self.info.size == 0:
-            return None
-        return self._snapshot.open_file(self._chunk_key())
+    def open_file(self) -> int | None:  # type: ignore[override]  # others have none
+        """Return a descriptor of the chunk's file, if it has one of its own."""
+        return self._snapshot.open_file(self._key) if self.info.size else None
 
     def _mapped(self) -> AnyArray:
+        if self.info.storage_type.is_string:
+            strings: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
+            return strings.reshape(self.info.shape)
         if self._kept is not None:
-            kept, key, values = self._kept
-            if kept.is_whole(key):
+            kept, values = self._kept
+            if kept.is_whole(self._key):
                 return values
         dtype = self.info.storage_type.dtype
         if self.info.size == 0:
             return _frozen(np.empty(self.info.shape, dtype))
-        key = self._chunk_key()
         data = self._mapped_chunk()
         if data is None:
-            return self._filled()
-        if len(data) != self.info.size * dtype.itemsize:
-            raise self._wrong_size(len(data))
+            return _frozen(np.full(self.info.shape, self._fill_value(), dtype))
+        self._check_size(len(data))
         values = np.frombuffer(data, dtype).reshape(self.info.shape)
         if isinstance(self._snapshot, MappedDirectory):
-            self._kept = (self._snapshot, key, values)
+            self._kept = (self._snapshot, values)
         return values
 
     def _mapped_chunk(self) -> memoryview | None:
-        """Return the single plain chunk."""
         kind, size = self.info.storage_type, self.info.size
         most_bytes = limit_of_strings(size, 0) if kind.is_string else size * kind.dtype.itemsize
-        return map_within(self._snapshot, self._chunk_key(), most_bytes, what=self._what)
+        return map_within(self._snapshot, self._key, most_bytes, what=self._what)
 
     def _ranged(self, spans: list[Span]) -> list[AnyArray]:
-        """Fetch ranges of a plain chunk that is on a server."""
-        dtype = self.info.storage_type.dtype
-        rest = self.info.shape[1:]
-        row_bytes = int(np.prod(rest, dtype=object)) * dtype.itemsize
-        shapes = [(span.size, *rest) for span in spans]
-        if self.info.size == 0:
-            return [_frozen(np.empty(shape, dtype)) for shape in shapes]
-        size = self._snapshot.size(self._chunk_key())
+        """Fetch ranges of a chunk that is on a server."""
+        dtype, rest = self.info.storage_type.dtype, self.info.shape[1:]
+        size = self._snapshot.size(self._key) if self.info.size else None
         if size is None:
-            values = self._filled()
+            values = self._mapped()
             return [values[span.slice] for span in spans]
-        if size != self.info.size * dtype.itemsize:
-            raise self._wrong_size(size)
+        self._check_size(size)
+        row_bytes = math.prod(rest) * dtype.itemsize
         ranges = [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
-        parts = self._snapshot.read_ranges(self._chunk_key(), ranges)
+        parts = self._snapshot.read_ranges(self._key, ranges)
         return [
-            np.frombuffer(part, dtype).reshape(shape)
-            for part, shape in zip(parts, shapes, strict=True)
+            np.frombuffer(part, dtype).reshape((span.size, *rest))
+            for part, span in zip(parts, spans, strict=True)
         ]
 
-    def _wrong_size(self, size_bytes: int) -> CorruptDataError:
+    def _check_size(self, size_bytes: int) -> None:
         dtype = self.info.storage_type.dtype
-        needed = self.info.size * dtype.itemsize
-        problem = "truncated" if size_bytes < needed else "too long"
-        return CorruptDataError(
-            f"{self._what}: the chunk file {self._metadata.first_chunk_key!r} is {problem}: "
-            f"it has {size_bytes:,} bytes, but shape {list(self.info.shape)} of {dtype} "
-            f"needs {needed:,}"
-        )
+        if size_bytes != self.info.size * dtype.itemsize:
+            what = f"{self._what}: the chunk file {self._metadata.first_chunk_key!r}"
+            raise wrong_size(what, size_bytes, self.info.shape, dtype)
 
-    def _filled(self) -> AnyArray:
-        """Stand in for a missing chunk, as the Zarr specification has it."""
-        fill_value = self._metadata.fill_value
-        if fill_value is None:
-            raise self._missing(self._metadata.first_chunk_key)
+    def _fill_value(self) -> Any:
+        """Return what stands in for a missing chunk, as the Zarr specification has it."""
+        if self._metadata.fill_value is None:
+            raise missing_chunk(self._metadata, (0,) * len(self.info.shape), what=self._what)
         size_bytes = self.info.size * max(self._metadata.item_bytes, 1)
         if size_bytes > _MAX_FILLED_BYTES:
             raise CorruptDataError(
                 f"{self._what}: the array is said to have the shape {list(self.info.shape)}, and "
                 f"there is no data for its {size_bytes:,} bytes"
             )
-        if fill_value or self.info.storage_type.is_string:
-            return self._foreign(slice(None))
-        return _frozen(np.zeros(self.info.shape, self.info.storage_type.dtype))
+        return self._metadata.fill_value
 
-    def _foreign(self, *picks: slice) -> AnyArray:
-        """Let zarr-python read ranges of the array, whatever its codecs."""
+
+class ForeignArray(NotFileBacked):
+    """An array that zarr-python reads, whatever its codecs; see `StoredArray`."""
+
+    def __init__(
+        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+    ) -> None:
+        self.info = metadata.info
+        self._snapshot = snapshot
+        self._path = path
+        self._metadata = metadata
+        self._what = what
+
+    def read(self) -> AnyArray:
+        """Return all elements."""
+        return self._part(slice(None))
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension."""
+        return self._part(span.slice)
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension."""
+        picks = () if within is None else (within.slice,)
+        return [self._part(span.slice, *picks) for span in spans]
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add about what the chunks expand to."""
+        requests = 0 if self._snapshot.is_local else chunks_of(self.info, spans, within)
+        if self.info.size:
+            estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=requests)
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings."""
+        return as_strings(self.read(), what=self._what)
+
+    def string_rows(self, span: Span) -> pa.Array:
+        """Return a range of the strings."""
+        return as_strings(self.read_rows(span), what=self._what)
+
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if files are missing or too short, by their sizes alone."""
+        check_files(
+            self._snapshot, self._path, self._metadata, is_complete=is_complete, what=self._what
+        )
+
+    def _part(self, *picks: slice) -> AnyArray:
+        kind = self.info.storage_type
         if self.info.size == 0:
-            kind = self.info.storage_type
-            return _frozen(
-                np.empty(self.info.shape, object if kind.is_string else kind.dtype)[picks]
-            )
-        rows = picks[0]
-        self._refuse_many_chunks(rows)
+            return _frozen(np.empty(self.info.shape, object if kind.is_string else kind.dtype))[
+                picks
+            ]
+        first, last, _ = picks[0].indices(self.info.shape[0] if self.info.shape else 1)
+        check_count(self.info, [Span(first, last)], None, _MAX_CHUNKS, what=self._what)
         try:
             array = zarr.open_array(
                 foreign.ForeignChunks(self._snapshot, self._path, self._metadata, what=self._what),
@@ -408,65 +371,31 @@ class ZarrArray:
             raise
         except Exception as error:  # zarr raises many kinds for data that it cannot read
             raise _unreadable(self._what, error) from error
-        self._refuse_missing_chunks(rows)
-        if self.info.storage_type.is_string:
-            return values
-        return _frozen(values.astype(self.info.storage_type.dtype, copy=False))
+        if self._metadata.fill_value is None:
+            self._refuse_missing_chunks(first, last)
+        return values if kind.is_string else _frozen(values.astype(kind.dtype, copy=False))
 
-    def _refuse_many_chunks(self, rows: slice) -> None:
-        """Raise if so many chunks are needed that nobody would wait for them."""
-        first, last, _ = rows.indices(self.info.shape[0]) if self.info.shape else (0, 1, 1)
-        across = zip(self.info.shape[1:], self.info.chunks[1:], strict=True)
-        height = self.info.chunks[0] if self.info.chunks else 1
-        count = -(-(last - first) // height) * math.prod(-(-n // c) for n, c in across)
-        if count > _MAX_CHUNKS:
-            raise UnsupportedDataError(
-                f"{self._what}: it is cut into {count:,} chunks of shape {list(self.info.chunks)}; "
-                "write it in larger ones"
-            )
-
-    def _refuse_missing_chunks(self, rows: slice) -> None:
-        if self._metadata.fill_value is not None or self.info.size == 0:
-            return
-        if not self.info.shape:
-            if self._snapshot.size(self._chunk_key()) is None:
-                raise self._missing(self._metadata.first_chunk_key)
-            return
-        first, last, _ = rows.indices(self.info.shape[0])
-        height = self.info.chunks[0]
-        below = [-(-n // c) for n, c in zip(self.info.shape[1:], self.info.chunks[1:], strict=True)]
-        grid = itertools.product(range(first // height, -(-last // height)), *map(range, below))
-        for position in grid:
-            key = self._metadata.chunk_key(position)
-            if self._snapshot.size(key_below(self._path, key)) is None:
-                raise self._missing(key)
-
-    def _chunk_key(self) -> str:
-        return key_below(self._path, self._metadata.first_chunk_key)
+    def _refuse_missing_chunks(self, first: int, last: int) -> None:
+        grid = [range(-(-n // c)) for n, c in zip(self.info.shape, self.info.chunks, strict=True)]
+        if grid:
+            height = self.info.chunks[0]
+            grid[0] = range(first // height, -(-last // height))
+        positions: itertools.product[Position] = itertools.product(*grid)
+        for position in positions:
+            if (
+                self._snapshot.size(key_below(self._path, self._metadata.chunk_key(position)))
+                is None
+            ):
+                raise missing_chunk(self._metadata, position, what=self._what)
 
 
-def _is_mappable(snapshot: Snapshot, path: str, metadata: ArrayMetadata) -> bool:
-    """Return whether the elements are the bytes of a file, or of an entry that begins aligned."""
-    if not metadata.info.is_mappable or not snapshot.is_local:
-        return False
-    key = key_below(path, metadata.first_chunk_key)
-    return is_mapped(snapshot, key, alignment=metadata.item_bytes)
+ZarrArray: TypeAlias = PlainArray | ChunkedArray | ForeignArray
+"""How an array of a Zarr hierarchy is read."""
 
 
 def _frozen(values: AnyArray) -> AnyArray:
     values.flags.writeable = False
     return values
-
-
-def _as_strings(values: AnyArray, *, what: str) -> pa.StringArray:
-    """Turn what zarr decoded (objects, ``<U`` or ``|S``) into Arrow strings."""
-    flat = values.reshape(-1)
-    try:
-        if flat.dtype.kind == "S":
-            flat = np.char.decode(flat, "utf-8")
-        return pa.array(flat.astype(object), pa.string())
-    except (pa.ArrowException, ValueError, SystemError) as error:
-        raise CorruptDataError(f"{what}: the strings cannot be decoded ({error})") from error
 
 
 def _unreadable(what: str, error: Exception) -> DafError:

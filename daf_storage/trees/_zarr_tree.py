@@ -35,7 +35,7 @@ from daf_storage.stores import (
     snapshot_version,
 )
 from daf_storage.trees._array_v3 import NODE_FILE
-from daf_storage.trees._chunk_reader import new_chunk_cache
+from daf_storage.trees._chunked_array import new_chunk_cache
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
 from daf_storage.trees._metadata import ZarrFormat, ZarrVersion, key_below
 from daf_storage.trees._metadata_v2 import ZarrV2

@@ -20,7 +20,7 @@ from daf_query.scan import ScanOptions, ScanReport, runs_of_chunks
 from daf_query.scan._options import ZONE_ROWS
 from daf_storage import DafWriter, MemoryDaf, Packing, errors
 from daf_storage.spi import Span
-from daf_storage.trees._shards import ShardReader
+from daf_storage.trees import ChunkedArray
 from tests.support import create, recorded_reads
 
 N = 3 * ZONE_ROWS + 1000
@@ -133,13 +133,13 @@ def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.Monk
     daf.set_vector("cell", "a", np.arange(100_000.0))
     daf.set_vector("cell", "b", np.arange(100_000.0) % 7)
     decoded: list[tuple[str, tuple[int, ...]]] = []
-    real = ShardReader._decoded
+    real = ChunkedArray.decode
 
-    def decode(self: ShardReader, position: tuple[int, ...], *args: Any) -> Any:
+    def decode(self: ChunkedArray, position: tuple[int, ...], *args: Any) -> Any:
         decoded.append((self.what.rsplit("/", 1)[1], position))
         return real(self, position, *args)
 
-    monkeypatch.setattr(ShardReader, "_decoded", decode)
+    monkeypatch.setattr(ChunkedArray, "decode", decode)
     db = connect(daf)
     assert db.sql(
         "SELECT b FROM cell WHERE a IN (5, 70000) OR a = 70001 ORDER BY index"
@@ -156,14 +156,14 @@ def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.Monk
 def test_what_is_decoded_is_remembered_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """By all data sets of a session together; what does not fit is decoded again."""
     decoded = 0
-    real = ShardReader._decoded
+    real = ChunkedArray.decode
 
     def decode(*args: Any) -> Any:
         nonlocal decoded
         decoded += 1
         return real(*args)
 
-    monkeypatch.setattr(ShardReader, "_decoded", decode)
+    monkeypatch.setattr(ChunkedArray, "decode", decode)
     data_sets = {}
     for number in range(3):
         daf = MemoryDaf(packed=Packing("zstd", chunk_kb=8))

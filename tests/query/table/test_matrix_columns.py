@@ -24,8 +24,7 @@ from daf_query.scan import ScanOptions
 from daf_query.table import AxisDataset, MatrixEntry, TableDataset
 from daf_storage import MemoryDaf, Packing, ZarrDaf, convert, errors
 from daf_storage.spi import Span
-from daf_storage.trees._packed_array import PackedArray
-from daf_storage.trees._zarr_array import ZarrArray
+from daf_storage.trees import ChunkedArray, PlainArray
 from tests.query.matrix.test_layouts import CASES, damage
 from tests.storage.opening.test_remote import served
 from tests.support import CELLS, GENES, UMIS, create
@@ -216,17 +215,17 @@ def test_one_gene_reads_its_elements_alone(monkeypatch: pytest.MonkeyPatch) -> N
     daf.set_matrix("cell", "gene", "X", values)
     session = connect(daf)
     counts: list[int] = []
-    read_rows = ZarrArray.read_rows
+    read_rows = PlainArray.read_rows
 
-    def counted(array: ZarrArray, span: Span) -> Any:
+    def counted(array: PlainArray, span: Span) -> Any:
         counts.append(span.size)
         return read_rows(array, span)
 
-    def refused(array: ZarrArray) -> Any:
+    def refused(array: PlainArray) -> Any:
         raise AssertionError(f"{array} was read as a whole")
 
-    monkeypatch.setattr(ZarrArray, "read_rows", counted)
-    monkeypatch.setattr(ZarrArray, "read", refused)
+    monkeypatch.setattr(PlainArray, "read_rows", counted)
+    monkeypatch.setattr(PlainArray, "read", refused)
     query = "SELECT count(*) AS n FROM cell WHERE X['g7'] > 0.5"
     expected = {"n": [int((values.toarray()[:, 7] > 0.5).sum())]}
     n_elements = int(values.indptr[8] - values.indptr[7])
@@ -246,13 +245,13 @@ def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
     values = np.random.default_rng(0).random((1000, 100))
     daf.set_matrix("cell", "gene", "X", values)
     asked: list[Any] = []
-    read_spans = PackedArray.read_spans
+    read_spans = ChunkedArray.read_spans
 
-    def noted(array: PackedArray, spans: list[Span], within: Span | None = None) -> Any:
+    def noted(array: ChunkedArray, spans: list[Span], within: Span | None = None) -> Any:
         asked.append((spans, within))
         return read_spans(array, spans, within)
 
-    monkeypatch.setattr(PackedArray, "read_spans", noted)
+    monkeypatch.setattr(ChunkedArray, "read_spans", noted)
     table = column(AxisDataset(daf, "cell"), "gene", "X", "g7")
     assert table.to_table()["x"].to_pylist() == values[:, 7].tolist()
     assert asked == [([Span(7, 8)], Span(0, 1000))]

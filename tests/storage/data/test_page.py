@@ -17,7 +17,7 @@ from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, open_daf
 from daf_storage.data import _samples, data_set_section
 from daf_storage.display import PREVIEW_ROWS, PreviewBudget
 from daf_storage.stores import DirectoryStore
-from daf_storage.trees import ZarrArray
+from daf_storage.trees import PlainArray
 
 ROWS = 60_000
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -69,19 +69,19 @@ def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             found.read_ranges = counted  # type: ignore[method-assign]  # for this test
         return found
 
-    spans = ZarrArray.read_spans
+    spans = PlainArray.read_spans
 
-    def counted_spans(self: ZarrArray, *arguments: Any) -> Any:
+    def counted_spans(self: PlainArray, *arguments: Any) -> Any:
         parts = spans(self, *arguments)
         sizes.extend(part.nbytes for part in parts)
         return parts
 
-    def whole(self: ZarrArray) -> Any:
+    def whole(self: PlainArray) -> Any:
         raise AssertionError(f"{self.info} was read as a whole")
 
     monkeypatch.setattr(DirectoryStore, "snapshot", counted_snapshot)
-    monkeypatch.setattr(ZarrArray, "read_spans", counted_spans)
-    monkeypatch.setattr(ZarrArray, "read_strings", whole)
+    monkeypatch.setattr(PlainArray, "read_spans", counted_spans)
+    monkeypatch.setattr(PlainArray, "read_strings", whole)
     return sizes
 
 

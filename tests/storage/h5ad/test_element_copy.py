@@ -20,7 +20,7 @@ from daf_storage import MemoryDaf, errors, import_h5ad, open_daf
 from daf_storage.base import DecodedCache, Span
 from daf_storage.h5ad import _matrix_input
 from daf_storage.stores import _filled_file as filled_file
-from daf_storage.trees import _chunk_reader, _decode_threads, _hdf5_chunks, dataset_array
+from daf_storage.trees import _chunked_array, _decode_threads, _hdf5_chunks, dataset_array
 from daf_storage.upkeep import _block_spans
 
 STORED: dict[str, dict[str, Any]] = {
@@ -114,7 +114,7 @@ def test_both_layouts_are_those_of_scipy(
 def test_what_is_decoded_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each chunk of indices and values is needed once: what queries need is left in memory."""
     cache = DecodedCache(max_bytes=1 << 20)
-    monkeypatch.setattr(_chunk_reader, "_process_cache", lambda: cache)
+    monkeypatch.setattr(_chunked_array, "_process_cache", lambda: cache)
     matrix = matrix_of(3, "f4", "i4")
     path = tmp_path / "x.h5ad"
     write(path, {"X": matrix}, **STORED["gzip and shuffle"])

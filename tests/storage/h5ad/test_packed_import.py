@@ -29,8 +29,7 @@ from daf_storage import (
 )
 from daf_storage.data import _encoding, _relayout, _transpose
 from daf_storage.h5ad import export_h5ad
-from daf_storage.trees import PackedArray
-from daf_storage.trees._shards import ShardReader
+from daf_storage.trees import ChunkedArray
 
 CELLS, GENES = 3000, 40
 
@@ -185,9 +184,9 @@ def test_a_slice_decodes_only_its_chunks(
     import_h5ad(h5ad, path, packed=packed, counts_as="uint16", progress="never")
     time.sleep(0.15)  # of younger files, nothing is remembered
     decoded: list[tuple[str, Any]] = []
-    real = ShardReader.decode
+    real = ChunkedArray.decode
 
-    def counted(self: ShardReader, position: Any, stored: Any) -> Any:
+    def counted(self: ChunkedArray, position: Any, stored: Any) -> Any:
         decoded.append((self.what.rpartition("/")[2], position))
         return real(self, position, stored)
 
@@ -195,7 +194,7 @@ def test_a_slice_decodes_only_its_chunks(
         stored = daf.open_matrix("var", "obs", "X")
         colptr = stored.colptr()
         session = connect(daf)
-        monkeypatch.setattr(ShardReader, "decode", counted)
+        monkeypatch.setattr(ChunkedArray, "decode", counted)
         rows = [0, 1, CELLS - 1]
         session.matrix("obs", "var", "X", rows=rows).to_scipy()
         per_chunk = 8192 // 2
@@ -295,14 +294,14 @@ def test_what_is_packed_is_transposed_in_ranges(
     monkeypatch.setattr(_transpose, "_BLOCK_ELEMENTS", 1 << 13)
     monkeypatch.setattr(_relayout, "_BLOCK_ELEMENTS", 1 << 13)
     ranges: list[int] = []
-    read_rows = PackedArray.read_rows
+    read_rows = ChunkedArray.read_rows
 
     def reading(self: Any, span: Any) -> Any:
         if self.info.size == counts.nnz:
             ranges.append(span.size)
         return read_rows(self, span)
 
-    monkeypatch.setattr(PackedArray, "read_rows", reading)
+    monkeypatch.setattr(ChunkedArray, "read_rows", reading)
     import_h5ad(h5ad, tmp_path / "x.daf.zarr", packed=True, progress="never")
     monkeypatch.undo()
     assert ranges

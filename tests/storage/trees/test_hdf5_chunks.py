@@ -337,7 +337,7 @@ def test_a_chunk_that_expands_too_far(tmp_path: Path) -> None:
             dataset.id.write_direct_chunk((10,), data, 0)
         array = array_of(tree_of(path), "x")
         assert array.read_rows(Span(0, 10)).tolist() == [1] * 10
-        with pytest.raises(errors.CorruptDataError, match=r"x: the chunk \[1\]"):
+        with pytest.raises(errors.CorruptDataError, match=r"x: chunk \[1\]"):
             array.read()
 
 

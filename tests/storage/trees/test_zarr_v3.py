@@ -37,8 +37,13 @@ from daf_storage import (
 )
 from daf_storage.spi import Span, StorageType
 from daf_storage.stores import MemoryStore
-from daf_storage.trees import WritableTree, WritableZarrTree, _array_v3, _chunk_reader
-from daf_storage.trees._shards import ShardReader
+from daf_storage.trees import (
+    ChunkedArray,
+    WritableTree,
+    WritableZarrTree,
+    _array_v3,
+    _chunked_array,
+)
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
@@ -592,13 +597,13 @@ def test_sql_decodes_chunk_by_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     daf.set_vector("cell", "a", np.arange(200_000.0))
     daf.set_vector("cell", "b", np.arange(200_000, dtype=np.int32) % 10)
     decoded: list[tuple[str, tuple[int, ...]]] = []
-    real = ShardReader._decoded
+    real = ChunkedArray.decode
 
-    def decode(self: ShardReader, position: tuple[int, ...], *args: Any) -> Any:
+    def decode(self: ChunkedArray, position: tuple[int, ...], *args: Any) -> Any:
         decoded.append((self.what, position))
         return real(self, position, *args)
 
-    monkeypatch.setattr(ShardReader, "_decoded", decode)
+    monkeypatch.setattr(ChunkedArray, "decode", decode)
     db = connect(daf)
     found = db.sql("SELECT sum(b) AS n FROM cell WHERE b < 5").to_pydict()
     assert found == {"n": [200_000]}
@@ -936,7 +941,7 @@ def test_packed_hdf5(tmp_path: Path, codec: Any) -> None:
 def test_strings_that_need_large_offsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of all chunks together count, from 2 GiB on; the strings are the same."""
     strings = [f"name {i}" for i in range(2000)]
-    monkeypatch.setattr(_chunk_reader, "_TASK_STRINGS", 300)  # chunks that are decoded together
+    monkeypatch.setattr(_chunked_array, "_TASK_STRINGS", 300)  # chunks that are decoded together
     daf = writer(tmp_path / "x.daf.zarr", packed=Packing(chunk_kb=1))
     daf.add_axis("cell", strings)
     array = open_daf(tmp_path / "x.daf.zarr").string_array("cell", "name")
@@ -953,7 +958,7 @@ def test_strings_that_need_large_offsets(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(pa, "concat_arrays", counted)
     array.read_strings()
     for limit, kind in ((size_bytes + 1, pa.string()), (size_bytes, pa.large_string())):
-        monkeypatch.setattr(_chunk_reader, "LARGE_BYTES", limit)
+        monkeypatch.setattr(_chunked_array, "LARGE_BYTES", limit)
         found = array.read_strings()
         assert found.type == kind
         assert found.to_pylist() == strings
@@ -970,13 +975,13 @@ def test_chunks_of_strings_that_are_decoded_together(
     height = array.info.chunks[0]
     n_chunks = -(-2000 // height)
     together: list[int] = []
-    decode = _chunk_reader._decoded_strings
+    decode = ChunkedArray._decoded_strings
 
-    def counted(source: Any, stored: Any, rows: int) -> Any:
+    def counted(source: ChunkedArray, stored: Any) -> Any:
         together.append(len(stored))
-        return decode(source, stored, rows)
+        return decode(source, stored)
 
-    monkeypatch.setattr(_chunk_reader, "_decoded_strings", counted)
+    monkeypatch.setattr(ChunkedArray, "_decoded_strings", counted)
     for task_strings, most in (
         (height - 1, 1),
         (height, 1),
@@ -985,7 +990,7 @@ def test_chunks_of_strings_that_are_decoded_together(
         (n_chunks * height, n_chunks),
     ):
         together.clear()
-        monkeypatch.setattr(_chunk_reader, "_TASK_STRINGS", task_strings)
+        monkeypatch.setattr(_chunked_array, "_TASK_STRINGS", task_strings)
         assert array.read_strings().to_pylist() == strings
         assert max(together) == most
         assert sum(together) == n_chunks

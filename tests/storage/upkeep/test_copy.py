@@ -29,7 +29,7 @@ from daf_storage import (
     reorder_axes,
     verify,
 )
-from daf_storage.trees._shards import ShardReader
+from daf_storage.trees import ChunkedArray
 from daf_storage.upkeep import _block_spans
 from daf_storage.upkeep import _copy as copying
 from daf_storage.upkeep._copy_arrays import copy_array
@@ -338,13 +338,13 @@ def test_each_packed_chunk_is_decoded_twice(
         daf.add_axis("cell", [str(i) for i in range(20_000)])
         daf.set_vector("cell", "v", np.arange(20_000))
     decoded: list[tuple[int, ...]] = []
-    decode = ShardReader.decode
+    decode = ChunkedArray.decode
 
-    def counting(reader: ShardReader, position: tuple[int, ...], stored: Any) -> Any:
+    def counting(reader: ChunkedArray, position: tuple[int, ...], stored: Any) -> Any:
         decoded.append(position)
         return decode(reader, position, stored)
 
-    monkeypatch.setattr(ShardReader, "decode", counting)
+    monkeypatch.setattr(ChunkedArray, "decode", counting)
     monkeypatch.setattr(_block_spans, "_BLOCK_BYTES", 3 * 8192 + 5)
     monkeypatch.setattr(_block_spans, "_THREAD_BYTES", 1)
     convert(source, tmp_path / "y.daf.zarr.zip")

@@ -13,25 +13,23 @@ from daf_storage import errors
 from daf_storage import settings as daf_settings
 from daf_storage.base import DecodedCache
 from daf_storage.spi import Span, StorageType
-from daf_storage.trees import ArrayInfo, _chunk_reader, _decode_threads
-from daf_storage.trees._chunk_reader import ChunkMemory, read_chunks, read_ranges
+from daf_storage.stores import ReadEstimate
+from daf_storage.trees import ArrayInfo, ChunkedArray, ChunkMemory, _chunked_array, _decode_threads
+from daf_storage.trees._chunked_array import ChunkEncoding
 from daf_storage.trees._joined_ranges import Ranges
 
 
-class Source:
-    """Chunks of ten numbers, of which each says when it is decoded, and by which thread."""
+class Locator:
+    """Chunks of numbers, which are all there."""
 
-    what = "x"
-    dtype = np.dtype("<i8")
-    decodes_in_threads = True
+    most_chunks, most_looked_up, is_absent = 1 << 24, 1 << 10, False
 
-    def __init__(self, length: int, cache: DecodedCache) -> None:
-        self.info = ArrayInfo((length,), StorageType.INT64, (10,), is_mappable=False)
-        self.memory = ChunkMemory(cache, "x")
-        self.decoded: list[int] = []
-        self.threads: set[int] = set()
+    def __init__(self) -> None:
         self.state: Hashable | None = 1
-        self.broken: set[int] = set()
+
+    def name(self, position: tuple[int, ...]) -> str:
+        """Return what messages call a chunk."""
+        return f"chunk {position[0]}"
 
     def version(self, position: tuple[int, ...]) -> Hashable | None:
         """Return the version of all chunks."""
@@ -40,6 +38,38 @@ class Source:
     def fetch(self, positions: list[tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], Any]]:
         """Yield the numbers of chunks."""
         return ((position, position[0]) for position in positions)
+
+    def fill_value(self, position: tuple[int, ...]) -> Any:
+        """Return what is not stored."""
+        return 0
+
+    def add_stored(self, positions: list[tuple[int, ...]], estimate: ReadEstimate) -> None:
+        """Add nothing."""
+
+    def check_stored(self, *, is_complete: bool) -> None:
+        """Do nothing."""
+
+    def fingerprint(self) -> None:
+        """Return nothing."""
+
+
+class Source(ChunkedArray):
+    """Chunks of ten numbers, of which each says when it is decoded, and by which thread."""
+
+    decodes_in_threads = True
+
+    def __init__(self, length: int, cache: DecodedCache) -> None:
+        self.chunks = Locator()
+        super().__init__(
+            ArrayInfo((length,), StorageType.INT64, (10,), is_mappable=False),
+            ChunkEncoding((), np.dtype("<i8")),
+            self.chunks,
+            memory=ChunkMemory(cache, "x"),
+            what="x",
+        )
+        self.decoded: list[int] = []
+        self.threads: set[int] = set()
+        self.broken: set[int] = set()
 
     def decode(self, position: tuple[int, ...], stored: Any) -> Any:
         """Return numbers, padded at the end with others."""
@@ -62,16 +92,16 @@ def test_of_a_large_array_what_was_used_as_a_whole_is_not_remembered(
     """A pass over it leaves what random reads need; of a small one, all is remembered."""
     monkeypatch.setattr(daf_settings, "DAF_DECODED_CHUNKS_MAX_BYTES", 800)
     large = Source(205, cache)
-    assert read_chunks(large, [Span(0, 205)])[0].tolist() == list(range(205))
+    assert large.read_spans([Span(0, 205)])[0].tolist() == list(range(205))
     assert cache.nbytes == 0
-    read_chunks(large, [Span(13, 30)])
+    large.read_spans([Span(13, 30)])
     assert cache.nbytes == 80  # the first was used in part, the second as a whole
     large.decoded.clear()
-    read_chunks(large, [Span(15, 16), Span(200, 205)])
+    large.read_spans([Span(15, 16), Span(200, 205)])
     assert large.decoded == [20]
     small = Source(50, DecodedCache(max_bytes=800))
     for _ in range(2):
-        assert read_chunks(small, [Span(0, 50)])[0].tolist() == list(range(50))
+        assert small.read_spans([Span(0, 50)])[0].tolist() == list(range(50))
     assert sorted(small.decoded) == [0, 1, 2, 3, 4]
 
 
@@ -79,8 +109,8 @@ def test_what_is_remembered_counts_for_its_version(cache: DecodedCache) -> None:
     """Of which nothing is known that would tell one from another, nothing is remembered."""
     source = Source(50, cache)
     for state, count in ((1, 1), (1, 1), (2, 2), (None, 3), (None, 4), (2, 4)):
-        source.state = state
-        assert read_chunks(source, [Span(3, 5)])[0].tolist() == [3, 4]
+        source.chunks.state = state
+        assert source.read_spans([Span(3, 5)])[0].tolist() == [3, 4]
         assert len(source.decoded) == count
 
 
@@ -88,28 +118,35 @@ def test_chunks_are_decoded_side_by_side(
     cache: DecodedCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each once, whatever number of ranges needs it; a few are left to the caller's thread."""
-    monkeypatch.setattr(_chunk_reader, "_TASK_BYTES", 80)
+    monkeypatch.setattr(_chunked_array, "_TASK_BYTES", 80)
     monkeypatch.setattr(_decode_threads, "THREADS", 2)
     source = Source(5000, cache)
     spans = [Span(7, 4003), Span(0, 100), Span(4990, 5000), Span(9, 9)]
-    for part, span in zip(read_chunks(source, spans), spans, strict=True):
+    for part, span in zip(source.read_spans(spans), spans, strict=True):
         assert part.tolist() == list(range(span.start, span.stop))
         assert not part.flags.writeable
     assert sorted(source.decoded) == [*range(401), 499]
     assert threading.get_ident() not in source.threads
     source.threads.clear()
-    read_chunks(source, [Span(4500, 4503)])
+    source.read_spans([Span(4500, 4503)])
     assert source.threads == {threading.get_ident()}
     source.broken = {444}
     with pytest.raises(errors.CorruptDataError, match="chunk 444"):
-        read_chunks(source, [Span(4410, 4500)])
+        source.read_spans([Span(4410, 4500)])
+
+
+def joined(source: Source, ranges: Ranges) -> Any:
+    """Return ranges of a source in one array."""
+    found = source.read_joined(ranges)
+    assert found is not None
+    return found
 
 
 def test_too_many_chunks() -> None:
     """It is an error before anything is planned."""
     source = Source(2**40, DecodedCache())
     with pytest.raises(errors.UnsupportedDataError, match="write it in larger ones"):
-        read_chunks(source, [Span(0, 2**40)])
+        source.read_spans([Span(0, 2**40)])
 
 
 def test_ranges_of_remembered_chunks_are_copied_at_once(
@@ -121,14 +158,14 @@ def test_ranges_of_remembered_chunks_are_copied_at_once(
     expected = np.concatenate(
         [np.arange(55)[start : start + size] for start, size in ((3, 4), (41, 9), (7, 16), (50, 5))]
     )
-    assert np.array_equal(read_ranges(source, ranges), expected)
+    assert np.array_equal(joined(source, ranges), expected)
     decoded = list(source.decoded)
     with monkeypatch.context() as patch:
-        patch.setattr(_chunk_reader, "ChunkedRead", None)
-        assert np.array_equal(read_ranges(source, ranges), expected)
+        patch.setattr(_chunked_array, "ChunkedRead", None)
+        assert np.array_equal(joined(source, ranges), expected)
     assert source.decoded == decoded
-    source.state = 2
-    assert np.array_equal(read_ranges(source, ranges), expected)
+    source.chunks.state = 2
+    assert np.array_equal(joined(source, ranges), expected)
     assert sorted(source.decoded) == sorted(2 * decoded)
-    none = read_ranges(source, Ranges.joined(np.array([3]), np.array([0])))
+    none = joined(source, Ranges.joined(np.array([3]), np.array([0])))
     assert none.size == 0

@@ -1,0 +1,397 @@
+"""Where the chunks of a Zarr array are: each in a file of its own, or many small ones in a file.
+
+Daf packs arrays in the latter way (`daf_storage.trees._shard_writer`), in the shape of the Zarr v3
+sharding codec; others cut an array into several such files, which are read alike.  zarr-python
+reads them too and is what the tests compare with; here a chunk costs microseconds, and only those
+that are asked for are decoded.  Source: the specification of ``sharding_indexed``.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import struct
+from collections.abc import Hashable, Iterator
+from typing import Any, Final
+
+import google_crc32c
+import numpy as np
+
+from daf_storage.base import AnyArray
+from daf_storage.errors import CorruptDataError
+from daf_storage.stores import (
+    ReadEstimate,
+    Snapshot,
+    bytes_version,
+    check_within,
+    estimate_ranges,
+    has_entries,
+    is_mapped,
+    map_within,
+)
+from daf_storage.trees._array_bases import STRING_BYTES
+from daf_storage.trees._chunk_grid import MAX_CHUNKS, Position
+from daf_storage.trees._chunked_array import ChunkMemory, wrong_size
+from daf_storage.trees._decode_threads import fetched
+from daf_storage.trees._decompress import limit_of_stored
+from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
+
+_MAX_FILES: Final = 1 << 20
+_MAX_READ_BYTES: Final = 1 << 24
+_MANY_CHUNKS: Final = 1 << 8
+_MOST_PER_BYTE: Final = 1 << 17
+_STRING_BYTES: Final = 4
+_ABSENT: Final = 2**64 - 1
+_CHECKSUM_BYTES: Final = 4
+_ENTRY_BYTES: Final = 16
+_FETCHED_CHUNKS: Final = 4096
+
+
+def missing_chunk(metadata: ArrayMetadata, position: Position, *, what: str) -> CorruptDataError:
+    """Say that the file of a chunk is missing."""
+    has_fill = metadata.fill_value is not None
+    reason = "must not be filled" if has_fill else "has no fill value to stand in for it"
+    return CorruptDataError(
+        f"{what}: the chunk file {metadata.chunk_key(position)!r} is missing, and the array "
+        f"{reason}"
+    )
+
+
+def check_files(
+    snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, is_complete: bool, what: str
+) -> None:
+    """Raise if the first or the last file of an array is missing or too short, or some between.
+
+    By their sizes alone; asks no server.
+    """
+    info = metadata.info
+    if info.size == 0 or not snapshot.is_local:
+        return
+    is_needed = is_complete or metadata.fill_value is None
+    grid = [-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True)]
+    for position in {(0,) * len(grid), tuple(n - 1 for n in grid)}:
+        key = metadata.chunk_key(position)
+        size_bytes = snapshot.size(key_below(path, key))
+        if size_bytes is not None:
+            _check_size(metadata, size_bytes, f"{what}: the chunk file {key!r}")
+        elif is_needed:
+            raise missing_chunk(metadata, position, what=what)
+    count = math.prod(grid)
+    is_listed = len(grid) == 1 or metadata.separator == "."
+    if is_needed and count > _MANY_CHUNKS and is_listed:
+        stored = len(snapshot.names(key_below(path, metadata.prefix)))
+        if stored < count:
+            raise CorruptDataError(
+                f"{what}: {count:,} chunks are needed, and there are at most {stored:,}"
+            )
+
+
+def _check_size(metadata: ArrayMetadata, size_bytes: int, what: str) -> None:
+    """Raise if a file has too few bytes for its chunk, or of plain numbers too many."""
+    info = metadata.info
+    count = math.prod(info.chunks)
+    is_packed = bool(metadata.compressions) or metadata.has_filters
+    if not is_packed and metadata.chunk_dtype is not None:
+        if size_bytes != count * metadata.chunk_dtype.itemsize:
+            raise wrong_size(what, size_bytes, info.chunks, metadata.chunk_dtype)
+    elif metadata.has_plain_chunk and size_bytes < _STRING_BYTES * (info.size + 1):
+        raise CorruptDataError(
+            f"{what} is truncated: it has {size_bytes:,} bytes, which cannot hold {info.size:,} "
+            "strings"
+        )
+    elements = min(count, info.size)
+    if elements > max(size_bytes, 1) * (_MOST_PER_BYTE if is_packed else 1):
+        raise CorruptDataError(
+            f"{what} has {size_bytes:,} bytes, which cannot hold {elements:,} elements"
+        )
+
+
+class FileChunks:
+    """Chunks of which each is a file of its own; see `ChunkLocator`."""
+
+    most_chunks = _MAX_FILES
+    most_looked_up = 1 << 12
+    is_absent = False
+
+    def __init__(
+        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+    ) -> None:
+        self._snapshot = snapshot
+        self._path = path
+        self._metadata = metadata
+        self._what = what
+        count = math.prod(metadata.info.chunks)
+        is_small = count * metadata.item_bytes <= _MAX_READ_BYTES
+        self._most_bytes = limit_of_stored(
+            count, 0 if metadata.has_plain_strings else metadata.item_bytes
+        )
+        is_file = snapshot.is_local and not has_entries(snapshot)
+        self._is_read = bool(metadata.compressions) and is_file and is_small
+
+    def name(self, position: Position) -> str:
+        """Return what messages call a chunk."""
+        return f"chunk {self._metadata.chunk_key(position)!r}"
+
+    def version(self, position: Position) -> Hashable | None:
+        """Return what changes with the file of a chunk; None where nothing is decoded."""
+        key = self._key(position)
+        if not self._metadata.compressions and is_mapped(self._snapshot, key):
+            return None
+        return bytes_version(self._snapshot, key)
+
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
+        """Yield the stored bytes of chunks; those that take time several at a time."""
+        if not positions or is_mapped(self._snapshot, self._key(positions[0])):
+            return ((position, self._stored(position)) for position in positions)
+        return fetched(positions, self._stored)
+
+    def fill_value(self, position: Position) -> Any:
+        """Return what stands in for a missing chunk."""
+        if self._metadata.fill_value is None:
+            raise missing_chunk(self._metadata, position, what=self._what)
+        return self._metadata.fill_value
+
+    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
+        """Add the bytes of files; of a server, about what they expand to."""
+        if self._snapshot.is_local:
+            sizes = (self._snapshot.size(self._key(position)) for position in positions)
+            estimate.add_bytes(sum(size or 0 for size in sizes))
+            return
+        each = math.prod(self._metadata.info.chunks) * (self._metadata.item_bytes or STRING_BYTES)
+        estimate.add_inexact(len(positions) * each, requests=len(positions))
+
+    def check_stored(self, *, is_complete: bool) -> None:
+        """Raise if files are missing or too short, by their sizes alone."""
+        check_files(
+            self._snapshot, self._path, self._metadata, is_complete=is_complete, what=self._what
+        )
+
+    def fingerprint(self) -> list[int] | None:
+        """Return what tells the single plain chunk from any other."""
+        if not self._metadata.has_plain_chunk:
+            return None
+        return self._snapshot.fingerprint(self._key((0,) * len(self._metadata.info.shape)))
+
+    def _stored(self, position: Position) -> memoryview | bytes | None:
+        """Return the bytes of a chunk; to map a file takes longer than to read a small one."""
+        key = self._key(position)
+        if self._is_read:
+            return self._snapshot.read(key)
+        return map_within(self._snapshot, key, self._most_bytes, what=self._what)
+
+    def _key(self, position: Position) -> str:
+        return key_below(self._path, self._metadata.chunk_key(position))
+
+
+class _ShardFile:
+    """One file of small chunks: where each of them is."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        key: str,
+        layout: ShardLayout,
+        *,
+        memory: ChunkMemory,
+        most_bytes: int,
+        what: str,
+    ) -> None:
+        self.key = key
+        self._most_bytes = most_bytes
+        self._memory = memory
+        self._snapshot = snapshot
+        self._layout = layout
+        self._what = what
+        self.version = bytes_version(snapshot, key)
+        """What changes with its bytes, looked at before they are read."""
+        self.size = snapshot.size(key)
+        self._index: AnyArray | None = None
+
+    def places(self, numbers: AnyArray, positions: list[Position]) -> list[tuple[int, int] | None]:
+        """Return where chunks are in the file, as start and stop; None for those not stored.
+
+        Parameters
+        ----------
+        numbers, positions
+            The place of each chunk in the index, and within the array.
+        """
+        if self.size is None:
+            return [None] * len(positions)
+        if self._index is None:
+            self._index = self._read_index(self.size)
+        offsets, sizes = self._index[numbers].T
+        is_absent = (offsets == _ABSENT) & (sizes == _ABSENT)
+        most = np.uint64(self.size)
+        is_outside = ~is_absent & ((sizes > most) | (offsets > most - np.minimum(sizes, most)))
+        if is_outside.any():
+            first = int(np.argmax(is_outside))
+            raise CorruptDataError(
+                f"{self._what}: chunk {list(positions[first])} is said to be at "
+                f"{int(offsets[first]):,} with {int(sizes[first]):,} bytes, but the file has "
+                f"{self.size:,}; it is truncated"
+            )
+        found = zip(is_absent.tolist(), offsets.tolist(), sizes.tolist(), strict=True)
+        return [None if absent else (offset, offset + size) for absent, offset, size in found]
+
+    def _read_index(self, size: int) -> AnyArray:
+        layout = self._layout
+        index_bytes, needed = self.index_bytes(size)
+        start = 0 if layout.index_at_start else size - needed
+        data = self.read_ranges([(start, start + needed)])[0]
+        stored = data[:index_bytes]
+        if layout.has_checksum:
+            checksum = struct.unpack("<I", data[index_bytes:])[0]
+            if google_crc32c.value(bytes(stored)) != checksum:
+                raise CorruptDataError(
+                    f"{self._what}: the checksum of the index of its chunks is wrong; "
+                    "the file is damaged"
+                )
+        return np.frombuffer(stored, "<u8").reshape(-1, 2)
+
+    def read_ranges(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Return parts of the file; one that is compressed itself, in an archive, is remembered."""
+        check_within(self._snapshot, self.key, self._most_bytes, what=self._what)
+        if not self._snapshot.is_local or is_mapped(self._snapshot, self.key):
+            return self._snapshot.read_ranges(self.key, ranges)
+        whole = self._memory.find(self.key, self.version)
+        if whole is None:
+            whole = np.frombuffer(self._snapshot.map(self.key) or b"", np.uint8)
+            self._memory.keep(self.key, self.version, whole)
+        return [whole[start:stop].data for start, stop in ranges]
+
+    def index_bytes(self, size: int) -> tuple[int, int]:
+        """Return the length of the index without and with its checksum; a file may be too short."""
+        count = math.prod(self._layout.grid)
+        index_bytes = count * _ENTRY_BYTES
+        needed = index_bytes + self._layout.has_checksum * _CHECKSUM_BYTES
+        if size < needed:
+            raise CorruptDataError(
+                f"{self._what}: the file has {size:,} bytes and no room for the index of its "
+                f"{count:,} chunks; it is truncated"
+            )
+        return index_bytes, needed
+
+
+class ShardChunks:
+    """Small chunks in files of many; of what Daf packs, in one file; see `ChunkLocator`."""
+
+    most_chunks = MAX_CHUNKS
+    most_looked_up = 1 << 17
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        path: str,
+        metadata: ArrayMetadata,
+        layout: ShardLayout,
+        *,
+        memory: ChunkMemory,
+        what: str,
+    ) -> None:
+        self._snapshot = snapshot
+        self._path = path
+        self._metadata = metadata
+        self._layout = layout
+        self._memory = memory
+        self._what = what
+        self._files: dict[Position, _ShardFile] = {}
+        info = metadata.info
+        heights = [count * chunk for count, chunk in zip(layout.grid, info.chunks, strict=True)]
+        self._grid = [-(-n // h) for n, h in zip(info.shape, heights, strict=True)]
+        self._most_bytes = limit_of_stored(
+            math.prod(heights), metadata.item_bytes, n_chunks=math.prod(layout.grid)
+        )
+        self._first = self._file((0,) * len(self._grid))
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the only file is missing."""
+        return math.prod(self._grid) == 1 and self._first.size is None
+
+    def name(self, position: Position) -> str:
+        """Return what messages call a chunk."""
+        return f"chunk {list(position)}"
+
+    def version(self, position: Position) -> Hashable | None:
+        """Return what changes with the file of a chunk; None where nothing is decoded."""
+        if not self._metadata.compressions:
+            return None
+        outer = tuple(n // g for n, g in zip(position, self._layout.grid, strict=True))
+        return self._file(outer).version
+
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
+        """Yield the compressed bytes of chunks; None for one that is not stored."""
+        for first in range(0, len(positions), _FETCHED_CHUNKS):
+            some = positions[first : first + _FETCHED_CHUNKS]
+            found: dict[Position, memoryview] = {}
+            for file, places in self._places(some).items():
+                parts = file.read_ranges(list(places.values())) if places else []  # or no file
+                found.update(zip(places, parts, strict=True))
+            for position in some:
+                yield position, found.get(position)
+
+    def fill_value(self, position: Position) -> Any:  # noqa: ARG002 - the same for all
+        """Return what stands in for chunks that are not stored."""
+        if self._metadata.fill_value is None:
+            raise CorruptDataError(
+                f"{self._what}: chunks are missing, and the array has no fill value"
+            )
+        return self._metadata.fill_value
+
+    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
+        """Add the bytes of chunks; where they are is read from the indexes."""
+        for first in range(0, len(positions), _FETCHED_CHUNKS):
+            for file, places in self._places(positions[first : first + _FETCHED_CHUNKS]).items():
+                estimate_ranges(self._snapshot, file.key, list(places.values()), estimate)
+
+    def check_stored(self, *, is_complete: bool) -> None:
+        """Raise if the first or the last file is missing, or has no room for its index."""
+        for outer in {(0,) * len(self._grid), tuple(n - 1 for n in self._grid)}:
+            file = self._file(outer)
+            if file.size is not None:
+                file.index_bytes(file.size)
+            elif is_complete or self._metadata.fill_value is None:
+                raise missing_chunk(self._metadata, outer, what=self._what)
+
+    def fingerprint(self) -> None:
+        """Return nothing: there is more than one chunk."""
+        return
+
+    def _file(self, outer: Position) -> _ShardFile:
+        """Return the file at a position of the grid of files."""
+        if outer not in self._files:
+            self._files[outer] = _ShardFile(
+                self._snapshot,
+                posixpath.join(self._path, self._metadata.chunk_key(outer)),
+                self._layout,
+                memory=self._memory,
+                most_bytes=self._most_bytes,
+                what=self._what,
+            )
+        return self._files[outer]
+
+    def _places(
+        self, positions: list[Position]
+    ) -> dict[_ShardFile, dict[Position, tuple[int, int]]]:
+        """Return where the chunks are that are stored, by their file."""
+        grid = self._layout.grid
+        outer, local = np.divmod(np.array(positions, np.int64).reshape(-1, len(grid)), grid)
+        numbers = np.ravel_multi_index(tuple(local.T), grid)
+        found: dict[_ShardFile, dict[Position, tuple[int, int]]] = {}
+        for file, members in self._by_file(outer):
+            some = positions if members is None else [positions[n] for n in members]
+            within = numbers if members is None else numbers[members]
+            places = zip(some, file.places(within, some), strict=True)
+            found[file] = {position: place for position, place in places if place is not None}
+        return found
+
+    def _by_file(self, outer: AnyArray) -> Iterator[tuple[_ShardFile, list[int] | None]]:
+        """Yield files, and which of some chunks are in each; None: all of them."""
+        if math.prod(self._grid) == 1:
+            yield self._first, None
+            return
+        members: dict[Position, list[int]] = {}
+        for number, position in enumerate(map(tuple, outer.tolist())):
+            members.setdefault(position, []).append(number)
+        for position, numbers in members.items():
+            yield self._file(position), numbers
