@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -31,6 +32,7 @@ _HIGHEST_LEVELS: Final = {
 _BYTE_SHUFFLE: Final = "-shuffle"
 _STRING_BYTES: Final = 16
 _SMALLEST_BYTES: Final = 8 << 10
+_MATRIX: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +94,16 @@ class Packing:
     def chunks(self, shape: tuple[int, ...], kind: StorageType) -> tuple[int, ...] | None:
         """Return the shape of a chunk of an array; None if it is too small to be packed.
 
-        A chunk of a matrix lies within one column, which is the last dimension as stored.  Arrays
-        without elements, single elements, matrices of strings, and columns of less than 8 KiB are
-        never packed.
+        A chunk of a matrix lies within one column, which is the last dimension as stored, or holds
+        several whole ones where a column has less than 8 KiB.  Arrays without elements, single
+        elements, matrices of strings, and arrays of less than 8 KiB are never packed.
 
         >>> Packing().chunks((8, 1200), StorageType.FLOAT64)
         (1, 1024)
         >>> Packing(chunk_kb=64).chunks((8, 1200), StorageType.FLOAT64)
         (1, 1200)
+        >>> Packing().chunks((10_000, 3), StorageType.FLOAT64)
+        (341, 3)
         >>> Packing().chunks((1000,), StorageType.FLOAT64) is None
         True
         """
@@ -107,8 +111,12 @@ class Packing:
         if not shape or 0 in shape or (kind.is_string and len(shape) > 1):
             return None
         target_bytes = self.chunk_kb << 10
-        if shape[-1] * element_bytes < min(target_bytes, _SMALLEST_BYTES):
+        smallest_bytes = min(target_bytes, _SMALLEST_BYTES)
+        if math.prod(shape) * element_bytes < smallest_bytes:
             return None
+        column_bytes = shape[-1] * element_bytes
+        if len(shape) == _MATRIX and column_bytes < smallest_bytes:
+            return min(target_bytes // column_bytes, shape[0]), shape[1]
         height = min(max(target_bytes // element_bytes, 1), shape[-1])
         return (*(1,) * (len(shape) - 1), height)
 

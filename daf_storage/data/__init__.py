@@ -10,7 +10,6 @@ Must not know paths, files, servers or how a format is recognised.
 from daf_storage.data import _archive_recovery as archive_recovery
 from daf_storage.data import _layout as layout
 from daf_storage.data._archive_recovery import (
-    RecoveryWarning,
     incomplete_properties,
     lost_entries,
     recover_archive,
@@ -69,6 +68,7 @@ from daf_storage.data._transpose import (
 )
 from daf_storage.data._versions import matrix_version, vectors_version
 from daf_storage.data._writer import DafWriter, check_writer, matrix_property, new_property
+from daf_storage.stores import RecoveryWarning
 
 __all__ = [
     "DEFAULT_MEMORY_BYTES",

@@ -23,18 +23,14 @@ from daf_storage.data._damage import (
     one_each,
     property_of,
 )
-from daf_storage.errors import DafError, DafWarning
-from daf_storage.stores import MmapZipStore, Recovery
+from daf_storage.errors import DafError
+from daf_storage.stores import MmapZipStore, Recovery, RecoveryWarning
 from daf_storage.trees import Tree, ZarrTree
 
 _ATTRIBUTES = ".zattrs"
 _DOCUMENTS = frozenset({".zgroup", ".zarray", "zarr.json"})
 _NO_CHUNKS = _DOCUMENTS | {".zattrs", ".zmetadata"}
 _CHUNK = re.compile(r"/(c(/\d+)*|\d+([./]\d+)*)$")
-
-
-class RecoveryWarning(DafWarning):
-    """Something that a crashed writer had left half done was taken away."""
 
 
 def recover_archive(store: MmapZipStore, tree: Tree, root: str) -> list[Damage]:

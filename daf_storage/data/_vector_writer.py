@@ -126,13 +126,13 @@ it, or change the value
         dtype: Any,
         *,
         if_exists: IfExists = "error",
-        packed: bool | Packing = False,
+        packed: bool | Packing | None = None,
     ) -> Iterator[AnyArray]:
         """Hand out a dense vector of zeros, mapped, to be filled in place.
 
         It becomes part of the data set when the block ends without an exception; until then
-        nothing is visible.  Do not write to the array afterwards.  With ``packed`` the array is in
-        memory, and compressed when the block ends.
+        nothing is visible.  Do not write to the array afterwards.  Where it is packed, by default
+        as the data set was opened, it is in memory, and compressed when the block ends.
 
         Examples
         --------
@@ -148,7 +148,7 @@ it, or change the value
         self._check_vector_free(axis, name, if_exists)
         shape = (self.axis_length(axis),)
         with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
-            if packed:
+            if changes.packs(shape, kind):
                 values = np.zeros(shape, kind.dtype)
                 yield values
                 changes.write_array(path, values)
@@ -169,7 +169,7 @@ it, or change the value
         """Hand out the parts of a sparse vector with ``nnz`` elements, to be filled in place.
 
         The default index type is UInt32, or UInt64 for axes beyond its range; an ``index_dtype``
-        that cannot hold the last position is refused.
+        that cannot hold the last position is refused.  They are never packed.
         """
         self._check_vector_name(axis, name)
         self._require_axis(axis)

@@ -219,13 +219,13 @@ class DafWriter(VectorWriter):
         *,
         if_exists: IfExists = "error",
         row_major: bool = False,
-        packed: bool | Packing = False,
+        packed: bool | Packing | None = None,
     ) -> Iterator[AnyArray]:
         """Hand out a dense matrix of zeros, mapped, to be filled in place.
 
         Shape ``(rows, columns)``, Fortran order: fill it column by column.  Only this orientation
-        is stored; `relayout_matrix` adds the other.  With ``packed`` the array is in memory, and
-        compressed when the block ends.
+        is stored; `relayout_matrix` adds the other.  Where it is packed, by default as the data set
+        was opened, the array is in memory, and compressed when the block ends.
 
         With ``row_major``, for a matrix of an axis with itself: C order, to be filled row by row,
         and stored so; `get_np_matrix` returns what was filled in.
@@ -242,12 +242,13 @@ class DafWriter(VectorWriter):
         ):
             if row_major:
                 changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
-            if packed:
-                stored = np.zeros(shape[::-1], kind.dtype)
+            is_packed = changes.packs(shape[::-1], kind)
+            if is_packed:
+                stored: AnyArray = np.zeros(shape[::-1], kind.dtype)
             else:
                 stored = changes.reserve_array(path, shape[::-1], kind)
             yield stored if row_major else stored.T
-            if packed:
+            if is_packed:
                 write_dense_matrix(changes, path, stored.T)
 
     @contextmanager
@@ -262,14 +263,14 @@ class DafWriter(VectorWriter):
         index_dtype: Any = None,
         if_exists: IfExists = "error",
         row_major: bool = False,
-        packed: bool | Packing = False,
+        packed: bool | Packing | None = None,
     ) -> Iterator[EmptySparse]:
         """Hand out the parts of a sparse matrix with ``nnz`` elements, to be filled in place.
 
         Only this orientation is stored; `relayout_matrix` adds the other.  The default index
         type is UInt32, or UInt64 where the number of rows or ``nnz`` exceeds its range; an
-        ``index_dtype`` that cannot hold them is refused.  With ``packed`` the parts are in memory,
-        and compressed when the block ends.
+        ``index_dtype`` that cannot hold them is refused.  Where they are packed, by default as the
+        data set was opened, the parts are in memory, and compressed when the block ends.
 
         With ``row_major``, for a matrix of an axis with itself: ``colptr`` says where each row
         begins, ``rowval`` has the column numbers, and so it is stored.
@@ -289,13 +290,14 @@ class DafWriter(VectorWriter):
         ):
             if row_major:
                 changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
-            if packed:
+            is_packed = self._packing_tree(packed).packing is not None
+            if is_packed:
                 parts = empty_sparse_matrix(shape[1], nnz, index_kind, kind)
             else:
                 parts = reserve_sparse_matrix(changes, path, shape[1], nnz, index_kind, kind)
             yield parts
             check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
-            if packed:
+            if is_packed:
                 write_filled(changes, path, parts)
 
     def _check_matrix(self, rows_axis: str, columns_axis: str, name: str) -> tuple[int, int]:

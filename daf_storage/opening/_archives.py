@@ -20,6 +20,12 @@ _PARTS = frozenset({*layout.SKELETON, layout.DAF, layout.INDEXES, INDEXES_FOLDER
 REGISTRY: Registry[MmapZipStore] = Registry("zip file")
 
 
+class _Archive(MmapZipStore):
+    """An archive of data sets; whoever opens one of these names its parts that are lost."""
+
+    names_dropped = False
+
+
 def lease(path: Path, mode: OpenMode, location: str) -> Lease[MmapZipStore]:
     """Return a lease of the store of an archive, opening it if no other handle has done so.
 
@@ -32,7 +38,7 @@ def lease(path: Path, mode: OpenMode, location: str) -> Lease[MmapZipStore]:
         path,
         mode,
         location,
-        lambda: MmapZipStore(
+        lambda: _Archive(
             path,
             mode,
             max_file_size=settings.DAF_ZARR_ZIP_MAX_FILE_SIZE,

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from daf_storage import errors
 from daf_storage.base import OpenMode, Packing, check_mode, packing_of, unique_name
@@ -34,7 +34,7 @@ from daf_storage.opening._skeleton import create_skeleton, reader_name
 from daf_storage.opening._style import Style
 from daf_storage.opening._zarr_archives import open_archive, parsed
 from daf_storage.opening._zarr_directories import read_directory, siblings, write_directory
-from daf_storage.opening._zarr_mappings import open_mapping
+from daf_storage.opening._zarr_mappings import open_mapping, path_or_mapping
 from daf_storage.stores import (
     MemoryStore,
     is_remote,
@@ -46,10 +46,13 @@ from daf_storage.trees import (
     ZarrVersion,
 )
 
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
 
 @overload
 def open_daf(
-    path: str | Path | MutableMapping[str, Any],
+    path: str | Path | MutableMapping[str, Any] | Store,
     mode: Literal["r"] = "r",
     *,
     name: str | None = None,
@@ -61,7 +64,7 @@ def open_daf(
 ) -> DafReader: ...
 @overload
 def open_daf(
-    path: str | Path | MutableMapping[str, Any],
+    path: str | Path | MutableMapping[str, Any] | Store,
     mode: Literal["r+", "w+", "w"],
     *,
     name: str | None = None,
@@ -73,7 +76,7 @@ def open_daf(
 ) -> DafWriter: ...
 @overload
 def open_daf(
-    path: str | Path | MutableMapping[str, Any],
+    path: str | Path | MutableMapping[str, Any] | Store,
     mode: OpenMode,
     *,
     name: str | None = None,
@@ -84,7 +87,7 @@ def open_daf(
     var_is: str | None = None,
 ) -> DafReader: ...
 def open_daf(  # noqa: PLR0913 - how each format is opened
-    path: str | Path | MutableMapping[str, Any],
+    path: str | Path | MutableMapping[str, Any] | Store,
     mode: OpenMode = "r",
     *,
     name: str | None = None,
@@ -109,7 +112,8 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
         ``something.h5`` and ``something.hdf5`` are HDF5 files too, with or without ``#/group``.
         An AnnData is read in place, whatever the suffix: ``atlas.h5ad``, ``atlas.zarr``,
         ``atlas.zarr.zip``.
-        A mutable mapping of keys to bytes is a Zarr store (`MappingStore`).
+        A mutable mapping of keys to bytes is a Zarr store (`MappingStore`), and so is a store of
+        zarr-python (``zarr.storage.MemoryStore()``).
     mode
         ``r`` to read, ``r+`` to read and write, ``w+`` to create it if missing, ``w`` to create
         it or empty it first.
@@ -152,6 +156,7 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     >>> daf.get_np_vector("cell", "age").tolist()
     [30, 60]
     """
+    path = cast("str | Path | MutableMapping[str, Any]", path_or_mapping(path))
     foreign = None if isinstance(path, MutableMapping) or is_remote(path) else foreign_path(path)
     if foreign is None and sidecar:
         raise errors.InvalidInputError(
@@ -213,7 +218,7 @@ def _with_axis_names(
 
 @overload
 def ZarrDaf(
-    path: str | Path | MutableMapping[str, Any],
+    path: str | Path | MutableMapping[str, Any] | Store,
     mode: Literal["r"] = "r",
     *,
     name: str | None = None,
@@ -222,7 +227,7 @@ def ZarrDaf(
 ) -> DafReader: ...
 @overload
 def ZarrDaf(
-    path: str | Path | MutableMapping[str, Any],
+    path: str | Path | MutableMapping[str, Any] | Store,
     mode: Literal["r+", "w+", "w"],
     *,
     name: str | None = None,
@@ -231,7 +236,7 @@ def ZarrDaf(
 ) -> DafWriter: ...
 @overload
 def ZarrDaf(
-    path: str | Path | MutableMapping[str, Any],
+    path: str | Path | MutableMapping[str, Any] | Store,
     mode: OpenMode,
     *,
     name: str | None = None,
@@ -239,7 +244,7 @@ def ZarrDaf(
     packed: bool | Packing = False,
 ) -> DafReader: ...
 def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
-    path: str | Path | MutableMapping[str, Any],
+    path: str | Path | MutableMapping[str, Any] | Store,
     mode: OpenMode = "r",
     *,
     name: str | None = None,
@@ -258,6 +263,7 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         be taken away.
     """
     check_mode(mode)
+    path = cast("str | Path | MutableMapping[str, Any]", path_or_mapping(path))
     if isinstance(path, MutableMapping):
         return open_mapping(path, mode, name, Style(zarr_format, packing_of(packed)))
     if is_remote(path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.base import OpenMode
-from daf_storage.data import DafReader, DafWriter, archive_recovery, layout
+from daf_storage.data import DafReader, DafWriter, RecoveryWarning, layout
 from daf_storage.opening import _reorder_backup as backup
 from daf_storage.opening._paths import (
     ARCHIVE_SUFFIX,
@@ -93,7 +93,7 @@ def recover_directory(tree: WritableTree) -> None:
             f"{tree.location}: the disk is full, so the consolidated metadata is not up to date: "
             "programs that depend on it, such as readers over HTTP, do not see everything; make "
             f"room and open it again, or run 'daf repair {tree.location}'",
-            archive_recovery.RecoveryWarning,
+            RecoveryWarning,
             stacklevel=5,
         )
 

@@ -70,6 +70,7 @@ from daf_storage.stores.mmap_zip import (
     ArchiveSnapshot,
     MmapZipStore,
     Recovery,
+    RecoveryWarning,
     RemoteArchive,
     replace_archive,
 )
@@ -95,6 +96,7 @@ __all__ = [
     "ReadEstimate",
     "ReadableStore",
     "Recovery",
+    "RecoveryWarning",
     "RemoteArchive",
     "RemoteFiles",
     "RemoteSnapshot",

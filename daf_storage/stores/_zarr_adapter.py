@@ -1,12 +1,13 @@
 """A read-only ``zarr.abc.store.Store`` over a pin, so that zarr-python can read what we do not.
 
 Compressed, chunked and otherwise foreign arrays are decoded by zarr itself; this adapter is all
-that it needs.
+that it needs.  And the other way round: a store of zarr-python as a mapping.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from zarr.abc.store import (
     Store,
     SuffixByteRequest,
 )
-from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.core.sync import sync
 
+from daf_storage.errors import ReadOnlyError
 from daf_storage.stores._protocol import Snapshot
 
 
@@ -141,6 +144,52 @@ class SnapshotZarrStore(BytesZarrStore):
         """Yield the names directly below ``prefix``."""
         for name in self._snapshot.names(prefix.rstrip("/")):
             yield name
+
+
+class StoreMapping(MutableMapping[str, bytes]):
+    """The keys of a store of zarr-python, and their bytes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, key: str) -> bytes:
+        found: Buffer | None = sync(self._store.get(key, default_buffer_prototype()))
+        if found is None:
+            raise KeyError(key)
+        return found.to_bytes()
+
+    def __setitem__(self, key: str, data: bytes) -> None:
+        self._check_writable()
+        sync(self._store.set(key, _as_buffer(default_buffer_prototype(), memoryview(data))))
+
+    def __delitem__(self, key: str) -> None:
+        self._check_writable()
+        sync(self._store.delete(key))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sync(self._keys()))
+
+    def __len__(self) -> int:
+        return len(sync(self._keys()))
+
+    async def _keys(self) -> list[str]:
+        return [key async for key in self._store.list()]
+
+    def _check_writable(self) -> None:
+        if self._store.read_only:
+            raise ReadOnlyError(
+                f"{self._store}: this store of zarr-python is read-only; open it with mode 'r', or "
+                "make it with read_only=False"
+            )
+
+
+def path_or_mapping(store: Store) -> Path | StoreMapping:
+    """Return the path of a store in a directory or an archive; of any other its keys and bytes."""
+    for name in ("root", "path"):
+        place = getattr(store, name, None)
+        if isinstance(place, Path):
+            return place
+    return StoreMapping(store)
 
 
 def _as_buffer(prototype: BufferPrototype, data: memoryview) -> Buffer:

@@ -64,7 +64,8 @@ class ShardWriter:
         chunks = packing.chunks(shape, storage_type)
         if chunks is None:
             raise TypeError("the array is too small to be packed")
-        self._chunks = chunks
+        self._width = math.prod(chunks)
+        self._is_flat = chunks[1:] == shape[1:]  # the elements of a chunk follow each other
         self._dtype = None if storage_type.is_string else storage_type.dtype
         self._task_chunks = max(_TASK_BYTES // (packing.chunk_kb << 10), 1)
         self.compress = _compressor(packing)
@@ -79,10 +80,10 @@ class ShardWriter:
 
     def add_numbers(self, block: AnyArray) -> None:
         """Add the next range of the first dimension."""
-        if block.ndim > 1:
+        if not self._is_flat:
             self._add(piece for row in block for piece in self._pieces(row))
             return
-        width = self._chunks[-1]
+        block, width = block.reshape(-1), self._width
         if self._rest.size:
             missing = width - self._rest.size
             start, block = np.concatenate([self._rest, block[:missing]]), block[missing:]
@@ -96,7 +97,7 @@ class ShardWriter:
 
     def add_strings(self, strings: pa.Array) -> None:
         """Add all strings of a vector."""
-        height = self._chunks[0]
+        height = self._width
         starts = range(0, len(strings), height)
         self._run(functools.partial(self._encoded, strings.slice(n, height)) for n in starts)
 
@@ -123,14 +124,14 @@ class ShardWriter:
 
     def _pieces(self, values: AnyArray) -> Iterator[AnyArray]:
         """Yield chunks; the last one is filled up."""
-        width = self._chunks[-1]
+        width = self._width
         for start in range(0, values.size, width):
             part = values[start : start + width]
             missing = width - part.size
             yield np.concatenate([part, np.zeros(missing, part.dtype)]) if missing else part
 
     def _encoded(self, strings: pa.Array) -> PackedChunk:
-        missing = self._chunks[0] - len(strings)
+        missing = self._width - len(strings)
         if missing:
             strings = pa.concat_arrays([strings, pa.repeat(pa.scalar("", strings.type), missing)])
         return self.pack(b"".join(bytes(block) for block in vlen.encode_vlen_utf8(strings)))

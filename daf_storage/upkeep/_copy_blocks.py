@@ -200,13 +200,12 @@ def _copy_sparse(
     counts = elements.counts()
     colptr = np.zeros(columns.taken.size + 1, np.int64)
     np.cumsum(np.append(counts, 0)[columns.taken], out=colptr[1:])  # of -1, the last
-    packing = destination.writable_tree.packing if options.packed is None else options.packed
     with destination.empty_sparse_matrix(
         *key,
         stored.info.storage_type.dtype,
         int(colptr[-1]),
         if_exists=options.if_exists,
-        packed=packing or False,
+        packed=options.packed,
     ) as out:
         elements.put(colptr, out)
 

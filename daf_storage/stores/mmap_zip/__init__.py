@@ -17,7 +17,7 @@ from daf_storage.stores.mmap_zip._checking import (
     unused_bytes,
 )
 from daf_storage.stores.mmap_zip._open_archive import MAX_FILE_SIZE
-from daf_storage.stores.mmap_zip._opening import Recovery, replace_archive
+from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning, replace_archive
 from daf_storage.stores.mmap_zip._pins import ArchiveSnapshot
 from daf_storage.stores.mmap_zip._records import DAF_DATA_OFFSET_ALIGNMENT
 from daf_storage.stores.mmap_zip._remote import RemoteArchive
@@ -32,6 +32,7 @@ __all__ = [
     "MmapZipStore",
     "Rebuilt",
     "Recovery",
+    "RecoveryWarning",
     "RemoteArchive",
     "ZarrArchiveStore",
     "check_entries",

@@ -43,7 +43,8 @@ class MmapZipStore(OpenArchive):
         The archive.
     mode
         ``r`` to read, ``r+`` to read and add, ``w+`` to create it if missing, ``w`` to put an
-        empty one in its place.  A writable open undoes what a crashed writer left half done.
+        empty one in its place.  A writable open undoes what a crashed writer left half done, and
+        warns (``RecoveryWarning``) of entries that it has to take away.
     max_file_size
         Number of bytes up to which the file can grow while it is open; as much address space is
         set aside, and neither memory nor disk.  Not used by mode ``r``.

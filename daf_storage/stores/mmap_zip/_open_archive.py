@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Hashable
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from daf_storage.stores.mmap_zip._appender import Appender
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._index import EntryIndex
 from daf_storage.stores.mmap_zip._locating import Directory
-from daf_storage.stores.mmap_zip._opening import Recovery
+from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning
 from daf_storage.stores.mmap_zip._reader import ArchiveReader
 from daf_storage.stores.mmap_zip._transaction import Reservation
 
@@ -30,6 +31,9 @@ MAX_FILE_SIZE: Final = 1 << 40
 
 class OpenArchive(ArchiveReader):
     """An open archive, without what adds to it; see `MmapZipStore`."""
+
+    names_dropped = True
+    """Whether a warning names the entries that were taken away; of a data set, its parts are."""
 
     def __init__(
         self,
@@ -95,6 +99,14 @@ class OpenArchive(ArchiveReader):
             self.file_identity = file.identity()
             if sync:
                 _opening.sync_folder(self.path)
+            if self.names_dropped and self.recovery.dropped:
+                warnings.warn(
+                    f"{self.location}: {', '.join(map(repr, self.recovery.dropped))} could not be "
+                    "read and was taken away: a writer had stopped in the middle of writing it, or "
+                    "the file was damaged; write it again, or take it from a backup",
+                    RecoveryWarning,
+                    stacklevel=4,
+                )
         except BaseException:
             file.close()
             raise

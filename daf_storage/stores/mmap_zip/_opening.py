@@ -39,6 +39,10 @@ _HEADER_READ_BYTES = 256
 _BLOCK_BYTES = 1 << 20
 
 
+class RecoveryWarning(errors.DafWarning):
+    """Something that a crashed writer had left half done was taken away."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """What had to be done to an archive whose writer crashed."""

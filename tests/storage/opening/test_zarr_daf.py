@@ -359,3 +359,20 @@ def test_only_data_sets_are_named_beside_a_missing_one(tmp_path: Path) -> None:
     message = str(caught.value).partition("beside it")[2]
     assert "there.daf.zarr" in message
     assert not any(name in message for name in ("other.txt", "hidden", "nowhere"))
+
+
+def test_a_store_of_zarr_python_is_opened_like_a_path(tmp_path: Path) -> None:
+    """Directories and archives by their path, any other store by its keys."""
+    store = zarr.storage.MemoryStore()
+    writer = fill(ZarrDaf(store, "w"))
+    expected = contents(writer)
+    assert contents(open_daf(store)) == expected
+    assert zarr.open_array(store, path="vectors/cell/age", mode="r").shape == (len(CELLS),)
+    writer.delete_vector("cell", "age")
+    assert not open_daf(store).has_vector("cell", "age")
+    fill(create(tmp_path / "x.daf.zarr"))
+    local = open_daf(zarr.storage.LocalStore(tmp_path / "x.daf.zarr"))
+    assert contents(local) == expected
+    assert local.location == str(tmp_path / "x.daf.zarr")
+    with pytest.raises(errors.ReadOnlyError, match="read_only=False"):
+        ZarrDaf(store.with_read_only(read_only=True), "r+").set_scalar("n", 1, if_exists="replace")
