@@ -10,13 +10,19 @@ Must not know SQL or DataFusion.
 
 from typing import TYPE_CHECKING
 
-from daf_query.table._axis_dataset import AxisDataset, with_matrix_columns
+from daf_query.table._axis_dataset import (
+    AxisDataset,
+    cached_range,
+    cached_strings,
+    with_matrix_columns,
+)
 from daf_query.table._broken_columns import BrokenColumns
-from daf_query.table._cached_values import cached_range, cached_strings
-from daf_query.table._categorical_columns import (
+from daf_query.table._columns import (
     CATEGORIES,
+    DATASET,
     Categoricals,
     category_columns,
+    is_of_few_bits,
     with_categories,
 )
 from daf_query.table._computed import ComputedDataset
@@ -40,7 +46,6 @@ from daf_query.table._table_columns import (
 from daf_query.table._table_scanner import cast_batches
 from daf_query.table._table_view import TableView
 from daf_query.table._union import UnionDataset
-from daf_query.table._union_columns import DATASET
 from daf_query.table._user_table import (
     UserTable,
     arrow_table,
@@ -50,7 +55,6 @@ from daf_query.table._user_table import (
     table_name,
     user_table,
 )
-from daf_query.table._value_types import is_of_few_bits
 from daf_query.table._zarr import INDEXES, META, PENDING, ZarrTable, zarr_table
 from daf_query.table._zarr_columns import GEOMETRY
 from daf_query.table._zarr_rtrees import ATTRIBUTE, attributes_of, source_of

@@ -9,28 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-import pyarrow as pa
-
-from daf_query.scan import (
-    Column,
-    Compare,
-    In,
-    IsNull,
-    Mask,
-    OpenColumn,
-    RowIndex,
-    Rows,
-    ScanOptions,
-    Values,
-    stored_matches,
-)
-from daf_query.table._wrapped_column import WrappedColumn, WrappedOpenColumn
 from daf_storage.errors import CorruptDataError, ReadOnlyError, UnsupportedDataError
-from daf_storage.spi import DecodedCache
 
 _T = TypeVar("_T")
 
@@ -111,47 +94,3 @@ class BrokenColumns:
 
     def _is_same(self, name: str, broken: _Broken) -> bool:
         return self._identity(name) == broken.identity
-
-    def guarded(self, columns: Mapping[str, Column]) -> dict[str, Column]:
-        """Return columns that are added here once they cannot be read."""
-        return {name: GuardedColumn(column, name, self) for name, column in columns.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class GuardedColumn(WrappedColumn):
-    """A column that is kept as broken once it cannot be read."""
-
-    name: str
-    broken: BrokenColumns
-
-    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
-        """Open it for reading."""
-        opened = self.broken.reading(self.name, lambda: self.column.open(cache, options))
-        return _OpenGuarded(opened, self.name, self.broken)
-
-
-class _OpenGuarded(WrappedOpenColumn):
-    """A guarded column that is being read."""
-
-    def __init__(self, column: OpenColumn, name: str, broken: BrokenColumns) -> None:
-        super().__init__(column)
-        self._name = name
-        self._broken = broken
-
-    def row_index(self) -> RowIndex | None:
-        """Return the index, if there is one."""
-        return self._broken.reading(self._name, self._column.row_index)
-
-    def values(self, rows: Rows) -> Values:
-        """Return values to evaluate a predicate on."""
-        return self._broken.reading(self._name, lambda: self._column.values(rows))
-
-    def stored_matches(self, predicate: Compare | In | IsNull, rows: Rows) -> Mask | None:
-        """Return for which rows a comparison is true, if no values have to be read for that."""
-        return self._broken.reading(
-            self._name, lambda: stored_matches(self._column, predicate, rows)
-        )
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return values as Arrow."""
-        return self._broken.reading(self._name, lambda: self._column.to_arrow(rows))

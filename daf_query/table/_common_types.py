@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME, numpy_type
-from daf_query.table._union_columns import DATASET
+from daf_query.table._columns import DATASET
 
 
 def unified(

@@ -35,6 +35,7 @@ from daf_query.scan import (
     with_sql_membership,
 )
 from daf_query.table._arrow_operations import ArrowOperations
+from daf_query.table._columns import is_of_few_bits, wide_columns
 from daf_query.table._dask_frames import DaskFrames, PartSpan
 from daf_query.table._filter_expressions import (
     as_expression,
@@ -54,7 +55,6 @@ from daf_query.table._table_scanner import (
 )
 from daf_query.table._table_view import TableView
 from daf_query.table._unscannable import unscannable
-from daf_query.table._value_types import is_of_few_bits, wide_columns
 from daf_storage import DafError, errors
 from daf_storage.spi import DecodedCache, Span
 

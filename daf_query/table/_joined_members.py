@@ -31,11 +31,10 @@ from daf_query.scan import (
     number_array,
     numpy_type,
 )
-from daf_query.table._column_signatures import vector_of
+from daf_query.table._columns import DATASET, NullColumn, column_as, reader_of, vector_of
 from daf_query.table._member_rows import MemberParts
-from daf_query.table._stored_reads import StringBatches, reader_of
+from daf_query.table._stored_reads import StringBatches
 from daf_query.table._table_columns import TableColumns
-from daf_query.table._union_columns import DATASET, NullColumn, column_as
 from daf_storage.spi import DecodedCache, Span, paused_collection
 
 _SCRATCH_BYTES = 1 << 16

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from daf_query.scan import OpenColumn, ScanOptions, arrow_type
+from daf_query.table._columns import OpenTableColumn, TableColumn
 from daf_query.table._entry_lookup import require_entry
 from daf_query.table._matrix_values import (
     ColumnLayout,
@@ -20,7 +21,6 @@ from daf_query.table._matrix_values import (
     open_values,
     replaced,
 )
-from daf_query.table._value_types import widened
 from daf_storage import DafReader
 from daf_storage.spi import DecodedCache, StorageType
 
@@ -96,7 +96,10 @@ class MatrixColumn:
         position = require_entry(daf, source.axis, source.entry, cache)
         matrix = MatrixSource(daf, axes, source.matrix, layout, position, cache, identity)
         column = open_values(matrix, self.name, options)
-        return widened(column, layout.storage_type, self.layout.value_type)
+        kind = self.layout.value_type
+        if kind == arrow_type(layout.storage_type):
+            return column
+        return OpenTableColumn(column, TableColumn(self, wide=kind), cache)
 
 
 def matrix_column(

@@ -35,6 +35,7 @@ from daf_query.scan import (
     evaluate,
     numpy_type,
 )
+from daf_query.table._columns import DATASET, NullColumn, value_type
 from daf_query.table._dataset import TableDataset
 from daf_query.table._filter_expressions import as_expression, both
 from daf_query.table._fragment import BATCH_ROWS
@@ -48,8 +49,6 @@ from daf_query.table._matrix_scan import (
 )
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_view import TableView
-from daf_query.table._union_columns import DATASET, NullColumn
-from daf_query.table._value_types import value_type
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.spi import Span, StorageType, was_float
 

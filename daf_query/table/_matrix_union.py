@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from daf_query.scan import Column
+from daf_query.table._columns import NullColumn
 from daf_query.table._common_types import value_type_of_all
 from daf_query.table._dataset import TableDataset
 from daf_query.table._joined_members import JoinedRun
@@ -17,7 +18,6 @@ from daf_query.table._matrix_dataset import MatrixDataset
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_view import TableView
 from daf_query.table._union import UnionDataset
-from daf_query.table._union_columns import NullColumn
 from daf_storage import errors
 from daf_storage.spi import DecodedCache
 

@@ -35,7 +35,7 @@ from daf_query.scan import (
     evaluate,
     number_array,
 )
-from daf_query.table._value_types import value_type
+from daf_query.table._columns import value_type
 from daf_storage import DafReader, MatrixInfo
 from daf_storage.errors import CorruptDataError, FormatError
 from daf_storage.spi import (

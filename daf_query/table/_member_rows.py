@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan import And, Column, Constant, IsNull, Or, Predicate, columns_of
-from daf_query.table._column_signatures import signature_of
+from daf_query.table._columns import DATASET, ConstantColumn, NullColumn, column_as
 from daf_query.table._dataset import TableDataset
 from daf_query.table._filter_expressions import both
 from daf_query.table._member_tables import columns_of_tables
-from daf_query.table._table_columns import TableColumns
+from daf_query.table._table_columns import TableColumns, signature_of
 from daf_query.table._table_view import TableView
-from daf_query.table._union_columns import DATASET, ConstantColumn, NullColumn, column_as
 
 
 class MemberRows(TableDataset):

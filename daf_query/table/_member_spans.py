@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan import Mask, Predicate, Zones, evaluate, may_match
-from daf_query.table._column_signatures import vector_of
+from daf_query.table._columns import DATASET, vector_of
 from daf_query.table._member_rows import MemberParts
 from daf_query.table._table_columns import TableColumns
-from daf_query.table._union_columns import DATASET
 from daf_storage.spi import IndexStorage, Span
 
 MIN_WHOLE_MEMBERS: Final = 64

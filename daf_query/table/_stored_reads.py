@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 
-from daf_query.scan import INDEX, NAME, Column, VectorColumn, nulls_for_empty
-from daf_query.table._broken_columns import GuardedColumn
-from daf_query.table._column_signatures import vector_of
-from daf_query.table._union_columns import UnionColumn
+from daf_query.scan import Column, VectorColumn, nulls_for_empty
+from daf_query.table._columns import reader_of, vector_of
 from daf_storage.spi import decode_vlen_chunks
-
-_T = TypeVar("_T")
 
 _BATCH_BYTES: Final = 1 << 20
 """About how many stored bytes of strings are decoded together."""
-
-
-def reader_of(column: Column, read: Callable[[VectorColumn], _T]) -> Callable[[], _T] | None:
-    """Return what reads the vector of a column at once; None if its values are converted.
-
-    Errors are kept as those of the column.
-    """
-    if isinstance(column, UnionColumn):
-        is_converted = column.field.type != column.column.field.type
-        return None if is_converted else reader_of(column.column, read)
-    if isinstance(column, GuardedColumn):
-        read_column = reader_of(column.column, read)
-        if read_column is None:
-            return None
-        return partial(column.broken.reading, column.name, read_column)
-    is_vector = isinstance(column, VectorColumn) and column.info.name not in (NAME, INDEX)
-    return partial(read, column) if isinstance(column, VectorColumn) and is_vector else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
@@ -14,8 +14,13 @@ import pyarrow as pa
 from daf_query.index import StoredIndexes
 from daf_query.scan import INDEX, NAME, Column, FindPointIndexes, VectorColumn
 from daf_query.table._broken_columns import BrokenColumns
-from daf_query.table._categorical_columns import Categoricals, categorical_columns
-from daf_query.table._recorded_columns import RecordedColumn, recorded_columns
+from daf_query.table._columns import (
+    Categoricals,
+    TableColumn,
+    categorical_columns,
+    recorded_columns,
+    vector_of,
+)
 from daf_storage import DafError, DafReader, VectorInfo, errors
 from daf_storage.spi import StorageType, recorded_types
 
@@ -45,8 +50,8 @@ class TableColumns:
         if not problems and not mismatches:
             return self
         columns = {
-            name: column.column
-            if name in mismatches and isinstance(column, RecordedColumn)
+            name: replace(column, recorded=None)
+            if name in mismatches and isinstance(column, TableColumn)
             else column
             for name, column in self.columns.items()
             if name not in problems
@@ -64,6 +69,20 @@ class TableColumns:
     def schema(self) -> pa.Schema:
         """The Arrow schema; engines ask for it several times per query."""
         return pa.schema([column.field for column in self.columns.values()])
+
+
+def signature_of(columns: TableColumns) -> Hashable | None:
+    """Return what tables of the same schema have in common, all of whose columns are vectors.
+
+    ``None`` if one of the columns is none: the table has to be looked at by itself.
+    """
+    parts: list[Hashable] = []
+    for name, column in columns.columns.items():
+        vector = vector_of(column)
+        if vector is None:
+            return None
+        parts.append((name, vector.info.storage_type, vector.info.empty_is_missing))
+    return tuple(parts)
 
 
 class UnreadableVectorWarning(errors.DafWarning):
@@ -136,7 +155,10 @@ def axis_columns(
             columns[name] = VectorColumn(daf, found.info, indexes, kept)
     broken = broken or broken_columns(daf, axis)
     recorded = recorded_types(daf, axis, among)
-    guarded = recorded_columns(broken.guarded(columns), recorded, daf, axis, broken)
+    guarded: dict[str, Column] = {
+        name: TableColumn(column, broken) for name, column in columns.items()
+    }
+    guarded = recorded_columns(guarded, recorded, daf, axis, broken)
     if categoricals == "dictionary":
         guarded = categorical_columns(guarded, recorded)
     return TableColumns(axis, length, guarded, problems, indexes.points, broken)

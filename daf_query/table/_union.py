@@ -31,7 +31,7 @@ from daf_query.scan import (
     conjuncts,
     evaluate,
 )
-from daf_query.table._column_signatures import signature_of
+from daf_query.table._columns import DATASET, NullColumn, is_of_few_bits
 from daf_query.table._common_types import unified
 from daf_query.table._dask_frames import PartSpan
 from daf_query.table._dataset import TableDataset, TableFragment
@@ -42,11 +42,9 @@ from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
 from daf_query.table._member_rows import MemberPart, MemberParts, MemberRows
 from daf_query.table._member_spans import MemberSpans, member_spans
 from daf_query.table._member_tables import columns_of_tables
-from daf_query.table._table_columns import TableColumns
+from daf_query.table._table_columns import TableColumns, signature_of
 from daf_query.table._table_scanner import TableScanner
 from daf_query.table._table_view import TableView
-from daf_query.table._union_columns import DATASET, NullColumn
-from daf_query.table._value_types import is_of_few_bits
 from daf_storage import errors
 from daf_storage.spi import DecodedCache, Span, paused_collection
 

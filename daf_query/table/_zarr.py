@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from daf_query.index import RTree, warn_once
 from daf_query.table._broken_columns import BrokenColumns
+from daf_query.table._columns import TableColumn
 from daf_query.table._dataset import TableDataset
 from daf_query.table._table_columns import TableColumns, warn_of_problems
 from daf_query.table._table_view import TableView
@@ -89,7 +90,7 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
             "undoing what was not completed"
         )
     broken = BrokenColumns()
-    guarded = broken.guarded(columns)
+    guarded = {name: TableColumn(column, broken) for name, column in columns.items()}
     table = TableColumns(group, length, guarded, problems, broken=broken)
     warn_of_problems(table, broken.warned)
     absolute = str(path) if is_remote(path) else str(Path(path).absolute())

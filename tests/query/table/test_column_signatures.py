@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from daf_query.table import AxisDataset
-from daf_query.table._column_signatures import signature_of
+from daf_query.table._table_columns import signature_of
 from daf_storage import MemoryDaf
 
 

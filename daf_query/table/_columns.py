@@ -1,0 +1,551 @@
+"""The column of a table: what is stored, and what is made of it, stage by stage.
+
+1. *Stored*: a vector, an entry of a matrix, an array.  If it cannot be read, that is noted.
+2. *Recorded*: the type that an AnnData import recorded, of vectors that are stored in another.
+   Dates, nullable booleans and large integers are stored as strings, nullable integers as floats.
+   A vector may have been replaced since the import: where its values are not what was recorded,
+   the column is read as it is stored from then on.
+3. *Categories*: strings as an Arrow dictionary, its categories in the noted order.
+4. *Wide*: integers of few bits as Int64, in which arithmetic is exact.
+5. *Shown*: the name and the type that the column has in a union with other data sets.
+
+Missing values are those of the stored column; no stage adds or fills any.  Predicates are evaluated
+on what is stored, but for recorded types and those of unions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.scan import (
+    INDEX,
+    NAME,
+    Column,
+    Compare,
+    DictionaryCodes,
+    In,
+    IsNull,
+    Mask,
+    OpenColumn,
+    Positions,
+    Predicate,
+    RowIndex,
+    Rows,
+    ScanOptions,
+    Values,
+    VectorColumn,
+    ZoneMap,
+    arrow_type,
+    cast_to,
+    note_of,
+    numpy_type,
+    stored_matches,
+)
+from daf_query.table._broken_columns import BrokenColumns
+from daf_storage import DafReader, errors
+from daf_storage.spi import DecodedCache, RecordedType, StorageType
+
+_T = TypeVar("_T")
+
+Categoricals: TypeAlias = Literal["string", "dictionary"]
+"""How a table shows categoricals."""
+
+CATEGORIES: Final = b"daf.categories"
+"""Key of the metadata of a field: the categories, a JSON list.  Engines keep it, not the order."""
+ORDERED: Final = b"daf.ordered"
+"""Key of the metadata of a field whose categories have an order."""
+DATASET: Final = "dataset"
+"""The column that says of which data set a row is."""
+_TRUTH: Final = pa.array(["false", "true"])
+_SMALL: Final = frozenset(map(StorageType.of, map(np.dtype, ("i1", "i2", "i4", "u1", "u2", "u4"))))
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """The type of a column that an import recorded."""
+
+    type: pa.DataType
+    """What the values are converted to when they are read."""
+    key: tuple[Hashable, ...]
+    """What the converted values are cached by."""
+    identity: Callable[[], Hashable]
+    """Returns a value that changes with what is stored."""
+    note_mismatch: Callable[[], None]
+    """Notes that the values are not what was recorded."""
+    what: str
+    """The vector, for messages."""
+
+    def converted(self, stored: pa.Array) -> pa.Array:
+        """Return stored values in this type."""
+        try:
+            return _converted(stored, self.type)
+        except (pa.ArrowException, ValueError) as error:
+            self.note_mismatch()
+            raise errors.CorruptDataError(
+                f"{self.what} was {self.type} when it was imported, and holds other values now "
+                f"({error}); run the query again to read it as it is stored, {stored.type}"
+            ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """The categories of a column."""
+
+    values: pa.Array
+    """In their order."""
+    is_ordered: bool
+    """Whether the order has a meaning."""
+
+    def field_of(self, stored: pa.Field) -> pa.Field:
+        """Return the name and Arrow type of the codes."""
+        kind = pa.dictionary(pa.int32(), pa.string(), self.is_ordered)
+        metadata = {CATEGORIES: json.dumps(self.values.to_pylist()).encode()}
+        if self.is_ordered:
+            metadata[ORDERED] = b"true"
+        return pa.field(stored.name, kind, nullable=stored.nullable, metadata=metadata)
+
+
+@dataclass(frozen=True, eq=False)
+class TableColumn:
+    """A column: what is stored, and the stages that its values go through; see the module."""
+
+    stored: Column
+    """What is stored."""
+    broken: BrokenColumns | None = None
+    """Where it is noted that it cannot be read."""
+    recorded: Recorded | None = None
+    """The type that was recorded, if it is stored in another."""
+    categories: Categories | None = None
+    """What its dictionary has, if it is shown as one."""
+    wide: pa.DataType | None = None
+    """The type of more bits that its integers have, if they have another."""
+    shown: pa.Field | None = None
+    """Its name, type and whether it can be null in a union; None if it is in none."""
+
+    @classmethod
+    def of(cls, column: Column) -> TableColumn:
+        """Return a column to which stages can be added."""
+        return column if isinstance(column, cls) and column.shown is None else cls(column)
+
+    @cached_property
+    def own_field(self) -> pa.Field:
+        """Its name and Arrow type in its own table."""
+        field = self.stored.field
+        if self.recorded is not None:
+            field = pa.field(field.name, self.recorded.type, nullable=field.nullable)
+        if self.categories is not None:
+            field = self.categories.field_of(field)
+        return field if self.wide is None else field.with_type(self.wide)
+
+    @property
+    def field(self) -> pa.Field:
+        """Its name and Arrow type."""
+        return self.own_field if self.shown is None else self.shown
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether a union has its numbers in another type."""
+        return self.shown is not None and self.shown.type != self.own_field.type
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows per chunk."""
+        return self.stored.chunk_rows
+
+    @property
+    def is_string(self) -> bool:
+        """Whether what is stored, and has to be converted to be compared, is strings or bytes."""
+        return self.stored.is_string
+
+    @property
+    def note(self) -> str:
+        """What a report of a scan says of it."""
+        return note_of(self.stored)
+
+    @property
+    def vector(self) -> VectorColumn | None:
+        """The vector whose values it has; ``None`` if it has others."""
+        if self.recorded is not None or self.categories is not None or self.wide is not None:
+            return None
+        return self.stored if isinstance(self.stored, VectorColumn) else None
+
+    def reading(self, read: Callable[[], _T]) -> _T:
+        """Read something of what is stored; note an error that says that it is unreadable."""
+        if self.broken is None:
+            return read()
+        return self.broken.reading(self.stored.field.name, read)
+
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
+        """Open it for reading."""
+        opened = self.reading(lambda: self.stored.open(cache, options))
+        return OpenTableColumn(opened, self, cache)
+
+
+class OpenTableColumn:
+    """A column that is being read; see `TableColumn`.
+
+    Zone map and index are of what is stored: of no use where predicates are evaluated on values
+    that were converted.
+    """
+
+    def __init__(self, stored: OpenColumn, column: TableColumn, cache: DecodedCache) -> None:
+        self._stored = stored
+        self._column = column
+        self._cache = cache
+        self._is_converted = column.is_converted
+        self._identity = None if column.recorded is None else column.recorded.identity()
+
+    @property
+    def _is_compared_stored(self) -> bool:
+        return self._column.recorded is None and not self._is_converted
+
+    @property
+    def zones(self) -> ZoneMap | None:
+        """The zone map; ``None`` without one."""
+        return self._stored.zones if self._is_compared_stored else None
+
+    def row_index(self) -> RowIndex | None:
+        """Return the index, if there is one."""
+        if not self._is_compared_stored:
+            return None
+        index = self._column.reading(self._stored.row_index)
+        stored = self._column.stored.field.type
+        is_same = self._column.wide is None or not pa.types.is_integer(stored)
+        return index if index is None or is_same else _IndexOfStored(index, stored)
+
+    def stored_matches(self, predicate: Compare | In | IsNull, rows: Rows) -> Mask | None:
+        """Return for which rows a comparison is true, if no values have to be read for that."""
+        if not self._is_compared_stored:
+            return None
+        return self._column.reading(lambda: stored_matches(self._stored, predicate, rows))
+
+    def values(self, rows: Rows) -> Values:
+        """Return values to evaluate a predicate on; of Arrow, converted ones."""
+        if self._column.recorded is not None:
+            values = _values(self._recorded(rows))
+        else:
+            values = self._column.reading(lambda: self._stored.values(rows))
+        if isinstance(values, pa.Array):
+            return self._shown(self._widened(values))
+        if not self._is_converted:
+            return values
+        return np.asarray(values).astype(numpy_type(self._column.field.type))
+
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return values as Arrow; NaN as null."""
+        column = self._column
+        array = self._recorded(rows)
+        if column.categories is not None:
+            array = encoded(array, column.categories.values, column.categories.is_ordered)
+        return self._shown(self._widened(array))
+
+    def _recorded(self, rows: Rows) -> pa.Array:
+        """Return what is stored, in the type that was recorded; whole spans are cached."""
+        recorded = self._column.recorded
+
+        def read() -> pa.Array:
+            stored = self._column.reading(lambda: self._stored.to_arrow(rows))
+            return stored if recorded is None else recorded.converted(stored)
+
+        if recorded is None or rows.offsets is not None:
+            return read()
+        return self._cache.get(
+            (*recorded.key, rows.span.start, rows.span.stop), self._identity, read
+        )
+
+    def _widened(self, array: pa.Array) -> pa.Array:
+        if self._column.wide is None:
+            return array
+        try:
+            return cast_to(array, self._column.wide)
+        except pa.ArrowInvalid:
+            name = self._column.stored.field.name
+            raise errors.UnsupportedDataError(
+                f"the query computes with the column {name!r}, which has values above "
+                f"9,223,372,036,854,775,807; write CAST({name} AS DECIMAL(20, 0)) there"
+            ) from None
+
+    def _shown(self, array: pa.Array) -> pa.Array:
+        if not self._is_converted:
+            return array
+        return array.cast(self._column.field.type, safe=False)  # beyond 2^53 rounded
+
+
+# 1. Stored
+
+
+def vector_of(column: Column | None) -> VectorColumn | None:
+    """Return the vector whose values a column has; ``None`` if it has others."""
+    if isinstance(column, TableColumn):
+        return column.vector
+    return column if isinstance(column, VectorColumn) else None
+
+
+def reader_of(column: Column, read: Callable[[VectorColumn], _T]) -> Callable[[], _T] | None:
+    """Return what reads the vector of a column at once; None if its values are converted.
+
+    Errors are kept as those of the column.
+    """
+    vector = vector_of(column)
+    if vector is None or vector.info.name in (NAME, INDEX):
+        return None
+    if not isinstance(column, TableColumn):
+        return partial(read, vector)
+    return None if column.is_converted else partial(column.reading, partial(read, vector))
+
+
+# 2. Recorded
+
+
+def recorded_columns(
+    columns: Mapping[str, Column],
+    recorded: Mapping[str, RecordedType],
+    daf: DafReader,
+    axis: str,
+    broken: BrokenColumns,
+) -> dict[str, Column]:
+    """Return columns, in the types that were recorded where the vectors are stored otherwise."""
+    converted = dict(columns)
+    for name in recorded.keys() & columns.keys():
+        target = recorded[name].type
+        if _is_convertible(columns[name].field.type, target):
+            stage = Recorded(
+                target,
+                (daf.location, axis, name, "recorded", str(target)),
+                partial(daf.vector_identity, axis, name),
+                partial(broken.note_mismatch, name),
+                f"{daf.location}: vector {name!r} of axis {axis!r}",
+            )
+            converted[name] = replace(TableColumn.of(columns[name]), recorded=stage)
+    return converted
+
+
+def _is_convertible(stored: pa.DataType, target: pa.DataType) -> bool:
+    if target == pa.string() or stored == target:
+        return False
+    is_number = stored == pa.float64() and pa.types.is_integer(target)
+    return bool(stored == pa.string() or is_number)
+
+
+def _converted(stored: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return strings or floats as another type.
+
+    >>> _converted(pa.array(["true", None, "false"]), pa.bool_()).to_pylist()
+    [True, None, False]
+    """
+    if pa.types.is_floating(stored.type):
+        return stored.cast(target)
+    if pa.types.is_boolean(target):
+        codes = pc.index_in(stored, value_set=_TRUTH)
+        if codes.null_count != stored.null_count:
+            raise ValueError("neither true nor false")
+        return pc.equal(codes, 1)
+    if pa.types.is_timestamp(target) and target.tz is not None:
+        local = stored.cast(pa.timestamp(target.unit))
+        return pc.assume_timezone(local, "UTC").cast(target)
+    return stored.cast(target)
+
+
+def _values(array: pa.Array) -> Any:
+    """Return what predicates are evaluated on: of times without a zone numpy's, else Arrow's."""
+    if pa.types.is_timestamp(array.type) and array.type.tz is None:
+        return array.to_numpy(zero_copy_only=False)
+    return array
+
+
+# 3. Categories
+
+
+def categorical_columns(
+    columns: Mapping[str, Column], recorded: Mapping[str, RecordedType]
+) -> dict[str, Column]:
+    """Return columns, those of categoricals as dictionaries."""
+    encoded_columns = dict(columns)
+    for name in recorded.keys() & columns.keys():
+        values = recorded[name].categories
+        if values is not None and columns[name].field.type == pa.string():
+            stage = Categories(values, recorded[name].is_ordered)
+            encoded_columns[name] = replace(TableColumn.of(columns[name]), categories=stage)
+    return encoded_columns
+
+
+def encoded(strings: pa.Array, categories: pa.Array, is_ordered: bool) -> pa.DictionaryArray:  # noqa: FBT001 - as in Arrow
+    """Return strings as codes of categories; values that are none of them follow, sorted.
+
+    >>> strings = pa.array(["b", "x", None])
+    >>> encoded(strings, pa.array(["b", "a"]), False).indices.to_pylist()
+    [0, 2, None]
+    """
+    codes = pc.index_in(strings, value_set=categories)
+    if codes.null_count != strings.null_count:
+        others = strings.filter(pc.and_(pc.is_null(codes), pc.is_valid(strings))).unique()
+        categories = pa.concat_arrays([categories, others.take(pc.sort_indices(others))])
+        codes = pc.index_in(strings, value_set=categories)
+    return pa.DictionaryArray.from_arrays(codes, categories, ordered=is_ordered)
+
+
+def category_columns(schema: pa.Schema) -> list[str]:
+    """Return the columns of a table that have categories."""
+    return [field.name for field in schema if CATEGORIES in (field.metadata or {})]
+
+
+def with_categories(table: pa.Table) -> pa.Table:
+    """Return the rows of a query with each categorical in the order of its categories.
+
+    Engines keep the values and the metadata of a column, and may list the categories otherwise.
+    """
+    for place, field in enumerate(table.schema):
+        metadata = field.metadata or {}
+        if CATEGORIES not in metadata or not pa.types.is_dictionary(field.type):
+            continue
+        categories = pa.array(json.loads(metadata[CATEGORIES]), pa.string())
+        strings = table.column(place).cast(pa.string()).combine_chunks()
+        column = encoded(strings, categories, ORDERED in metadata)
+        new = pa.field(field.name, column.type, field.nullable)
+        table = table.set_column(place, new, column)
+    return table
+
+
+# 4. Wide
+
+
+def value_type(storage_type: StorageType, *, was_float: bool) -> pa.DataType:
+    """Return the Arrow type in which tables have the values of a matrix.
+
+    Counts are often stored in 8, 16 or 32 bits, in which sums of two genes wrap around and
+    differences become large numbers.  Tables have them in 64 bits: as floats if that is what they
+    were before they were stored as counts, so that a query answers the same, and else as integers.
+
+    >>> value_type(StorageType.UINT16, was_float=False)
+    DataType(int64)
+    >>> value_type(StorageType.FLOAT32, was_float=False)
+    DataType(float)
+    """
+    if storage_type not in _SMALL:
+        return arrow_type(storage_type)
+    return pa.float64() if was_float else pa.int64()
+
+
+def is_of_few_bits(kind: pa.DataType) -> bool:
+    """Return whether sums or differences of a type may wrap around where counts do not."""
+    return bool(pa.types.is_integer(kind)) and kind != pa.int64()
+
+
+def wide_columns(columns: Mapping[str, Column], names: AbstractSet[str]) -> dict[str, Column]:
+    """Return columns, of which those of some names that are integers of few bits are Int64."""
+    return {
+        name: replace(TableColumn.of(column), wide=pa.int64())
+        if name in names and is_of_few_bits(column.field.type)
+        else column
+        for name, column in columns.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexOfStored:
+    """An index that is asked only for what the stored type can hold."""
+
+    index: RowIndex
+    stored: pa.DataType
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is of."""
+        return self.index.columns
+
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be."""
+        return self.index.divisor(options)
+
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        """Return the rows for which all conditions may be true; None where that is not known."""
+        limits = np.iinfo(numpy_type(self.stored))
+        constants = [
+            value
+            for condition in conditions
+            if isinstance(condition, Compare | In)
+            for value in (condition.values if isinstance(condition, In) else [condition.value])
+        ]
+        is_held = all(limits.min <= value <= limits.max for value in constants)
+        return self.index.find(conditions, max_rows) if is_held else None
+
+
+# 5. Shown
+
+
+def column_as(column: Column | None, field: pa.Field) -> Column:
+    """Return a column of one data set with the field of the union; ``None`` if it is absent."""
+    if column is None:
+        return NullColumn(field)
+    return replace(TableColumn.of(column), shown=field)
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantColumn:
+    """A column with the same string in all rows."""
+
+    field: pa.Field
+    string: str
+    length: int
+    is_string = True
+    chunk_rows = 0
+
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing to decode
+        """Open it for reading."""
+        strings = pa.array([self.string], pa.string())
+        return _OpenConstant(DictionaryCodes.of_constant(strings, self.length, options.zone_rows))
+
+
+class _OpenConstant:
+    """A constant column that is being read."""
+
+    def __init__(self, codes: DictionaryCodes) -> None:
+        self.zones = codes.zones
+        self._codes = codes
+
+    def row_index(self) -> None:
+        """Return nothing: the zone map does as well."""
+        return
+
+    def values(self, rows: Rows) -> Values:
+        """Return dictionary codes."""
+        return self._codes.values(rows)
+
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return strings."""
+        return pa.repeat(self._codes.strings[0], rows.count)
+
+
+@dataclass(frozen=True, eq=False)
+class NullColumn:
+    """A column that a data set lacks: null in all rows; it is its own open column."""
+
+    field: pa.Field
+    is_string = True  # nothing that could be counted in bytes
+    chunk_rows = 0
+    zones = None
+
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing to decode
+        """Open it for reading."""
+        return self
+
+    def row_index(self) -> None:
+        """Return nothing: no index lists nulls."""
+        return
+
+    def values(self, rows: Rows) -> Values:
+        """Refuse: predicates are freed of such columns before."""
+        raise TypeError(f"a column of nulls has no values to compare ({rows})")
+
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return nulls."""
+        return pa.nulls(rows.count, self.field.type)
