@@ -8,7 +8,7 @@ Must not know paths, nor how a file is opened.
 """
 
 from daf_storage.attached._frames import EntryNames
-from daf_storage.attached._kept import keep_part
+from daf_storage.attached._notes import keep_part
 from daf_storage.attached._parts import is_anndata
 from daf_storage.attached._tree import AnnDataTree, tree_of_object
 

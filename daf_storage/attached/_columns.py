@@ -1,7 +1,8 @@
-"""Columns of obs and var as vectors: what each offers, and those of which the vector says all.
+"""Columns of obs and var as vectors; one reading of each encoding.
 
-The rules are those of an import (`daf_storage.anndata_rules`); what differs is that a vector here
-is a view of the stored column.
+The rules are those of `daf_storage.anndata_rules`; a vector here is a view of the stored column.
+Categories, and masks of what is missing, are read when the vectors of an axis are listed: a second
+vector may say what is missing.
 """
 
 from __future__ import annotations
@@ -9,92 +10,68 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import columns as rules
 from daf_storage.attached import _elements as elements
-from daf_storage.base import pandas
+from daf_storage.attached._virtual import CodedStrings, MadeOf, Nodes
+from daf_storage.base import AnyArray, Span, StorageType, pandas
 from daf_storage.data import Convention, required_array
 from daf_storage.data import convention_attributes as attributes_of
-from daf_storage.errors import CorruptDataError, DafError, UnsupportedInputError
-from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, Tree
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    UnsupportedDataError,
+    UnsupportedInputError,
+)
+from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, Tree, WholeStrings
 
-Nodes = tuple[Node, ...]
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy_module("pyarrow.compute")
 
 UNREADABLE: Final = (UnsupportedInputError, ValueError, TypeError, pa.ArrowException)
 """What pandas and Arrow raise for a column that no vector has."""
 _PANDAS_WITH_STRINGS: Final = 3
 
 
-class Column(Protocol):
-    """A column of obs or var, as a vector."""
+class Column:
+    """A column of obs or var, as a vector; by default the vector says all of it."""
 
     sources: tuple[str, ...]
     """The paths of what it consists of."""
-
-    @property
-    def problem(self) -> str:
-        """Why Daf has no such vector; empty if it has."""
-        ...
-
-    @property
-    def note(self) -> str:
-        """What the vector does not have of the column; empty if nothing."""
-        ...
+    problem = ""
+    """Why Daf has no such vector; empty if it has."""
+    note = ""
+    """What the vector does not have of the column; empty if nothing."""
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column from the vector."""
-        ...
+        return {}
 
     def categories(self) -> pa.Array | None:
         """Return the categories of a categorical, in order; None for others."""
-        ...
+        return None
 
     def category_count(self) -> int | None:
         """Return how many categories there are, of a categorical; by metadata alone."""
-        ...
+        return None
 
     def has_companion(self) -> bool:
         """Return whether a second vector says what is missing, since empty strings are values."""
-        ...
+        return False
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the vector."""
-        ...
+        raise NotImplementedError(nodes)
 
     def is_missing(self, nodes: Nodes) -> StoredArray:
         """Return the second vector."""
-        ...
-
-    def attributes(self) -> Mapping[str, str]:
-        """Return the attributes of the vector."""
-        ...
-
-
-class WholeColumn:
-    """What columns have in common of which the vector says all."""
-
-    sources: tuple[str, ...]
-    problem = ""
-    note = ""
-
-    def categories(self) -> pa.Array | None:
-        """Return None: there are none."""
-        return None
-
-    def category_count(self) -> int | None:
-        """Return None: there are none."""
-        return None
-
-    def has_companion(self) -> bool:
-        """Return whether a second vector says what is missing."""
-        return False
-
-    def is_missing(self, nodes: Nodes) -> StoredArray:
-        """Refuse: there is no second vector."""
         raise NotImplementedError(nodes)
 
     def attributes(self) -> Mapping[str, str]:
@@ -102,7 +79,7 @@ class WholeColumn:
         return {}
 
 
-class PlainColumn(WholeColumn):
+class PlainColumn(Column):
     """Numbers or strings without gaps: the stored array itself is the vector."""
 
     def __init__(self, path: str, info: ArrayInfo) -> None:
@@ -118,7 +95,7 @@ class PlainColumn(WholeColumn):
         return required_array(nodes[0], "", self.sources[0])
 
 
-class HalfColumn(WholeColumn):
+class HalfColumn(Column):
     """Numbers of half precision, widened."""
 
     def __init__(self, tree: Tree, path: str) -> None:
@@ -134,20 +111,12 @@ class HalfColumn(WholeColumn):
         return elements.half_floats(self._tree, self.sources[0])
 
 
-class NoVector(WholeColumn):
+class NoVector(Column):
     """A column of values that no vector has; nothing of it is read."""
 
     def __init__(self, path: str, problem: str) -> None:
         self.sources = (path,)
         self.problem = problem
-
-    def rule(self) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
-
-    def array(self, nodes: Nodes) -> StoredArray:
-        """Refuse: there is no such vector."""
-        raise NotImplementedError(nodes)
 
 
 @functools.cache
@@ -163,23 +132,19 @@ def _string_rule() -> Mapping[str, Any]:
     return rules.encode_column(frame["strings"]).rule
 
 
-class BrokenColumn(WholeColumn):
+class BrokenColumn(Column):
     """A column whose metadata cannot be read; whoever uses it learns why."""
 
     def __init__(self, error: DafError) -> None:
         self.sources: tuple[str, ...] = ()
         self.error = error
 
-    def rule(self) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
-
     def array(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - there are none
         """Raise what is wrong."""
         raise self.error
 
 
-class SeriesColumn(WholeColumn):
+class SeriesColumn(Column):
     """A column that pandas has, or that only anndata reads: as an import stores it."""
 
     def __init__(self, sources: tuple[str, ...], series: Callable[[], Any]) -> None:
@@ -237,3 +202,373 @@ class SeriesColumn(WholeColumn):
         """Return that empty strings are missing, if they are."""
         is_so = self._encoded.empty_is_missing
         return attributes_of(Convention.EMPTY_IS_MISSING) if is_so else {}
+
+
+_FEW_CATEGORIES: Final = 1 << 8
+"""So many strings are compared before Arrow is prepared to."""
+
+
+class CategoricalColumn(Column):
+    """Codes and categories: strings as codes of them."""
+
+    def __init__(
+        self,
+        sources: tuple[str, ...],
+        node: Node,
+        codes: str,
+        categories: StoredArray,
+        *,
+        is_ordered: bool,
+        what: str,
+    ) -> None:
+        self.sources = sources
+        self._codes_name = codes
+        self._has_missing = functools.cache(lambda: bool((self._codes((node,)).read() < 0).any()))
+        self._categories = categories
+        self._is_ordered = is_ordered
+        self._what = what
+
+    def _codes(self, nodes: Nodes) -> StoredArray:
+        return required_array(nodes[0], self._codes_name, self.sources[0])
+
+    @property
+    def problem(self) -> str:  # type: ignore[override]  # looked for when it is asked for
+        """Why Daf has no such vector; strings need not be looked at."""
+        try:
+            if not self._categories.info.storage_type.is_string:
+                _ = self._encoded
+        except UNREADABLE as error:
+            return str(error)
+        return ""
+
+    def category_count(self) -> int:
+        """Return how many categories there are."""
+        return self._categories.info.size
+
+    def categories(self) -> pa.Array:
+        """Return the categories as strings, in order."""
+        return self._encoded[0]
+
+    def rule(self) -> dict[str, Any]:
+        """Return what restores the column."""
+        return dict(self._encoded[1])
+
+    @functools.cached_property
+    def _encoded(self) -> tuple[pa.Array, dict[str, Any]]:
+        """The categories, and the rule."""
+        stored = self._categories
+        if stored.info.storage_type.is_string and stored.info.size:
+            return stored.read_strings(), {"kind": "categorical", "ordered": self._is_ordered}
+        is_string = stored.info.storage_type.is_string
+        values: Any = np.empty(0, dtype=object) if is_string else stored.read()
+        empty = pandas(extra="anndata").Categorical.from_codes(
+            np.empty(0, np.int8), categories=values, ordered=self._is_ordered
+        )
+        encoded = rules.encode_column(pandas(extra="anndata").Series(empty))
+        return encoded.categories, encoded.rule
+
+    @functools.cached_property
+    def _has_empty(self) -> bool:
+        """Whether a category is the empty string."""
+        strings = self.categories()
+        if len(strings) <= _FEW_CATEGORIES:
+            return "" in strings.to_pylist()
+        return bool(pc.any(pc.equal(strings, "")).as_py())
+
+    def has_companion(self) -> bool:
+        """Return whether an empty string is a category, and some are missing: reads the codes."""
+        return self._has_empty and self._has_missing()
+
+    def attributes(self) -> Mapping[str, str]:
+        """Return that empty strings are missing, unless the empty string is a category."""
+        return {} if self._has_empty else attributes_of(Convention.EMPTY_IS_MISSING)
+
+    def array(self, nodes: Nodes) -> StoredArray:
+        """Return the strings."""
+        return CodedStrings(self._codes(nodes), self.categories, what=self._what)
+
+    def is_missing(self, nodes: Nodes) -> StoredArray:
+        """Return for which entries there is no code."""
+        codes = self._codes(nodes)
+        return MemoryArray(
+            lambda: codes.read() < 0, shape=codes.info.shape, storage_type=StorageType.BOOL
+        )
+
+
+_TRUTH: Final = pa.array(["false", "true"], pa.string())
+
+
+class NullableColumn(Column):
+    """Integers or booleans, and a mask of those that are missing."""
+
+    def __init__(self, path: str, node: Node, *, what: str) -> None:
+        self.sources = (path,)
+        self._what = what
+        values, mask = values_and_mask(node, what)
+        self._dtype = values.info.storage_type
+        self._is_bool = self._dtype is StorageType.BOOL
+        if not (self._is_bool or self._dtype.is_integer):
+            raise CorruptDataError(f"{what}: its values are no integers or booleans")
+        self._has_missing = functools.cache(lambda: _any(mask))
+        self._is_large = functools.cache(lambda: isinstance(self._encoded(values, mask), pa.Array))
+
+    def rule(self) -> dict[str, Any]:
+        """Return what restores the column."""
+        return {"kind": "nullable", "dtype": "boolean" if self._is_bool else self._dtype.value}
+
+    def array(self, nodes: Nodes) -> StoredArray:
+        """Return the stored values if none is missing, else what an import makes of them."""
+        values, mask = values_and_mask(nodes[0], self._what)
+        if not _any(mask):
+            return values
+        if self._is_bool:
+            return CodedStrings(MaskedCodes(values, mask), lambda: _TRUTH, what=self._what)
+        return MemoryArray(lambda: self._encoded(values, mask), sources=(values, mask))
+
+    def _encoded(self, values: StoredArray, mask: StoredArray) -> Any:
+        array = pandas(extra="anndata").arrays.IntegerArray(
+            np.array(values.read()), np.array(mask.read())
+        )
+        return rules.encode_column(pandas(extra="anndata").Series(array)).values
+
+    def attributes(self) -> Mapping[str, str]:
+        """Return that empty strings are missing, if it is stored as strings since some are."""
+        is_so = self._has_missing() and (self._is_bool or self._is_large())
+        return attributes_of(Convention.EMPTY_IS_MISSING) if is_so else {}
+
+
+class NullableStrings(Column):
+    """Strings, and a mask of those that are missing."""
+
+    def __init__(self, path: str, node: Node, *, what: str) -> None:
+        self.sources = (path,)
+        self._what = what
+        values, mask = values_and_mask(node, what)
+        if not values.info.storage_type.is_string:
+            raise CorruptDataError(f"{what}: its values are no strings")
+        self._has_missing = functools.cache(lambda: _any(mask))
+        self._has_empty = functools.cache(lambda: _has_empty(values, mask))
+
+    def rule(self) -> dict[str, Any]:
+        """Return what restores the column."""
+        string_type = pandas(extra="anndata").StringDtype()
+        sample = pandas(extra="anndata").Series(
+            pandas(extra="anndata").array(["a"], dtype=string_type)
+        )
+        rule = dict(rules.encode_column(sample).rule)
+        return {**rule, "missing": True} if self._has_missing() else rule
+
+    def has_companion(self) -> bool:
+        """Return whether some are missing, and others are empty strings: reads the column."""
+        return self._has_missing() and self._has_empty()
+
+    def array(self, nodes: Nodes) -> StoredArray:
+        """Return the strings; the missing ones are empty."""
+        values, mask = values_and_mask(nodes[0], self._what)
+        return MaskedStrings(values, mask) if self._has_missing() else values
+
+    def is_missing(self, nodes: Nodes) -> StoredArray:
+        """Return the mask."""
+        return required_array(nodes[0], "mask", self.sources[0])
+
+    def attributes(self) -> Mapping[str, str]:
+        """Return that empty strings are missing, if they are."""
+        is_so = self._has_missing() and not self._has_empty()
+        return attributes_of(Convention.EMPTY_IS_MISSING) if is_so else {}
+
+
+class MaskedCodes(MadeOf):
+    """Booleans of which some are missing, as the codes -1, 0 and 1."""
+
+    def __init__(self, values: StoredArray, mask: StoredArray) -> None:
+        self._parts = (values, mask)
+        info = values.info
+        self.info = ArrayInfo(info.shape, StorageType.INT8, info.chunks, is_mappable=False)
+
+    def read(self) -> AnyArray:
+        """Return all codes."""
+        return self.read_rows(Span(0, self.info.shape[0]))
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the codes."""
+        values, mask = (part.read_rows(span) for part in self._parts)
+        codes: AnyArray = np.where(mask, -1, values).astype(np.int8)
+        return codes
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:  # noqa: ARG002 - one dimension
+        """Return several ranges."""
+        return [self.read_rows(span) for span in spans]
+
+    def read_strings(self) -> pa.StringArray:
+        """Refuse: they are numbers."""
+        raise TypeError("codes are no strings")
+
+
+class MaskedStrings(MadeOf, WholeStrings):
+    """Strings of which some are missing, which are empty here."""
+
+    def __init__(self, values: StoredArray, mask: StoredArray) -> None:
+        self._parts = (values, mask)
+        info = values.info
+        self.info = ArrayInfo(info.shape, StorageType.STRING, info.chunks, is_mappable=False)
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings."""
+        return self.filled("")
+
+    def filled(self, text: str) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, with a text in place of those that are missing."""
+        values, mask = self._parts
+        strings = values.read_strings()
+        return pc.if_else(pa.array(mask.read()), pa.scalar(text, strings.type), strings)
+
+
+def values_and_mask(node: Node, what: str) -> tuple[StoredArray, StoredArray]:
+    """Return the arrays of a column with a mask.
+
+    Raises
+    ------
+    CorruptDataError
+        One is missing, or the mask is not a boolean for each value.
+    """
+    values, mask = (required_array(node, part, what) for part in ("values", "mask"))
+    if mask.info.storage_type is not StorageType.BOOL:
+        kind = mask.info.storage_type.value
+        raise CorruptDataError(f"{what}: its mask has the type {kind}, and should have booleans")
+    if mask.info.shape != values.info.shape:
+        raise CorruptDataError(f"{what}: its mask and its values differ in length")
+    return values, mask
+
+
+def _any(mask: StoredArray) -> bool:
+    return bool(mask.read().any())
+
+
+def _has_empty(values: StoredArray, mask: StoredArray) -> bool:
+    is_empty = pc.equal(values.read_strings(), "").to_numpy(zero_copy_only=False)
+    return bool((is_empty & ~mask.read()).any())
+
+
+def column_at(tree: Tree, path: str, *, is_old: bool = False) -> Column:
+    """Return the column at a path of a file, by its metadata.
+
+    Parameters
+    ----------
+    is_old
+        Whether byte strings are text, as in the frames of AnnData 0.7.
+    """
+    node = tree.node(path)
+    if node is None:
+        raise CorruptDataError(f"{tree.location}: the column {path!r} is missing")
+    if node.kind == "array":
+        return _array_column(tree, path, node, is_old=is_old)
+    return _ENCODINGS.get(elements.encoding_of(node), _read_column)(tree, path, node)
+
+
+def _read_column(tree: Tree, path: str, _: Node) -> Column:
+    return SeriesColumn((path,), functools.partial(_series_at, tree, path))
+
+
+def _categorical(tree: Tree, path: str, node: Node) -> Column:
+    categories = _categories(tree, f"{path}/categories")
+    if categories is None:  # such as dates, or numbers with a mask
+        return _read_column(tree, path, node)
+    is_ordered, what = bool(node.attribute("ordered")), f"{tree.location}: {path}"
+    return CategoricalColumn((path,), node, "codes", categories, is_ordered=is_ordered, what=what)
+
+
+def _nullable(tree: Tree, path: str, node: Node) -> Column:
+    return NullableColumn(path, node, what=f"{tree.location}: {path}")
+
+
+def _nullable_strings(tree: Tree, path: str, node: Node) -> Column:
+    return NullableStrings(path, node, what=f"{tree.location}: {path}")
+
+
+_ENCODINGS: Final[Mapping[str, Callable[[Tree, str, Node], Column]]] = {
+    "categorical": _categorical,
+    "nullable-integer": _nullable,
+    "nullable-boolean": _nullable,
+    "nullable-string-array": _nullable_strings,
+}
+"""The kinds of columns that are groups; anndata reads all others."""
+
+
+def _categories(tree: Tree, path: str) -> StoredArray | None:
+    """Return categories that are an array, or strings none of which is missing; None for others."""
+    node = tree.node(path)
+    if node is None or node.kind == "array":
+        return None if elements.has_bytes(tree, path) else _readable(tree, path)
+    if elements.encoding_of(node) != "nullable-string-array":
+        return None
+    values, mask = values_and_mask(node, f"{tree.location}: {path}")
+    if mask.read().any():
+        raise CorruptDataError(f"{tree.location}: {path}: one of the categories is missing")
+    return values if values.info.size else None
+
+
+def _readable(tree: Tree, path: str) -> StoredArray | None:
+    """Return an array, by its metadata; None if Daf has no arrays of its type."""
+    try:
+        return elements.array_at(tree, path)
+    except UnsupportedDataError:
+        return None
+
+
+def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
+    folder, _, name = path.rpartition("/")
+    old_categories = f"{folder}/__categories/{name}"
+    if node.attribute("categories") is not None and tree.kind(old_categories) == "array":
+        categories = _readable(tree, old_categories)
+        if categories is None:  # such as dates
+            return SeriesColumn((path,), lambda: _old_series(tree, path, old_categories))
+        noted = tree.node(old_categories)
+        return CategoricalColumn(
+            (path, old_categories),
+            node,
+            "",
+            categories,
+            is_ordered=noted is not None and bool(noted.attribute("ordered")),
+            what=f"{tree.location}: {path}",
+        )
+    try:
+        array = node.array()
+    except UnsupportedDataError:
+        return _unusual_column(tree, path, node)
+    if (
+        array is None
+        or len(array.info.shape) != 1
+        or node.attribute("categories") is not None
+        or (not is_old and elements.has_bytes(tree, path))
+    ):
+        return _read_column(tree, path, node)
+    return PlainColumn(path, array.info)
+
+
+def _unusual_column(tree: Tree, path: str, node: Node) -> Column:
+    """Return a column of numbers of a type that Daf has not."""
+    shape, dtype = elements.shape_and_dtype(tree, path)
+    if len(shape) == 1 and dtype == np.float16:
+        return HalfColumn(tree, path)
+    if len(shape) == 1 and dtype.kind == "c":
+        return NoVector(path, f"Daf has no place for values of dtype {dtype}")
+    return _read_column(tree, path, node)
+
+
+def _series_at(tree: Tree, path: str) -> Any:
+    values = elements.read_value(tree, path)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "S":
+        values = values.astype(object)  # of which pandas makes no text
+    return pandas(extra="anndata").Series(values)
+
+
+def _old_series(tree: Tree, path: str, categories_path: str) -> Any:
+    """Return a categorical as AnnData 0.7 stored it."""
+    node = tree.node(categories_path)
+    is_ordered = node is not None and bool(node.attribute("ordered"))
+    values = pandas(extra="anndata").Categorical.from_codes(
+        elements.read_value(tree, path),
+        categories=elements.read_value(tree, categories_path),
+        ordered=is_ordered,
+    )
+    return pandas(extra="anndata").Series(values)

@@ -1,75 +1,41 @@
-"""obs, var and raw.var as they lie in a file: the names of an axis, and its columns."""
+"""obs, var and raw.var as they lie in a file: the names of an axis, and its columns as vectors.
+
+Vectors have the names of their columns, if these can be names.
+"""
 
 from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Hashable
-from typing import Any, Protocol
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage.anndata_rules import AnnDataWarning
+from daf_storage.anndata_rules import AnnDataWarning, free_name
+from daf_storage.anndata_rules import columns as rules
 from daf_storage.attached import _elements as elements
-from daf_storage.attached._column_encodings import column_at
 from daf_storage.attached._columns import (
     BrokenColumn,
     Column,
-    Nodes,
+    MaskedStrings,
     PlainColumn,
     SeriesColumn,
+    column_at,
 )
-from daf_storage.attached._nullable_columns import MaskedStrings
-from daf_storage.attached._virtual import MadeOf
+from daf_storage.attached._virtual import MadeOf, Nodes, node_at
 from daf_storage.base import (
+    RESERVED_VECTORS,
     StorageType,
     first_duplicate,
+    name_problem,
     optional_import,
     pandas,
 )
 from daf_storage.data import strings_input
 from daf_storage.trees import MemoryArray, StoredArray, Tree
-
-
-class Frame(Protocol):
-    """A DataFrame of an AnnData."""
-
-    @property
-    def index_sources(self) -> tuple[str, ...]:
-        """The paths of its index."""
-        ...
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The path of all of it."""
-        ...
-
-    @property
-    def index_name(self) -> str | None:
-        """What the index is called."""
-        ...
-
-    @property
-    def length(self) -> int:
-        """How many rows it has."""
-        ...
-
-    def column_names(self) -> list[str]:
-        """Return the names of its columns, in order."""
-        ...
-
-    def column(self, position: int) -> Column:
-        """Return a column."""
-        ...
-
-    def state(self, position: int) -> Hashable | None:
-        """Return a column's identity before it was looked at; None if nothing is kept of it."""
-        ...
-
-    def names(self, nodes: Nodes) -> StoredArray:
-        """Return the index as entries of an axis."""
-        ...
 
 
 class StoredFrame:
@@ -95,7 +61,7 @@ class StoredFrame:
     @property
     def length(self) -> int:
         """How many rows it has."""
-        nodes = tuple(tree_node(self._tree, source) for source in self.index_sources)
+        nodes = tuple(node_at(self._tree, source) for source in self.index_sources)
         return int(self._index.array(nodes).info.shape[0])
 
     def column_names(self) -> list[str]:
@@ -132,20 +98,6 @@ def _index_column(tree: Tree, path: str) -> Column:
     if tree.kind(path) is None:
         raise errors.CorruptDataError(f"{tree.location}: the index {path!r} is missing")
     return column_at(tree, path, is_old=True)
-
-
-def tree_node(tree: Tree, path: str) -> Any:
-    """Return the node at a path.
-
-    Raises
-    ------
-    CorruptDataError
-        There is nothing.
-    """
-    node = tree.node(path)
-    if node is None:
-        raise errors.CorruptDataError(f"{tree.location}: {path} is missing")
-    return node
 
 
 class MemoryFrame:
@@ -197,6 +149,10 @@ class MemoryFrame:
         return EntryNames(
             MemoryArray(lambda: strings_input(strings, what=what)), what=what, is_text=is_text
         )
+
+
+Frame: TypeAlias = StoredFrame | MemoryFrame
+"""A DataFrame of an AnnData."""
 
 
 class EntryNames(MadeOf):
@@ -259,3 +215,103 @@ class EntryNames(MadeOf):
             warnings.simplefilter("ignore")
             unique = make_unique(pandas(extra="anndata").Index(names.to_pylist(), dtype=object))
         return pa.array(unique.tolist(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class FrameVector:
+    """A vector of a frame, and the column that it is."""
+
+    column_name: str
+    column: Column
+    name: str
+    """The name of the vector; empty if Daf has no such vector."""
+    companion: str = ""
+    """The name of the vector that says what is missing, if there is one."""
+    problem: str = ""
+    """Why there is no such vector."""
+    state: Hashable | None = None
+    """The identity of the column before it was looked at; None if nothing is kept of it."""
+
+
+class FrameVectors:
+    """The vectors of a frame; their columns are looked at when they are first asked for.
+
+    The name of a vector may depend on the columns before it.  Nearly always it does not: then a
+    vector is found by its name without a look at the other columns.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._names = frame.column_names()
+        self._found: dict[int, FrameVector] = {}
+
+    @functools.cached_property
+    def every(self) -> tuple[FrameVector, ...]:
+        """Those of all columns, in their order."""
+        if self._positions is not None:
+            return tuple(map(self._plainly_named, self._positions.values()))
+        return tuple(self._named_in_order())
+
+    def find(self, name: str) -> FrameVector | None:
+        """Return the vector of this name, or whose companion has it; None if there is none."""
+        if self._positions is None:
+            named = (vector for vector in self.every if name in (vector.name, vector.companion))
+            return next(named, None) if name else None
+        owner = name if name in self._positions else name.removesuffix(rules.MISSING_SUFFIX)
+        position = self._positions.get(owner)
+        vector = None if position is None else self._plainly_named(position)
+        return vector if vector is not None and name in (vector.name, vector.companion) else None
+
+    @functools.cached_property
+    def _positions(self) -> Mapping[str, int] | None:
+        """Where each column is, by its name, if all vectors have the names of their columns.
+
+        None if a name cannot be one of a vector, occurs twice, or may be one of a companion.
+        """
+        names = self._names
+        positions = {name: position for position, name in enumerate(names)}
+        is_plain = len(positions) == len(names) and not any(map(_is_unusual, names))
+        return positions if is_plain else None
+
+    def _plainly_named(self, position: int) -> FrameVector:
+        if position not in self._found:
+            self._found[position] = self._vector(position, set(RESERVED_VECTORS))
+        return self._found[position]
+
+    def _named_in_order(self) -> Iterator[FrameVector]:
+        taken = set(RESERVED_VECTORS)
+        for position in range(len(self._names)):
+            vector = self._vector(position, taken)
+            taken |= {vector.name, vector.companion} if vector.name else set()
+            yield vector
+
+    def _vector(self, position: int, taken: set[str]) -> FrameVector:
+        """Return the vector of a column, by a name that is not taken.
+
+        A column whose metadata cannot be read is a vector that raises when it is used.
+        """
+        column_name = self._names[position]
+        column: Column
+        try:
+            column = self._frame.column(position)
+            problem = column.problem
+            has_companion = not problem and column.has_companion()
+        except errors.FormatError as error:
+            column, problem, has_companion = BrokenColumn(error), "", False
+        if problem:
+            return FrameVector(column_name, column, "", problem=problem)
+        name = free_name(column_name, taken)
+        companion = ""
+        if has_companion:
+            companion = free_name(f"{name}{rules.MISSING_SUFFIX}", {*taken, name})
+        return FrameVector(column_name, column, name, companion, state=self._frame.state(position))
+
+
+def _is_unusual(column_name: Any) -> bool:
+    """Return whether the vector of a column, or another one, may have another name for it."""
+    return (
+        name_problem(column_name) is not None
+        or column_name in RESERVED_VECTORS
+        or rules.MISSING_SUFFIX in column_name
+        or name_problem(f"{column_name}{rules.MISSING_SUFFIX}") is not None
+    )

@@ -17,10 +17,15 @@ import numpy as np
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import annotations as annotation_rules
 from daf_storage.attached import _elements as elements
-from daf_storage.attached._columns import Nodes
 from daf_storage.attached._elements import MatrixHeader, MatrixLayout
-from daf_storage.attached._properties import Property, memory_property
-from daf_storage.attached._virtual import ArrayMaker, Converted, ShiftedIndices
+from daf_storage.attached._virtual import (
+    ArrayMaker,
+    Converted,
+    Nodes,
+    Property,
+    ShiftedIndices,
+    memory_property,
+)
 from daf_storage.base import AnyArray, StorageType, pandas
 from daf_storage.data import Convention, convention_attributes, layout
 from daf_storage.errors import CorruptDataError, UnsupportedInputError

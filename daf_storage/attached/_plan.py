@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +19,7 @@ from daf_storage.anndata_rules import Report, free_name, part_label
 from daf_storage.anndata_rules import notes as rules
 from daf_storage.attached import _elements as elements
 from daf_storage.attached._elements import MatrixHeader
-from daf_storage.attached._frame_vectors import FrameVector, FrameVectors
-from daf_storage.attached._frames import Frame
+from daf_storage.attached._frames import Frame, FrameVector, FrameVectors
 from daf_storage.attached._matrices import (
     MatrixOf,
     Place,
@@ -29,17 +28,14 @@ from daf_storage.attached._matrices import (
     matrix_property,
 )
 from daf_storage.attached._parts import Parts
-from daf_storage.attached._properties import (
+from daf_storage.attached._virtual import (
     Property,
     array_property,
     broken_property,
-    companion_property,
-    entries_property,
     memory_property,
-    vector_property,
 )
 from daf_storage.base import StorageType, name_problem
-from daf_storage.data import layout, required_array
+from daf_storage.data import ENTRIES_OF, layout, required_array
 from daf_storage.trees import MemoryArray, Tree
 
 _COLORS: Final = "_colors"
@@ -155,7 +151,7 @@ class Plan:
         self._entries[axis] = None
         self.frames[axis] = (frame, part)
         self._vectors[axis] = FrameVectors(frame)
-        self.properties[layout.axis_path(axis)] = entries_property(frame)
+        self.properties[layout.axis_path(axis)] = array_property(frame.index_sources, frame.names)
 
     def _free_axis(self, name: str) -> str:
         return free_name(name, {*self._entries, self.obs, self.var})
@@ -358,9 +354,28 @@ class Plan:
             return
         categories = self.category_axes.get((axis, vector.column_name))
         entries_of = None if categories is None else categories.axis
-        yield layout.vector_path(axis, vector.name), vector_property(vector, entries_of)
+        yield layout.vector_path(axis, vector.name), _vector_property(vector, entries_of)
         if vector.companion:
-            yield layout.vector_path(axis, vector.companion), companion_property(vector)
+            yield (
+                layout.vector_path(axis, vector.companion),
+                replace(
+                    array_property(vector.column.sources, vector.column.is_missing),
+                    state=vector.state,
+                ),
+            )
+
+
+def _vector_property(vector: FrameVector, entries_of: str | None) -> Property:
+    """Return the vector of a column; its values may be entries of an axis."""
+    column = vector.column
+    more = {} if entries_of is None else {ENTRIES_OF: entries_of}
+    return Property(
+        "array",
+        column.sources,
+        lambda nodes: {"": lambda: column.array(nodes)},
+        lambda: {**column.attributes(), **more},
+        vector.state,
+    )
 
 
 def _length_of(frame: Frame) -> int:

@@ -14,14 +14,18 @@ import pyarrow as pa
 from daf_storage.anndata_rules import AnnDataWarning, Report, part_label
 from daf_storage.anndata_rules import notes as rules
 from daf_storage.attached._columns import BrokenColumn, SeriesColumn
-from daf_storage.attached._kept import kept_properties
 from daf_storage.attached._matrices import STORED, Place
-from daf_storage.attached._notes import column_rules, notes_text
+from daf_storage.attached._notes import (
+    UnsValues,
+    column_rules,
+    encoded_values,
+    kept_properties,
+    notes_text,
+    uns_values,
+)
 from daf_storage.attached._parts import GROUPS, Parts, parts_of, parts_of_object
 from daf_storage.attached._plan import KeptPlace, Plan
-from daf_storage.attached._properties import Property, memory_property
-from daf_storage.attached._uns import UnsValues, encoded_values, uns_values
-from daf_storage.attached._virtual import VirtualNode
+from daf_storage.attached._virtual import Property, VirtualNode, memory_property
 from daf_storage.data import kept, layout
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import (

@@ -6,20 +6,23 @@ Nothing is read before it is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.errors import CorruptDataError
+from daf_storage.errors import CorruptDataError, DafError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import (
     ArrayInfo,
+    MemoryArray,
     Node,
     NodeKind,
     NotFileBacked,
     StoredArray,
+    Tree,
     WholeStrings,
     joined_fingerprints,
 )
@@ -27,6 +30,7 @@ from daf_storage.trees import (
 _BATCH_ROWS: Final = 1 << 20
 
 ArrayMaker = Callable[[], StoredArray | None]
+Nodes = tuple[Node, ...]
 
 
 class VirtualNode:
@@ -71,6 +75,68 @@ class VirtualNode:
 
 def _is_same(node: Node, other: Node) -> bool:
     return node.is_same(other)
+
+
+def node_at(tree: Tree, path: str) -> Node:
+    """Return the node at a path.
+
+    Raises
+    ------
+    CorruptDataError
+        There is nothing.
+    """
+    node = tree.node(path)
+    if node is None:
+        raise CorruptDataError(f"{tree.location}: {path} is missing")
+    return node
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """An axis, a vector, a matrix or a scalar."""
+
+    kind: NodeKind
+    """Whether it is an array, or a group of some."""
+    sources: tuple[str, ...]
+    """The paths of the elements that it is made of."""
+    arrays: Callable[[Nodes], Mapping[str, ArrayMaker]]
+    """Returns its arrays by their names, given the pinned elements; one has no name."""
+    attributes: Callable[[], Mapping[str, str]] = dict
+    """Returns its attributes."""
+    state: Hashable | None = None
+    """The identity of its sources when something of them was read; None if nothing was."""
+
+    def node(self, tree: Tree) -> VirtualNode:
+        """Return it, pinned.
+
+        Raises
+        ------
+        CorruptDataError
+            Something of it is missing.
+        """
+        nodes = tuple(node_at(tree, path) for path in self.sources)
+        return VirtualNode(self.kind, nodes, self.arrays(nodes), self.attributes)
+
+
+def array_property(sources: tuple[str, ...], make: Callable[[Nodes], StoredArray]) -> Property:
+    """Return a property that is an array."""
+    return Property("array", sources, lambda nodes: {"": lambda: make(nodes)})
+
+
+def memory_property(
+    sources: tuple[str, ...], make: Callable[[], MemoryArray], state: Hashable | None = None
+) -> Property:
+    """Return a property that is an array in memory; the sources tell when it changes."""
+    return Property("array", sources, lambda _: {"": make}, state=state)
+
+
+def broken_property(error: DafError) -> Property:
+    """Return a property of which the metadata are broken: whoever uses it gets the error."""
+
+    def fail() -> StoredArray:
+        raise error
+
+    return Property("array", (), lambda _: {"": fail})
 
 
 class MadeOf(NotFileBacked):

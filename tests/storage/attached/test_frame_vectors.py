@@ -8,8 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from daf_storage.attached._columns import Column, NoVector, PlainColumn
-from daf_storage.attached._frame_vectors import FrameVectors
-from daf_storage.attached._frames import StoredFrame
+from daf_storage.attached._frames import FrameVectors, StoredFrame
 from daf_storage.base import StorageType
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import ArrayInfo
