@@ -26,6 +26,8 @@ _JOINING: Final = ("AND", "OR", "XOR")
 _COMBINING: Final = ("UNION", "EXCEPT", "INTERSECT", "JOIN")
 _BRANCHING: Final = ("WHEN", "THEN", "ELSE")
 _CHAINING: Final = ("IS", "IN", "LIKE", "ILIKE", "SIMILAR", "BETWEEN", "AT", "COLLATE", "DIV")
+_PREFIX_COSTS: Final = {"INTERVAL": 30, "EXPLAIN": 150}
+"""Words that may be repeated without end: measured in a thread with a stack of 1 MiB."""
 _OPERATORS: Final = tuple("+-*/%|<>=!~^&#:@[")
 
 _MOST: Final = 1000
@@ -74,7 +76,7 @@ def check_tokens(tokens: Sequence[Token], text: str) -> None:
         It nests too deeply, or has too long a name; the message says what to write instead.
     """
     _check_names(tokens, text)
-    if len(tokens) > _MAX_COST // _OPERATOR_COST:
+    if len(tokens) > _MAX_COST // max(_PREFIX_COSTS.values()):
         _check_nesting(tokens)
 
 
@@ -120,6 +122,8 @@ def _count(level: _Level, token: Token) -> None:
         level.combined += 1
     elif token.is_operator(*_OPERATORS) or token.is_word(*_CHAINING):
         level.chained += _OPERATOR_COST
+    elif token.is_word(*_PREFIX_COSTS):
+        level.chained += _PREFIX_COSTS[token.text]
 
 
 def _check_names(tokens: Sequence[Token], text: str) -> None:

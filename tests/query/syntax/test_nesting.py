@@ -15,6 +15,8 @@ DEEP = {
     "casts": "SELECT name" + "::text" * 5000 + " FROM cell",
     "nulls": "SELECT name" + " IS NULL" * 5000 + " FROM cell",
     "unions": " UNION ALL ".join(["SELECT 1"] * 20_000),
+    "intervals": "SELECT " + "INTERVAL " * 3000 + "'1 day'",
+    "explained": "EXPLAIN " * 3000 + "SELECT 1",
     "joins": "SELECT 1 FROM cell" + " JOIN cell" * 5000,
     "nested": "SELECT " + ("1" + "+1" * 300 + "+(") * 30 + "1" + ")" * 30,
     "nested first": "SELECT " + "(" * 30 + "1" + ("+1" * 300 + ")") * 30,
