@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from daf_query._provenance import provenance as provenance
     from daf_query._zarr_append import append_rows as append_rows
     from daf_query._zarr_append import build_spatial_index as build_spatial_index
-    from daf_query.filter import Diagnosis as Diagnosis
     from daf_query.flight_sql import FlightSqlLimits as FlightSqlLimits
     from daf_query.flight_sql import FlightSqlServer as FlightSqlServer
     from daf_query.index import UnusedIndexWarning as UnusedIndexWarning
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from daf_query.slice import MatrixSlice as MatrixSlice
     from daf_query.slice import SliceExplanation as SliceExplanation
     from daf_query.sql import AlphabeticalOrderWarning as AlphabeticalOrderWarning
+    from daf_query.sql import Diagnosis as Diagnosis
     from daf_query.sql import DuplicateColumnsWarning as DuplicateColumnsWarning
     from daf_query.sql import Explanation as Explanation
     from daf_query.sql import NeverNullWarning as NeverNullWarning
@@ -67,7 +67,6 @@ __getattr__, __dir__, __all__ = lazy_names(
             "append_rows",
             "build_spatial_index",
         ),
-        "daf_query.filter": ("Diagnosis",),
         "daf_query.flight_sql": ("FlightSqlLimits", "FlightSqlServer"),
         "daf_query.index": (
             "UnusedIndexWarning",
@@ -91,6 +90,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         ),
         "daf_query.sql": (
             "AlphabeticalOrderWarning",
+            "Diagnosis",
             "DuplicateColumnsWarning",
             "Explanation",
             "NeverNullWarning",

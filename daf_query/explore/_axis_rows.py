@@ -15,7 +15,7 @@ from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, NotedCategories, noted_categories
 from daf_query.slice import RowKey, explained_of
-from daf_query.sql import CollectionSchema, interruptible_rows
+from daf_query.sql import interruptible_rows
 from daf_query.syntax import Edit, WrappedSql, quoted_name, unopened_bracket
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
@@ -122,7 +122,7 @@ def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
     if axis not in tables.axes_set():
         raise errors.axis_not_found(schema, axis, tables.axes_set())
     joined = None
-    if isinstance(tables, CollectionSchema):
+    if tables.is_collection:
         members = {name: each for name, each in tables.readers().items() if each.has_axis(axis)}
         joined = ConcatenatedAxis(axis, tables.location, members)
     length = tables.axis_length(axis) if joined is None else joined.length

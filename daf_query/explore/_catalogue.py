@@ -14,7 +14,6 @@ import pyarrow as pa
 from daf_query.explore._embeddings import Embedding, embeddings_of
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession
-from daf_query.sql import CollectionSchema
 from daf_query.table import DATASET
 from daf_storage import DafReader, DafWriter, errors
 from daf_storage.spi import axes_in_order, is_in_place
@@ -66,8 +65,8 @@ def _data_set(session: DafSession, schema: str) -> dict[str, Any]:
     return {
         "schema": schema,
         "path": tables.location,
-        "form": _form(members, is_collection=isinstance(tables, CollectionSchema)),
-        "is_collection": isinstance(tables, CollectionSchema),
+        "form": _form(members, is_collection=tables.is_collection),
+        "is_collection": tables.is_collection,
         "axes": [_axis(session, schema, axis) for axis in _axes(members.values())],
         "matrices": list(_matrices(session, schema, members.values())),
         "scalars": _scalars(members.values()),
@@ -96,7 +95,7 @@ def _axes(members: Iterable[DafReader]) -> list[str]:
 def _fields(session: DafSession, schema: str, axis: str) -> list[pa.Field]:
     """Return the columns of a table that are vectors."""
     tables = session._connections.schema(schema)  # noqa: SLF001 - our own
-    keys = (*_KEYS, DATASET) if isinstance(tables, CollectionSchema) else _KEYS
+    keys = (*_KEYS, DATASET) if tables.is_collection else _KEYS
     return [field for field in tables.dataset(axis).schema if field.name not in keys]
 
 

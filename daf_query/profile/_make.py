@@ -21,8 +21,8 @@ from daf_query.slice import (
     written_selector,
 )
 from daf_query.sql import (
+    AxisSchema,
     By,
-    CollectionSchema,
     Engine,
     group_values,
     grouped_axis,
@@ -89,7 +89,7 @@ def prepare(engine: Engine, schema: str, request: ProfileRequest) -> PreparedPro
 
 
 def prepare_collection(
-    engine: Engine, tables: CollectionSchema, request: ProfileRequest
+    engine: Engine, tables: AxisSchema, request: ProfileRequest
 ) -> tuple[PreparedProfile, tuple[Written, Written]]:
     """Do the same over several data sets as one; return also what chose rows and columns.
 
@@ -167,7 +167,7 @@ def make_profile(
 ) -> Profile:
     """Return a profile; see `DafSession.profile`."""
     tables = engine.connections.schemas[schema]
-    if isinstance(tables, CollectionSchema):
+    if tables.is_collection:
         prepared, written = prepare_collection(engine, tables, request)
         how = {"join": request.join, "along": request.rows_axis}
     else:

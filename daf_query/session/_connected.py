@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.sql import Collection, CollectionSchema, Connections, Engine
+from daf_query.sql import Collection, Connections, Engine
 from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, errors
 from daf_storage.spi import writing_remedy
@@ -60,10 +60,7 @@ class Connected:
         >>> list(connect(runs).members())
         ['first_run', 'second_run']
         """
-        tables = self._connections.schema(schema)
-        if isinstance(tables, CollectionSchema):
-            return tables.readers()
-        return {tables.name: self._connections.reader(tables.name)}
+        return self._connections.schema(schema).readers()
 
     def _writable(self, schema: str | None, *axes: str) -> tuple[str, DafWriter]:
         """Return the name of a schema, and its data set, which has axes and can be changed."""

@@ -16,7 +16,6 @@ from daf_query.session._matrices import MatrixQuestions
 from daf_query.slice import Selector, expression_table, resolve, resolve_concatenated
 from daf_query.sql import (
     AxisSchema,
-    CollectionSchema,
     Engine,
     GroupedAxis,
     grouped_axis,
@@ -61,7 +60,7 @@ class PlotSource:
         tables = self.tables
         if axis not in tables.axes_set():
             raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        if isinstance(tables, CollectionSchema):
+        if tables.is_collection:
             whole = tables.concatenated(axis)
             return resolve_concatenated(
                 self.engine, tables.name, whole, rows, keyword="rows", other=""
@@ -113,7 +112,7 @@ def noted_categories(
 
 
 def _grouped(tables: AxisSchema, members: Mapping[str, DafReader], axis: str) -> GroupedAxis:
-    if isinstance(tables, CollectionSchema):
+    if tables.is_collection:
         return grouped_member_axis(tables.concatenated(axis))
     return grouped_axis(next(iter(members.values())), axis)
 
@@ -140,14 +139,14 @@ class Coordinates:
         """
         members, tables = source.members(), source.tables
         grouped = _grouped(tables, members, self.axis)
-        is_collection = isinstance(tables, CollectionSchema)
+        is_collection = tables.is_collection
         key = (DATASET, INDEX) if is_collection else (INDEX,)
         expression = quoted_name(text) if text in grouped.vectors else text
         try:
             table = expression_table(source.engine, tables.name, self.axis, expression, key)
         except errors.DafError as error:
             raise errors.with_message(error, f"{keyword}=: {error}") from None
-        if isinstance(tables, CollectionSchema):
+        if tables.is_collection:
             table = in_all(tables.concatenated(self.axis), table)
         places = table.column(0).to_numpy().astype(np.int64)
         order = np.empty(grouped.length, np.int64)

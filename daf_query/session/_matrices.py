@@ -18,7 +18,7 @@ from daf_query.slice import (
     resolve,
     resolve_both,
 )
-from daf_query.sql import By, CollectionSchema, Params, bind_all, missing_base, written_items
+from daf_query.sql import AxisSchema, By, Params, bind_all, missing_base, written_items
 from daf_query.table import TableDataset
 from daf_storage import DafReader, ShowProgress, errors
 
@@ -114,7 +114,7 @@ class MatrixQuestions(Connected):
             max_bytes = byte_count(max_bytes, keyword="max_bytes")
         tables = self._connections.schema(schema)
         axes = (rows_axis, columns_axis)
-        if isinstance(tables, CollectionSchema):
+        if tables.is_collection:
             rows, columns = _bound(rows, columns, params)
             request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
             return matrix_slice(self._engine, tables.name, request, max_bytes=max_bytes)
@@ -179,7 +179,7 @@ class MatrixQuestions(Connected):
         table = tables.matrix_table(*axes, name)  # before selectors: it knows the axes
         if rows is None and columns is None:
             return table
-        if isinstance(tables, CollectionSchema):
+        if tables.is_collection:
             selected = self._chosen_of_several(tables, axes, name, _bound(rows, columns, params))
             return tables.matrix_table(*axes, name, rows=selected[0], columns=selected[1])
         chosen = self._chosen(tables.name, axes, _bound(rows, columns, params))
@@ -187,7 +187,7 @@ class MatrixQuestions(Connected):
 
     def _chosen_of_several(
         self,
-        tables: CollectionSchema,
+        tables: AxisSchema,
         axes: tuple[str, str],
         name: str,
         selectors: tuple[Selector, Selector],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from daf_query.sql import CollectionSchema, Connections
+from daf_query.sql import AxisSchema, Connections
 from daf_storage.spi import (
     Markup,
     PreviewBudget,
@@ -27,7 +27,7 @@ def session_page(connections: Connections) -> Markup:
     parts = []
     for place, (name, schema) in enumerate(connections.schemas.items()):
         heading = html_element("strong", shortened(name))
-        if isinstance(schema, CollectionSchema):
+        if schema.is_collection:
             parts.append(html_details(heading, _collection(schema)))
         else:
             daf = readers[name]
@@ -40,7 +40,7 @@ def session_page(connections: Connections) -> Markup:
     return html_page(*parts)
 
 
-def _collection(schema: CollectionSchema) -> Markup:
+def _collection(schema: AxisSchema) -> Markup:
     """Return the data sets of a collection, and the lengths of their axes; reads metadata only."""
     readers = schema.readers()
     axes = sorted(schema.axes_set(), key=lambda axis: (-schema.axis_length(axis), axis))

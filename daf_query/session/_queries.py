@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from daf_query.filter import Diagnosis, diagnose
 from daf_query.session._connected import Connected
 from daf_query.sql import (
     Allow,
+    Diagnosis,
     Explanation,
     Params,
     QueryPlan,
     QueryRequirements,
     QueryResult,
     bind,
+    diagnose,
     entry_columns,
     query_result,
     reporting,

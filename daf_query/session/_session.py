@@ -112,8 +112,8 @@ class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceler
         >>> connect(daf).relations()
         [Relation(axis='cell', vector='type', to_axis='type', source='name')]
         """
-        described = self._connections.schema(schema).described().members.values()
-        return sorted({relation for daf in described for relation in daf.relations()})
+        readers = self._connections.schema(schema).readers().values()
+        return sorted({relation for daf in readers for relation in daf.relations()})
 
     def diagram(self, schema: str | None = None) -> str:
         """Return a picture of a data set, in the language of Mermaid: see `DafReader.diagram`.

@@ -61,10 +61,7 @@ class Tables(Connected):
         tables = self._connections.schema(schema)
         if not tables.has_axis(axis):
             raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        if columns is None:
-            found = tables.dataset(axis)
-        else:
-            found = tables.dataset_among(axis, frozenset(columns))
+        found = tables.dataset(axis, None if columns is None else frozenset(columns))
         return with_matrix_columns(found, matrix_columns or {})
 
     def lazy_frame(

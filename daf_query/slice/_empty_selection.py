@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from daf_query.filter import cached_hints
 from daf_query.matrix import Selection
 from daf_query.slice._selector import Selector
-from daf_query.sql import Engine
+from daf_query.sql import Engine, cached_hints
 from daf_query.syntax import is_select
 
 

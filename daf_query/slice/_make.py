@@ -36,7 +36,7 @@ from daf_query.slice._whole import (
     fill_of,
     result_dtype,
 )
-from daf_query.sql import CollectionSchema, Engine
+from daf_query.sql import AxisSchema, Engine
 from daf_query.syntax import is_select
 from daf_storage import DafReader, errors
 
@@ -94,7 +94,7 @@ class Axes:
 
 
 def collection_axes(
-    tables: CollectionSchema,
+    tables: AxisSchema,
     having: Mapping[str, DafReader],
     axes: tuple[str, str],
     join: Join,
@@ -128,7 +128,7 @@ def matrix_slice(
 ) -> MatrixSlice:
     """Return a slice; see `DafSession.matrix`."""
     tables = engine.connections.schemas[schema]
-    if isinstance(tables, CollectionSchema):
+    if tables.is_collection:
         whole, written, empty = _of_several(engine, tables, request)
     else:
         whole, written, empty = _of_one(engine, schema, request)
@@ -160,7 +160,7 @@ def _of_one(engine: Engine, schema: str, request: SliceRequest) -> _Chosen:
     return Whole.of(part), (written[0], written[1]), known
 
 
-def _of_several(engine: Engine, tables: CollectionSchema, request: SliceRequest) -> _Chosen:
+def _of_several(engine: Engine, tables: AxisSchema, request: SliceRequest) -> _Chosen:
     """Return a slice of several data sets as one, and what chose its entries."""
     having = tables.matrix_readers(request.axes, request.name)
     axes = collection_axes(tables, having, request.axes, request.join, request.along)

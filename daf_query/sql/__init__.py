@@ -13,11 +13,10 @@ from datafusion import SessionContext
 
 from daf_query.sql._axis_schema import CATALOG, AxisSchema
 from daf_query.sql._categories import AlphabeticalOrderWarning
-from daf_query.sql._collection_schema import CollectionSchema
 from daf_query.sql._connections import Collection, Connections, ListedTable, listed_tables
+from daf_query.sql._diagnose import Diagnosis, cached_hints, diagnose
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_context import ENGINE, computed_table, is_out_of_memory
-from daf_query.sql._entry_columns import entry_columns
 from daf_query.sql._explain import Explanation, QueryPlan
 from daf_query.sql._geometry import BOX_SIDES, geometry_boxes
 from daf_query.sql._group_items import (
@@ -29,14 +28,8 @@ from daf_query.sql._group_items import (
     in_all,
     written_items,
 )
-from daf_query.sql._messages import (
-    STRINGS,
-    ErrorPlace,
-    error_place,
-    is_number,
-    mismatch,
-    strip_prefixes,
-)
+from daf_query.sql._matrix_entries import entry_columns
+from daf_query.sql._messages import ErrorPlace, error_place, strip_prefixes
 from daf_query.sql._missing_names import missing_base
 from daf_query.sql._never_null import NeverNullWarning
 from daf_query.sql._parameter_types import unbound_schemas
@@ -62,14 +55,13 @@ __all__ = [
     "BOX_SIDES",
     "CATALOG",
     "ENGINE",
-    "STRINGS",
     "Allow",
     "AlphabeticalOrderWarning",
     "AxisSchema",
     "By",
     "Collection",
-    "CollectionSchema",
     "Connections",
+    "Diagnosis",
     "DuplicateColumnsWarning",
     "Engine",
     "ErrorPlace",
@@ -86,7 +78,9 @@ __all__ = [
     "TableResult",
     "bind",
     "bind_all",
+    "cached_hints",
     "computed_table",
+    "diagnose",
     "entry_columns",
     "error_place",
     "geometry_boxes",
@@ -95,11 +89,9 @@ __all__ = [
     "grouped_member_axis",
     "in_all",
     "interruptible_rows",
-    "is_number",
     "is_ordered",
     "is_out_of_memory",
     "listed_tables",
-    "mismatch",
     "missing_base",
     "pandas_frame",
     "query_result",

@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import datafusion
 import pyarrow as pa
-from datafusion.catalog import SchemaProvider, Table
+from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
-from daf_query.matrix import Selection
+from daf_query._cancellation import check_cancelled
+from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
 from daf_query.scan import INDEX
-from daf_query.sql._descriptions import (
-    MATRICES,
-    RELATIONS,
-    Described,
-    matrices_table,
-    relations_table,
-)
+from daf_query.sql._descriptions import DESCRIPTIONS, MATRICES, RELATIONS, SCALARS
+from daf_query.sql._members import Member
 from daf_query.sql._planning import current_context
 from daf_query.syntax import quoted_name
 from daf_query.table import (
+    MatrixUnionDataset,
+    MemberTables,
     NullableDataset,
+    TableColumns,
     TableDataset,
+    UnionDataset,
     warn_of_problems,
     warn_once,
 )
-from daf_storage import DafReader
+from daf_storage import DafReader, errors
 from daf_storage.errors import FormatError, ReadOnlyError
-from daf_storage.spi import DecodedCache
+from daf_storage.spi import DecodedCache, ForkLock, one_look, paused_collection
 
 CATALOG = "daf"
 """The catalog of all schemas."""
@@ -41,8 +41,8 @@ CATALOG = "daf"
 PUBLIC = "public"
 """The schema of the tables that belong to no data set."""
 
-SCALARS = "scalars"
-"""The table of the scalars, unless an axis has that name."""
+MIN_NARROW_MEMBERS: Final = 64
+"""Of fewer data sets all columns are looked at, which also says what is wrong with some."""
 
 
 def shared_table(shared: Mapping[str, TableDataset], name: str) -> TableDataset | None:
@@ -91,51 +91,146 @@ class AddedTables(SchemaProvider):
 
 
 class AxisSchema(AddedTables):
-    """Axes as tables, those that describe the data set, and what queries created.
+    """Axes as tables, those that describe the data sets, and what queries created.
+
+    The tables of a collection have the rows of all its data sets, with a column ``dataset``.
 
     Parameters
     ----------
     name
         The schema as queries call it.
+    members
+        The data sets: of a collection, by what the column ``dataset`` calls each.
     shared
         Tables that belong to no data set, and can be seen from everywhere.
+    location
+        Where a collection is, for messages; None for a single data set.
+    cache
+        Where values of small members of a collection are kept.
     """
 
-    def __init__(self, name: str, shared: Mapping[str, TableDataset]) -> None:
+    def __init__(
+        self,
+        name: str,
+        members: Mapping[str, Member],
+        shared: Mapping[str, TableDataset],
+        *,
+        location: str | None,
+        cache: DecodedCache,
+    ) -> None:
         super().__init__()
         self.name = name
         """The schema as queries call it."""
+        self.members = members
+        """The data sets."""
+        self.is_collection = location is not None
+        """Whether tables have the rows of several data sets, even if there is just one."""
+        self._location = location
         self._shared = shared
+        self._cache = cache
         self._warned: set[str] = set()
+        self._unions: dict[tuple[str, bool], tuple[dict[str, TableColumns], UnionDataset]] = {}
+        self._joined: dict[str, DecodedCache] = {}
+        self._lock = ForkLock()
 
     @property
     def location(self) -> str:
         """Where it is, for messages."""
-        raise NotImplementedError
+        return self.only.daf.location if self._location is None else self._location
+
+    @property
+    def only(self) -> Member:
+        """The data set, if it is a single one; of a collection, the first."""
+        return next(iter(self.members.values()))
+
+    def data_sets(self) -> Sequence[tuple[DafReader, DecodedCache]]:
+        """Return the data sets, each with the cache of its tables."""
+        return [(member.daf, member.cache) for member in self.members.values()]
+
+    def readers(self) -> dict[str, DafReader]:
+        """Return the data sets by name."""
+        return {name: member.daf for name, member in self.members.items()}
 
     def axes_set(self) -> set[str]:
-        """Return the axes."""
-        raise NotImplementedError
+        """Return the axes that some data set has."""
+        return {axis for member in self.members.values() for axis in member.daf.axes_set()}
 
     def has_axis(self, axis: str) -> bool:
-        """Return whether there is an axis; does not list the others."""
-        raise NotImplementedError
+        """Return whether some data set has an axis; does not list the others."""
+        return any(member.daf.has_axis(axis) for member in self.members.values())
 
     def axis_length(self, axis: str) -> int:
         """Return the number of rows of a table."""
-        raise NotImplementedError
+        if not self.is_collection:
+            return self.only.daf.axis_length(axis)
+        having = (daf for daf in self.readers().values() if daf.has_axis(axis))
+        return sum(daf.axis_length(axis) for daf in having)
 
-    def dataset(self, axis: str) -> TableDataset:
-        """Return the table of an axis, as it is now."""
-        raise NotImplementedError
+    def dataset(self, axis: str, names: frozenset[str] | None = None) -> TableDataset:
+        """Return the table of an axis; it has the columns of before while metadata are the same.
 
-    def dataset_among(
-        self,
-        axis: str,
-        names: frozenset[str],  # noqa: ARG002 - of many data sets
-    ) -> TableDataset:
-        """Return the table of an axis with columns of some names; it may have others, too."""
-        return self.dataset(axis)
+        Parameters
+        ----------
+        names
+            Of the only columns that are needed: of many data sets, the metadata of other vectors
+            are not read, which is most of the work of a first query.
+        """
+        if not self.is_collection:
+            columns = self.only.columns(axis, names)
+            warn_of_problems(columns, self._warned)
+            return self.only.table(axis, columns)
+        with paused_collection(len(self.members)), one_look():
+            having = {n: each for n, each in self.members.items() if each.daf.has_axis(axis)}
+            is_small = len(self.members) < MIN_NARROW_MEMBERS or self.broken_count > 0
+            if is_small or all(member.knows_all(axis) for member in having.values()):
+                names = None
+            found: dict[str, TableColumns] = {}
+            for name, member in having.items():
+                check_cancelled()
+                found[name] = member.columns(axis, names)
+                if names is None:
+                    warn_of_problems(found[name], self._warned)
+            table = self._union(axis, found, is_whole=names is None)
+        warn_of_problems(table.table_columns, self._warned)
+        return table
+
+    def _union(
+        self, axis: str, columns: dict[str, TableColumns], *, is_whole: bool
+    ) -> UnionDataset:
+        """Return the table of an axis: that of the last query, if the columns are its own."""
+        key = (axis, is_whole)
+        with self._lock:
+            known = self._unions.get(key)
+            cache = self._joined.setdefault(axis, self._cache.part())
+        if known is not None and known[0].keys() == columns.keys():
+            if all(known[0][name] is each for name, each in columns.items()):
+                return known[1]
+        tables = MemberTables(columns, lambda name, each: self.members[name].table(axis, each))
+        union = UnionDataset(axis, tables, location=self.location, cache=cache)
+        with self._lock:
+            self._unions[key] = (columns, union)
+            if is_whole:
+                self._unions.pop((axis, False), None)
+        return union
+
+    def matrix_readers(self, axes: tuple[str, str], name: str) -> dict[str, DafReader]:
+        """Return the data sets that have a matrix over two axes, by name.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError
+            None has an axis, or the matrix.
+        """
+        known_axes = self.axes_set()
+        for axis in axes:
+            if axis not in known_axes:
+                raise errors.axis_not_found(self.location, axis, known_axes)
+        over = {key: daf for key, daf in self.readers().items() if all(map(daf.has_axis, axes))}
+        having = {key: daf for key, daf in over.items() if daf.has_matrix(*axes, name)}
+        if not having:
+            known = {each for daf in over.values() for each in daf.matrices_set(*axes)}
+            raise errors.matrix_not_found(self.location, *axes, name, known)
+        return having
 
     def matrix_table(
         self,
@@ -146,37 +241,61 @@ class AxisSchema(AddedTables):
         rows: Selection | None = None,
         columns: Selection | None = None,
     ) -> TableDataset:
-        """Return the long form of a matrix, as it is now; of some entries of its axes."""
-        raise NotImplementedError
+        """Return the long form of a matrix, as it is now; of some entries of its axes.
 
-    def data_sets(self) -> Sequence[tuple[DafReader, DecodedCache]]:
-        """Return the data sets behind it, each with the cache of its tables."""
-        raise NotImplementedError
+        Parameters
+        ----------
+        rows, columns
+            Positions along the axes; of a collection, those of the rows of its tables.
+        """
+        axes = (rows_axis, columns_axis)
+        if not self.is_collection:
+            return self.only.matrix_table(axes, name, rows, columns)
+        having = self.matrix_readers(axes, name)
+        of_rows, of_columns = self._of_each(rows_axis, rows), self._of_each(columns_axis, columns)
+        tables = {
+            key: self.members[key].matrix_table(axes, name, of_rows.get(key), of_columns.get(key))
+            for key in having
+        }
+        return MatrixUnionDataset(tables, location=self.location)
 
-    descriptions: tuple[str, ...] = (MATRICES, RELATIONS)
-    """The tables that describe it; an axis of such a name takes precedence."""
+    def concatenated(self, axis: str) -> ConcatenatedAxis:
+        """Return an axis of all data sets that have it."""
+        return concatenated_axis(self.readers(), axis, location=self.location)
 
-    def description(self, name: str) -> pa.dataset.Dataset:
-        """Return one of the tables that describe it, as it is now; one of `descriptions`."""
-        if name == RELATIONS:
-            return relations_table(self.described())
-        table, problems = matrices_table(self.described())
-        for matrix, problem in problems.items():
-            warn_once(f"the table {MATRICES!r} lacks {matrix}: {problem}", self._warned)
-        return table
-
-    def described(self) -> Described:
-        """Return the data sets that are described."""
-        raise NotImplementedError
+    def _of_each(self, axis: str, selection: Selection | None) -> dict[str, Selection]:
+        """Return the selected entries of each data set; nothing where all are selected."""
+        if selection is None:
+            return {}
+        concatenated = self.concatenated(axis)
+        owners, positions = concatenated.split(selection.positions)
+        return {
+            name: Selection.of(positions[owners == number], daf.axis_length(axis))
+            for number, (name, daf) in enumerate(concatenated.members.items())
+        }
 
     @property
     def broken_count(self) -> int:
         """How often a column turned out to be unreadable while it was read."""
-        raise NotImplementedError
+        return sum(member.broken_count for member in self.members.values())
 
     def close(self) -> None:
-        """Close what was opened for it."""
-        raise NotImplementedError
+        """Close the data sets."""
+        for member in self.members.values():
+            member.close()
+
+    @property
+    def descriptions(self) -> tuple[str, ...]:
+        """The tables that describe it; an axis of such a name takes precedence."""
+        return (MATRICES, RELATIONS) if self.is_collection else (MATRICES, RELATIONS, SCALARS)
+
+    def description(self, name: str) -> pa.dataset.Dataset:
+        """Return one of the tables that describe it, as it is now; one of `descriptions`."""
+        described = {key if self.is_collection else None: m.daf for key, m in self.members.items()}
+        table, problems = DESCRIPTIONS[name](self.name, described)
+        for what, problem in problems.items():
+            warn_once(f"the table {name!r} lacks {what}: {problem}", self._warned)
+        return table
 
     @property
     def table_names(self) -> Names:
@@ -187,8 +306,9 @@ class AxisSchema(AddedTables):
         return Names(axes + descriptions + others)
 
     def table_exist(self, name: str) -> bool:
-        """Return whether there is a table of this name."""
-        return name in self.table_names
+        """Return whether there is a table of this name; does not list the others."""
+        is_own = name in self._added or name in self.descriptions or name in self._shared
+        return is_own or self.has_axis(name)
 
     def table(self, name: str) -> Table | None:
         """Return a table as it is now; None if there is none, or its axis is broken.
@@ -205,6 +325,18 @@ class AxisSchema(AddedTables):
         """Raise why a table cannot be had for the query that is planned, if it cannot."""
         self._table(name)
 
+    def find(self, name: str) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        if name in self._added:
+            return None
+        if not self.has_axis(name):
+            return shared_table(self._shared, name)
+        named = current_context().named_columns.get((self.name, name))
+        table = None if named is None else self.dataset(name, named.names)
+        if named is None or table is None or not named.required <= set(table.schema.names):
+            return self.dataset(name)  # which also says what is wrong
+        return table
+
     def _table(self, name: str) -> Table | None:
         replacement = current_context().replacements.get((self.name, name))
         if replacement is not None:
@@ -216,11 +348,48 @@ class AxisSchema(AddedTables):
             return table_for_query(self.name, name, table)
         return _pushed_to(self.description(name)) if name in self.descriptions else None
 
-    def find(self, name: str) -> TableDataset | None:
-        """Return the table of an axis, or one that belongs to no data set; None for any other."""
-        if name in self._added:
-            return None
-        return self.dataset(name) if name in self.axes_set() else shared_table(self._shared, name)
+
+class SharedSchema(AddedTables):
+    """Tables that belong to no data set."""
+
+    name = PUBLIC
+
+    def __init__(self, shared: Mapping[str, TableDataset]) -> None:
+        super().__init__()
+        self._shared = shared
+
+    @property
+    def table_names(self) -> Names:
+        """What was registered, then what queries created."""
+        return Names(sorted(self._shared) + sorted(self._added))
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name."""
+        return name in self._shared or name in self._added
+
+    def table(self, name: str) -> Table | None:
+        """Return a table; None if there is none."""
+        replacement = current_context().replacements.get((PUBLIC, name))
+        if replacement is not None or name in self._added:
+            return Table(self._added[name] if replacement is None else replacement)
+        table = shared_table(self._shared, name)
+        return None if table is None else table_for_query(PUBLIC, name, table)
+
+
+class DafCatalog(CatalogProvider):
+    """The schemas of a session; what is added to or removed from the mappings shows at once."""
+
+    def __init__(self, schemas: Mapping[str, AxisSchema], public: SharedSchema) -> None:
+        self._schemas = schemas
+        self._public = public
+
+    def schema_names(self) -> set[str]:
+        """Return the names of the data sets."""
+        return {*self._schemas, PUBLIC}
+
+    def schema(self, name: str) -> SchemaProvider | None:  # type: ignore[override] # a provider will do
+        """Return one data set's schema."""
+        return self._schemas.get(name) or (self._public if name == PUBLIC else None)
 
 
 def table_for_query(schema: str, name: str, table: TableDataset) -> Table:

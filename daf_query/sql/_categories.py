@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._names_in import given_names
 from daf_query.sql._parameters import literal
 from daf_query.syntax import (
@@ -62,9 +61,9 @@ def register_category_order(
 def _categories(schemas: Mapping[str, AxisSchema], name: str) -> pa.Array:
     """Return the categories of ``axis.column``, or of ``schema.axis.column``."""
     known: dict[str, pa.Array] = {}
-    for schema in (each for each in schemas.values() if isinstance(each, DafSchema)):
+    for schema in (each for each in schemas.values() if not each.is_collection):
         for axis in sorted(schema.axes_set()):
-            for column, recorded in recorded_types(schema.daf, axis).items():
+            for column, recorded in recorded_types(schema.only.daf, axis).items():
                 if recorded.categories is not None:
                     known.setdefault(f"{axis}.{column}", recorded.categories)
                     known[f"{schema.name}.{axis}.{column}"] = recorded.categories

@@ -7,16 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+import datafusion
+import pyarrow as pa
+from datafusion.catalog import Table
+
 from daf_query._provenance import DataSets
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.sql._axis_schema import PUBLIC, AxisSchema
-from daf_query.sql._catalog import SharedSchema
-from daf_query.sql._collection_schema import CollectionSchema
-from daf_query.sql._data_set_schema import DafSchema
+from daf_query.sql._axis_schema import PUBLIC, AxisSchema, SharedSchema
+from daf_query.sql._members import Member
 from daf_query.sql._plan_nodes import TableName
-from daf_query.sql._user_tables import engine_table
 from daf_query.syntax import UnparsedError, parsed
-from daf_query.table import Categoricals, TableDataset, UserTable
+from daf_query.table import DATASET, Categoricals, TableDataset, UserTable
 from daf_storage import DafReader, errors
 from daf_storage.spi import DecodedCache, paused_collection
 
@@ -35,6 +36,21 @@ class Collection:
 
 Connectable: TypeAlias = DafReader | Collection | TableDataset | UserTable
 """What has been opened, and can be connected."""
+
+
+_ALL_ROWS: Final = 1 << 62
+
+
+def engine_table(table: UserTable) -> datafusion.DataFrame:
+    """Return a table for the engine.
+
+    No filter gets past a limit, even if it is larger than any table: pyarrow, which reads the
+    files, compares NaN otherwise than the engine does.
+    """
+    context = datafusion.SessionContext()
+    if isinstance(table.rows, pa.Table):
+        return context.from_arrow(table.rows)
+    return context.read_table(Table(table.rows)).limit(_ALL_ROWS)
 
 
 class Connections:
@@ -181,24 +197,23 @@ class Connections:
             There are several behind it.
         """
         schema = self.schemas[name]
-        if not isinstance(schema, DafSchema):
+        if schema.is_collection:
             raise errors.InvalidInputError(
                 f"{schema.location}: {name!r} is several data sets as one; connect the "
                 "one that you mean"
             )
-        return schema.daf
+        return schema.only.daf
 
     def readers(self) -> dict[str, DafReader]:
         """Return the readers by schema name, without those of several data sets as one."""
-        schemas = self.schemas.items()
-        return {name: schema.daf for name, schema in schemas if isinstance(schema, DafSchema)}
+        single = {name: each for name, each in self.schemas.items() if not each.is_collection}
+        return {name: schema.only.daf for name, schema in single.items()}
 
     def data_sets(self) -> DataSets:
         """Return the data sets by schema name; several that are asked as one by their names."""
-        sources = {name: _source_of(schema) for name, schema in self.schemas.items()}
         return {
-            name: source.members if isinstance(source, Collection) else source
-            for name, source in sources.items()
+            name: schema.readers() if schema.is_collection else schema.only.daf
+            for name, schema in self.schemas.items()
         }
 
     def find(self, name: TableName) -> TableDataset | None:
@@ -280,22 +295,21 @@ class Connections:
         self.schemas[name] = schema
 
     def _schema_of(self, name: str, source: DafReader | Collection) -> AxisSchema:
-        options, cache = self.scan_options, self.cache
-        if not isinstance(source, Collection):
-            return DafSchema(
-                name,
-                source,
-                cache.part(),
-                self.shared,
-                scan_options=options,
-                categoricals=self.categoricals,
-            )
-        with paused_collection(len(source.members)):
+        is_collection = isinstance(source, Collection)
+        readers = source.members if isinstance(source, Collection) else {name: source}
+        with paused_collection(len(readers)):
             members = {
-                key: DafSchema(key, daf, cache.part(), scan_options=options)
-                for key, daf in source.members.items()
+                key: Member(
+                    daf,
+                    self.cache.part(),
+                    self.scan_options,
+                    "string" if is_collection else self.categoricals,
+                )
+                for key, daf in readers.items()
             }
-        return CollectionSchema(name, members, source.location, cache.part(), self.shared)
+        location = source.location if isinstance(source, Collection) else None
+        cache = self.cache.part()
+        return AxisSchema(name, members, self.shared, location=location, cache=cache)
 
     def _add_user_table(self, name: str, table: UserTable) -> None:
         """Add a table that a user brought; every schema has it."""
@@ -312,12 +326,8 @@ class Connections:
 
 def _source_of(schema: AxisSchema) -> DafReader | Collection:
     """Return what a schema was made of."""
-    if isinstance(schema, DafSchema):
-        return schema.daf
-    if not isinstance(schema, CollectionSchema):
-        raise TypeError(f"{type(schema).__name__} was made of nothing that is known here")
-    members = {name: member.daf for name, member in schema.members.items()}
-    return Collection(schema.location, members)
+    is_single = not schema.is_collection
+    return schema.only.daf if is_single else Collection(schema.location, schema.readers())
 
 
 def _connected_again(
@@ -343,9 +353,6 @@ def _connected_again(
 
 TableType: TypeAlias = Literal["TABLE", "VIEW"]
 """What a table is: a view is computed when it is read."""
-
-DATASET: Final = "dataset"
-"""The column of a collection that says which data set a row is of."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -376,7 +383,7 @@ def listed_tables(connections: Connections) -> list[ListedTable]:
 
 def _tables_of(name: str, schema: AxisSchema) -> list[ListedTable]:
     """Return the axes of a schema, and the tables that describe it."""
-    key = (DATASET, "name") if isinstance(schema, CollectionSchema) else ("name",)
+    key = (DATASET, "name") if schema.is_collection else ("name",)
     axes = schema.axes_set()
     tables = [ListedTable(name, axis, "TABLE", key) for axis in axes if not schema.has_added(axis)]
     descriptions = [each for each in schema.descriptions if each not in axes]

@@ -7,9 +7,8 @@ have the rows of all, and a column ``dataset`` like every table of theirs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -26,12 +25,16 @@ MATRICES: Final = "matrices"
 RELATIONS: Final = "relations"
 """The table of the relations, unless an axis has that name."""
 
+SCALARS: Final = "scalars"
+"""The table of the scalars, unless an axis has that name."""
+
 _RELATIONS: Final = pa.schema(
     [
         pa.field(name, pa.string(), nullable=False)
         for name in ("schema", "axis", "vector", "to_axis", "source")
     ]
 )
+_SCALARS: Final = pa.schema([(name, pa.string()) for name in ("name", "type", "value")])
 _MATRICES: Final = pa.schema(
     [
         *(
@@ -48,27 +51,23 @@ _MATRICES: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """Data sets to describe."""
-
-    schema: str
-    """The schema as queries call it."""
-    members: Mapping[str | None, DafReader]
-    """Each by what the column ``dataset`` calls it; a single one by None."""
+Described: TypeAlias = Mapping[str | None, DafReader]
+"""Data sets, each by what the column ``dataset`` calls it; a single one by None."""
+Description: TypeAlias = tuple[pa.dataset.Dataset, dict[str, str]]
+"""A table, and why some of its rows are left out."""
 
 
-def relations_table(described: Described) -> pa.dataset.Dataset:
+def _relations_table(schema: str, described: Described) -> Description:
     """Return the relations: ``axis.vector`` has entries of ``to_axis``."""
     rows = [
-        (dataset, (described.schema, one.axis, one.vector, one.to_axis, one.source))
-        for dataset, daf in described.members.items()
+        (dataset, (schema, one.axis, one.vector, one.to_axis, one.source))
+        for dataset, daf in described.items()
         for one in daf.relations()
     ]
-    return _table(described, _RELATIONS, rows)
+    return _table(described, _RELATIONS, rows), {}
 
 
-def matrices_table(described: Described) -> tuple[pa.dataset.Dataset, dict[str, str]]:
+def _matrices_table(schema: str, described: Described) -> Description:
     """Return the matrices, one row each, and why some are left out.
 
     ``layouts`` is 2 where the transpose is stored as well; if not, the stored one has the columns
@@ -77,8 +76,8 @@ def matrices_table(described: Described) -> tuple[pa.dataset.Dataset, dict[str, 
     """
     problems: dict[str, str] = {}
     rows = [
-        (dataset, (described.schema, *_matrix_row(stored)))
-        for dataset, daf in described.members.items()
+        (dataset, (schema, *_matrix_row(stored)))
+        for dataset, daf in described.items()
         for stored in _matrices(daf, problems)
     ]
     return _table(described, _MATRICES, rows), problems
@@ -134,31 +133,33 @@ def _table(
         pa.array([values[place] for _, values in rows], field.type)
         for place, field in enumerate(schema)
     ]
-    if None not in described.members:
+    if None not in described:
         schema = schema.insert(0, pa.field(DATASET, pa.string(), nullable=False))
         columns.insert(0, pa.array([dataset for dataset, _ in rows], pa.string()))
     return pa.dataset.dataset(pa.table(columns, schema=schema))
 
 
-def scalars_table(daf: DafReader) -> tuple[pa.dataset.Dataset, dict[str, str]]:
-    """Return the scalars (names, stored types and values as text), and why some are left out."""
-    rows: list[tuple[str, str, str]] = []
+def _scalars_table(_: str, described: Described) -> Description:
+    """Return the scalars of a single data set: names, stored types and values as text."""
+    rows: list[tuple[str | None, tuple[str, ...]]] = []
     problems = {}
-    for name in sorted(daf.scalars_set()):
-        try:
-            rows.append((name, daf.scalar_type(name).value, _text(daf.get_scalar(name))))
-        except (FormatError, ReadOnlyError) as error:
-            problems[name] = str(error)
-    columns = {
-        title: _strings(row[place] for row in rows)
-        for place, title in enumerate(("name", "type", "value"))
-    }
-    return pa.dataset.dataset(pa.table(columns)), problems
-
-
-def _strings(values: Iterable[str]) -> pa.Array:
-    return pa.array(list(values), pa.string())
+    for daf in described.values():
+        for name in sorted(daf.scalars_set()):
+            try:
+                row = (name, daf.scalar_type(name).value, _text(daf.get_scalar(name)))
+                rows.append((None, row))
+            except (FormatError, ReadOnlyError) as error:
+                problems[f"the scalar {name!r}"] = str(error)
+    return _table(described, _SCALARS, rows), problems
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+DESCRIPTIONS: Final = {
+    MATRICES: _matrices_table,
+    RELATIONS: _relations_table,
+    SCALARS: _scalars_table,
+}
+"""What makes each of the tables, of a schema and its data sets."""

@@ -28,8 +28,8 @@ from daf_query.scan import (
     describe,
     plan_scan,
 )
-from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._engine_context import ENGINE
+from daf_query.sql._members import Member
 from daf_query.sql._simple_condition import UncertainError, require
 from daf_query.sql._simple_queries import Expression, Named, SimpleQuery, name_in
 from daf_query.table import TableColumns
@@ -57,7 +57,7 @@ Computed: TypeAlias = Key | Aggregate
 class DirectGroups:
     """Groups of the rows of an axis that answer a query."""
 
-    tables: DafSchema
+    tables: Member
     known: TableColumns
     """The columns of the table, as they are known."""
     query: SimpleQuery
@@ -75,7 +75,7 @@ class DirectGroups:
     @classmethod
     def of(
         cls,
-        tables: DafSchema,
+        tables: Member,
         known: TableColumns,
         query: SimpleQuery,
         predicate: Predicate | None,
@@ -196,7 +196,7 @@ class DirectGroups:
         return order
 
 
-def opened(tables: DafSchema, known: TableColumns) -> OpenTable:
+def opened(tables: Member, known: TableColumns) -> OpenTable:
     """Return a table as one query reads it."""
     return OpenTable(
         known.columns,  # all: rows are cut where the engine cuts them, into what is cached

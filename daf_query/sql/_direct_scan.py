@@ -23,8 +23,6 @@ from daf_query.scan import (
     plan_scan,
 )
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._collection_schema import CollectionSchema
-from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._direct_groups import DirectGroups, opened
 from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._planning import PlanningContext, current_context, planning
@@ -45,7 +43,7 @@ _PLANNED: Final = PlanningContext()
 class DirectScan:
     """A scan of the table of an axis that answers a query."""
 
-    tables: DafSchema | CollectionSchema
+    tables: AxisSchema
     """Of several data sets as one, the first rows are scanned: those of the first of them."""
     known: TableColumns
     """The columns of the table, as they are known."""
@@ -89,10 +87,10 @@ class DirectScan:
         if self.count is not None and self.predicate is None:
             yield self._counted(self.known.length)
             return
-        if isinstance(self.tables, CollectionSchema):
-            yield from self._first_of_members(self.tables)
+        if self.tables.is_collection:
+            yield from self._first_of_members()
             return
-        table = opened(self.tables, self.known)
+        table = opened(self.tables.only, self.known)
         scan = Scan(table, plan_scan(table, self.predicate))
         if self.count is not None:
             yield self._counted(scan.count())
@@ -105,9 +103,9 @@ class DirectScan:
     def _counted(self, count: int) -> pa.RecordBatch:
         return pa.record_batch([pa.array([count], pa.int64())], schema=self.schema)
 
-    def _first_of_members(self, tables: CollectionSchema) -> Iterator[pa.RecordBatch]:
+    def _first_of_members(self) -> Iterator[pa.RecordBatch]:
         limit = self.known.length if self.limit is None else self.limit
-        table = tables.dataset_among(self.known.table, frozenset(self.names))
+        table = self.tables.dataset(self.known.table, frozenset(self.names))
         rows = table.first_rows(self.offset + limit).to_table(columns=list(self.names))
         batches = rows.slice(self.offset, limit).to_batches()
         yield from cast_batches(iter(batches), self.schema)
@@ -231,9 +229,9 @@ class DirectScans:
 
     def _groups(self, text: str, query: SimpleQuery) -> DirectGroups | None:
         found = self._table(query.source, query.used)
-        if found is None or not isinstance(found[0], DafSchema):
+        if found is None:
             return None
-        tables, known, joined = found[0], found[1], None
+        (tables, known), joined = found, None
         if query.joined is not None:
             other = self._table(query.joined, query.used)
             if other is None or other[0] is not tables:
@@ -242,7 +240,7 @@ class DirectScans:
 
         def groups() -> DirectGroups:
             predicate = _predicate(query, known, joined)
-            return DirectGroups.of(tables, known, query, predicate, joined)
+            return DirectGroups.of(tables.only, known, query, predicate, joined)
 
         direct = self._answer((text, query.limit), known, joined, groups)
         return direct.unprepared() if isinstance(direct, DirectGroups) else None
@@ -265,7 +263,7 @@ class DirectScans:
 
     def _table(
         self, source: Source, used: frozenset[str] | None, *, of_members: bool = False
-    ) -> tuple[DafSchema | CollectionSchema, TableColumns] | None:
+    ) -> tuple[AxisSchema, TableColumns] | None:
         """Return the columns of a table; None as above.
 
         Parameters
@@ -282,12 +280,9 @@ class DirectScans:
         try:
             if tables.has_added(axis):
                 return None
-            if isinstance(tables, DafSchema):
-                known = tables.columns(axis) if used is None else tables.columns_for(axis, used)
-                return tables, known
-            if not (of_members and isinstance(tables, CollectionSchema) and tables.has_axis(axis)):
+            if tables.is_collection and not (of_members and tables.has_axis(axis)):
                 return None
-            table = tables.dataset(axis) if used is None else tables.dataset_among(axis, used)
+            table = tables.dataset(axis, used)
         except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
             return None
         return tables, table.table_columns

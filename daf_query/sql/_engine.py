@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 
 from daf_query._runs import attended
-from daf_query.sql._axis_schema import CATALOG, PUBLIC
+from daf_query.sql._axis_schema import CATALOG, PUBLIC, DafCatalog
 from daf_query.sql._bounded_sizes import register_size_checks, with_bounded_sizes
-from daf_query.sql._catalog import DafCatalog
 from daf_query.sql._categories import category_keys, known_categories, register_category_order
-from daf_query.sql._collection_schema import CollectionSchema
-from daf_query.sql._connections import Connections
+from daf_query.sql._connections import Connections, engine_table
 from daf_query.sql._corrections import (
     as_subquery,
     corrections,
     limit_barriers,
     list_barriers,
 )
-from daf_query.sql._created_views import CreatedView, all_named_views, named_views
 from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import ENGINE, copy_functions, new_context
 from daf_query.sql._matrix_entries import Rule, Tables, with_entries
@@ -45,9 +42,17 @@ from daf_query.sql._unique_columns import (
     unique_names,
     with_unique_columns,
 )
-from daf_query.sql._user_tables import engine_table
 from daf_query.sql._wide_integers import computed_names, signed_ranks
-from daf_query.syntax import Edit, Statement, UnparsedError, kind_of, parsed, quoted_name
+from daf_query.syntax import (
+    Edit,
+    Statement,
+    UnparsedError,
+    kind_of,
+    name_of,
+    one_statement,
+    parsed,
+    quoted_name,
+)
 from daf_query.table import TableDataset, table_format, user_table
 from daf_storage import errors
 from daf_storage.spi import ForkLock
@@ -69,6 +74,79 @@ _WRITING: Final = (
     .with_allow_dml(allow=True)
     .with_allow_statements(allow=True)
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _CreatedView:
+    """What a statement says that creates a view.
+
+    >>> view = _CreatedView.of("CREATE VIEW old AS (SELECT name FROM cell);")
+    >>> view.parts, view.query, view.replaces
+    (('old',), '(SELECT name FROM cell)', False)
+    >>> _CreatedView.of("SELECT name FROM cell") is None
+    True
+    """
+
+    statement: str
+    parts: tuple[str, ...]
+    """What it is called: with its schema, if that is said."""
+    query: str
+    """What it is of."""
+    replaces: bool
+    """Whether it takes the place of another one."""
+    name_end: int
+    """Where the name ends in the statement."""
+
+    @classmethod
+    def of(cls, text: str) -> _CreatedView | None:
+        """Return the view that a statement creates; None if it creates none."""
+        try:
+            statement = parsed(text)
+        except UnparsedError:  # the engine says what is wrong
+            return None
+        if [kind_of(each) for each in statement.tree] != ["CreateView"]:
+            return None
+        view = statement.tree[0]["CreateView"]
+        if view["columns"] or view["materialized"] or view["temporary"]:
+            return None
+        start, (_, name_end) = statement.start_of(view["query"]), statement.span(view["name"])
+        query = one_statement(text)[start:]
+        return cls(text, name_of(view["name"]), query, view["or_replace"], name_end)
+
+    def with_columns(self, names: Sequence[str]) -> str:
+        """Return the statement with a name for each column."""
+        columns = ", ".join(map(quoted_name, names))
+        return f"{self.statement[: self.name_end]} ({columns}){self.statement[self.name_end :]}"
+
+
+def _named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, str]:
+    """Return the views that a query names itself, with their queries.
+
+    >>> views = {("db", "age"): "SELECT name FROM cell"}
+    >>> [len(_named_views(views, f"SELECT age FROM {each}")) for each in ("cell", "db.age")]
+    [0, 1]
+    """
+    try:
+        tables = {parts[-2:] for parts in parsed(query).tables} if views else ()
+    except UnparsedError:  # the engine says what is wrong
+        tables = ()
+    return {name: sql for name, sql in views.items() if (name in tables or (name[1],) in tables)}
+
+
+def _all_named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, str]:
+    """Return the views that a query names, itself or by another of these views.
+
+    >>> views = {("db", "old"): "SELECT * FROM cell", ("db", "older"): "SELECT * FROM old"}
+    >>> [name for _, name in _all_named_views(views, "SELECT * FROM older")]
+    ['older', 'old']
+    """
+    found: dict[TableName, str] = {}
+    queries = [query]
+    while queries:
+        new = _named_views(views, queries.pop())
+        queries += [sql for name, sql in new.items() if name not in found]
+        found.update(new)
+    return found
 
 
 class Engine:
@@ -242,12 +320,11 @@ class Engine:
 
     def _statements(self, query: str) -> list[Statement]:
         """Return a query, and the views that it names, as trees; of what is no SQL, none."""
-        return _parsed([query, *all_named_views(self._views, query).values()])
+        return _parsed([query, *_all_named_views(self._views, query).values()])
 
     def _naming(self, query: str) -> dict[TableName, NamedColumns]:
         """Return the columns of a query, if it is of several data sets as one."""
-        schemas = self.connections.schemas.values()
-        has_several = any(isinstance(each, CollectionSchema) for each in schemas)
+        has_several = any(each.is_collection for each in self.connections.schemas.values())
         named = named_columns(query, self._default) if has_several and not self._views else None
         return {} if named is None else dict([named])
 
@@ -286,7 +363,7 @@ class Engine:
     ) -> datafusion.DataFrame:
         """Plan a query with the views that it names as they are now."""
         options = options or _READING
-        named = named_views(self._views, query)
+        named = _named_views(self._views, query)
         if not named:
             return self._rewritten_sql(query, options)
         views: dict[TableName, datafusion.DataFrame] = {}
@@ -342,14 +419,14 @@ class Engine:
         """Yield what to sort by where categoricals are shown: their categories."""
         if self.connections.categoricals == "string" or "order" not in statement.text.lower():
             return
-        views = _parsed(all_named_views(self._views, statement.text).values())
+        views = _parsed(_all_named_views(self._views, statement.text).values())
         queries = [statement.text, *(view.text for view in views)]
         axes = self.connections.axes_read_by(queries, self._default)
         yield from category_keys(statement, known_categories(axes), views)
 
     def _with_view_columns(self, query: str) -> str:
         """Return a query that creates a view with a name for each of its columns."""
-        view = CreatedView.of(query)
+        view = _CreatedView.of(query)
         if view is None:
             return query
         names = self._plan_sql(view.query).schema().names
@@ -359,7 +436,7 @@ class Engine:
         """Note the query of a view that was created: it is planned again whenever it is used."""
         for name in [n for n in self._views if not self.connections.has_created(n)]:
             del self._views[name]
-        view = CreatedView.of(query)
+        view = _CreatedView.of(query)
         if view is None:
             return
         schema, title = (self._default, *view.parts)[-2:]
@@ -367,7 +444,7 @@ class Engine:
         if self.connections.has_created(name) and (view.replaces or name not in self._views):
             self._views.pop(name, None)
             self._views[name] = view.query
-            if name in all_named_views(self._views, view.query):
+            if name in _all_named_views(self._views, view.query):
                 del self._views[name]  # it is of the one that it replaced: as it was planned
 
 

@@ -66,3 +66,19 @@ def computed_table(frame: Any) -> pa.Table:
     """
     table: pa.Table = call_engine(frame.to_arrow_table)
     return table
+
+
+def table_frame(table: pa.Table) -> datafusion.DataFrame:
+    """Return the rows of a table that is in memory, to build upon; names keep their case."""
+    config = datafusion.SessionConfig().set(
+        "datafusion.sql_parser.enable_ident_normalization", "false"
+    )
+    return datafusion.SessionContext(config).from_arrow(table)
+
+
+def table_text(table: pa.Table) -> str:
+    """Return the rows of a table as the engine writes them; else as Arrow does."""
+    try:
+        return repr(table_frame(table))
+    except Exception:  # noqa: BLE001 - such as a time zone that it does not know
+        return str(table.to_string())

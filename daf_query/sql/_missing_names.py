@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from daf_query.sql._axis_schema import CATALOG, PUBLIC, AxisSchema
 from daf_query.sql._connections import Connections
-from daf_query.sql._data_set_schema import DafSchema
 from daf_query.sql._matrix_entries import Tables, unknown_entry_hint
 from daf_query.syntax import (
     Node,
@@ -385,7 +384,7 @@ def _identifier(name: str) -> str:
 
 def _base_hint(schemas: Any) -> str:
     """Return how to open the first overlay with its base; empty if there is none."""
-    hints = [missing_base(schema.daf) for schema in schemas if isinstance(schema, DafSchema)]
+    hints = [missing_base(schema.only.daf) for schema in schemas if not schema.is_collection]
     return next(filter(None, hints), "")
 
 

@@ -28,10 +28,10 @@ from daf_query.scan import (
     joined,
 )
 from daf_query.sql._connections import Connections
+from daf_query.sql._engine_context import table_frame
 from daf_query.sql._geometry import indexed_rows, point_in_box
 from daf_query.sql._plan_nodes import TableName, TableScan, column_name, parts_of
 from daf_query.sql._planning import Restriction, current_context
-from daf_query.sql._user_tables import table_frame
 from daf_query.table import MatrixEntry, TableDataset, ZarrTable, nullable
 from daf_storage import DafError
 

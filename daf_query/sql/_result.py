@@ -20,13 +20,12 @@ from daf_query.scan import size_bytes
 from daf_query.sql._corrections import corrections, kept_apart, list_barriers
 from daf_query.sql._direct_scan import DirectRows
 from daf_query.sql._engine import Allow, Engine
-from daf_query.sql._engine_context import ENGINE
+from daf_query.sql._engine_context import ENGINE, table_frame, table_text
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._matrix_entries import with_known_columns
 from daf_query.sql._messages import unknown_result_column
 from daf_query.sql._result_page import LOOKED_AT_ROWS, SHOWN_ROWS, error_page, rows_page
 from daf_query.sql._simple_condition import UncertainError
-from daf_query.sql._user_tables import table_frame, table_text
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors

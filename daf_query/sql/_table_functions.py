@@ -15,21 +15,34 @@ from weakref import WeakMethod
 import datafusion
 import numpy as np
 import pyarrow as pa
+from datafusion.catalog import Table
 
-from daf_query.matrix import Selection
+from daf_query.matrix import Selection, aligned_axis, concatenated_of
+from daf_query.moments import (
+    PROFILE_MAX_BYTES,
+    PreparedProfile,
+    group_rows,
+)
 from daf_query.scan import INDEX
 from daf_query.sql._axis_schema import AxisSchema, table_for_query
-from daf_query.sql._collection_schema import CollectionSchema
+from daf_query.sql._group_items import (
+    By,
+    group_values,
+    grouped_axis,
+    grouped_member_axis,
+    in_all,
+)
 from daf_query.sql._planning import PlanningContext, current_context, planning
-from daf_query.sql._profile_function import MatrixPlace, profile_table
 from daf_query.syntax import WrappedSql, quoted_name, unopened_bracket
-from daf_query.table import DATASET, TableDataset
-from daf_storage import errors
+from daf_query.table import DATASET, ComputedDataset, TableDataset
+from daf_storage import DafReader, errors
 
 _T = TypeVar("_T")
 
 Plan: TypeAlias = Callable[[str], datafusion.DataFrame]
 """Plans a query; errors are in the words of the data sets."""
+
+_ALL_ROWS: Final = 1 << 62
 
 MATRIX: Final = "matrix"
 PROFILE: Final = "profile"
@@ -42,6 +55,17 @@ USAGES: Final[Mapping[str, str]] = {
     "profile('cell', 'gene', 'X', 'bulk_labels', 'age > 60', 'is_marker')",
 }
 """How each table function is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class _MatrixPlace:
+    """Which part of which matrix."""
+
+    axes: tuple[str, str]
+    name: str
+    rows: Selection | None
+    """Only these; None for all."""
+    columns: Selection | None
 
 
 def register_table_functions(
@@ -84,13 +108,13 @@ class TableFunctions:
     plan: Plan
     """Plans a query."""
 
-    def matrix(self, *arguments: Any) -> datafusion.catalog.Table:
+    def matrix(self, *arguments: Any) -> Table:
         """Return the long form of a matrix."""
         schema, place, _ = self._place(MATRIX, arguments)
         matrix, rows, columns = (*place.axes, place.name), place.rows, place.columns
         return self.for_query(MATRIX, schema.matrix_table(*matrix, rows=rows, columns=columns))
 
-    def profile(self, *arguments: Any) -> datafusion.catalog.Table:
+    def profile(self, *arguments: Any) -> Table:
         """Return the moments of groups of rows; the rows are grouped now, the matrix read later."""
         schema, place, by = self._place(PROFILE, arguments)
         axis = place.axes[0]
@@ -101,11 +125,11 @@ class TableFunctions:
             where = f"by={expression.strip()!r}, on axis {axis!r}"
             return self._rows(start, expression, end, "expression", where)
 
-        return profile_table(schema, place, () if by is None else by, values)
+        return _profile_table(schema, place, () if by is None else by, values)
 
     def _place(
         self, function: str, arguments: Sequence[Any]
-    ) -> tuple[AxisSchema, MatrixPlace, str | None]:
+    ) -> tuple[AxisSchema, _MatrixPlace, str | None]:
         """Return what a function is asked for, and what the rows of a profile are grouped by."""
         count = 4 if function == PROFILE else 3
         given = constants_of(function, arguments, (count, count + 2))
@@ -122,7 +146,7 @@ class TableFunctions:
             )
         )
         by = given[3] if function == PROFILE else None
-        return schema, MatrixPlace(axes, name, rows, columns), by
+        return schema, _MatrixPlace(axes, name, rows, columns), by
 
     def _rows(self, start: str, part: str, end: str, kind: str, where: str) -> pa.Table:
         """Return the rows of a query around SQL that someone wrote.
@@ -142,7 +166,7 @@ class TableFunctions:
             shown = wrapped.error(error, kind)
             raise errors.with_message(shown, f"{where}: {shown}") from None
 
-    def for_query(self, function: str, table: TableDataset) -> datafusion.catalog.Table:
+    def for_query(self, function: str, table: TableDataset) -> Table:
         """Return a table of a function as the query that is planned needs it."""
         function_tables = current_context().function_tables
         plan_name = f"{function}()"  # so plans call it, whatever its arguments are
@@ -190,7 +214,7 @@ class TableFunctions:
         where = f"the predicate of the {what}, on axis {axis!r}"
         rows = self._rows(start, predicate, "\n)", "predicate", where)
         positions = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
-        if isinstance(schema, CollectionSchema):
+        if schema.is_collection:
             datasets = rows.column(0).combine_chunks()
             positions = schema.concatenated(axis).joined(datasets, positions)
         return Selection.of(np.sort(positions), schema.axis_length(axis))
@@ -199,7 +223,7 @@ class TableFunctions:
 def _key_of(schema: AxisSchema) -> str:
     """Return the columns that say which row of the table of an axis it is."""
     index = quoted_name(INDEX)
-    return f"{quoted_name(DATASET)}, {index}" if isinstance(schema, CollectionSchema) else index
+    return f"{quoted_name(DATASET)}, {index}" if schema.is_collection else index
 
 
 def _sql(schema: AxisSchema, axis: str) -> str:
@@ -256,3 +280,75 @@ def beside_planning(work: Callable[[], _T]) -> _T:
 
     with ThreadPoolExecutor(max_workers=1) as executor:
         return executor.submit(in_own_context).result()
+
+
+def _of_one(
+    daf: DafReader, place: _MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
+) -> PreparedProfile:
+    axes = place.axes
+    rows, columns = (
+        Selection.all(daf.axis_length(axis)) if selection is None else selection
+        for axis, selection in zip(axes, (place.rows, place.columns), strict=True)
+    )
+    values = group_values(grouped_axis(daf, axes[0]), axes[1], by, evaluate)
+    groups = group_rows(values, rows.positions)
+    return PreparedProfile(daf, axes, place.name, groups, columns)
+
+
+def _of_several(
+    schema: AxisSchema, place: _MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
+) -> PreparedProfile:
+    """Return the profile of all data sets; what one of them lacks is missing there."""
+    axes = place.axes
+    having = schema.matrix_readers(axes, place.name)
+    first = concatenated_of(having.values(), axes, None, location=schema.location)
+    if first != axes[0]:
+        raise errors.InvalidInputError(
+            f"{schema.location}: a profile groups the entries of all data sets, which are those of "
+            f"axis {first!r}; write profile('{first}', '{axes[0]}', '{place.name}', ...)"
+        )
+    concatenated = schema.concatenated(axes[0])
+    aligned = aligned_axis(having, axes[1], "outer", location=schema.location)
+    rows = np.arange(concatenated.length) if place.rows is None else place.rows.positions
+    columns = np.arange(aligned.length)
+    if place.columns is not None:
+        columns = np.unique(aligned.among(schema.concatenated(axes[1]), place.columns.positions))
+    values = group_values(
+        grouped_member_axis(concatenated),
+        axes[1],
+        by,
+        lambda text: in_all(concatenated, evaluate(text)),
+    )
+    return PreparedProfile(
+        aligned,
+        axes,
+        place.name,
+        group_rows(values, rows),
+        Selection(columns, is_all=False),
+        concatenated,
+        np.nan,
+    )
+
+
+def _profile_table(
+    schema: AxisSchema, place: _MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
+) -> Table:
+    """Return the table, whose rows are computed when it is scanned; the engine filters them.
+
+    Raises
+    ------
+    InvalidInputError
+        Of several data sets as one, the rows are of the aligned axis.
+    BudgetError
+        There would be too many rows.
+    """
+    if schema.is_collection:
+        prepared = _of_several(schema, place, by, evaluate)
+    else:
+        prepared = _of_one(schema.only.daf, place, by, evaluate)
+    prepared.check_size(PROFILE_MAX_BYTES)
+    dataset = ComputedDataset(
+        prepared.schema, lambda: prepared.compute(progress="never").to_table()
+    )
+    # No filter gets past a limit: the engine evaluates it.
+    return Table(datafusion.SessionContext().read_table(Table(dataset)).limit(_ALL_ROWS))

@@ -307,12 +307,6 @@ def joined_names(text: str, name: str) -> list[str]:
     return [match[0][:end] for end in (*ends, None)][: -_MOST_NAMES - 1 : -1]
 
 
-def names_in_text(text: str) -> frozenset[str]:
-    """Return all words and quoted names of a text, in small letters."""
-    tokens = (token for token in tokens_of(text) if token.kind in ("word", "quoted"))
-    return frozenset(identifier(text[each.start : each.stop]).lower() for each in tokens)
-
-
 def constants_in_text(text: str) -> frozenset[str | float]:
     """Return the strings and the numbers of a text, these with either sign.
 

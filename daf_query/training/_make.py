@@ -13,7 +13,7 @@ import pyarrow as pa
 from daf_query._provenance import record_of
 from daf_query.matrix import ConcatenatedAxis, concatenated_axis
 from daf_query.slice import Selector, resolve, resolve_concatenated
-from daf_query.sql import CollectionSchema, Engine
+from daf_query.sql import Engine
 from daf_query.training._allocation import SplitCodes, allocate
 from daf_query.training._entry_keys import checked_seed, name_keys
 from daf_query.training._expressions import ChosenEntries, Classes, classes_of, weights_of
@@ -108,8 +108,8 @@ def _chosen_entries(engine: Engine, schema: str | None, request: SamplerRequest)
     axis = request.axis
     if axis not in tables.axes_set():
         raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-    is_collection = isinstance(tables, CollectionSchema)
-    if isinstance(tables, CollectionSchema):
+    is_collection = tables.is_collection
+    if tables.is_collection:
         whole = concatenated_axis(tables.readers(), axis, location=tables.location)
         positions = resolve_concatenated(
             engine, tables.name, whole, request.where, keyword="where", other=axis

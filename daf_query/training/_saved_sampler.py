@@ -13,7 +13,7 @@ import pyarrow as pa
 from daf_query._provenance import Record, provenance
 from daf_query.matrix import ConcatenatedAxis, concatenated_axis
 from daf_query.scan import INDEX, NAME
-from daf_query.sql import CollectionSchema, Engine
+from daf_query.sql import Engine
 from daf_query.table import DATASET
 from daf_query.training._make import SamplerRequest, make_sampler
 from daf_query.training._sampler import SPLIT, WEIGHT, Sampler
@@ -133,7 +133,7 @@ def _axis_of(engine: Engine, schema: str | None, saved: Sampler) -> Concatenated
     tables = engine.connections.schema(schema)
     if saved.axis not in tables.axes_set():
         raise errors.axis_not_found(tables.location, saved.axis, tables.axes_set())
-    if isinstance(tables, CollectionSchema):
+    if tables.is_collection:
         return concatenated_axis(tables.readers(), saved.axis, location=tables.location)
     daf = engine.connections.reader(tables.name)
     return ConcatenatedAxis(saved.axis, tables.location, {daf.name: daf})

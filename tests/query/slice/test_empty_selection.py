@@ -11,7 +11,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.cli import main
-from daf_query.filter import cached_hints
+from daf_query.sql import cached_hints
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 
 

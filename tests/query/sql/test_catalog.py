@@ -9,8 +9,7 @@ import pytest
 import zarr
 
 from daf_query import connect, zarr_table
-from daf_query.sql._catalog import SharedSchema
-from daf_storage import MemoryDaf
+from daf_storage import MemoryDaf, errors
 from tests.support import create
 
 
@@ -51,9 +50,10 @@ def test_tables_of_no_data_set(tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
     meta = zarr.open_group(store, mode="w").create_group("meta")
     meta.create_array("n", data=np.arange(3))
-    table = zarr_table(store)
-    public = SharedSchema({"shared": table})
-    assert public.table_names() == {"shared"}
-    public.register_table("other", table)
-    assert public.table_names() == {"shared", "other"}
-    assert [public.table_exist(name) for name in ("shared", "other", "x")] == [True, True, False]
+    session = connect({"shared": zarr_table(store)})
+    session.sql("CREATE TABLE public.other AS SELECT 1 AS one", allow="write")
+    listed = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+    assert set(session.sql(listed).to_pydict()["table_name"]) == {"shared", "other"}
+    assert session.sql("SELECT count(*) AS n FROM public.shared, other").to_pydict() == {"n": [3]}
+    with pytest.raises(errors.DafError, match="no table 'x'"):
+        session.sql("SELECT * FROM public.x")

@@ -358,7 +358,7 @@ def test_nothing_is_planned(sessions: list[DafSession], monkeypatch: pytest.Monk
     def refused(_: Engine, query: str, *__: Any, **___: Any) -> Any:
         raise AssertionError(query)
 
-    monkeypatch.setattr(Engine, "_plan_raw", refused)
+    monkeypatch.setattr(Engine, "plan_raw", refused)
     query = "SELECT donor, count(*) AS n FROM cell WHERE wide > 70000 GROUP BY donor ORDER BY 1"
     results = [sessions[0].sql(query) for _ in range(3)]
     expected = results[0].to_pydict()

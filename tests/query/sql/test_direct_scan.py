@@ -316,7 +316,7 @@ def test_nothing_is_planned(session: DafSession, monkeypatch: pytest.MonkeyPatch
         plannings.append(query)
         raise AssertionError(query)
 
-    monkeypatch.setattr(Engine, "_plan_raw", noted)
+    monkeypatch.setattr(Engine, "plan_raw", noted)
     for _ in range(3):
         session.sql("SELECT name FROM cell WHERE wide > 61 AND donor = 'a'").to_arrow_table()
         session.matrix("cell", "var", "X", rows="wide > 62 AND is_old").to_numpy()

@@ -13,8 +13,7 @@ import pytest
 
 from daf_query import connect
 from daf_query.session import DafSession
-from daf_query.sql import _collection_schema
-from daf_query.sql._data_set_schema import DafSchema
+from daf_query.sql import _axis_schema, _members
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from daf_storage.data._vector_reader import VectorReader
 
@@ -39,7 +38,7 @@ QUERIES = [
 
 @pytest.fixture(autouse=True)
 def _two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_collection_schema, "MIN_NARROW_MEMBERS", 2)
+    monkeypatch.setattr(_axis_schema, "MIN_NARROW_MEMBERS", 2)
 
 
 def members(count: int = 3) -> list[DafWriter]:
@@ -63,7 +62,8 @@ def members(count: int = 3) -> list[DafWriter]:
 def narrow_names(session: DafSession) -> list[frozenset[str]]:
     """Return the columns of the tables that have not all."""
     schema: Any = next(iter(session._connections.schemas.values()))
-    return [table.columns.names for table in schema._narrow.values()]
+    known = [each for member in schema.members.values() for each in member._some.values()]
+    return list(dict.fromkeys(each.names for each in known))
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -73,7 +73,7 @@ def test_answers_are_those_of_a_table_with_all_columns(
     """Types too, where columns of the data sets differ."""
     source = members()
     answer = connect({"runs": source}).sql(query).to_arrow_table()
-    monkeypatch.setattr(_collection_schema, "MIN_NARROW_MEMBERS", 9)
+    monkeypatch.setattr(_axis_schema, "MIN_NARROW_MEMBERS", 9)
     assert answer.equals(connect({"runs": source}).sql(query).to_arrow_table())
 
 
@@ -98,13 +98,13 @@ def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPat
     opened.clear()
     runs[1].set_vector("cell", "donor", ["d1"] * 31, if_exists="replace")
     described: list[str] = []
-    among = DafSchema.columns_among
+    read = _members.axis_columns  # type: ignore[attr-defined] # wrapped for the test
 
-    def noted(schema: DafSchema, axis: str, names: frozenset[str]) -> Any:
-        described.append(schema.name)
-        return among(schema, axis, names)
+    def noted(daf: Any, *arguments: Any, length: int | None = None, **others: Any) -> Any:
+        described.extend([daf.name] if length is None else [])
+        return read(daf, *arguments, length=length, **others)
 
-    monkeypatch.setattr(DafSchema, "columns_among", noted)
+    monkeypatch.setattr(_members, "axis_columns", noted)
     assert session.sql(QUERIES[0]).to_pylist() == [{"n": 24}]
     assert described == [runs[1].name]
     opened.clear()

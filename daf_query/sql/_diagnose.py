@@ -1,24 +1,259 @@
-"""Diagnose a predicate: count what its conjuncts leave, and explain those that leave nothing."""
+"""Diagnoses of predicates: what each conjunct leaves, and why none; and what a cache says of that.
+
+Conjuncts are counted by queries, and those that leave nothing are explained by others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import difflib
+import html
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
-from daf_query.filter._diagnosis import Conjunct, Diagnosis
-from daf_query.filter._question import Question, nearest, of_predicate, of_select
-from daf_query.sql import STRINGS, Engine, computed_table, is_number, mismatch
-from daf_query.syntax import Term, WrappedSql
+from daf_query.sql._engine import Engine
+from daf_query.sql._engine_context import computed_table
+from daf_query.sql._messages import STRINGS, is_number, mismatch
+from daf_query.syntax import (
+    Scope,
+    Statement,
+    Term,
+    UnparsedError,
+    WrappedSql,
+    condition_of,
+    conjuncts_of,
+    edited,
+    identifiers_of,
+    one_statement,
+    parsed,
+    python_edits,
+    quoted_name,
+    terms_of,
+)
+from daf_query.table import TableDataset, cached_range, cached_strings
 from daf_storage import DafError, errors
+from daf_storage.spi import visible_name
 
 _MOST_CONSTANTS: Final = 5
 """How many of the values that do not occur are explained."""
 _MOST_SHOWN: Final = 5
 _MOST_CANDIDATES: Final = 100
 """How many strings are compared one by one; the engine chooses them."""
+_ENDS: Final = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "WINDOW", "QUALIFY")
+_MOST_STRINGS: Final = 10_000
+_NEAREST: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunct:
+    """A condition of a predicate that is joined with the others by AND."""
+
+    sql: str
+    """As SQL."""
+    rows: int | None
+    """How many rows satisfy it; None if it fails."""
+    remaining: int | None
+    """How many satisfy it and all conjuncts before it; None if one of them fails."""
+    hints: tuple[str, ...] = ()
+    """What is wrong with it, as far as that is known, and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """How many rows each conjunct of a predicate leaves, and why; see `DafSession.diagnose`."""
+
+    axis: str
+    """The table."""
+    predicate: str
+    """As it was written."""
+    total: int
+    """Number of rows of the table."""
+    conjuncts: tuple[Conjunct, ...]
+    """In the order in which they are written."""
+
+    @property
+    def matched(self) -> int | None:
+        """How many rows satisfy all conjuncts; None if one of them fails."""
+        return self.conjuncts[-1].remaining if self.conjuncts else self.total
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain Python, for machines."""
+        return {**asdict(self), "matched": self.matched}
+
+    def __repr__(self) -> str:
+        return "\n".join(map(visible_name, self._lines()))
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{_or_fails(each.rows)}</td><td>{_or_fails(each.remaining)}</td>"
+            f"<td><code>{html.escape(each.sql)}</code>"
+            + "".join(f"<br>{html.escape(hint)}" for hint in each.hints)
+            + "</td></tr>"
+            for each in self.conjuncts
+        )
+        head = "<tr><th>alone</th><th>so far</th><th>condition</th></tr>"
+        return f"<p>{html.escape(self._headline())}</p><table>{head}{rows}</table>"
+
+    def _headline(self) -> str:
+        if self.matched is None:
+            return f"the predicate fails on {self.axis}, which has {self.total:,} rows"
+        return f"{self.matched:,} of {self.total:,} rows of {self.axis} match"
+
+    def _lines(self) -> Iterator[str]:
+        yield self._headline()
+        counts = [(_or_fails(each.rows), _or_fails(each.remaining)) for each in self.conjuncts]
+        widths = [
+            max(map(len, column)) for column in zip(("alone", "so far"), *counts, strict=True)
+        ]
+        yield f"  {'alone':>{widths[0]}}  {'so far':>{widths[1]}}  condition"
+        for each, (alone, remaining) in zip(self.conjuncts, counts, strict=True):
+            yield f"  {alone:>{widths[0]}}  {remaining:>{widths[1]}}  {' '.join(each.sql.split())}"
+            indent = " " * (sum(widths) + 6)
+            yield from (f"{indent}  {hint}" for hint in each.hints)
+
+
+def _or_fails(count: int | None) -> str:
+    return "fails" if count is None else f"{count:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Conditions on the rows of one table."""
+
+    table: str
+    """The table as SQL, maybe with an alias."""
+    conjuncts: tuple[tuple[str, tuple[Term, ...]], ...]
+    """The conditions as SQL, each with its terms."""
+
+
+def _of_predicate(schema: str, axis: str, predicate: str) -> _Question:
+    """Return the conditions of a predicate, without its ORDER BY and LIMIT."""
+    condition = edited(condition_of(predicate), python_edits(predicate))
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    if not condition.strip():
+        return _Question(table, ())
+    try:
+        statement = parsed(f"SELECT 1 FROM {table} WHERE (\n{condition}\n)")  # noqa: S608 - never run
+    except UnparsedError:  # whoever counts its rows says what is wrong
+        return _Question(table, ((condition, ()),))
+    return _Question(table, tuple(_conjuncts(statement, statement.queries[-1].scopes[0])))
+
+
+def _of_select(schema: str, axis: str, query: str) -> _Question:
+    """Return the conditions of the WHERE of a SELECT of one table.
+
+    Raises
+    ------
+    QueryError
+        It is of several tables, of another one, or has no WHERE.
+    """
+    try:
+        statement = parsed(one_statement(query))
+    except UnparsedError as error:
+        raise errors.QueryError(f"the SELECT is no SQL: {error}") from None
+    scopes = statement.queries[-1].scopes
+    sources = scopes[0].sources if len(scopes) == 1 else []
+    if len(sources) != 1 or not sources[0].parts or not scopes[0].select["selection"]:
+        raise errors.QueryError(
+            "a diagnosis is of a predicate, or of a SELECT of one table with a WHERE; write the "
+            "predicate alone"
+        )
+    parts = sources[0].parts
+    if parts[-1] != axis or parts[-2:-1] not in ((), (schema,)):
+        raise errors.QueryError(
+            f"the SELECT is of {'.'.join(parts)!r}, and the diagnosis was asked of {axis!r}"
+        )
+    alias = f" AS {quoted_name(sources[0].name)}" if sources[0].has_alias else ""
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}{alias}"
+    return _Question(table, tuple(_conjuncts(statement, scopes[0])))
+
+
+def _conjuncts(statement: Statement, scope: Scope) -> Iterator[tuple[str, tuple[Term, ...]]]:
+    condition = scope.select["selection"]
+    first, last = statement.span(condition)
+    start = max(t.stop for t in statement.tokens if t.is_word("WHERE") and t.stop <= first)
+    around = [pair.closing for pair in statement.around(start)]
+    ends = (
+        token.start
+        for token in statement.tokens
+        if token.start >= last and (token.is_word(*_ENDS) or token.start in around)
+    )
+    stop = next(ends, len(statement.text))
+    for text, node in conjuncts_of(statement, condition, start, stop):
+        yield text, tuple(terms_of(statement, node))
+
+
+def cached_hints(table: TableDataset, schema: str, axis: str, predicate: str) -> list[str]:
+    """Return which conjuncts of a predicate no row satisfies, as far as the cache shows it.
+
+    The distinct strings of a column are cached when it was filtered by, and the ranges of numbers.
+    """
+    try:
+        question = _of_predicate(schema, axis, predicate)
+        terms = [terms for _, terms in question.conjuncts]
+        return [hint for each in terms if len(each) == 1 for hint in _of_cached(table, each[0])]
+    except DafError:  # it was answered already; there is nothing to say beyond that
+        return []
+
+
+def _of_cached(table: TableDataset, term: Term) -> Iterator[str]:
+    name = (identifiers_of(term.node) or [{"value": ""}])[-1]["value"]
+    if term.is_negated or name not in table.schema.names:
+        return
+    if term.form == "equal" and (known := cached_strings(table, name)) is not None:
+        yield from _not_cached(
+            name, [each for each in term.constants if isinstance(each, str)], known
+        )
+    limits = cached_range(table, name)
+    if limits is not None and _excludes(term, limits):
+        yield f"{name} is from {limits[0]:g} to {limits[1]:g}"
+
+
+def _not_cached(name: str, values: list[str], known: pa.Array) -> Iterator[str]:
+    """Yield the strings that do not occur, if none of them does."""
+    strings = {string for string in known.to_pylist() if string is not None}
+    if strings & set(values) or len(strings) > _MOST_STRINGS:
+        return
+    for value in values[:_NEAREST]:
+        near = ", ".join(map(repr, _nearest(value, sorted(strings))))
+        yield f"{value!r} does not occur in {name}" + (f"; nearest: {near}" if near else "")
+
+
+def _nearest(value: str, known: Iterable[str]) -> list[str]:
+    """Return the strings that are like another; first those of other case and blanks around.
+
+    >>> _nearest("n13", ["N1", " N13", "x"])
+    [' N13', 'N1']
+    """
+    folded: dict[str, list[str]] = {}
+    for name in known:
+        folded.setdefault(name.strip().casefold(), []).append(name)
+    wanted = value.strip().casefold()
+    close = difflib.get_close_matches(wanted, list(folded), n=_NEAREST)
+    return [name for each in dict.fromkeys([wanted, *close]) for name in folded.get(each, ())][
+        :_NEAREST
+    ]
+
+
+def _excludes(term: Term, limits: tuple[float, float]) -> bool:
+    """Return whether no number within limits satisfies a term."""
+    low, high = limits
+    values = [each for each in term.constants if not isinstance(each, str | bool)]
+    if len(values) < len(term.constants) or term.form not in ("equal", "order"):
+        return False
+    if term.form == "equal":
+        return all(not low <= value <= high for value in values)
+    if term.operator == "BETWEEN":
+        return values[0] > high or values[1] < low
+    is_possible = {
+        "<": low < values[0],
+        "<=": low <= values[0],
+        ">": high > values[0],
+        ">=": high >= values[0],
+    }
+    return not is_possible[term.operator]
 
 
 def diagnose(engine: Engine, schema: str, axis: str, predicate: str, *, select: bool) -> Diagnosis:
@@ -36,7 +271,7 @@ def diagnose(engine: Engine, schema: str, axis: str, predicate: str, *, select: 
     """
     if not predicate.strip():
         raise errors.QueryError("the predicate is empty; write a condition, such as age > 60")
-    question = (of_select if select else of_predicate)(schema, axis, predicate)
+    question = (_of_select if select else _of_predicate)(schema, axis, predicate)
     rows = _Rows(engine, question.table)
     total = rows.count(())
     return Diagnosis(axis, predicate, total, tuple(_counted(rows, question, total)))
@@ -107,7 +342,7 @@ class _Rows:
         return _shown(known) + (f" and {rest:,} more value{'s' * (rest > 1)}" if rest else "")
 
 
-def _counted(rows: _Rows, question: Question, total: int) -> Iterator[Conjunct]:
+def _counted(rows: _Rows, question: _Question, total: int) -> Iterator[Conjunct]:
     remaining: int | None = total
     before: list[str] = []
     for condition, terms in question.conjuncts:
@@ -222,7 +457,7 @@ def _absent(rows: _Rows, term: Term) -> Iterator[str]:
         distance = f"levenshtein(lower(trim({name})), {_quoted(value.strip().lower())})"
         end = f"ORDER BY min({distance}), 1 LIMIT {_MOST_CANDIDATES}"
         known = rows.counts(name, (), end)
-        near = {each: known[each] for each in nearest(value, known)}
+        near = {each: known[each] for each in _nearest(value, known)}
         rest = f"nearest: {_shown(near)}" if near else f"it has {rows.strings(name)}"
         yield f"{value!r} does not occur in {name}; {rest}"
     if len(absent) > _MOST_CONSTANTS:
