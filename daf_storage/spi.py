@@ -95,7 +95,6 @@ if TYPE_CHECKING:
     from daf_storage.trees import StringMatches as StringMatches
     from daf_storage.trees import StringPlaces as StringPlaces
     from daf_storage.trees import StringSearch as StringSearch
-    from daf_storage.trees import copy_first_ranges as copy_first_ranges
     from daf_storage.trees import decompress_chunk as decompress_chunk
     from daf_storage.trees import hdf5_output as hdf5_output
     from daf_storage.trees import read_joined as read_joined
@@ -207,7 +206,6 @@ __getattr__, __dir__, __all__ = lazy_names(
             "StringMatches",
             "StringPlaces",
             "StringSearch",
-            "copy_first_ranges",
             "decompress_chunk",
             "hdf5_output",
             "read_joined",

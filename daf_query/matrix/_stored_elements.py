@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from daf_query.matrix._row_selection import copy_pair
 from daf_storage import errors
-from daf_storage.spi import StoredMatrix, checked_indices, copy_first_ranges, read_joined
+from daf_storage.spi import StoredMatrix, checked_indices, read_joined
 
 Numbers: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -119,14 +119,7 @@ class StoredElements:
     def _copied(
         self, starts: Positions, counts: Positions, targets: tuple[Numbers, Numbers]
     ) -> bool:
-        """Copy ranges into arrays of the same widths; they have been checked.
-
-        Out of the files, as long as the pages of the mappings were not touched.
-        """
-        runs = joined_runs(starts, counts)
-        pairs = zip(self._arrays, targets, strict=True)
-        if all(copy_first_ranges(array, *runs, target) for array, target in pairs):
-            return True
+        """Copy ranges of mapped arrays into arrays of the same widths; they have been checked."""
         if self._mapped is None:
             return False
         rows, values = self._mapped

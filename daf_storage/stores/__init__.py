@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from daf_storage._lazy import lazy_names
 from daf_storage.stores._allocate import allocate
-from daf_storage.stores._cached_ranges import FirstRanges, copy_first
 from daf_storage.stores._directory import DirectoryStore
 from daf_storage.stores._directory_rebuild import interrupted_exchange, unfinished_rebuilds
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
@@ -87,7 +86,6 @@ __all__ = [
     "DirectoryStore",
     "FileTransaction",
     "Fingerprint",
-    "FirstRanges",
     "MappedDirectory",
     "MappingStore",
     "MemoryStore",
@@ -114,7 +112,6 @@ __all__ = [
     "check_linked",
     "check_output",
     "check_within",
-    "copy_first",
     "estimate_ranges",
     "file_identity",
     "files_version",

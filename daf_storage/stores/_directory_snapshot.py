@@ -9,9 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 from daf_storage import errors
-from daf_storage.base import AnyArray
 from daf_storage.stores import _identity
-from daf_storage.stores._cached_ranges import Positions, copy_first
 from daf_storage.stores._kept_files import MAX_DOCUMENT_BYTES, KeptFiles
 from daf_storage.stores._mapping import map_readonly
 from daf_storage.stores._protocol import LocalReads
@@ -173,14 +171,6 @@ class DirectorySnapshot(LocalReads):
             os.close(descriptor)
         self._kept.keep(status, self._what(key), data, is_mapped=True)
         return data
-
-    def copy_ranges(self, key: str, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
-        """Read the first few ranges of a file that is mapped; see `copy_first`."""
-        status = self.status_of(key)
-        if status is None:
-            return False
-        first = self._kept.first_ranges(status)
-        return copy_first(first, lambda: self.open_key(key), starts, sizes, target)
 
     def open_key(self, key: str) -> int | None:
         """Return a descriptor of the file, to be closed; None if it is absent."""

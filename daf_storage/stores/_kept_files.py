@@ -14,11 +14,10 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from daf_storage.base import ForkLock
-from daf_storage.stores._cached_ranges import FirstRanges
 from daf_storage.stores._identity import Fingerprint, fingerprint, is_settled
 
 MAX_FILES: Final = 1 << 11
@@ -42,7 +41,6 @@ class _Entry:
     fingerprint: Fingerprint
     path: str
     data: memoryview
-    first: FirstRanges = field(default_factory=FirstRanges, compare=False)
 
 
 class KeptFiles:
@@ -117,12 +115,6 @@ class KeptFiles:
             self.size_bytes += len(data)
             while len(self._entries) > self._max_files or self.size_bytes > self._max_bytes:
                 self._drop(next(iter(self._entries)))
-
-    def first_ranges(self, status: os.stat_result) -> FirstRanges:
-        """Return what counts the ranges that were asked for of a mapped file; of others, 0."""
-        with self._lock:
-            entry = self._entries.get((status.st_dev, status.st_ino, True))
-        return FirstRanges() if entry is None else entry.first
 
     def release_replaced(self) -> None:
         """Look whether one of the files is still at its path, and let go of it if it is not."""

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from daf_storage.base import ForkLock
 from daf_storage.stores import _identity
-from daf_storage.stores._cached_ranges import Positions, copy_first
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
 from daf_storage.stores._kept_files import KeptFiles
 from daf_storage.stores._protocol import LocalReads
@@ -171,11 +170,6 @@ class MappedDirectory(LocalReads):
             return os.stat(self._what(key)).st_size
         except OSError:
             return 0
-
-    def copy_ranges(self, key: str, starts: Positions, sizes: Positions, target: Any) -> bool:
-        """Read the first few ranges of a file that is mapped; see `copy_first`."""
-        first = self._kept.first_ranges(self._statuses[key])
-        return copy_first(first, lambda: self.open_file(key), starts, sizes, target)
 
     def open_file(self, key: str) -> int | None:
         """Return a descriptor of a file; None if another one has taken its place."""

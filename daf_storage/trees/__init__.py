@@ -36,7 +36,7 @@ from daf_storage.trees._hdf5_output import OutputFile, hdf5_output, open_for_out
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
-from daf_storage.trees._joined_ranges import copy_first_ranges, read_joined
+from daf_storage.trees._joined_ranges import read_joined
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (
     ArrayInfo,
@@ -107,7 +107,6 @@ __all__ = [
     "check_contained",
     "computed",
     "consolidated_paths",
-    "copy_first_ranges",
     "dataset_array",
     "decompress_chunk",
     "differences",

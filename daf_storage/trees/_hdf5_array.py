@@ -47,7 +47,7 @@ from daf_storage.trees._hdf5_types import (
     scalar_attribute,
     storage_type_of,
 )
-from daf_storage.trees._joined_ranges import Positions, Ranges
+from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._metadata import check_chunk_bytes
 from daf_storage.trees._protocol import ArrayInfo, NodeKind
 
@@ -267,14 +267,6 @@ class Hdf5Array(NotFileBacked):
         chunks = self._chunks()
         return None if chunks is None else chunks.read_joined(ranges)
 
-    def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
-        """Read the first few ranges, in bytes, of a file that is mapped; say if that was done."""
-        if not self.info.is_mappable:
-            chunks = self._chunks()
-            return chunks is not None and chunks.copy_ranges(starts, sizes, target)
-        first = self._held.id.get_offset()
-        return first is not None and self._shared.copy_ranges(first, starts + first, sizes, target)
-
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
@@ -322,7 +314,6 @@ class Hdf5Array(NotFileBacked):
             Hdf5Locator(listing, self._shared.whole().data, fill_value, kept_as),
             memory=ChunkMemory(self._shared.chunk_cache, self._held.name),
             read_slow=self._read_slow,
-            copy_first=self._shared.copy_ranges,
             what=self._what,
         )
 

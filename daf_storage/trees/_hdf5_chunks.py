@@ -38,12 +38,6 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 MAX_LISTED_CHUNKS: Final = 1 << 19
 """Of a dataset of more chunks, HDF5 looks up each chunk itself."""
 
-CopyRanges: TypeAlias = Callable[[int, Positions, Positions, AnyArray], bool]
-"""Copies ranges of bytes of a file into an array, given where the dataset begins; says if so."""
-
-_LONG_BYTES: Final = 1 << 14
-"""Longer ranges are copied out of the mapping: they have most of the pages that it brings."""
-
 _SHUFFLE: Final = 2
 _FREE_BYTES: Final = 1 << 28
 _DEFLATE_RATIO: Final = 1032
@@ -158,27 +152,14 @@ class Runs:
         The row with which each run begins, and the number of rows.
     views
         The rows of each run, as they are in the file.
-    offsets
-        Where each run begins in the file.
     dtype
         What the elements are to be.
-    copy_first
-        Reads the first few ranges, rather than look for them in the mapping.
     """
 
-    def __init__(
-        self,
-        starts: list[int],
-        views: list[AnyArray],
-        offsets: Numbers,
-        dtype: np.dtype[Any],
-        copy_first: CopyRanges,
-    ) -> None:
+    def __init__(self, starts: list[int], views: list[AnyArray], dtype: np.dtype[Any]) -> None:
         self._starts = starts
         self._views = views
-        self._offsets = offsets
         self._dtype = dtype
-        self._copy_first = copy_first
         self._is_native = all(view.flags.aligned and view.dtype == dtype for view in views)
 
     @classmethod
@@ -188,7 +169,6 @@ class Runs:
         stored: np.dtype[Any],
         listing: ChunkListing,
         file: memoryview,
-        copy_first: CopyRanges,
     ) -> Runs | None:
         """Return the runs of a dataset; None where its chunks are not whole rows, or missing."""
         rows = info.chunks[0]
@@ -207,8 +187,7 @@ class Runs:
                 file, stored, (stop - start) * row_elements, int(listing.offsets[first])
             )
             views.append(view.reshape(stop - start, *info.shape[1:]))
-        offsets = listing.offsets[firsts]
-        return cls(starts, views, offsets, info.storage_type.dtype, copy_first)
+        return cls(starts, views, info.storage_type.dtype)
 
     @property
     def whole(self) -> AnyArray | None:
@@ -235,21 +214,11 @@ class Runs:
         """Return ranges of rows, one after the other."""
         numbers, pieces = self._cut(ranges)
         if self._is_native:
-            first = self._first_read(numbers, pieces)
-            return join_views(self._views, numbers, pieces) if first is None else first
+            return join_views(self._views, numbers, pieces)
         out = np.empty((ranges.total, *self._views[0].shape[1:]), self._dtype)
         for number in np.unique(numbers).tolist():
             pieces.some(np.flatnonzero(numbers == number)).copy(self._views[number], out)
         return out
-
-    def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
-        """Read ranges of bytes out of the file, one after the other; say if that was done.
-
-        It is not where the mapping is faster.
-        """
-        row_bytes = self._row_bytes
-        ranges = Ranges.joined(starts // row_bytes, sizes // row_bytes)
-        return self._is_native and self._are_read(*self._cut(ranges), target)
 
     def _cut(self, ranges: Ranges) -> tuple[Positions, Ranges]:
         """Return the run of each piece of some ranges of rows, and the pieces."""
@@ -257,22 +226,6 @@ class Runs:
         firsts = np.searchsorted(starts, ranges.starts, "right") - 1
         lasts = np.searchsorted(starts, ranges.stops - 1, "right") - 1
         return ranges.cut(firsts, lasts - firsts + 1, lambda numbers: starts[numbers])
-
-    @property
-    def _row_bytes(self) -> int:
-        return math.prod(self._views[0].shape[1:]) * self._dtype.itemsize
-
-    def _first_read(self, numbers: Positions, pieces: Ranges) -> AnyArray | None:
-        """Return pieces of runs that are read out of the file; None where the mapping is faster."""
-        out = np.empty((pieces.total, *self._views[0].shape[1:]), self._dtype)
-        return out if self._are_read(numbers, pieces, out) else None
-
-    def _are_read(self, numbers: Positions, pieces: Ranges, out: AnyArray) -> bool:
-        row_bytes = self._row_bytes
-        if not pieces.sizes.size or pieces.total * row_bytes > pieces.sizes.size * _LONG_BYTES:
-            return False
-        starts = self._offsets[numbers] + pieces.starts * row_bytes
-        return self._copy_first(int(self._offsets[0]), starts, pieces.sizes * row_bytes, out)
 
     def _converted(self, values: AnyArray) -> AnyArray:
         if not self._is_native:
@@ -394,8 +347,6 @@ class Hdf5Chunks(ChunkedArray):
     ----------
     read_slow
         Has HDF5 read a part of the dataset.
-    copy_first
-        Reads the first few ranges of the file, rather than look for them in its mapping.
     """
 
     def __init__(
@@ -406,7 +357,6 @@ class Hdf5Chunks(ChunkedArray):
         *,
         memory: ChunkMemory,
         read_slow: Callable[[tuple[slice, ...]], AnyArray],
-        copy_first: CopyRanges,
         what: str,
     ) -> None:
         item_bytes = pipeline.dtype.itemsize
@@ -420,7 +370,7 @@ class Hdf5Chunks(ChunkedArray):
         self._is_plain = pipeline.is_known and not codecs
         if self._is_plain:
             listing, file = locator.listing, locator.file
-            self._runs = Runs.of(info, pipeline.dtype, listing, file, copy_first)
+            self._runs = Runs.of(info, pipeline.dtype, listing, file)
 
     def whole(self) -> AnyArray | None:
         """Return all elements without a copy; None where that cannot be done."""
@@ -436,10 +386,6 @@ class Hdf5Chunks(ChunkedArray):
     def read_joined(self, ranges: Ranges) -> AnyArray | None:
         """Return ranges of a dataset of one dimension, one after the other."""
         return super().read_joined(ranges) if self._runs is None else self._runs.join(ranges)
-
-    def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
-        """Read the first few ranges, in bytes, of runs; say if that was done."""
-        return self._runs is not None and self._runs.copy_ranges(starts, sizes, target)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None

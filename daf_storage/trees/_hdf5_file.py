@@ -20,11 +20,9 @@ from daf_storage.errors import (
 )
 from daf_storage.stores import (
     Fingerprint,
-    FirstRanges,
     allocate,
     check_length,
     check_linked,
-    copy_first,
     file_identity,
     files_version,
     fingerprint,
@@ -39,7 +37,6 @@ from daf_storage.trees._hdf5_output import OutputFile, OutputLock
 from daf_storage.trees._hdf5_strings import WalkedHeaps
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, as_object, h5py, reason_of
 from daf_storage.trees._index_place import index_store
-from daf_storage.trees._joined_ranges import Positions
 from daf_storage.trees._protocol import ArrayInfo
 
 
@@ -90,7 +87,6 @@ class Hdf5File:
         self._changed: dict[str, int] = {}
         self._changed_below: dict[str, int] = {}
         self._whole: tuple[Fingerprint | None, AnyArray] | None = None
-        self._first_ranges: dict[int, FirstRanges] = {}
         self._listings: dict[str, ChunkListing | None] = {}
         self._listed_as: Fingerprint | None = None
         self._walked: tuple[Fingerprint | None, WalkedHeaps] | None = None
@@ -287,24 +283,6 @@ class Hdf5File:
         status = None if self.is_writable else self._status()
         return int(self.file.id.get_filesize()) if status is None else status.st_size
 
-    def copy_ranges(
-        self, first: int, starts: Positions, sizes: Positions, target: AnyArray
-    ) -> bool:
-        """Read the first few ranges of a dataset; see `copy_first`.
-
-        Parameters
-        ----------
-        first
-            Where the dataset begins in the file, which tells it from others.
-        starts
-            Where the ranges begin in the file.
-        """
-        if self.is_writable:
-            return False
-        counted = self._first_ranges.setdefault(first, FirstRanges())
-        opened = functools.partial(self._reopened, os.O_RDONLY)
-        return copy_first(counted, opened, starts, sizes, target)
-
     def _reopened(self, flags: int) -> int:
         own = self._handle()
         try:
@@ -365,7 +343,6 @@ class Hdf5File:
             return self._whole[1]
         data = self._mapped_whole()
         self._whole = (current, data)
-        self._first_ranges.clear()
         return data
 
     def _mapped_whole(self) -> AnyArray:

@@ -156,27 +156,6 @@ def join_views(views: Sequence[AnyArray], numbers: Positions, pieces: Ranges) ->
     return out
 
 
-def copy_first_ranges(
-    array: StoredArray, starts: Positions, sizes: Positions, target: AnyArray
-) -> bool:
-    """Read the first few ranges of an array that is mapped, rather than look for them there.
-
-    Parameters
-    ----------
-    target
-        Where they go, one after the other: as many elements as they have, of the same width.
-
-    Returns
-    -------
-    bool
-        Whether it was done.  It is not where the mapping is faster by now, or the array is not
-        mapped.
-    """
-    copy = getattr(array, "copy_ranges", None)  # a check of protocols takes ten times as long
-    item_bytes = array.info.storage_type.dtype.itemsize
-    return copy is not None and bool(copy(starts * item_bytes, sizes * item_bytes, target))
-
-
 def read_joined(array: StoredArray, starts: Positions, sizes: Positions) -> AnyArray:
     """Return ranges of an array of one dimension, one after the other, as a new array.
 

@@ -38,7 +38,6 @@ from daf_storage.trees._chunked_array import (
     wrong_size,
 )
 from daf_storage.trees._decompress import limit_of_strings
-from daf_storage.trees._joined_ranges import Positions
 from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, key_below
 from daf_storage.trees._protocol import ArrayInfo, NodeKind
 from daf_storage.trees._zarr_chunks import FileChunks, ShardChunks, check_files, missing_chunk
@@ -186,11 +185,6 @@ class PlainArray(NotFileBacked):
             values = self._mapped()
             parts = [values[span.slice] for span in spans]
         return parts if within is None else [part[:, within.slice] for part in parts]
-
-    def copy_ranges(self, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
-        """Read the first few ranges, in bytes, of a file that is mapped; say if that was done."""
-        copy = getattr(self._snapshot, "copy_ranges", None) if self.info.is_mappable else None
-        return copy is not None and bool(copy(self._key, starts, sizes, target))
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None

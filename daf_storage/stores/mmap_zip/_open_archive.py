@@ -11,12 +11,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from daf_storage import errors
-from daf_storage.base import AnyArray, OpenMode, check_mode
-from daf_storage.stores._cached_ranges import FirstRanges, Positions, copy_first
+from daf_storage.base import OpenMode, check_mode
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint
 from daf_storage.stores._mapping import GrowingMapping, map_readonly
 from daf_storage.stores.mmap_zip import _opening, _recovery
-from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._appender import Appender
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._index import EntryIndex
@@ -54,7 +52,6 @@ class OpenArchive(ArchiveReader):
         self._append_lock = threading.RLock()
         self._reserved: dict[str, Reservation] = {}
         self._pending: dict[int, Reservation] = {}
-        self._first_ranges: dict[int, FirstRanges] = {}
         self._batches = 0
         self._hidden = 0
         self._file: ArchiveFile | None = None
@@ -237,29 +234,6 @@ class OpenArchive(ArchiveReader):
             return status.st_ino, *super().versions(prefix, limit)
         current = OpenArchive(self.path, location=self.location)
         return current.versions(prefix, len(current))
-
-    def copy_ranges(
-        self, key: str, starts: Positions, sizes: Positions, target: AnyArray, limit: int
-    ) -> bool:
-        """Read the first few ranges of an entry that is mapped; see `copy_first`."""
-        entry = self._find(key, limit)
-        if self.is_writable or entry is None or entry.method != records.STORED:
-            return False
-        first = self._first_ranges.setdefault(entry.offset, FirstRanges())
-        start = self.data_start(entry)
-        return copy_first(first, self._opened_again, starts, sizes, target, offset=start)
-
-    def _opened_again(self) -> int | None:
-        """Return a descriptor of the file; None if another one has this name by now."""
-        try:
-            descriptor = os.open(self._path_text, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
-            return None
-        status = os.fstat(descriptor)
-        if (status.st_dev, status.st_ino) == self.file_identity:
-            return descriptor
-        os.close(descriptor)
-        return None
 
     def present_bytes(self) -> int:
         """Return how much of the entries' part of the file is there.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
-from daf_storage.base import AnyArray
-from daf_storage.stores._cached_ranges import Positions
 from daf_storage.stores._read_estimate import ReadEstimate
 
 
@@ -42,12 +40,6 @@ class Entries(Protocol):
 
     def find_size(self, name: str, limit: int) -> int | None:
         """Return the length of an entry; None if there is none."""
-        ...
-
-    def copy_ranges(
-        self, name: str, starts: Positions, sizes: Positions, target: AnyArray, limit: int
-    ) -> bool:
-        """Read the first few ranges of an entry that is mapped; return whether it was done."""
         ...
 
     def is_mapped(self, name: str, alignment: int, limit: int) -> bool:
@@ -94,10 +86,6 @@ class ArchiveSnapshot:
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the bytes of an entry."""
         return self._archive.find_ranges(self._start + key, ranges, self._limit)
-
-    def copy_ranges(self, key: str, starts: Positions, sizes: Positions, target: AnyArray) -> bool:
-        """Read the first few ranges of an entry that is mapped; return whether it was done."""
-        return self._archive.copy_ranges(self._start + key, starts, sizes, target, self._limit)
 
     def estimate_ranges(
         self, key: str, ranges: list[tuple[int, int]], estimate: ReadEstimate

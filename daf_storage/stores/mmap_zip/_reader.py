@@ -10,7 +10,6 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import AnyArray, ForkLock
-from daf_storage.stores._cached_ranges import Positions
 from daf_storage.stores._mapping import check_length
 from daf_storage.stores._one_look import seen_state
 from daf_storage.stores._read_estimate import ReadEstimate
@@ -170,17 +169,6 @@ class ArchiveReader:
         if data is None:
             raise KeyError(key)
         return [data[start:stop] for start, stop in ranges]
-
-    def copy_ranges(
-        self,
-        key: str,  # noqa: ARG002 - as for all
-        starts: Positions,  # noqa: ARG002 - as for all
-        sizes: Positions,  # noqa: ARG002 - as for all
-        target: AnyArray,  # noqa: ARG002 - as for all
-        limit: int,  # noqa: ARG002 - as for all
-    ) -> bool:
-        """Do nothing: only an archive in a file has a mapping that is slow at first."""
-        return False
 
     def estimate_ranges(
         self, key: str, ranges: list[tuple[int, int]], limit: int, estimate: ReadEstimate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import tracemalloc
 from dataclasses import replace
@@ -25,7 +24,6 @@ from daf_query.matrix import (
 from daf_query.matrix import _gather as gathering
 from daf_query.matrix._stored_elements import StoredElements
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf
-from daf_storage.stores import _cached_ranges
 
 N_ROWS, N_COLUMNS = 9, 40
 
@@ -181,62 +179,3 @@ def stored_forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             filled("u4", some_values(), daf)
     time.sleep(0.15)
     return paths
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_the_first_ranges_are_read_and_later_ones_mapped(
-    stored_forms: dict[str, Path], form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each range of each array once, until they are enough; the values are those of the mapping."""
-    values = some_values()
-    positions = [3, 1, 7, 30, 31, 30]
-    n_runs = 5  # 30 and 31 are neighbours
-    read: list[int] = []
-    preadv = os.preadv
-
-    def recorded(*args: Any) -> int:
-        if len(args) > 3:  # with a flag: the look before
-            read.append(args[2])
-        return preadv(*args)
-
-    monkeypatch.setattr(os, "preadv", recorded)
-    monkeypatch.setattr(_cached_ranges, "_ONLY_CACHED", 0)  # which tmpfs does not know
-    with open_daf(stored_forms[form]) as daf:
-        assert isinstance(daf, DafReader)
-        monkeypatch.setattr(_cached_ranges, "ENOUGH_RANGES", n_runs + 1)
-        n_read = []
-        for minors in (None, None, None, [2, 0]):
-            found = taken(daf, positions, minors).toarray()
-            expected = values.T[positions][:, range(N_ROWS) if minors is None else minors]
-            assert found.tolist() == expected.tolist()
-            n_read.append(len(read))
-        assert n_read == [2 * n_runs, 4 * n_runs, 4 * n_runs, 4 * n_runs]
-    read.clear()
-    monkeypatch.setattr(_cached_ranges, "MOST_RANGES", n_runs - 1)
-    with open_daf(stored_forms[form]) as daf:
-        assert taken(daf, positions).toarray().tolist() == values.T[positions].tolist()
-        assert not read
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_ranges_of_a_file_that_is_not_in_memory_are_mapped(
-    stored_forms: dict[str, Path], form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if the system refuses in the middle of them."""
-    values = some_values()
-    preadv = os.preadv
-    left = [7]
-
-    def refused_at_last(*args: Any) -> int:
-        left[0] -= 1
-        if left[0] <= 0:
-            raise BlockingIOError
-        return preadv(*args)
-
-    monkeypatch.setattr(os, "preadv", refused_at_last)
-    monkeypatch.setattr(_cached_ranges, "_ONLY_CACHED", 0)
-    with open_daf(stored_forms[form]) as daf:
-        assert (
-            taken(daf, [3, 1, 7, 30, 35]).toarray().tolist() == values.T[[3, 1, 7, 30, 35]].tolist()
-        )
-    assert left[0] < 0

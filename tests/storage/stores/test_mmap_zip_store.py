@@ -23,7 +23,6 @@ import pytest
 from daf_storage import errors
 from daf_storage.spi import MmapZipStore
 from daf_storage.stores import ReadEstimate, WritableStore, estimate_ranges
-from daf_storage.stores import _cached_ranges as cached
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._appender import Appender
 from daf_storage.stores.mmap_zip._file import ArchiveFile
@@ -79,33 +78,6 @@ def test_snapshots_are_the_same_while_their_entries_are(path: Path) -> None:
         assert of_sub.is_same(store.snapshot("sub"))
         store.append("sub/delta", b"1")
         assert not of_sub.is_same(store.snapshot("sub"))
-
-
-def test_ranges_are_copied_out_of_the_file_that_was_opened(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not out of another one that has its name by now, nor where there is none."""
-    monkeypatch.setattr(cached, "_ONLY_CACHED", 0)  # tmpfs does not know the flag
-    starts, sizes, target = np.array([2, 0]), np.array([1, 1]), np.zeros(2, np.uint8)
-    with MmapZipStore(path) as store:
-        snapshot = store.snapshot("sub")
-        assert snapshot is not None
-        assert snapshot.copy_ranges("beta", starts, sizes, target)
-        assert target.tobytes() == b"ca"
-        assert not snapshot.copy_ranges("none", starts, sizes, target)
-        other = path.with_name("other.zip")
-        shutil.copy(path, other)
-        other.replace(path)
-        target[:] = 0
-        assert not snapshot.copy_ranges("beta", starts, sizes, target)
-        path.unlink()
-        assert not snapshot.copy_ranges("beta", starts, sizes, target)
-    assert target.tolist() == [0, 0]
-    with MmapZipStore(path, "w") as store:
-        store.append("beta", b"abc")
-        snapshot = store.snapshot("")
-        assert snapshot is not None
-        assert not snapshot.copy_ranges("beta", starts, sizes, target)
 
 
 @pytest.mark.parametrize("replaced", [False, True])
