@@ -25,16 +25,22 @@ from daf_query.table._columns import (
     is_of_few_bits,
     with_categories,
 )
-from daf_query.table._computed import ComputedDataset
 from daf_query.table._dataset import TableDataset, TableFragment
-from daf_query.table._entry_lookup import entry_not_found, find_entry
-from daf_query.table._matrix_columns import MatrixEntry
-from daf_query.table._matrix_dataset import MatrixBlock, MatrixDataset, MatrixMember
-from daf_query.table._matrix_union import MatrixUnionDataset
-from daf_query.table._member_rows import member_table
-from daf_query.table._member_tables import MemberTables
-from daf_query.table._nullable import NullableDataset, nullable
-from daf_query.table._schema_only import AskedScan, SchemaOnlyDataset
+from daf_query.table._engine_tables import (
+    AskedScan,
+    ComputedDataset,
+    NullableDataset,
+    SchemaOnlyDataset,
+    nullable,
+)
+from daf_query.table._matrix_columns import MatrixEntry, entry_not_found, find_entry
+from daf_query.table._matrix_dataset import (
+    MatrixBlock,
+    MatrixDataset,
+    MatrixMember,
+    MatrixUnionDataset,
+)
+from daf_query.table._member_rows import MemberTables, member_table
 from daf_query.table._table_columns import (
     TableColumns,
     UnreadableVectorWarning,
@@ -43,8 +49,7 @@ from daf_query.table._table_columns import (
     warn_of_problems,
     warn_once,
 )
-from daf_query.table._table_scanner import cast_batches
-from daf_query.table._table_view import TableView
+from daf_query.table._table_scanner import TableView, cast_batches
 from daf_query.table._union import UnionDataset
 from daf_query.table._user_table import (
     UserTable,
@@ -55,9 +60,17 @@ from daf_query.table._user_table import (
     table_name,
     user_table,
 )
-from daf_query.table._zarr import INDEXES, META, PENDING, ZarrTable, zarr_table
+from daf_query.table._zarr import (
+    ATTRIBUTE,
+    INDEXES,
+    META,
+    PENDING,
+    ZarrTable,
+    attributes_of,
+    source_of,
+    zarr_table,
+)
 from daf_query.table._zarr_columns import GEOMETRY
-from daf_query.table._zarr_rtrees import ATTRIBUTE, attributes_of, source_of
 from daf_storage.spi import lazy_names
 
 if TYPE_CHECKING:  # this one needs zarr-python

@@ -12,9 +12,8 @@ from daf_query.scan import INDEX, OpenColumn, StringColumn
 from daf_query.table._columns import Categoricals, TableColumn, vector_of
 from daf_query.table._dataset import TableDataset
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry, matrix_column
-from daf_query.table._page import axis_page
-from daf_query.table._table_columns import TableColumns, axis_columns
-from daf_query.table._table_view import TableView
+from daf_query.table._table_columns import TableColumns, axis_columns, axis_page
+from daf_query.table._table_scanner import TableView
 from daf_storage import DafError, DafReader, Origin, errors
 from daf_storage.spi import matrix_version, vectors_version
 

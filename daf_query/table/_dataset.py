@@ -34,27 +34,22 @@ from daf_query.scan import (
     plan_scan,
     with_sql_membership,
 )
-from daf_query.table._arrow_operations import ArrowOperations
+from daf_query.table._arrow_operations import BATCH_ROWS, ArrowOperations, Fragment, unscannable
 from daf_query.table._columns import is_of_few_bits, wide_columns
 from daf_query.table._dask_frames import DaskFrames, PartSpan
-from daf_query.table._filter_expressions import (
-    as_expression,
-    both,
-    is_same_filter,
-    referenced_columns,
-)
-from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._matrix_columns import MatrixEntry
-from daf_query.table._page import table_page
-from daf_query.table._table_columns import TableColumns
+from daf_query.table._table_columns import TableColumns, table_page
 from daf_query.table._table_scanner import (
     TableScanner,
+    TableView,
+    as_expression,
+    both,
     cast_batches,
+    is_same_filter,
     plain_schema,
+    referenced_columns,
     scanned_batches,
 )
-from daf_query.table._table_view import TableView
-from daf_query.table._unscannable import unscannable
 from daf_storage import DafError, errors
 from daf_storage.spi import DecodedCache, Span
 

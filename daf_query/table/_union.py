@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,8 @@ import pyarrow.dataset as ds
 
 from daf_query.dask_blocks import token_of
 from daf_query.scan import (
+    INDEX,
+    NAME,
     Column,
     Mask,
     Positions,
@@ -30,23 +33,113 @@ from daf_query.scan import (
     columns_of,
     conjuncts,
     evaluate,
+    numpy_type,
 )
+from daf_query.table._arrow_operations import BATCH_ROWS, Fragment
 from daf_query.table._columns import DATASET, NullColumn, is_of_few_bits
-from daf_query.table._common_types import unified
 from daf_query.table._dask_frames import PartSpan
 from daf_query.table._dataset import TableDataset, TableFragment
-from daf_query.table._filter_expressions import as_expression
-from daf_query.table._fragment import BATCH_ROWS, Fragment
 from daf_query.table._joined_members import JoinedRun, JoinedRuns, joined_runs
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
-from daf_query.table._member_rows import MemberPart, MemberParts, MemberRows
-from daf_query.table._member_spans import MemberSpans, member_spans
-from daf_query.table._member_tables import columns_of_tables
+from daf_query.table._member_rows import (
+    MemberPart,
+    MemberParts,
+    MemberRows,
+    MemberSpans,
+    columns_of_tables,
+    member_spans,
+)
 from daf_query.table._table_columns import TableColumns, signature_of
-from daf_query.table._table_scanner import TableScanner
-from daf_query.table._table_view import TableView
+from daf_query.table._table_scanner import TableScanner, TableView, as_expression
 from daf_storage import errors
 from daf_storage.spi import DecodedCache, Span, paused_collection
+
+
+def unified(
+    schemas: Mapping[str, pa.Schema],
+    table: str,
+    broken: Mapping[str, str] = MappingProxyType({}),
+    of_matrices: Mapping[str, set[pa.DataType]] = MappingProxyType({}),
+) -> tuple[list[pa.Field], dict[str, str]]:
+    """Return the columns of several tables as one, and why some cannot be.
+
+    A column that is broken in one of them is left out of all: it is not missing there.
+
+    Parameters
+    ----------
+    of_matrices
+        The columns that are entries of matrices, and the types in which these are stored.
+
+    >>> first, second = pa.schema([("n", pa.uint8())]), pa.schema([("n", pa.int16())])
+    >>> unified({"a": first, "b": second}, "cell")[0][1:]
+    [pyarrow.Field<n: int16>]
+    """
+    names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
+    first = [name for name in (NAME, INDEX) if name in names]
+    fields = [pa.field(DATASET, pa.string(), nullable=False)]
+    problems = dict(broken)
+    for name in (*first, *sorted(set(names) - {*first, *broken})):
+        having = {
+            key: schema.field(name) for key, schema in schemas.items() if name in schema.names
+        }
+        types_of = {field.type for field in having.values()}
+        stored = of_matrices.get(name)
+        shared_type = (
+            common_type(types_of) if stored is None else value_type_of_all(types_of, stored)
+        )
+        if name == DATASET:
+            problems[name] = (
+                f"the axis {table!r} has a vector {name!r} of its own, which cannot be seen: the "
+                "column of that name says of which data set a row is"
+            )
+        elif shared_type is None:
+            types = ", ".join(f"{key}: {field.type}" for key, field in having.items())
+            problems[name] = (
+                f"the vector {name!r} of axis {table!r} has types that have none in common "
+                f"({types}); connect the data sets one by one, and CAST it"
+            )
+        else:
+            can_be_null = len(having) < len(schemas) or any(f.nullable for f in having.values())
+            fields.append(pa.field(name, shared_type, nullable=can_be_null))
+    return fields, problems
+
+
+def value_type_of_all(shown: set[pa.DataType], stored: set[pa.DataType]) -> pa.DataType | None:
+    """Return the type of the values of a matrix of several; booleans count as 0 and 1.
+
+    Parameters
+    ----------
+    shown
+        The types in which the table of each has them; see `value_type`.
+    stored
+        Those in which they are stored.
+
+    Examples
+    --------
+    >>> value_type_of_all({pa.bool_(), pa.int64()}, {pa.bool_(), pa.int8()})
+    DataType(int64)
+    >>> value_type_of_all({pa.uint64(), pa.int64()}, {pa.uint64(), pa.uint8()})
+    DataType(uint64)
+    """
+    return common_type(_numbers(shown)) or common_type(_numbers(stored))
+
+
+def _numbers(types: set[pa.DataType]) -> set[pa.DataType]:
+    return types if len(types) == 1 else types - {pa.bool_()}
+
+
+def common_type(types: set[pa.DataType]) -> pa.DataType | None:
+    """Return the smallest type that holds all values of some; ``None`` if there is none."""
+    if len(types) == 1:
+        return next(iter(types))
+    if not all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types):
+        return None
+    dtypes = [numpy_type(arrow_type) for arrow_type in types]
+    common = np.result_type(*dtypes)
+    are_integers = all(dtype.kind in "iu" for dtype in dtypes)
+    if common.kind == "f" and are_integers:  # Int64 with UInt64
+        return None
+    return pa.from_numpy_dtype(common)
 
 
 class UnionDataset(TableDataset):

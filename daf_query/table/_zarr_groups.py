@@ -15,7 +15,7 @@ from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_query.table._raw_bits import register_raw_bits
-from daf_query.table._zarr_chunks import reason_of
+from daf_query.table._zarr_columns import reason_of
 from daf_storage import errors
 from daf_storage.spi import (
     ZarrArchiveStore,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daf_query import connect
-from daf_query.table import _entry_lookup as lookup
+from daf_query.table import _matrix_columns as lookup
 from daf_query.table import entry_not_found, find_entry
 from daf_storage import MemoryDaf, ZarrDaf
 from daf_storage.spi import DecodedCache

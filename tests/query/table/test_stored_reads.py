@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query import ScanOptions, connect
-from daf_query.table import UnreadableVectorWarning, _stored_reads
+from daf_query.table import UnreadableVectorWarning, _joined_members
 from daf_storage import ZarrDaf, errors
 from daf_storage.spi import decode_vlen_chunks
 
@@ -41,7 +41,7 @@ def test_strings_are_decoded_together(
     pattern = written(tmp_path, suffix)
     with connect(pattern, scan_options=ScanOptions(min_joined_members=99)) as session:
         expected = session.sql(QUERY).to_arrow_table()
-    monkeypatch.setattr(_stored_reads, "decode_vlen_chunks", counted)
+    monkeypatch.setattr(_joined_members, "decode_vlen_chunks", counted)
     with connect(pattern, scan_options=JOINED) as session:
         assert session.sql(QUERY).to_arrow_table().equals(expected)
         assert sum(decoded) == 4  # the empty one has no chunk
@@ -53,7 +53,7 @@ def test_a_small_batch_is_decoded_when_it_is_full(
 ) -> None:
     """However little is decoded at a time, the strings keep their order."""
     pattern = written(tmp_path, ".daf.zarr.zip")
-    monkeypatch.setattr(_stored_reads, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(_joined_members, "_BATCH_BYTES", 1)
     with connect(pattern, scan_options=JOINED) as session:
         donors = session.sql(QUERY).to_pydict()["donor"]
     assert donors == ["a", "", "ä", "bcd", "", "a", "x", "y", "z", ""]
@@ -76,4 +76,4 @@ def test_what_is_damaged_is_named(tmp_path: Path) -> None:
 
 def test_batches_of_nothing() -> None:
     """Of no column there is an empty array."""
-    assert _stored_reads.StringBatches().finished() == [pa.array([], pa.string())]
+    assert _joined_members.StringBatches().finished() == [pa.array([], pa.string())]

@@ -18,7 +18,7 @@ import pytest
 from daf_query import DafSession, UnreadableVectorWarning, connect
 from daf_query.cli import main
 from daf_query.table import UnionDataset
-from daf_query.table._common_types import unified
+from daf_query.table._union import unified
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
 from tests.support import create
 

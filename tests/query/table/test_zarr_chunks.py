@@ -16,7 +16,7 @@ from zarr.core.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from daf_query import DafSession, connect, zarr_table
 from daf_query.scan import cast_to
-from daf_query.table._zarr_chunks import ChunkFiles
+from daf_query.table._zarr_columns import ChunkFiles
 from daf_storage import errors
 from daf_storage.spi import decode_vlen_bytes
 
