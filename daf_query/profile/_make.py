@@ -26,7 +26,6 @@ from daf_query.sql import (
     Engine,
     group_values,
     grouped_axis,
-    grouped_member_axis,
     in_all,
     written_items,
 )
@@ -80,7 +79,7 @@ def prepare(engine: Engine, schema: str, request: ProfileRequest) -> PreparedPro
         )
     )
     values = group_values(
-        grouped_axis(daf, axes[0]),
+        grouped_axis(engine.connections.schemas[schema], axes[0]),
         axes[1],
         request.by,
         lambda text: expression_table(engine, schema, axes[0], text),
@@ -113,7 +112,7 @@ def prepare_collection(
     selected = resolve_both(engine, tables.name, both, selectors)
     concatenated = both.concatenated
     values = group_values(
-        grouped_member_axis(concatenated),
+        grouped_axis(tables, axes[0]),
         axes[1],
         request.by,
         lambda text: in_all(

@@ -17,9 +17,7 @@ from daf_query.slice import Selector, expression_table, resolve, resolve_concate
 from daf_query.sql import (
     AxisSchema,
     Engine,
-    GroupedAxis,
     grouped_axis,
-    grouped_member_axis,
     in_all,
 )
 from daf_query.syntax import quoted_name
@@ -105,16 +103,10 @@ def noted_categories(
     members
         The data sets.
     """
-    grouped = _grouped(tables, members, axis)
+    grouped = grouped_axis(tables, axis)
     if vector not in grouped.vectors:
         return NotedCategories()
     return NotedCategories(grouped.categories(vector), _noted_colours(members, vector))
-
-
-def _grouped(tables: AxisSchema, members: Mapping[str, DafReader], axis: str) -> GroupedAxis:
-    if tables.is_collection:
-        return grouped_member_axis(tables.concatenated(axis))
-    return grouped_axis(next(iter(members.values())), axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +130,7 @@ class Coordinates:
             It is wrong.
         """
         members, tables = source.members(), source.tables
-        grouped = _grouped(tables, members, self.axis)
+        grouped = grouped_axis(tables, self.axis)
         is_collection = tables.is_collection
         key = (DATASET, INDEX) if is_collection else (INDEX,)
         expression = quoted_name(text) if text in grouped.vectors else text

@@ -24,7 +24,6 @@ from daf_query.sql._group_items import (
     GroupedAxis,
     group_values,
     grouped_axis,
-    grouped_member_axis,
     in_all,
     written_items,
 )
@@ -86,7 +85,6 @@ __all__ = [
     "geometry_boxes",
     "group_values",
     "grouped_axis",
-    "grouped_member_axis",
     "in_all",
     "interruptible_rows",
     "is_ordered",

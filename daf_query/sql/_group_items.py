@@ -12,9 +12,10 @@ import pyarrow as pa
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.moments import STATISTICS, GroupValues
 from daf_query.scan import INDEX, NAME
+from daf_query.sql._axis_schema import AxisSchema
 from daf_query.syntax import list_items, quoted_name, unquoted_name, without_name
 from daf_query.table import DATASET
-from daf_storage import DafReader, errors
+from daf_storage import errors
 from daf_storage.spi import recorded_types
 
 By: TypeAlias = str | Sequence[str]
@@ -109,32 +110,21 @@ class GroupedAxis:
     """Returns the categories of a vector in their order, if an import noted them."""
 
 
-def grouped_axis(daf: DafReader, axis: str) -> GroupedAxis:
-    """Return an axis of one data set."""
-
-    def categories(vector: str) -> pa.Array | None:
-        recorded = recorded_types(daf, axis, (vector,)).get(vector)
-        return None if recorded is None else recorded.categories
-
-    vectors = frozenset({NAME, INDEX, *daf.vectors_set(axis)})
-    return GroupedAxis(axis, daf.axis_length(axis), vectors, categories)
-
-
-def grouped_member_axis(concatenated: ConcatenatedAxis) -> GroupedAxis:
-    """Return an axis of several data sets; categories are those of all that noted some."""
-    axis = concatenated.axis
+def grouped_axis(tables: AxisSchema, axis: str) -> GroupedAxis:
+    """Return an axis; the categories of a collection are those of all that noted some."""
+    members = [daf for daf in tables.readers().values() if daf.has_axis(axis)]
 
     def categories(vector: str) -> pa.Array | None:
         listed: dict[str, None] = {}
-        for daf in concatenated.members.values():
+        for daf in members:
             recorded = recorded_types(daf, axis, (vector,)).get(vector)
             if recorded is not None and recorded.categories is not None:
                 listed.update(dict.fromkeys(recorded.categories.to_pylist()))
         return pa.array(list(listed), pa.string()) if listed else None
 
-    of_all = {each for daf in concatenated.members.values() for each in daf.vectors_set(axis)}
-    vectors = frozenset({DATASET, NAME, INDEX, *of_all})
-    return GroupedAxis(axis, concatenated.length, vectors, categories)
+    keys = {NAME, INDEX, *([DATASET] if tables.is_collection else [])}
+    vectors = keys.union(*(daf.vectors_set(axis) for daf in members))
+    return GroupedAxis(axis, tables.axis_length(axis), frozenset(vectors), categories)
 
 
 def in_all(concatenated: ConcatenatedAxis, table: pa.Table) -> pa.Table:

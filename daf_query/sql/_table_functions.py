@@ -29,13 +29,12 @@ from daf_query.sql._group_items import (
     By,
     group_values,
     grouped_axis,
-    grouped_member_axis,
     in_all,
 )
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.syntax import WrappedSql, quoted_name, unopened_bracket
 from daf_query.table import DATASET, ComputedDataset, TableDataset
-from daf_storage import DafReader, errors
+from daf_storage import errors
 
 _T = TypeVar("_T")
 
@@ -283,14 +282,14 @@ def beside_planning(work: Callable[[], _T]) -> _T:
 
 
 def _of_one(
-    daf: DafReader, place: _MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
+    schema: AxisSchema, place: _MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
 ) -> PreparedProfile:
-    axes = place.axes
+    axes, daf = place.axes, schema.only.daf
     rows, columns = (
         Selection.all(daf.axis_length(axis)) if selection is None else selection
         for axis, selection in zip(axes, (place.rows, place.columns), strict=True)
     )
-    values = group_values(grouped_axis(daf, axes[0]), axes[1], by, evaluate)
+    values = group_values(grouped_axis(schema, axes[0]), axes[1], by, evaluate)
     groups = group_rows(values, rows.positions)
     return PreparedProfile(daf, axes, place.name, groups, columns)
 
@@ -314,7 +313,7 @@ def _of_several(
     if place.columns is not None:
         columns = np.unique(aligned.among(schema.concatenated(axes[1]), place.columns.positions))
     values = group_values(
-        grouped_member_axis(concatenated),
+        grouped_axis(schema, axes[0]),
         axes[1],
         by,
         lambda text: in_all(concatenated, evaluate(text)),
@@ -345,7 +344,7 @@ def _profile_table(
     if schema.is_collection:
         prepared = _of_several(schema, place, by, evaluate)
     else:
-        prepared = _of_one(schema.only.daf, place, by, evaluate)
+        prepared = _of_one(schema, place, by, evaluate)
     prepared.check_size(PROFILE_MAX_BYTES)
     dataset = ComputedDataset(
         prepared.schema, lambda: prepared.compute(progress="never").to_table()
