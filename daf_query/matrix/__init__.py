@@ -20,8 +20,7 @@ from daf_query.matrix._estimate import (
     major_counts,
     minor_counts,
 )
-from daf_query.matrix._freed_memory import keep_freed_memory
-from daf_query.matrix._gather import gather_sparse
+from daf_query.matrix._gather import gather_sparse, keep_freed_memory
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
     Layout,
@@ -41,8 +40,8 @@ from daf_query.matrix._member_axes import (
     aligned,
     aligned_axis,
     concatenated_axis,
+    concatenated_of,
 )
-from daf_query.matrix._orientation import concatenated_of
 from daf_query.matrix._selection import Selection
 from daf_query.matrix._slice_plan import SlicePlan, ordered_plan, plan_slice
 from daf_query.matrix._stored_elements import copy_runs

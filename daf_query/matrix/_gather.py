@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix._freed_memory import keep_freed_memory
 from daf_query.matrix._slice_plan import Positions, SlicePlan
 from daf_query.matrix._stored_elements import StoredElements, joined_runs, read_run
 from daf_storage.spi import Span, lazy_module
@@ -40,6 +40,7 @@ _FETCHED_ELEMENTS = 4 << 20
 _BLOCK_MAJORS = 1 << 20
 _SPARE_ROOM = 1.02
 _PIECE_ELEMENTS = 1 << 15
+_KEPT_BYTES = 24 << 20
 _FEW_MINORS = 6
 """Up to how many minors are compared with, rather than looked up in a table."""
 
@@ -314,3 +315,13 @@ def _csr(
             result.sum_duplicates()
     found: sp.csr_array[Any] = result
     return found
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Have the allocator keep freed memory, up to twice 24 MiB; called once, it holds for good.
+
+    glibc returns freed memory at once until larger arrays than those were freed.  Every block would
+    have its pages mapped and cleared again, which takes longer than what is computed in them.
+    """
+    np.empty(_KEPT_BYTES, np.uint8)

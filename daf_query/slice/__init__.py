@@ -18,7 +18,6 @@ from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._entry_list import positions_in
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._export import FORMATS, TEXT, check_format
-from daf_query.slice._expression import expression_table
 from daf_query.slice._frames import aligned_axis_frame
 from daf_query.slice._labels import DuplicateNamesWarning
 from daf_query.slice._make import (
@@ -30,12 +29,14 @@ from daf_query.slice._make import (
 from daf_query.slice._matrix_slice import MatrixSlice
 from daf_query.slice._member_selector import resolve_concatenated
 from daf_query.slice._selector import (
+    RowKey,
     Selector,
     explained_of,
+    expression_table,
     order_of,
+    predicate_query,
     resolve,
 )
-from daf_query.slice._wrapped_sql import RowKey, predicate_query
 
 __all__ = [
     "FORMATS",

@@ -5,13 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from daf_query.slice._empty_selection import EmptySelection
+from daf_query.matrix import Selection
 from daf_query.slice._selector import Selector
-from daf_query.sql import QueryResult
+from daf_query.sql import Engine, QueryResult, cached_hints
+from daf_query.syntax import is_select
 from daf_storage.spi import Span
 
 Written: TypeAlias = str | dict[str, Any] | None
 """SQL, a query and what was built upon it, or how many were listed; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmptySelection:
+    """A predicate of ``rows=`` or ``columns=`` that selects none of some entries."""
+
+    keyword: str
+    axis: str
+    predicate: str
+    hints: tuple[str, ...]
+    """Which conditions no entry satisfies, as far as the session's cache shows it."""
+
+    @property
+    def reason(self) -> str:
+        """What is empty, and why, as far as that is known."""
+        return "; ".join([f"selects no {self.axis}", *self.hints])
+
+    def __str__(self) -> str:
+        call = f"db.diagnose({self.axis!r}, {self.predicate!r})"
+        return f"{self.keyword}= {self.reason}; {call} says why"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +89,26 @@ def written_selector(selector: Selector, count: int, length: int) -> Written:
         record = selector.provenance()
         return {key: record[key] for key in ("sql", "then") if key in record}
     return f"{count:,} of {length:,}, listed"
+
+
+def empty_selection(
+    engine: Engine,
+    schema: str,
+    axis: str,
+    selector: Selector,
+    selection: Selection,
+    *,
+    keyword: str,
+) -> EmptySelection | None:
+    """Return a predicate that selects nothing; None of any other selector.
+
+    Nothing is read: distinct strings and ranges are those that evaluating it left in the cache.
+    """
+    if selection.size or selection.is_all:
+        return None
+    if not isinstance(selector, str) or is_select(selector):
+        return None
+    predicate = str(selector).strip()
+    table = engine.connections.schemas[schema].dataset(axis)
+    hints = cached_hints(table, schema, axis, predicate)
+    return EmptySelection(keyword, axis, predicate, tuple(hints))

@@ -14,9 +14,8 @@ from daf_query._cancellation import checked
 from daf_query._provenance import Record, record_of
 from daf_query._runs import attended
 from daf_query.matrix import Selection, SlicePlan
-from daf_query.slice._asked import Asked
+from daf_query.slice._asked import Asked, EmptySelection
 from daf_query.slice._byte_sizes import ByteSize
-from daf_query.slice._empty_selection import EmptySelection
 from daf_query.slice._labels import datasets_of, names_of, objects_of
 from daf_query.slice._part import Part
 from daf_query.slice._reading import Figures, figures_of, read_whole, row_spans

@@ -207,6 +207,8 @@ def explain(whole: Whole, result: Any = None) -> SliceExplanation:
     memory_bytes = figures.memory_bytes()
     memory_bytes["anndata"] = figures.result_bytes + _beside_x_bytes(whole)
     is_one = whole.joined is None
+    if not is_one:
+        memory_bytes["arrow"] += 4 * figures.elements.count  # the codes of the data sets
     return SliceExplanation(
         location=whole.location,
         matrix=whole.name,

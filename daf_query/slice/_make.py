@@ -19,8 +19,7 @@ from daf_query.matrix import (
     concatenated_of,
     open_layouts,
 )
-from daf_query.slice._asked import Asked, Written, written_selector
-from daf_query.slice._empty_selection import EmptySelection, empty_selection
+from daf_query.slice._asked import Asked, EmptySelection, Written, empty_selection, written_selector
 from daf_query.slice._explanation import check_budget, explain
 from daf_query.slice._matrix_slice import MatrixSlice
 from daf_query.slice._member_selector import resolve_aligned, resolve_concatenated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -22,11 +22,23 @@ from daf_query.slice._block_writers import Reading, needs_blocks, save_anndata, 
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._dask import BlockSizes, dask_array
 from daf_query.slice._explanation import SliceExplanation, explain
-from daf_query.slice._held import IF_UNHELD
-from daf_query.slice._page import slice_page
 from daf_query.slice._reading import BLOCK_BYTES
 from daf_storage import errors
-from daf_storage.spi import lazy_module, visible_name
+from daf_storage.spi import (
+    Markup,
+    Preview,
+    PreviewBudget,
+    arrow_of,
+    html_element,
+    html_page,
+    html_table,
+    lazy_module,
+    plain_values,
+    preview_cells,
+    preview_of,
+    shortened,
+    visible_name,
+)
 
 if TYPE_CHECKING:
     import anndata
@@ -38,6 +50,30 @@ else:
     sp = lazy_module("scipy.sparse")
 
 _SHOWN: Final = 10
+_ROWS: Final = (64, 8, 1)
+_MOST_VALUES: Final = 1 << 16
+
+
+class _Tried:
+    def count(self) -> int:
+        """Return the count within a method."""
+        return sys.getrefcount(self)
+
+
+def _count_if_unheld() -> int:
+    """Return the count within a method of an object that nobody holds; 0 if it does not tell."""
+    held = _Tried()
+    unheld = _Tried().count()
+    return unheld if unheld < held.count() else 0
+
+
+_IF_UNHELD: Final = _count_if_unheld()
+"""What ``sys.getrefcount(self)`` returns in a method of an object that nobody else holds.
+
+``db.matrix(...).to_scipy()`` leaves nobody who could ask the slice again, so that its values are
+handed over, not copied: twice the memory for a moment otherwise, and half the time more.  From
+Python 3.14 on the count does not tell, and everything counts as held.
+"""
 
 
 class MatrixSlice(SliceBase):
@@ -78,7 +114,7 @@ class MatrixSlice(SliceBase):
         else:
             by = f"read from the layout by {self.plan.stored.info.columns_axis}"
             facts["reading"] = f"{by} (about {self.plan.cost_bytes:,} bytes)"
-        return slice_page(self, facts, self._notes())
+        return _page(self, facts, self._notes())
 
     @property
     def nnz(self) -> int:
@@ -128,7 +164,7 @@ class MatrixSlice(SliceBase):
         >>> part.to_scipy().toarray().tolist()
         [[2, 3], [4, 5]]
         """
-        is_last = self._gathered is None and sys.getrefcount(self) == IF_UNHELD
+        is_last = self._gathered is None and sys.getrefcount(self) == _IF_UNHELD
         return sp.csr_array(self.values(), copy=not is_last)
 
     def to_numpy(self) -> npt.NDArray[Any]:
@@ -137,7 +173,7 @@ class MatrixSlice(SliceBase):
         Of a dense matrix it is a view of the mapped file where rows and columns are plain ranges,
         else a copy of the slice.
         """
-        is_last = self._gathered is None and sys.getrefcount(self) == IF_UNHELD
+        is_last = self._gathered is None and sys.getrefcount(self) == _IF_UNHELD
         if is_last and self.is_sparse:
             return self._dense_values()
         values = self.values()
@@ -393,3 +429,63 @@ class MatrixSlice(SliceBase):
         else:
             save_rows(self, path, file_format, record, reading)
         self._nnz = reading.nnz
+
+
+def _page(part: SliceBase, facts: Mapping[str, object], notes: Sequence[str] = ()) -> Markup:
+    """Return the page of a slice.
+
+    Parameters
+    ----------
+    facts
+        Rows of the table, by their titles.
+    notes
+        Lines below it.
+    """
+    budget = PreviewBudget()
+    stored = f"{'sparse' if part.is_sparse else 'dense'} {part.dtype}"
+    size = f"{part.shape[0]:,} {part.rows_axis} x {part.shape[1]:,} {part.columns_axis}"
+    seen = _values(part, budget)
+    what = "non-zero values" if part.is_sparse else "values"
+    rows: list[tuple[object, ...]] = [("stored", stored)]
+    rows += [(title, fact) for title, fact in facts.items() if fact]
+    heading = html_element("div", html_element("strong", shortened(part.name)), f": {size}")
+    preview, note = seen if isinstance(seen, tuple) else (seen, "")
+    chart, figures, _ = preview_cells(preview)
+    cells = html_table((), [(what, chart, figures, note)]) if preview else Markup()
+    lines = [html_element("div", note, class_="note") for note in notes]
+    return html_page(heading, html_table((), rows), cells, *lines)
+
+
+def _values(part: SliceBase, budget: PreviewBudget) -> tuple[Preview, str] | str:
+    """Return what values of some rows look like; nothing large is read for that."""
+    height = part.shape[0]
+    if not height or not part.shape[1]:
+        return ""
+    if part.loaded is not None:
+        return _look(part.loaded, height, height)
+    for most in _ROWS:
+        offsets = np.unique(np.linspace(0, height - 1, most).astype(np.int64))
+        try:
+            some = part.take_rows(offsets)
+            cost = explain(some.whole)
+            if cost.requests is not None:
+                return "on a server, not read yet"
+            if budget.spend(max(cost.read_bytes, cost.decoded_bytes, cost.result_bytes)):
+                return _look(some.values(), offsets.size, height)
+        except errors.DafError as error:  # such as a closed session: the rest is shown all the same
+            return f"cannot be read: {shortened(error, 160)}"
+    return "not read yet; too much to look at quickly"
+
+
+def _look(values: Any, looked_at: int, height: int) -> tuple[Preview, str]:
+    elements = values.data if sp.issparse(values) else np.asarray(values).reshape(-1)
+    count = elements.size
+    if count > _MOST_VALUES:
+        elements = elements[:: -(-count // _MOST_VALUES)]
+    arrow = plain_values(elements, what="values") if elements.dtype == object else elements
+    arrow = arrow_of(arrow) if isinstance(arrow, np.ndarray) else arrow
+    preview = preview_of(arrow, total=elements.size)
+    note = "" if looked_at == height else f"of {looked_at:,} of {height:,} rows"
+    if count > elements.size:
+        note = f"a sample of {elements.size:,} of {count:,}"
+    return preview, note

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from daf_query.matrix import AlignedAxis, ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import is_table, positions_of
-from daf_query.slice._selector import Selector, predicate_rows, select_rows
-from daf_query.slice._wrapped_sql import RowKey
+from daf_query.slice._selector import RowKey, Selector, predicate_rows, select_rows
 from daf_query.sql import Engine, QueryResult, is_ordered
 from daf_query.syntax import is_select, quoted_name
 from daf_query.table import DATASET, arrow_table

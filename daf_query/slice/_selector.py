@@ -1,8 +1,9 @@
-"""Turn a selector, which is passed as ``rows=`` or ``columns=``, into a `Selection`."""
+"""Turn selectors, as ``rows=`` and ``columns=`` have them, into queries and entries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,7 +13,6 @@ import pyarrow as pa
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import positions_in, positions_of
-from daf_query.slice._wrapped_sql import INDEX_KEY, RowKey, predicate_query
 from daf_query.sql import (
     Engine,
     QueryResult,
@@ -20,8 +20,74 @@ from daf_query.sql import (
     is_ordered,
     strip_prefixes,
 )
-from daf_query.syntax import WrappedSql, is_select, python_edits, quoted_name
+from daf_query.syntax import (
+    Edit,
+    WrappedSql,
+    clauses_of,
+    is_select,
+    python_edits,
+    quoted_name,
+)
 from daf_storage import DafReader, errors
+
+
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """How a query says which rows of a table it chooses."""
+
+    columns: str
+    """What it selects."""
+    order: str
+    """What it orders by: the order of the table."""
+
+
+INDEX_KEY: Final = RowKey(quoted_name(INDEX), quoted_name(INDEX))
+"""Of the table of one data set."""
+
+
+def predicate_query(
+    schema: str,
+    axis: str,
+    predicate: str,
+    edits: tuple[Edit, ...] = (),
+    key: RowKey = INDEX_KEY,
+) -> tuple[WrappedSql, bool]:
+    """Return the query for the positions that a predicate chooses, and whether it has an order.
+
+    The predicate may end in ORDER BY, LIMIT and OFFSET, or have only these.  Entries that are equal
+    in the order, and those of a LIMIT without one, come in the order of the axis.
+
+    Parameters
+    ----------
+    edits
+        What is written differently in the condition.
+    key
+        What says which rows are chosen.
+
+    Examples
+    --------
+    >>> print(predicate_query("pbmc", "cell", "age > 60 ORDER BY age LIMIT 3")[0].query)
+    SELECT "index" FROM "pbmc"."cell" WHERE (
+    age > 60 ) ORDER BY age , "index" LIMIT 3
+    """
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
+    start = f"SELECT {key.columns} FROM {table} "  # noqa: S608
+    clauses = clauses_of(predicate)
+    order = next((clause.start for clause in clauses if clause.is_word("ORDER")), None)
+    limit = next((clause.start for clause in clauses if not clause.is_word("ORDER")), None)
+    first = min(start for start in (order, limit, len(predicate)) if start is not None)
+    has_filter = bool(predicate[:first].strip())
+    before = Edit(0, 0, f"{start}WHERE (\n" if has_filter else f"{start}\n")
+    after = [Edit(first, first, ") " if clauses else "\n)")] if has_filter else []
+    if order is None and limit is not None:
+        after.append(Edit(limit, limit, f"ORDER BY {key.order} "))
+    elif order is not None:
+        is_last = limit is None or limit < order
+        end = len(predicate) if is_last or limit is None else limit
+        after.append(Edit(end, end, f"\n, {key.order}" if is_last else f", {key.order} "))
+    return WrappedSql(predicate, (before, *edits, *after)), bool(clauses)
+
 
 Selector: TypeAlias = (
     str
@@ -217,3 +283,48 @@ def _in_order(
     positions = positions_in(table, daf, axis, keyword)
     unique, first = np.unique(positions, return_index=True)
     return positions[np.sort(first)] if is_ordered(frame) else unique
+
+
+VALUE: Final = "value"
+"""What the column of the values is called."""
+
+
+def expression_table(
+    engine: Engine,
+    schema: str,
+    axis: str,
+    text: str,
+    key: Sequence[str] = (INDEX,),
+    *,
+    join: str = "",
+    edits: tuple[Edit, ...] = (),
+) -> pa.Table:
+    """Return the position of each entry, as ``index``, and the value of an expression for it.
+
+    Parameters
+    ----------
+    key
+        The columns that say which entry it is.
+    join
+        What comes after the table, such as a join that chooses some of its rows.
+    edits
+        What is written differently in the expression.
+
+    Raises
+    ------
+    QueryError
+        It is wrong; a syntax error says where in the expression.
+    VectorNotFoundError
+        It names an unknown column.
+    """
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
+    start, end = (
+        f"SELECT {', '.join(map(quoted_name, key))}, (\n",
+        f"\n) AS {VALUE} FROM {table} {join}",
+    )
+    wrapped = WrappedSql.between(start, text, end, edits)
+    try:
+        return computed_table(engine.plan_raw(wrapped.query))
+    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+        raise explained_of(error, wrapped, engine, what="expression") from None

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice, connect
-from daf_query.slice import _page as slice_pages
+from daf_query.slice import _matrix_slice as slice_pages
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 from daf_storage.spi import PreviewBudget
 

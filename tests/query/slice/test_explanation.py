@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice, SliceExplanation, connect
 from daf_query.cli import main
-from daf_query.matrix import Selection
 from daf_query.matrix import _dense_gather as dense_gathering
 from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, convert, errors
 from daf_storage.stores import RemoteFiles
@@ -58,28 +57,44 @@ def db(path: Path) -> DafSession:
 
 
 @st.composite
-def selections(draw: st.DrawFn, length: int) -> Selection:
-    """Return all entries, or any positions in any order, duplicates too."""
-    if draw(st.booleans()):
-        return Selection.all(length)
-    positions = draw(st.lists(st.integers(0, length - 1), max_size=2 * length))
-    return Selection.of(np.array(positions, np.int64), length)
+def positions(draw: st.DrawFn, length: int) -> list[int] | None:
+    """Return None for all entries, or any positions in any order, duplicates too."""
+    if length == 0 or draw(st.booleans()):
+        return None
+    return draw(st.lists(st.integers(0, length - 1), max_size=2 * length))
+
+
+@st.composite
+def members(draw: st.DrawFn, number: int, columns: list[str]) -> DafWriter:
+    """Return a data set with a small matrix, of which both layouts are stored or one is."""
+    n_rows = draw(st.integers(1, 4))
+    numbers = draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=n_rows * len(columns)))
+    dtype = draw(st.sampled_from([np.float32, np.int64, np.uint8, np.bool_]))
+    values: Any = np.resize(np.array(numbers, dtype), (n_rows, len(columns)))
+    daf = MemoryDaf(name=f"run{number}")
+    daf.add_axis("r", [f"r{number}{i}" for i in range(n_rows)])
+    daf.add_axis("c", columns)
+    stored = sp.csc_array(values) if draw(st.booleans()) else values
+    daf.set_matrix("r", "c", "m", stored, relayout=draw(st.booleans()))
+    return daf
 
 
 @st.composite
 def slices(draw: st.DrawFn) -> MatrixSlice:
-    """Return a slice of a small random matrix, of which both layouts are stored or one is."""
-    shape = draw(st.tuples(st.integers(1, 6), st.integers(1, 5)))
-    dtype = draw(st.sampled_from([np.float32, np.int64, np.uint8, np.bool_]))
-    numbers = draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=shape[0] * shape[1]))
-    values: Any = np.resize(np.array(numbers, dtype), shape)
-    daf = MemoryDaf()
-    daf.add_axis("r", [f"r{i}" for i in range(shape[0])])
-    daf.add_axis("c", [f"c{i}" for i in range(shape[1])])
-    stored = sp.csc_array(values) if draw(st.booleans()) else values
-    daf.set_matrix("r", "c", "m", stored, relayout=draw(st.booleans()))
-    rows, columns = (draw(selections(length)).positions for length in shape)
-    return connect(daf).matrix("r", "c", "m", rows=rows, columns=columns)
+    """Return a slice of one data set, of three with equal columns, or of three with others."""
+    kind = draw(st.sampled_from(["one", "equal", "others"]))
+    columns = [f"c{i}" for i in range(draw(st.integers(1, 5)))]
+    own = st.permutations(columns) if kind == "others" else st.just(columns)
+    dafs = [
+        draw(members(number, draw(own)[number % len(columns) * (kind == "others") :]))
+        for number in range(1 if kind == "one" else 3)
+    ]
+    options: dict[str, Any] = {"join": "outer", "along": "r"}
+    db = connect(dafs[0] if kind == "one" else dafs)
+    whole = db.matrix("r", "c", "m", **options)
+    rows, chosen = (draw(positions(length)) for length in whole.shape)
+    fill = draw(st.sampled_from([None, 0, 2]))
+    return db.matrix("r", "c", "m", rows=rows, columns=chosen, fill_value=fill, **options)
 
 
 def sparse_bytes(values: Any) -> int:

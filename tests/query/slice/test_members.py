@@ -1,0 +1,214 @@
+"""Tests of slices of one data set, of three with equal genes, and of three with other genes.
+
+The oracle is `anndata.concat` of the same files, and of one the file itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+from daf_query import DafSession, DuplicateNamesWarning, MatrixSlice, connect
+from daf_storage import errors
+
+N_CELLS = 6
+GENES = [f"g{i}" for i in range(8)]
+KINDS = {
+    "one": {"a": GENES},
+    "equal genes": {"a": GENES, "b": GENES, "c": GENES},
+    "other genes": {"a": GENES[:6], "b": GENES[2:][::-1], "c": [*GENES[1:5], "h"]},
+}
+
+
+@dataclass
+class Case:
+    """Files, a session over them, and what anndata makes of them."""
+
+    db: DafSession
+    oracle: Any
+    is_one: bool
+
+    def matrix(self, **options: Any) -> MatrixSlice:
+        """Return a slice of all of them."""
+        return self.db.matrix("obs", "var", "X", join="outer", fill_value=0, **options)
+
+
+@pytest.fixture(scope="module", params=[(k, s) for k in KINDS for s in ("sparse", "dense")])
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """Return the files of a kind, sparse and dense."""
+    kind, storage = request.param
+    folder = tmp_path_factory.mktemp("members")
+    rng = np.random.default_rng(4)
+    adatas = {}
+    for name, genes in KINDS[kind].items():
+        values = rng.poisson(0.8, (N_CELLS, len(genes))).astype("float32")
+        matrix = sp.csr_matrix(values) if storage == "sparse" else values
+        obs = pd.DataFrame(
+            {"age": np.arange(N_CELLS) * 10 + ord(name), "type": pd.Categorical(list("xyxyzx"))},
+            index=[f"{name}{i}" for i in range(N_CELLS)],
+        )
+        var = pd.DataFrame({"rank": [ord(gene[-1]) for gene in genes]}, index=genes)
+        adata = anndata.AnnData(matrix, obs, var)
+        adata.layers["twice"] = matrix * 2
+        adata.obsm["umap"] = rng.random((N_CELLS, 2))
+        adata.write_h5ad(folder / f"{name}.h5ad")
+        adatas[name] = adata
+    is_one = len(adatas) == 1
+    db = connect(folder / "a.h5ad" if is_one else sorted(folder.iterdir()))
+    columns = db.matrix("obs", "var", "X", join="outer").columns
+    if is_one:
+        return Case(db, adatas["a"], is_one)
+    oracle = anndata.concat(adatas, join="outer", fill_value=0, label="dataset")
+    return Case(db, oracle[:, list(columns)], is_one)
+
+
+CHOICES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "all": lambda _: {},
+    "positions": lambda n: {"rows": [n - 1, 0, 2], "columns": [3, 1]},
+    "mask": lambda n: {"rows": np.arange(n) % 3 == 0},
+    "predicate": lambda _: {"rows": "age > 120 AND type <> 'z'", "columns": ["g4", "g3"]},
+    "order": lambda _: {"rows": "type = 'x' ORDER BY age % 7, age DESC"},
+    "one entry": lambda _: {"columns": ["g4"]},
+    "nothing": lambda _: {"rows": "age > 9999"},
+}
+
+
+def dense(values: Any) -> Any:
+    """Return values as a dense array."""
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
+
+
+def expected(case: Case, part: MatrixSlice) -> Any:
+    """Return what anndata has of the entries of a slice, which follow from their names."""
+    return case.oracle[list(part.rows), list(part.columns)]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_values_in_every_form(case: Case, choice: str) -> None:
+    """Those of anndata, in memory as a whole and in blocks, and of another process."""
+    options = CHOICES[choice](case.oracle.n_obs)
+    part = case.matrix(**options)
+    oracle = dense(expected(case, part).X)
+    assert part.shape == oracle.shape
+    blocks = [block.to_numpy() for block in case.matrix(**options).blocks(4)]
+    np.testing.assert_array_equal(np.vstack([oracle[:0], *blocks]), oracle)
+    budget = [block.to_numpy() for block in case.matrix(**options).blocks(max_bytes=200)]
+    np.testing.assert_array_equal(np.vstack([oracle[:0], *budget]), oracle)
+    np.testing.assert_array_equal(case.matrix(**options).to_numpy(), oracle)
+    np.testing.assert_array_equal(dense(part.values()), oracle)
+    np.testing.assert_array_equal(part.to_scipy().toarray(), oracle)
+    np.testing.assert_array_equal(part.to_pandas().to_numpy(), oracle)
+    skipped = 1 if case.is_one else 2
+    np.testing.assert_array_equal(part.to_polars().to_numpy()[:, skipped:], oracle)
+    again = pickle.loads(pickle.dumps(part))
+    np.testing.assert_array_equal(again.to_numpy(), oracle)
+    long = part.to_arrow()
+    assert long.num_rows == part.nnz == np.count_nonzero(oracle)
+    assert long.column("value").to_pylist() == oracle[np.nonzero(oracle)].tolist()
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_labels_and_members(case: Case, choice: str) -> None:
+    """Every slice has data sets, counts and members; those of all are its entries."""
+    part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
+    assert sum(part.counts.values()) == part.shape[0] == len(part.datasets)
+    assert [part.counts[name] for name in part.members] == [
+        member.shape[0] for member in part.members.values()
+    ]
+    for name, member in part.members.items():
+        assert list(member.rows) == [
+            row for row, of in zip(part.rows, part.datasets, strict=True) if of == name
+        ]
+    if not case.is_one:
+        assert [name[0] for name in part.rows] == list(part.datasets)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_an_explanation_is_what_is_read(case: Case, choice: str) -> None:
+    """Bounds before, and the elements themselves after; parts have figures that add up."""
+    part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
+    before = part.explain()
+    values = part.values()
+    arrays = [values.data, values.indices, values.indptr] if part.is_sparse else [values]
+    size = sum(array.nbytes for array in arrays)
+    if part.is_sparse:
+        assert part.explain().stored_elements == values.nnz
+    assert before.result_bytes >= size == part.explain().result_bytes
+    assert bool(before.layouts) == case.is_one
+    parts = before.members.values()
+    assert case.is_one or before.read_bytes == sum(each.read_bytes for each in parts)
+    if size:
+        with pytest.raises(errors.BudgetError, match="nothing was read"):
+            case.matrix(**CHOICES[choice](case.oracle.n_obs), max_bytes=size - 1)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("choice", ["all", "positions", "order"])
+def test_anndata(case: Case, choice: str, block_bytes: int, tmp_path: Path) -> None:
+    """X, the layer, obsm and obs are those of anndata, in memory and in a file; lazily too."""
+    part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
+    oracle = expected(case, part)
+    case.matrix(**CHOICES[choice](case.oracle.n_obs)).save(
+        tmp_path / "x.h5ad", block_bytes=block_bytes
+    )
+    lazy = part.to_anndata(lazy=True)
+    lazy.X, lazy.layers["twice"] = lazy.X.compute(), lazy.layers["twice"].compute()
+    for found in (part.to_anndata(), lazy, anndata.read_h5ad(tmp_path / "x.h5ad")):
+        assert list(found.obs_names) == list(oracle.obs_names)
+        np.testing.assert_array_equal(dense(found.X), dense(oracle.X))
+        np.testing.assert_array_equal(dense(found.layers["twice"]), dense(oracle.layers["twice"]))
+        np.testing.assert_array_equal(found.obsm["umap"], oracle.obsm["umap"])
+        assert found.var["rank"].tolist() == [ord(gene[-1]) for gene in oracle.var_names]
+        assert found.obs["age"].tolist() == oracle.obs["age"].tolist()
+        assert ("dataset" in found.obs) != case.is_one
+
+
+@pytest.mark.parametrize("choice", ["all", "positions", "order", "one entry"])
+def test_blocks_of_dask(case: Case, choice: str) -> None:
+    """Whatever their heights, and rows in any order."""
+    part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
+    oracle = dense(expected(case, part).X)
+    for height in (None, 2):
+        array = part.to_dask(rows_per_block=height)
+        np.testing.assert_array_equal(dense(array.compute(scheduler="threads")), oracle)
+
+
+def test_taken_rows(case: Case) -> None:
+    """As a training loop takes them: those of the whole, whether or not it was read."""
+    part = case.matrix(rows="type <> 'z'")
+    whole = part.to_numpy()
+    for offsets in ([], [0], [1, 3, 4]):
+        for source in (part, case.matrix(rows="type <> 'z'")):
+            taken = source.take_rows(np.array(offsets, np.int64))
+            np.testing.assert_array_equal(taken.to_numpy(), whole[offsets])
+
+
+def test_tables_in_files(case: Case, tmp_path: Path) -> None:
+    """Written as a whole and in blocks they are the same."""
+    for name in ("x.parquet", "x.csv"):
+        for block_bytes in (1, 1 << 20):
+            case.matrix().save(tmp_path / f"{block_bytes}{name}", block_bytes=block_bytes)
+    tables = [pq.read_table(tmp_path / f"{size}x.parquet") for size in (1, 1 << 20)]
+    assert tables[0].equals(tables[1])
+    assert (tmp_path / "1x.csv").read_text() == (tmp_path / f"{1 << 20}x.csv").read_text()
+
+
+def test_a_profile_is_that_of_the_slice(case: Case) -> None:
+    """Means of the groups of all data sets."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DuplicateNamesWarning)
+        frame = case.matrix().to_anndata()
+    profile = case.db.profile("obs", "var", "X", by="type", fill_value=0)
+    values = pd.DataFrame(dense(frame.X)).groupby(list(frame.obs["type"])).mean()
+    np.testing.assert_allclose(profile.statistic("mean"), values.to_numpy())
