@@ -13,7 +13,6 @@ from daf_storage.trees._array_bases import (
     joined_fingerprints,
     memory_array,
 )
-from daf_storage.trees._block_threads import fill_blocks, has_equal_bytes
 from daf_storage.trees._chunked_array import (
     ChunkedArray,
     ChunkMemory,
@@ -26,16 +25,25 @@ from daf_storage.trees._consolidated import (
     differences,
     has_consolidated,
 )
-from daf_storage.trees._decode_threads import THREADS, computed, run_all
+from daf_storage.trees._decode_threads import (
+    THREADS,
+    computed,
+    fill_blocks,
+    has_equal_bytes,
+    run_all,
+)
 from daf_storage.trees._decompress import decompress_chunk, limit_of_stored
-from daf_storage.trees._free_space import require_space_in
 from daf_storage.trees._hdf5_array import dataset_array
 from daf_storage.trees._hdf5_checks import check_contained
-from daf_storage.trees._hdf5_file import Hdf5File
-from daf_storage.trees._hdf5_output import OutputFile, hdf5_output, open_for_output
+from daf_storage.trees._hdf5_file import INDEXES_SUFFIX, Hdf5File, indexes_beside
+from daf_storage.trees._hdf5_output import (
+    OutputFile,
+    hdf5_output,
+    open_for_output,
+    require_space_in,
+)
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
-from daf_storage.trees._index_place import INDEXES_SUFFIX, indexes_beside
 from daf_storage.trees._joined_ranges import read_joined
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrFormat, ZarrVersion
 from daf_storage.trees._protocol import (

@@ -1,12 +1,19 @@
-"""An open HDF5 file that several trees share, and a mapping of it."""
+"""An open HDF5 file that several trees share, a mapping of it, and where its indexes are.
+
+Indexes are in a Zarr directory beside the file: they can be made again from the data, so no failed
+write of theirs may harm it.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import posixpath
 from collections.abc import Callable, Hashable
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
 
 import numpy as np
 
@@ -19,7 +26,9 @@ from daf_storage.errors import (
     InvalidInputError,
 )
 from daf_storage.stores import (
+    DirectoryStore,
     Fingerprint,
+    MemoryStore,
     allocate,
     check_length,
     check_linked,
@@ -30,14 +39,13 @@ from daf_storage.stores import (
     map_range,
 )
 from daf_storage.trees._chunked_array import new_chunk_cache
-from daf_storage.trees._free_space import require_space, write_errors
 from daf_storage.trees._hdf5_checks import check_links
 from daf_storage.trees._hdf5_chunks import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
-from daf_storage.trees._hdf5_output import OutputFile, OutputLock
+from daf_storage.trees._hdf5_output import OutputFile, OutputLock, require_space, write_errors
 from daf_storage.trees._hdf5_strings import WalkedHeaps
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, as_object, h5py, reason_of
-from daf_storage.trees._index_place import index_store
 from daf_storage.trees._protocol import ArrayInfo
+from daf_storage.trees._zarr_tree import WritableZarrTree
 
 
 class Hdf5File:
@@ -449,3 +457,39 @@ class HeldObject:
                 raise CorruptDataError(f"{what} is not in the file any more")
             self._id = found
         return self._id
+
+
+INDEXES_SUFFIX: Final = ".indexes"
+"""What the directory has behind the name of the file."""
+
+_MAX_NAME_BYTES: Final = 200
+
+
+def indexes_beside(path: str | Path) -> Path:
+    """Return the directory of the indexes of an HDF5 file."""
+    real = Path(os.path.realpath(path))
+    return real.with_name(f"{real.name}{INDEXES_SUFFIX}")
+
+
+def index_store(path: str | None, location: str) -> DirectoryStore | MemoryStore:
+    """Return the store of the indexes of a file; in memory for what is no file."""
+    if path is None:
+        return MemoryStore(location=f"{location}{INDEXES_SUFFIX}")
+    return DirectoryStore(indexes_beside(path), location=f"{location}{INDEXES_SUFFIX}")
+
+
+def index_tree(store: DirectoryStore | MemoryStore, group: str) -> WritableZarrTree:
+    """Return the tree of the indexes of one data set of a file."""
+    return WritableZarrTree(store, group_name(group), consolidated=False, zarr_format=2)
+
+
+def group_name(group: str) -> str:
+    """Return the name of the directory for one data set: no other one has it.
+
+    >>> group_name(""), group_name("day/1")
+    ('@', '@day%2F1')
+    """
+    name = f"@{quote(group, safe='')}"
+    if len(name) <= _MAX_NAME_BYTES:
+        return name
+    return f"@@{hashlib.sha256(group.encode()).hexdigest()}"

@@ -2,13 +2,16 @@
 
 Where a write fails, HDF5 loses data without a word, or ends the process.  So what the file system
 refuses is kept, tried again before anything else is written, and raised where `check` is called.
-Knows nothing of what is in the file.
+And there has to be room before a change begins.  Knows nothing of what is in the file.
 """
 
 from __future__ import annotations
 
 import fcntl
+import math
 import os
+import re
+import resource
 import signal
 import threading
 from collections import deque
@@ -18,7 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal
 
+import pyarrow as pa
+
 from daf_storage.base import ForkLock, optional_import
+from daf_storage.errors import DafError, StorageFullError, from_os_error
 
 _MOST_KEPT_BYTES: Final = 1 << 28
 """What is larger has elements of datasets, which HDF5 does not need again."""
@@ -263,3 +269,75 @@ def hdf5_output(
             output.discard()
     finally:
         _INTERRUPTS.release()
+
+
+METADATA_BYTES: Final = 1 << 16
+"""Room for what HDF5 itself notes of a change."""
+
+_STRING_BYTES: Final = 40
+_SHARE_OF_METADATA: Final = 64
+_HDF5_ERROR: Final = re.compile(
+    r"errno = \d+|^\W*(Unable to|Can't|Couldn't|Internal path traversal) "
+)
+
+
+def string_bytes(strings: pa.Array) -> int:
+    """Return at most how many bytes strings take in an HDF5 file: references, lengths, padding.
+
+    >>> string_bytes(pa.array(["a", "bc"])) > 2 * (16 + 16)
+    True
+    """
+    data_bytes = int(strings.nbytes)
+    return _STRING_BYTES * len(strings) + data_bytes + data_bytes // 8
+
+
+def require_space(descriptor: int, size_bytes: int, location: str, *, pending_bytes: int) -> None:
+    """Raise unless a file can grow by some bytes.
+
+    Parameters
+    ----------
+    pending_bytes
+        By how much it will grow anyway.
+
+    Raises
+    ------
+    StorageFullError
+        The disk has no such room, or files may not be so large here.
+    """
+    needed = size_bytes + pending_bytes + size_bytes // _SHARE_OF_METADATA + METADATA_BYTES
+    status = os.fstat(descriptor)
+    disk = os.fstatvfs(descriptor)
+    blocks = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    allowed = math.inf if limit == resource.RLIM_INFINITY else limit - status.st_size
+    free = min(blocks * disk.f_frsize, allowed)
+    if needed > free:
+        why = "the disk has" if free < allowed else "files may grow here by"
+        raise StorageFullError(
+            f"{location}: this needs {needed:,} bytes, and {why} {max(int(free), 0):,}; it was not "
+            "written; free some space, or use another disk"
+        )
+
+
+def require_space_in(folder: Path, location: str) -> None:
+    """Raise ``StorageFullError`` unless an empty HDF5 file can be made in a directory."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        require_space(descriptor, 0, location, pending_bytes=0)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def write_errors(location: str) -> Iterator[None]:
+    """Raise what HDF5 reports of a failed write within the block as a `StorageError`."""
+    try:
+        yield
+    except (DafError, FileExistsError, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise from_os_error(error, location) from error
+    except (RuntimeError, KeyError, ValueError) as error:
+        if _HDF5_ERROR.search(str(error)) is None:
+            raise
+        raise from_os_error(OSError(str(error)), location) from error

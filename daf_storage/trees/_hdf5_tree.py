@@ -22,9 +22,9 @@ from daf_storage.errors import (
     InvalidInputError,
 )
 from daf_storage.stores import Fingerprint, file_identity, fingerprint, is_settled
-from daf_storage.trees._free_space import write_errors
 from daf_storage.trees._hdf5_array import Hdf5Node
-from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, open_below
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, index_tree, open_below
+from daf_storage.trees._hdf5_output import write_errors
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
     RECORD,
@@ -35,7 +35,6 @@ from daf_storage.trees._hdf5_types import (
     reason_of,
 )
 from daf_storage.trees._hdf5_write import Hdf5Transaction, put_back
-from daf_storage.trees._index_place import index_tree
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._zarr_tree import WritableZarrTree
 

@@ -20,9 +20,9 @@ from daf_storage.base import (
 from daf_storage.errors import (
     UnsupportedInputError,
 )
-from daf_storage.trees._block_threads import fill_blocks
-from daf_storage.trees._free_space import METADATA_BYTES, string_bytes
+from daf_storage.trees._decode_threads import fill_blocks
 from daf_storage.trees._hdf5_file import Hdf5File
+from daf_storage.trees._hdf5_output import METADATA_BYTES, string_bytes
 from daf_storage.trees._hdf5_types import RECORD, STAGING, STRING_BLOCK, h5py, hdf5_type, reason_of
 
 

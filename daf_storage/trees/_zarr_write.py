@@ -13,7 +13,7 @@ from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.stores import Snapshot, Transaction
 from daf_storage.trees._array_v3 import NODE_FILE
-from daf_storage.trees._block_threads import fill_blocks
+from daf_storage.trees._decode_threads import fill_blocks
 from daf_storage.trees._metadata import ZarrFormat
 from daf_storage.trees._shard_writer import ShardWriter
 

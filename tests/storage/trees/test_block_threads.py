@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daf_storage.trees import _block_threads, _decode_threads
-from daf_storage.trees._block_threads import copy_block, fill_blocks, has_equal_bytes
+from daf_storage.trees import _decode_threads
+from daf_storage.trees._decode_threads import copy_block, fill_blocks, has_equal_bytes
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have two threads and pieces of 64 bytes."""
     monkeypatch.setattr(_decode_threads, "THREADS", 2)
-    monkeypatch.setattr(_block_threads, "_PIECE_BYTES", 64)
-    monkeypatch.setattr(_block_threads, "_COMPARED_BYTES", 16)
+    monkeypatch.setattr(_decode_threads, "_PIECE_BYTES", 64)
+    monkeypatch.setattr(_decode_threads, "_COMPARED_BYTES", 16)
 
 
 @pytest.mark.parametrize("dtype", ["?", "u1", "i2", "f4", "f8"])

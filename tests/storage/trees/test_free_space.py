@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse
 
 from daf_storage import DafWriter, MemoryDaf, Packing, errors, open_daf, verify
-from daf_storage.trees._free_space import METADATA_BYTES, string_bytes, write_errors
+from daf_storage.trees._hdf5_output import METADATA_BYTES, string_bytes, write_errors
 from tests.support import contents
 from tests.support import fill as sample
 
