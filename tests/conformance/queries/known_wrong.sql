@@ -33,3 +33,14 @@ SELECT count(*) FROM cell WHERE (k IN (SELECT x FROM gene)) = b;
 --: wrong all: NULL is taken for false
 SELECT count(*) FROM cell WHERE (k IN (SELECT x FROM gene)) IS NULL;
 SELECT c.name, g.name AS gene FROM cell c LEFT JOIN gene g ON c.marker = g.name AND g.is_marker WHERE g.x IS NOT NULL;
+
+-- A column that a right or full join merges, and a sample.
+--: duckdb the engine has the value of the left table alone
+--: wrong axes, own: limits.md names what USING merges
+SELECT count(x) FROM cell c FULL JOIN gene g USING (x);
+--: duckdb the engine has the value of the left table alone
+--: wrong axes, own: limits.md names what USING merges
+SELECT x, g.name FROM cell c RIGHT JOIN gene g USING (x) WHERE c.name IS NULL;
+--: rows [[0]]
+--: wrong axes, own: the engine passes over TABLESAMPLE, as limits.md says
+SELECT count(*) FROM cell TABLESAMPLE (0 ROWS);

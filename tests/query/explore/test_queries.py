@@ -95,7 +95,16 @@ def test_no_files_are_read(tmp_path: Path, client: TestClient) -> None:
     path = tmp_path / "sheet.csv"
     path.write_text("name\nC0\n")
     inner = f"SELECT name FROM '{path}'"
-    for sql in (inner, f"SELECT * FROM (WITH t AS ({inner}) SELECT * FROM t)"):
+    for sql in (
+        inner,
+        f"SELECT * FROM (WITH t AS ({inner}) SELECT * FROM t)",
+        f"EXPLAIN {inner}",
+        f'SELECT f.name FROM cell c JOIN "{path}" f ON c.name = f.name',
+        f"SELECT (SELECT max(name) FROM `{path}`) AS n FROM cell",
+        f"SELECT name FROM cell WHERE EXISTS ({inner} t WHERE t.name = cell.name)",
+        f"SELECT name FROM cell UNION {inner}",
+        "SELECT * FROM 'file://localhost/etc/x.csv'",
+    ):
         reply = sent(client, sql)
         assert reply.status_code == 400
         assert "a service reads no files but its data sets" in reply.text
