@@ -132,11 +132,11 @@ def query(rng: random.Random) -> str:
     """Return a random query whose answer has one order."""
     where = condition(rng)
     column = rng.choice([*_INTEGERS[:6], "f4", "f8", "sorted"])
-    other, chain = condition(rng), " OR ".join(f"f8 = {_literal(rng, 'f8')}" for _ in "ab")
+    chains = [" OR ".join(f"f8 = {_literal(rng, 'f8')}" for _ in "ab") for _ in "pq"]
     return rng.choice(
         [
             f"SELECT CASE WHEN {where} THEN 'a' ELSE s END AS g, count(*) AS n FROM cell GROUP BY CASE WHEN {where} THEN 'a' ELSE s END ORDER BY g",
-            f"SELECT index FROM (SELECT index, {chain} AS p, {other} AS q FROM cell) t WHERE NOT (p AND q) ORDER BY index LIMIT 40",
+            f"SELECT index FROM (SELECT index, {chains[0]} AS p, {rng.choice([where, chains[1]])} AS q FROM cell) t WHERE NOT (p AND q) ORDER BY index LIMIT 40",
             f"SELECT count(*) AS n, min(x) AS low FROM (SELECT DISTINCT {column} AS x FROM cell WHERE {where} ORDER BY x OFFSET {rng.randint(0, 9)}) t",
             f"SELECT count(*) AS n FROM cell WHERE {where}",
             f"SELECT index, name, s, f8, u8, flag FROM cell WHERE {where} ORDER BY index LIMIT 60",
