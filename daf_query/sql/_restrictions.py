@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 import datafusion
@@ -99,12 +98,14 @@ def small_tables(
     lengths = [table.table_columns.length for table in tables.values()]
     if max(lengths, default=0) < options.min_joined_rows:
         return {}
-    small = dict[TableName, datafusion.DataFrame]()
-    for name, table in tables.items():
-        if table.table_columns.length * len(used[name]) <= options.max_values_in_memory:
-            with suppress(DafError):  # a column is unreadable, as the scan will say
-                small[name] = _in_memory(_as_planned(table, name), used[name])
-    return small
+    try:
+        return {
+            name: _in_memory(_as_planned(table, name), used[name])
+            for name, table in tables.items()
+            if table.table_columns.length * len(used[name]) <= options.max_values_in_memory
+        }
+    except DafError:  # a column is unreadable, as the scan will say
+        return {}
 
 
 def _in_memory(table: TableDataset, names: frozenset[str]) -> datafusion.DataFrame:

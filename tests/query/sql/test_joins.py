@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import datafusion
@@ -12,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, ScanOptions, connect
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_query.table import UnreadableVectorWarning
+from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 
 pytestmark = pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
 
@@ -149,7 +151,6 @@ def test_small_tables_are_in_memory_beside_long_ones() -> None:
     daf = sample()
     daf.add_axis("gene", ["x"])
     daf.set_matrix("cell", "gene", "X", [[1], [3], [5], [7], [9]])
-    daf.set_vector("type", "broken", ["a", "b", "c", "d"])
     options = ScanOptions(min_joined_rows=5, max_values_in_memory=8)
     with connect({"joins": daf}, scan_options=options) as session:
         report = session.explain_analyze(query)
@@ -164,6 +165,27 @@ def test_small_tables_are_in_memory_beside_long_ones() -> None:
         assert session.explain(wider).physical.count("DatasetExec") == 3
         daf.set_vector("type", "color", ["1", "2", "3", "4"], if_exists="replace")
         assert [row[1] for row in rows_of(session, query)[1:]] == ["2", "1", "2"]
+
+
+def test_a_damaged_column_of_a_small_table(tmp_path: Path) -> None:
+    """It is an error where it is named, and a warning where it is not, as of a long table."""
+    path = tmp_path / "joins.daf.zarr"
+    with open_daf(path, mode="w") as daf:
+        daf.add_axis("type", ["B", "T"])
+        daf.set_vector("type", "color", ["blue", "teal"])
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.set_vector("cell", "type", ["T", "B", "T"])
+    (path / "vectors/type/color/0").write_bytes(b"\2\0\0\0\xff\xff\xff\x7f" + bytes(12))
+    tables = "FROM cell c JOIN type t ON c.type = t.name"
+    for options in OPTIONS:
+        session = connect(path, scan_options=options)
+        with pytest.raises(errors.CorruptDataError, match="color"):
+            session.sql(f"SELECT c.name, t.color {tables}").to_pylist()
+        session = connect(path, scan_options=options)
+        result = session.sql(f"SELECT c.name AS cell, t.* {tables} ORDER BY 1")
+        with pytest.warns(UnreadableVectorWarning, match="color"):
+            rows = result.to_pylist()
+        assert [row["name"] for row in rows] == ["T", "B", "T"]
 
 
 def test_small_tables_of_several_data_sets() -> None:
