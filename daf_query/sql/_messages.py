@@ -305,8 +305,8 @@ _IN_CONDITIONS: Final = (
 
 _OF_AROUND: Final = (
     "a subquery of one value that names columns of the query around it is answered in SELECT and "
-    "WHERE, where it compares them by = with AND and has no LIMIT and no window; else write a "
-    "join, or a WITH of its values"
+    "WHERE, where it is an aggregate, compares them by = with AND, and has no LIMIT and no window; "
+    "else write a join, or a WITH of its values"
 )
 _NOT_AROUND: Final = (
     "NOT IN (SELECT ...) is not answered where the subquery names columns of the query around it; "

@@ -9,7 +9,7 @@ SELECT (SELECT max(x) FROM cell), (SELECT min(name) FROM gene);
 SELECT name, (SELECT count(*) FROM gene WHERE gene.x = cell.x) AS n FROM cell;
 SELECT name, (SELECT count(*) FROM gene WHERE gene.x = cell.x) > 0 AS found FROM cell;
 SELECT name, (SELECT max(g.k) FROM gene g WHERE g.name = c.marker) AS k FROM cell c;
---: error a subquery of one value
+--: error where it is an aggregate
 SELECT name, (SELECT g.chrom FROM gene g WHERE g.name = c.marker) AS chrom FROM cell c;
 SELECT name FROM cell c WHERE x > (SELECT avg(d.x) FROM cell d WHERE d.y = c.y);
 SELECT name FROM cell c WHERE x = (SELECT max(d.x) FROM cell d WHERE d.donor = c.donor);
