@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage import errors, stores
 from daf_storage.base import OpenMode
 from daf_storage.data import DafReader, DafWriter
 from daf_storage.opening._foreign_data_sets import readable_tree
 from daf_storage.opening._skeleton import check_group, make_or_check, reader_name, writer_name
 from daf_storage.opening._style import Style
-from daf_storage.stores import (
-    MappingStore,
-)
+from daf_storage.stores import MappingStore
 from daf_storage.trees import (
     WritableZarrTree,
     ZarrTree,
     find_version,
 )
 
-if TYPE_CHECKING:
-    from daf_storage.stores import _zarr_adapter as zarr_adapter
-else:
-    zarr_adapter = lazy_module("daf_storage.stores._zarr_adapter")
-
 
 def path_or_mapping(source: Any) -> Any:
     """Return what a store of zarr-python stands for; anything else is returned as it is."""
     abc = sys.modules.get("zarr.abc.store")  # which whoever has a store has imported
     is_store = abc is not None and isinstance(source, abc.Store)
-    return zarr_adapter.path_or_mapping(source) if is_store else source
+    return stores.path_or_mapping(source) if is_store else source
 
 
 def open_mapping(

@@ -75,7 +75,11 @@ from daf_storage.stores.mmap_zip import (
 )
 
 if TYPE_CHECKING:  # these need zarr-python
-    from daf_storage.stores._zarr_adapter import BytesZarrStore, SnapshotZarrStore
+    from daf_storage.stores._zarr_adapter import (
+        BytesZarrStore,
+        SnapshotZarrStore,
+        path_or_mapping,
+    )
     from daf_storage.stores.mmap_zip import ZarrArchiveStore
 
 __all__ = [
@@ -134,6 +138,7 @@ __all__ = [
     "open_regular",
     "output_directory",
     "output_path",
+    "path_or_mapping",
     "put_in_place",
     "put_values",
     "remove_leftovers",
@@ -148,7 +153,11 @@ __all__ = [
 __getattr__, __dir__, _ = lazy_names(
     __name__,
     {
-        "daf_storage.stores._zarr_adapter": ("BytesZarrStore", "SnapshotZarrStore"),
+        "daf_storage.stores._zarr_adapter": (
+            "BytesZarrStore",
+            "SnapshotZarrStore",
+            "path_or_mapping",
+        ),
         "daf_storage.stores.mmap_zip": ("ZarrArchiveStore",),
     },
 )

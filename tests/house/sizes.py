@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-MOST_LINES: Final = {"daf_query": 38_300, "daf_storage": 36_000}
+MOST_LINES: Final = {"daf_query": 36_200, "daf_storage": 35_200}
 """What a package may have; to be lowered whenever it has shrunk, and never raised."""
 
 _NO_CODE: Final = {
