@@ -24,6 +24,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 import warnings
 import weakref
 from collections import deque
@@ -468,3 +469,9 @@ class _Helper:
 
 
 os.register_at_fork(after_in_child=_Helper.forget)
+
+
+def fault(server: str, error: BaseException) -> str:
+    """Log an error that is a fault of a server, and return the sentence for clients."""
+    print(f"{server}:", *traceback.format_exception(error), file=sys.stderr)  # noqa: T201 - the log of a server
+    return "the server failed at this request, which is a fault of it: its own log says why"

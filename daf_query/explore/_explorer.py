@@ -10,15 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from daf_query._runs import Interruptible, Runs
-from daf_query.explore._axis_rows import Positions
-from daf_query.explore._data import ExploredData
-from daf_query.explore._failures import refusal
-from daf_query.explore._held_rows import HeldRows
-from daf_query.explore._limits import ExploreLimits
-from daf_query.explore._query_states import Queries
-from daf_query.explore._responses import Part, RunResponse, endings
-from daf_query.explore._sent_keys import SentKeys
-from daf_query.explore._tickets import Tickets
+from daf_query.explore._data import ExploredData, ExploreLimits, Positions
+from daf_query.explore._http import Part, RunResponse, endings, refusal
+from daf_query.explore._remembered import HeldRows, Queries, SentKeys, Tickets
 from daf_query.session import DafSession
 
 Produce = Callable[[Interruptible], Iterator[Part]]

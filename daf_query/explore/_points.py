@@ -13,14 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daf_query._runs import Interruptible
-from daf_query.explore._axis_rows import AxisRows
-from daf_query.explore._catalogue import axis_embeddings
-from daf_query.explore._embeddings import Embedding, embedding_of
+from daf_query.explore._catalogue import Embedding, axis_embeddings, embedding_of
+from daf_query.explore._data import AxisRows
 from daf_query.explore._explorer import Explorer
-from daf_query.explore._failures import refusal
-from daf_query.explore._requests import Asked, asked_of
-from daf_query.explore._responses import ARROW, BINARY, Head, Part, parts_of
-from daf_query.explore._values import VALUE, points_of, values_of
+from daf_query.explore._http import ARROW, BINARY, Asked, Head, Part, asked_of, parts_of, refusal
+from daf_query.explore._summaries import VALUE, points_of, values_of
 from daf_query.session import NotedCategories
 from daf_query.syntax import quoted_name
 

@@ -1,21 +1,180 @@
-"""SQL of the page: its rows, as an Arrow stream."""
+"""Queries of the page: their rows, those of tables, and what they select to download.
+
+A download is asked for first and fetched once: a browser that fetches a file sends no header of the
+page's, so the address has a ticket.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Final
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal, cast
+from urllib.parse import quote
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from daf_query._row_files import Rows, save_rows
 from daf_query._runs import Interruptible
 from daf_query._wire import joined, wire_parts, wire_schema
-from daf_query.explore._explorer import Explorer
-from daf_query.explore._failures import RequestError, refusal
-from daf_query.explore._requests import asked_of
-from daf_query.explore._responses import ARROW, Head, Part, RunResponse
+from daf_query.explore._data import AxisRows, Positions, batches_of
+from daf_query.explore._explorer import Download, Explorer
+from daf_query.explore._http import (
+    ARROW,
+    BINARY,
+    Asked,
+    Head,
+    Part,
+    RequestError,
+    RunResponse,
+    asked_of,
+    json_parts,
+    parts_of,
+    refusal,
+)
+from daf_query.explore._selections import selected_positions
+from daf_query.scan import INDEX, NAME
+from daf_query.slice import MatrixSlice, Selector, predicate_query
 from daf_query.sql import QueryResult, interruptible_rows
+from daf_query.syntax import is_select, python_edits, quoted_name
+from daf_query.table import DATASET
+from daf_storage import errors
+
+
+def chosen(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positions:
+    """Return the positions that SQL chooses, ascending, each once.
+
+    Parameters
+    ----------
+    sql
+        A predicate, also in Python's spellings, or a SELECT that yields ``name`` or ``index``.
+
+    Raises
+    ------
+    QueryError
+        It is wrong, or its rows are not of this axis.
+    """
+    if not sql.strip():
+        raise errors.QueryError("the predicate is empty")
+    if is_select(sql):
+        return _of_query(rows, sql, interruptible)
+    wrapped, _ = predicate_query(rows.schema, rows.axis, sql, python_edits(sql), rows.key)
+    batches = batches_of(rows.session, wrapped, interruptible, what="predicate")
+    return _joined([rows.positions(batch) for batch in batches])
+
+
+def _of_query(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positions:
+    """Return the positions of the rows of a query; where both are there, name and index agree."""
+    result = rows.session.sql(sql)
+    wanted = _wanted(rows, result.column_names)
+    keyed = interruptible_rows(result.select(*map(quoted_name, wanted)), interruptible)
+    return _joined([_of_batch(rows, _without_null(batch), wanted) for batch in keyed.batches])
+
+
+def positions_of(rows: AxisRows, batch: pa.RecordBatch) -> Positions:
+    """Return the positions of rows by their keys, ascending, each once.
+
+    Raises
+    ------
+    QueryError
+        They are not of this axis, or lack the names that show that they are.
+    """
+    wanted = _wanted(rows, batch.schema.names)
+    if NAME not in wanted:
+        raise _of_another_axis(rows, f"without {NAME!r} nobody can tell")
+    return _joined([_of_batch(rows, _without_null(batch.select(wanted)), wanted)])
+
+
+def _wanted(rows: AxisRows, names: Sequence[str]) -> list[str]:
+    """Return the columns that say which rows they are."""
+    keys = [INDEX] if rows.joined is None else [DATASET, INDEX]
+    has_index, has_name = set(keys) <= set(names), NAME in names
+    if not has_index and (rows.joined is not None or not has_name):
+        has = errors.known_names(names, none="none")
+        raise errors.QueryError(
+            f"the rows are none of axis {rows.axis!r}: a query has to yield "
+            f"{' and '.join(keys)}{'' if rows.joined else f' or {NAME}'}, and this yields {has}"
+        )
+    return [*(keys if has_index else []), *([NAME] if has_name else [])]
+
+
+def _of_batch(rows: AxisRows, batch: pa.RecordBatch, wanted: list[str]) -> Positions:
+    names = batch.column(NAME).cast(pa.large_string()) if NAME in wanted else None
+    if INDEX not in wanted:
+        return _named(rows, names)
+    if not pa.types.is_integer(batch.column(INDEX).type):
+        raise _of_another_axis(rows, f"{INDEX} is {batch.column(INDEX).type}")
+    positions = rows.positions(batch)
+    if positions.size and not 0 <= positions.min() <= positions.max() < rows.length:
+        raise _of_another_axis(rows, f"{INDEX} goes beyond the {rows.length:,} entries")
+    if names is not None and not rows.names(positions).equals(names):
+        raise _of_another_axis(rows, f"{NAME} and {INDEX} are of another axis")
+    return positions
+
+
+def _named(rows: AxisRows, names: Any) -> Positions:
+    """Return the positions of entries."""
+    positions: Positions = rows.session.reader(rows.schema).axis_indices(
+        rows.axis, names, allow_missing=True, allow_empty=True
+    )
+    is_missing = positions < 0
+    if is_missing.any():
+        missing = names.filter(pa.array(is_missing))[0].as_py()
+        raise _of_another_axis(rows, f"axis {rows.axis!r} has no entry {missing!r}")
+    return positions
+
+
+def _of_another_axis(rows: AxisRows, why: str) -> errors.QueryError:
+    return errors.QueryError(f"the rows are none of axis {rows.axis!r}: {why}")
+
+
+def _without_null(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows whose keys are all there: an outer join lacks some."""
+    for column in batch.columns:
+        if column.null_count:
+            return batch.filter(_all_valid(batch))
+    return batch
+
+
+def _all_valid(batch: pa.RecordBatch) -> pa.Array:
+    valid = pc.is_valid(batch.column(0))
+    for column in batch.columns[1:]:
+        valid = pc.and_(valid, pc.is_valid(column))
+    return valid
+
+
+def _joined(parts: list[Positions]) -> Positions:
+    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
+
+
+async def rows(explorer: Explorer, request: Request) -> Response:
+    """Answer with the positions of rows: uint32, ascending.
+
+    They are those that SQL chooses, or those that an earlier query sent.
+    """
+    asked = await asked_of(request)
+    schema, axis = asked.string("schema"), asked.string("axis")
+    query = asked.optional_string("query")
+    sql = "" if query is not None else asked.sql()
+
+    def produce(interruptible: Interruptible) -> Iterator[Part]:
+        along = explorer.data.rows(schema, axis)
+        if query is None:
+            positions = chosen(along, sql, interruptible)
+        else:
+            positions = positions_of(along, explorer.sent_keys.batch_of(query))
+        head = Head(BINARY, {"X-Daf-Rows": str(positions.size)})
+        yield from parts_of(head, positions.astype("<u4"))
+
+    return explorer.response(produce, sql=sql)
+
 
 _MOST_ID: Final = 200
 _PLAN: Final = ["plan_type", "plan"]
@@ -99,3 +258,130 @@ def limited(result: QueryResult, count: int) -> QueryResult:
     """
     is_whole = result.column_names == _PLAN or result._is_direct()  # noqa: SLF001 - our own
     return result if is_whole else result.limit(count)
+
+
+_FORMATS: Final = {"parquet": "application/vnd.apache.parquet", "csv": "text/csv"}
+_H5AD: Final = "application/x-hdf5"
+_UNSAFE: Final = re.compile(r"[^\w.\- ]+")
+_PART_BYTES: Final = 1 << 20
+
+
+async def estimate(explorer: Explorer, request: Request) -> Response:
+    """Answer with the size of a slice; nothing of its values is read."""
+    asked = await asked_of(request)
+
+    def produce(interruptible: Interruptible) -> Iterator[Part]:
+        explanation = _slice(explorer, asked, interruptible).explain()
+        yield from json_parts(
+            {
+                "rows": explanation.rows,
+                "columns": explanation.columns,
+                "stored": explanation.stored_elements,
+                "bytes": explanation.memory_bytes["anndata"],
+            }
+        )
+
+    return explorer.response(produce, sql=asked.optional_string("rows") or "")
+
+
+async def extract(explorer: Explorer, request: Request) -> Response:
+    """Answer with the ticket of a slice."""
+    asked = await asked_of(request)
+
+    def produce(interruptible: Interruptible) -> Iterator[Part]:
+        part = _slice(explorer, asked, interruptible)
+        explorer.check_bytes(part.explain().memory_bytes["anndata"])
+
+        def write(path: Path, _: Interruptible) -> None:
+            part.save(path)
+
+        name = f"{asked.string('schema')}-{asked.string('matrix')}.h5ad"
+        ticket = explorer.downloads.add(Download(name, _H5AD, write))
+        yield from json_parts({"ticket": ticket})
+
+    return explorer.response(produce, sql=asked.optional_string("rows") or "")
+
+
+async def export(explorer: Explorer, request: Request) -> Response:
+    """Answer with the ticket of the rows of a query: those that it sent, if they are all held."""
+    asked = await asked_of(request)
+    sql, file_format = asked.sql(), asked.string("format")
+    query = asked.optional_string("query")
+    if file_format not in _FORMATS:
+        raise refusal(400, f"there is no format {file_format!r}; there are {', '.join(_FORMATS)}")
+
+    def produce(_: Interruptible) -> Iterator[Part]:
+        held = None if query is None else explorer.held_rows.find(query, sql)
+        source = explorer.session.sql(sql) if held is None else held
+        write = partial(_save, explorer, source, file_format)
+        download = Download(f"query.{file_format}", _FORMATS[file_format], write)
+        yield from json_parts({"ticket": explorer.downloads.add(download)})
+
+    return explorer.response(produce, sql=sql)
+
+
+async def download(explorer: Explorer, request: Request) -> Response:
+    """Answer with the file of a ticket, as an attachment."""
+    if request.method != "GET":
+        raise refusal(405, "a download is fetched, once")
+    asked = explorer.downloads.take(request.path_params["ticket"])
+    if asked is None:
+        raise refusal(
+            404, "this download was fetched already, or is too old", "ask for it in the page again"
+        )
+
+    def produce(interruptible: Interruptible) -> Iterator[Part]:
+        with TemporaryDirectory(prefix="daf-explore-") as folder:
+            path = Path(folder) / f"download{Path(asked.name).suffix}"
+            asked.write(path, interruptible)
+            yield Head(asked.media_type, _headers(asked.name, path.stat().st_size))
+            with path.open("rb") as file:
+                while part := file.read(_PART_BYTES):
+                    yield part
+
+    return RunResponse(lambda is_gone: explorer.exports.start(produce, is_abandoned=is_gone))
+
+
+def _headers(name: str, size: int) -> dict[str, str]:
+    plain = _UNSAFE.sub("_", name).encode("ascii", "replace").decode().replace("?", "_")
+    disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+    return {"Content-Length": str(size), "Content-Disposition": disposition}
+
+
+def _slice(explorer: Explorer, asked: Asked, interruptible: Interruptible) -> MatrixSlice:
+    """Return the slice that is asked for."""
+    names = ("schema", "rows_axis", "columns_axis", "matrix")
+    schema, rows_axis, columns_axis, matrix = (asked.string(name) for name in names)
+    session = explorer.session
+    rows: Selector = asked.optional_string("rows")
+    if asked.flag("selection"):
+        positions = selected_positions(explorer, schema, rows_axis)
+        if isinstance(rows, str):
+            matching = chosen(explorer.data.rows(schema, rows_axis), rows, interruptible)
+            positions = np.intersect1d(positions, matching, assume_unique=True)
+        rows = positions
+    columns = asked.optional_string("columns")
+    return session.matrix(
+        rows_axis, columns_axis, matrix, rows=rows, columns=columns, schema=schema
+    )
+
+
+def _save(
+    explorer: Explorer,
+    source: QueryResult | Rows,
+    file_format: str,
+    path: Path,
+    interruptible: Interruptible,
+) -> None:
+    """Write rows, or those of a query as they are computed."""
+    rows = source if isinstance(source, Rows) else interruptible_rows(source, interruptible)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        size = 0
+        for batch in rows.batches:
+            size += batch.nbytes
+            explorer.check_bytes(size)
+            yield batch
+
+    chosen_format = cast("Literal['parquet', 'csv']", file_format)
+    save_rows(Rows(rows.schema, batches()), path, chosen_format)

@@ -1,6 +1,7 @@
-"""Selections of the page: positions along an axis, which SQL sees as the table ``selection``.
+"""Selections of entries on the page, and saving them as vectors.
 
-Where an axis, or anything else, has this name, it is ``selection_2``, and so on.
+SQL sees a selection as the table ``selection``; where an axis, or anything else, has this name, it
+is ``selection_2``, and so on.
 """
 
 from __future__ import annotations
@@ -13,19 +14,26 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from daf_query._runs import Interruptible
-from daf_query.explore._axis_rows import AxisRows, Positions
+from daf_query.explore._data import AxisRows, Positions
 from daf_query.explore._explorer import Explorer, Selection
-from daf_query.explore._failures import refusal
-from daf_query.explore._requests import address_part, body_of
-from daf_query.explore._responses import Part, json_parts
+from daf_query.explore._http import (
+    Asked,
+    Part,
+    address_part,
+    asked_of,
+    body_of,
+    json_parts,
+    refusal,
+)
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession
 from daf_query.table import DATASET
-from daf_storage import errors
+from daf_storage import DafWriter, IfExists, errors
 
 _TABLE: Final = "selection"
 _ID_BYTES: Final = 8
@@ -149,3 +157,47 @@ def _table(rows: AxisRows, positions: Positions) -> pa.Table:
         names = pa.array(rows.joined.names, pa.string())
         columns |= {INDEX: pa.array(within), DATASET: names.take(pa.array(owners))}
     return pa.table(columns)
+
+
+async def save(explorer: Explorer, request: Request) -> Response:
+    """Save a vector: which entries are selected, or an SQL expression."""
+    asked = await asked_of(request)
+    schema, axis, name = (asked.string(each) for each in ("schema", "axis", "name"))
+    values, replaces = asked.part("values"), asked.flag("overwrite")
+    if explorer.data.overlay is None:
+        raise refusal(
+            403, "this explorer only reads", "start daf explore with --write OVERLAY to save"
+        )
+    sql = values.optional_string("sql")
+    if sql is None and not values.flag("selection"):
+        raise refusal(400, "'values' needs 'sql', or 'selection': true")
+    if_exists: IfExists = "replace" if replaces else "error"
+
+    def produce(_: Interruptible) -> Iterator[Part]:
+        if sql is not None:
+            session = explorer.session
+            session.save_vector(axis, name, sql, schema=schema, if_exists=if_exists)
+        else:
+            _save_selection(explorer, schema, axis, name, values, if_exists)
+        yield from json_parts({"name": name})
+
+    return explorer.response(produce, sql=sql or "")
+
+
+def _save_selection(
+    explorer: Explorer, schema: str, axis: str, name: str, values: Asked, if_exists: IfExists
+) -> None:
+    rows = explorer.data.rows(schema, axis)
+    positions = selected_positions(explorer, rows.schema, axis)
+    daf = rows.session.reader(rows.schema)
+    if not isinstance(daf, DafWriter):
+        raise errors.ReadOnlyError(f"{daf.location}: it is open for reading")
+    is_selected = np.zeros(rows.length, np.bool_)
+    is_selected[positions] = True
+    inside, outside = values.content.get("true"), values.content.get("false")
+    if inside is None and outside is None:
+        daf.set_vector(axis, name, is_selected, if_exists=if_exists)
+        return
+    labels = (values.string("true"), values.string("false"))
+    strings = pc.if_else(pa.array(is_selected), *(pa.scalar(label) for label in labels))
+    daf.set_vector(axis, name, strings, if_exists=if_exists)

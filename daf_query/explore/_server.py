@@ -1,4 +1,8 @@
-"""The server of the explorer: where it listens, and how it ends."""
+"""The server: connections, and its thread.
+
+Connections are only so many, and those that say nothing end: without that the process would have
+no descriptors left, and accept nothing any more.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,50 @@ from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daf_query.explore._app import app
-from daf_query.explore._connections import Connection
-from daf_query.explore._data import ExploredData
-from daf_query.explore._limits import ExploreLimits
+from daf_query.explore._data import ExploredData, ExploreLimits
 from daf_query.session import DafSession
 from daf_storage import errors
 from daf_storage.spi import cannot_listen
+
+MOST: Final = 64
+"""A browser opens six for a page."""
+
+
+class Connection(H11Protocol):  # type: ignore[misc] # uvicorn has no types
+    """One connection, which gives way if it has waited longest for a whole request."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._waits_since = 0.0
+        self._gives_way = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Count the connection; if it is one too many, one of those that wait is closed."""
+        super().connection_made(transport)
+        self._waits_since = self.loop.time()
+        there = [each for each in self.connections if not each._gives_way]  # noqa: SLF001 - our own
+        if len(there) > MOST:
+            waiting = [each for each in there if each._is_waiting()]  # noqa: SLF001 - our own
+            min(waiting, key=lambda each: each._waits_since)._give_way()  # noqa: SLF001 - our own
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._waits_since = self.loop.time()
+        super().on_response_complete()
+
+    def _is_waiting(self) -> bool:
+        """Return whether no request is being answered: none came, or not the whole of it."""
+        cycle = self.cycle
+        is_answered = cycle is not None and not (cycle.response_complete or cycle.more_body)
+        return self.transport.is_closing() or not is_answered
+
+    def _give_way(self) -> None:
+        self._gives_way = True
+        self.transport.abort()  # what is not sent yet is not waited for
+
 
 _HOST: Final = "127.0.0.1"
 _TOKEN_BYTES: Final = 24

@@ -1,16 +1,18 @@
-"""The catalogs, schemas, tables and keys of a session, as tables themselves.
+"""The catalog that clients ask for: schemas, tables, columns, and what this server can do.
 
-Rule: ``format/FlightSql.proto`` of Apache Arrow, whose comments have the schemas of the answers.
+Rule: ``format/FlightSql.proto`` of Apache Arrow, whose comments have the schemas of the answers;
+of the server itself ``SqlInfo`` and ``CommandGetXdbcTypeInfo``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from daf_query.flight_sql._batches import wire_schema
+from daf_query.flight_sql._answers import wire_schema
 from daf_query.flight_sql._messages import (
     CommandGetCatalogs,
     CommandGetCrossReference,
@@ -23,11 +25,201 @@ from daf_query.flight_sql._messages import (
     CommandGetTableTypes,
     CommandGetXdbcTypeInfo,
 )
-from daf_query.flight_sql._sql_info import INFO_SCHEMA, TYPE_SCHEMA, required, sql_info, type_info
 from daf_query.session import DafSession
 from daf_query.sql import CATALOG, ListedTable, listed_tables
 from daf_query.syntax import quoted_name
 from daf_storage import DafError
+
+_STRINGS: Final = pa.list_(pa.string())
+_CONVERSIONS: Final = pa.map_(pa.int32(), pa.list_(pa.int32()))
+_MEMBERS: Final = (
+    ("string_value", pa.string()),
+    ("bool_value", pa.bool_()),
+    ("bigint_value", pa.int64()),
+    ("int32_bitmask", pa.int32()),
+    ("string_list", _STRINGS),
+    ("int32_to_int32_list_map", _CONVERSIONS),
+)
+_STRING, _BOOL, _BIGINT, _INT32, _STRING_LIST, _MAP = range(6)
+
+INFO_SCHEMA: Final = pa.schema(
+    [
+        pa.field("info_name", pa.uint32(), nullable=False),
+        pa.field(
+            "value",
+            pa.dense_union([pa.field(name, member) for name, member in _MEMBERS]),
+            nullable=False,
+        ),
+    ]
+)
+"""The schema of the answer to ``CommandGetSqlInfo``."""
+
+_FALSE: Final = (
+    *(5, 10, 11, 500, 501, 502, 519, 527, 536, 537),
+    *(556, 563, 565, 566, 572, 573, 574, 575, 576),
+)
+"""Substrait, ingestion, DDL, FOR UPDATE, procedures, transactions, batches, LOBs, constraints."""
+_TRUE: Final = (3, 4, 9, 506, 515, 516, 518, 520, 521, 523, 524, 532, 539)
+"""Read-only, SQL, cancelling; all tables can be read; aliases, ORDER BY, LIKE, subqueries."""
+_NO_LIMIT: Final = tuple(number for number in range(541, 562) if number not in (556, 557))
+"""Lengths and counts for which there is no limit, which is 0."""
+_INT32S: Final = {
+    8: 0,  # no transactions
+    100: 0,  # prepared statements have no timeout
+    101: 0,
+    503: 0,  # names keep their case, for which there is no number
+    505: 0,
+    507: 0,  # nulls are sorted high: last, and first with DESC
+    522: 0b11,  # GROUP BY what is not selected, and beyond
+    525: 0b11,
+    526: 0b1,
+    528: 2,  # all outer joins
+    533: 0,
+    534: 0,
+    535: 0,
+    538: 0b1111,  # subqueries in comparisons, EXISTS, IN and with ANY
+    540: 0b11,  # UNION and UNION ALL
+    562: 0,
+    564: 0b1,
+    567: 0b10,  # forward only
+    568: 0b1,
+    569: 0b10,  # and read-only
+    570: 0b1,
+    571: 0b1,
+}
+_STRINGS_BY_NUMBER: Final = {
+    0: "daf-query",
+    504: '"',
+    513: "\\",
+    514: "",
+    529: "schema",
+    530: "procedure",
+    531: "catalog",
+}
+_LISTS: Final = {
+    508: ["QUALIFY", "ILIKE", "UNNEST"],
+    509: ["abs", "ceil", "exp", "floor", "ln", "log10", "log2", "power", "round", "sqrt"],
+    510: ["concat", "left", "length", "lower", "regexp_like", "replace", "right", "trim", "upper"],
+    511: [],
+    512: ["date_bin", "date_part", "date_trunc", "now", "to_timestamp"],
+}
+
+
+def _info(max_query_bytes: int) -> dict[int, tuple[int, Any]]:
+    """Return everything, each as the place of its type in the union and a value."""
+    values: dict[int, tuple[int, Any]] = {}
+    values |= dict.fromkeys(_FALSE, (_BOOL, False))
+    values |= dict.fromkeys(_TRUE, (_BOOL, True))
+    values |= dict.fromkeys(_NO_LIMIT, (_BIGINT, 0))
+    values |= {number: (_INT32, value) for number, value in _INT32S.items()}
+    values |= {number: (_STRING, value) for number, value in _STRINGS_BY_NUMBER.items()}
+    values |= {number: (_STRING_LIST, value) for number, value in _LISTS.items()}
+    values[1] = (_STRING, version("daf-query"))
+    values[2] = (_STRING, pa.__version__)
+    values[517] = (_MAP, [])
+    values[557] = (_BIGINT, max_query_bytes)
+    return dict(sorted(values.items()))
+
+
+def sql_info(numbers: Collection[int], max_query_bytes: int) -> pa.RecordBatch:
+    """Return what is known of some numbers; without numbers, everything.
+
+    >>> sql_info([3, 99_999], 1000).to_pylist()
+    [{'info_name': 3, 'value': True}]
+    """
+    known = _info(max_query_bytes)
+    asked = [number for number in known if not numbers or number in numbers]
+    members: list[list[Any]] = [[] for _ in _MEMBERS]
+    types, offsets = [], []
+    for number in asked:
+        place, value = known[number]
+        types.append(place)
+        offsets.append(len(members[place]))
+        members[place].append(value)
+    union = pa.UnionArray.from_dense(
+        pa.array(types, pa.int8()),
+        pa.array(offsets, pa.int32()),
+        [pa.array(each, member) for each, (_, member) in zip(members, _MEMBERS, strict=True)],
+        [name for name, _ in _MEMBERS],
+    )
+    return pa.record_batch([pa.array(asked, pa.uint32()), union], schema=INFO_SCHEMA)
+
+
+def required(name: str, data_type: pa.DataType) -> pa.Field:
+    """Return a field that is never missing."""
+    return pa.field(name, data_type, nullable=False)
+
+
+TYPE_SCHEMA: Final = pa.schema(
+    [
+        required("type_name", pa.string()),
+        required("data_type", pa.int32()),
+        pa.field("column_size", pa.int32()),
+        pa.field("literal_prefix", pa.string()),
+        pa.field("literal_suffix", pa.string()),
+        pa.field("create_params", pa.list_(required("item", pa.string()))),
+        required("nullable", pa.int32()),
+        required("case_sensitive", pa.bool_()),
+        required("searchable", pa.int32()),
+        pa.field("unsigned_attribute", pa.bool_()),
+        required("fixed_prec_scale", pa.bool_()),
+        pa.field("auto_increment", pa.bool_()),
+        pa.field("local_type_name", pa.string()),
+        pa.field("minimum_scale", pa.int32()),
+        pa.field("maximum_scale", pa.int32()),
+        required("sql_data_type", pa.int32()),
+        pa.field("datetime_subcode", pa.int32()),
+        pa.field("num_prec_radix", pa.int32()),
+        pa.field("interval_precision", pa.int32()),
+    ]
+)
+"""The schema of the answer to ``CommandGetXdbcTypeInfo``."""
+
+_EXACT: Final = {"minimum_scale": 0, "maximum_scale": 0, "num_prec_radix": 10}
+_BINARY: Final = {"num_prec_radix": 2}
+_QUOTED: Final = {"literal_prefix": "'", "literal_suffix": "'", "case_sensitive": True}
+_TYPES: Final[tuple[tuple[int, str, dict[str, Any]], ...]] = (
+    (-7, "BOOLEAN", {"column_size": 1}),
+    (-6, "TINYINT", {"column_size": 3, "unsigned_attribute": False, **_EXACT}),
+    (-5, "BIGINT", {"column_size": 19, "unsigned_attribute": False, **_EXACT}),
+    (-5, "BIGINT UNSIGNED", {"column_size": 20, "unsigned_attribute": True, **_EXACT}),
+    (-3, "BYTEA", {"literal_prefix": "X'", "literal_suffix": "'"}),
+    (3, "DECIMAL", {"column_size": 38, "unsigned_attribute": False, **_EXACT}),
+    (4, "INT", {"column_size": 10, "unsigned_attribute": False, **_EXACT}),
+    (5, "SMALLINT", {"column_size": 5, "unsigned_attribute": False, **_EXACT}),
+    (7, "REAL", {"column_size": 24, "unsigned_attribute": False, **_BINARY}),
+    (8, "DOUBLE", {"column_size": 53, "unsigned_attribute": False, **_BINARY}),
+    (12, "VARCHAR", _QUOTED),
+    (91, "DATE", {"column_size": 10, "sql_data_type": 9, "datetime_subcode": 1, **_QUOTED}),
+    (92, "TIME", {"column_size": 18, "sql_data_type": 9, "datetime_subcode": 2, **_QUOTED}),
+    (93, "TIMESTAMP", {"column_size": 29, "sql_data_type": 9, "datetime_subcode": 3, **_QUOTED}),
+)
+"""The number of ``XdbcDataType``, the name in SQL, and what differs from the common."""
+
+
+def type_info(number: int | None) -> pa.RecordBatch:
+    """Return the types of columns, or those of one number.
+
+    >>> type_info(12).to_pylist()[0]["type_name"]
+    'VARCHAR'
+    """
+    rows: Iterable[dict[str, Any]] = (
+        {
+            "type_name": name,
+            "local_type_name": name,
+            "data_type": data_type,
+            "sql_data_type": data_type,
+            "nullable": 1,
+            "searchable": 3,
+            "case_sensitive": False,
+            "fixed_prec_scale": False,
+            **different,
+        }
+        for data_type, name, different in _TYPES
+        if number is None or number == data_type
+    )
+    return pa.RecordBatch.from_pylist(list(rows), schema=TYPE_SCHEMA)
+
 
 _ESCAPE: Final = "\\"
 

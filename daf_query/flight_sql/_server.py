@@ -13,10 +13,9 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from daf_query.flight_sql._answers import FlightSqlLimits, Statuses
 from daf_query.flight_sql._authentication import Tokens
-from daf_query.flight_sql._limits import FlightSqlLimits
 from daf_query.flight_sql._service import Service
-from daf_query.flight_sql._statuses import Statuses
 from daf_query.session import DafSession, connect
 from daf_storage import errors
 from daf_storage.spi import cannot_listen

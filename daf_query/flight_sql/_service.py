@@ -8,16 +8,30 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import flight
 
+from daf_query._runs import Interruptible
 from daf_query.flight_sql import _messages as messages
+from daf_query.flight_sql._answers import (
+    FlightSqlLimits,
+    InvalidRequest,
+    NotSupported,
+    Runs,
+    Statuses,
+    answering,
+    joined,
+    limit_reached,
+    wire_batches,
+    wire_schema,
+)
 from daf_query.flight_sql._authentication import CLIENT, AnyHandshake, Tokens
-from daf_query.flight_sql._batches import joined, wire_batches, wire_schema
-from daf_query.flight_sql._bound_values import bound_query
 from daf_query.flight_sql._catalog import COMMANDS, Answer, Catalog
-from daf_query.flight_sql._limits import FlightSqlLimits, limit_reached
 from daf_query.flight_sql._protobuf import decode, encode
-from daf_query.flight_sql._runs import Interruptible, Runs
-from daf_query.flight_sql._statuses import InvalidRequest, NotSupported, Statuses, answering
-from daf_query.flight_sql._tickets import Prepared, PreparedStatements, SealedQuery, Tickets
+from daf_query.flight_sql._statements import (
+    Prepared,
+    PreparedStatements,
+    SealedQuery,
+    Tickets,
+    bound_query,
+)
 from daf_query.session import DafSession
 from daf_query.sql import interruptible_rows, is_out_of_memory, unbound_schemas
 

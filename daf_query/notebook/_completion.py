@@ -6,8 +6,7 @@ import re
 from typing import Any, Final
 
 from daf_query.completion import SqlCompleter
-from daf_query.notebook._line import FORMS, OPTIONS, cell_line
-from daf_query.notebook._sessions import session_of, sessions_of
+from daf_query.notebook._line import FORMS, OPTIONS, cell_line, session_of, sessions_of
 from daf_query.session import DafSession
 from daf_query.syntax import placeholders
 from daf_storage import errors

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import daf_query.notebook._line as lines
 from daf_query.notebook._completion import CellCompleter
-from daf_query.notebook._sessions import session_of
+from daf_query.notebook._line import session_of
 from daf_query.session import connect
 from daf_query.sql import QueryResult
 from daf_query.syntax import placeholders

@@ -1,12 +1,13 @@
-"""The line of a cell, and of a directive: what its words mean."""
+"""The line of a cell and of a directive: what its words mean, and the sessions that they name."""
 
 from __future__ import annotations
 
 import difflib
 import shlex
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
+from daf_query.session import DafSession
 from daf_storage import errors
 
 Form: TypeAlias = Literal["pandas", "polars", "arrow"]
@@ -131,3 +132,38 @@ def _split(line: str, known: dict[str, str]) -> tuple[list[str], dict[str, str]]
 def _check_variable(name: str | None) -> None:
     if name is not None and not name.isidentifier():
         raise errors.InvalidInputError(f"{name!r} is no name of a variable")
+
+
+def sessions_of(shell: Any) -> dict[str, DafSession]:
+    """Return the sessions of a notebook by their variables; not those of its outputs."""
+    return {
+        name: value
+        for name, value in list(shell.user_ns.items())
+        if isinstance(value, DafSession) and not name.startswith("_")
+    }
+
+
+def session_of(shell: Any, name: str | None) -> DafSession:
+    """Return the session that a cell is asked of: that of a variable, ``db``, or the only one.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none of this name; or there are several, and none was named.
+    """
+    known = sessions_of(shell)
+    if name is not None:
+        if name in known:
+            return known[name]
+        is_there = name in shell.user_ns
+        problem = f"the variable {name!r} is no session" if is_there else f"there is no {name!r}"
+        raise errors.InvalidInputError(f"{problem}; {_listed(known)}")
+    if len(known) == 1 or "db" in known:
+        return known["db"] if "db" in known else next(iter(known.values()))
+    raise errors.InvalidInputError(f"which session? {_listed(known)}")
+
+
+def _listed(known: dict[str, DafSession]) -> str:
+    if not known:
+        return "open one: %daf connect PATH"
+    return f"there are the sessions {', '.join(sorted(known))}"

@@ -21,8 +21,7 @@ from starlette.testclient import TestClient
 from daf_query import connect
 from daf_query._row_files import Rows
 from daf_query.explore import ExploredData, ExploreLimits, app
-from daf_query.explore._held_rows import HeldRows
-from daf_query.explore._tickets import Tickets
+from daf_query.explore._remembered import HeldRows, Tickets
 from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from daf_query.explore._embeddings import embedding_of, embeddings_of
+from daf_query.explore._catalogue import embedding_of, embeddings_of
 from daf_storage import DafWriter, MemoryDaf, errors
 
 

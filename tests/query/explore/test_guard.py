@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from daf_query.explore._static_files import Pages
+from daf_query.explore._app import Pages
 from tests.query.explore.conftest import HOST, TOKEN
 
 

@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
-from daf_query.explore._axis_rows import axis_rows
-from daf_query.explore._values import points_of, values_of
+from daf_query.explore._data import axis_rows
+from daf_query.explore._summaries import points_of, values_of
 from daf_storage import MemoryDaf, copy_all, errors, import_h5ad, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 

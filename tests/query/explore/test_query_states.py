@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from daf_query.explore._failures import CancelledError, RequestError
-from daf_query.explore._query_states import Queries, QueryState
-from daf_query.explore._sent_keys import _MOST_BYTES, SentKeys
+from daf_query.explore._http import CancelledError, RequestError
+from daf_query.explore._remembered import _MOST_KEY_BYTES, Queries, QueryState, SentKeys
 
 
 def without_seconds(state: QueryState) -> tuple[str, int, bool]:
@@ -97,11 +96,11 @@ def test_keys_of_four_queries_are_remembered() -> None:
 def test_keys_of_very_many_rows_are_not() -> None:
     """Up to 64 MiB of them are, together."""
     keys = SentKeys()
-    half = pa.record_batch({"index": np.zeros(_MOST_BYTES // 16, np.int64)})
+    half = pa.record_batch({"index": np.zeros(_MOST_KEY_BYTES // 16, np.int64)})
     keys.begin("a", half.schema)
     keys.add("a", half)
     keys.add("a", half)
-    assert keys.batch_of("a").nbytes == _MOST_BYTES == 64 << 20
+    assert keys.batch_of("a").nbytes == _MOST_KEY_BYTES == 64 << 20
     keys.add("a", half.slice(0, 1))
     with pytest.raises(RequestError, match="run it again|not remembered"):
         keys.batch_of("a")

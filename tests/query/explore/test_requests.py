@@ -8,8 +8,7 @@ from typing import Any, Final
 import pytest
 from starlette.testclient import TestClient
 
-from daf_query.explore._failures import RequestError
-from daf_query.explore._requests import Asked
+from daf_query.explore._http import Asked, RequestError
 
 ODD: Final[tuple[Any, ...]] = (
     None,

@@ -11,11 +11,19 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import ExploreLimits, app
+from daf_query.explore._app import _names
 from daf_query.explore._data import ExploredData
 from daf_query.explore._explorer import Explorer
-from daf_query.explore._failures import CancelledError, RequestError, failure
-from daf_query.explore._guard import _names
-from daf_query.explore._responses import Head, Part, endings, json_parts, parts_of
+from daf_query.explore._http import (
+    CancelledError,
+    Head,
+    Part,
+    RequestError,
+    endings,
+    failure,
+    json_parts,
+    parts_of,
+)
 from daf_storage import errors
 from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
 

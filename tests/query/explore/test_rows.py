@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
-from daf_query.explore._axis_rows import AxisRows, axis_rows
+from daf_query.explore._data import AxisRows, axis_rows
 from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 

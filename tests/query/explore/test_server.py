@@ -24,7 +24,7 @@ import pytest
 from daf_query import connect
 from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
-from daf_query.explore._connections import MOST
+from daf_query.explore._server import MOST
 from daf_storage import MemoryDaf, copy_all, errors, open_daf
 from daf_storage.spi import install_command
 from tests.query.explore.conftest import CELLS, tiny

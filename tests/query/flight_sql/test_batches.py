@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query.flight_sql import FlightSqlLimits
-from daf_query.flight_sql._batches import joined, wire_batches, wire_schema
+from daf_query.flight_sql._answers import joined, wire_batches, wire_schema
 
 NO_LIMITS = FlightSqlLimits()
 

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import flight
 
 from daf_query.flight_sql import FlightSqlLimits
-from daf_query.flight_sql._bound_values import bound_query
+from daf_query.flight_sql._statements import bound_query
 from daf_storage import errors
 
 _VIEW = struct.pack("<i4s2i", 100, b"xxxx", 0, 0)

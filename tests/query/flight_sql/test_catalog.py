@@ -15,8 +15,7 @@ from daf_query import DafSession, connect
 from daf_query.flight_sql import FlightSqlServer, is_loopback
 from daf_query.flight_sql import _messages as messages
 from daf_query.flight_sql._authentication import AnyHandshake, Tokens
-from daf_query.flight_sql._catalog import COMMANDS, Catalog, like
-from daf_query.flight_sql._sql_info import sql_info
+from daf_query.flight_sql._catalog import COMMANDS, Catalog, like, sql_info
 from daf_query.sql import ListedTable, listed_tables, unbound_schemas
 from daf_storage import MemoryDaf, errors
 

@@ -11,8 +11,9 @@ from functools import partial
 import pytest
 from pyarrow import flight
 
+from daf_query._runs import Interruptible
 from daf_query.flight_sql import FlightSqlLimits
-from daf_query.flight_sql._runs import Interruptible, Runs
+from daf_query.flight_sql._answers import Runs
 
 
 def _never() -> bool:

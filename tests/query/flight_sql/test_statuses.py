@@ -10,7 +10,7 @@ import pytest
 from pyarrow import flight
 
 from daf_query.flight_sql import FlightSqlLimits
-from daf_query.flight_sql._statuses import InvalidRequest, NotSupported, Statuses
+from daf_query.flight_sql._answers import InvalidRequest, NotSupported, Statuses
 from daf_storage import errors
 
 STATUSES = Statuses(

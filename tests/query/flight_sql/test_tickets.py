@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query.flight_sql import FlightSqlLimits
-from daf_query.flight_sql._tickets import Prepared, PreparedStatements, Tickets
+from daf_query.flight_sql._statements import Prepared, PreparedStatements, Tickets
 
 
 def test_a_ticket_is_its_query_for_one_client() -> None:

@@ -1,4 +1,4 @@
-"""Errors as clients get them: a sentence with a gRPC status, and nothing of the server.
+"""Answers to clients: limits, errors with a status of gRPC, batches of rows, and queries in time.
 
 An exception of Python would leave with its traceback.  Those of Flight leave as they are, but there
 is none for a wrong argument, so that one is an `InvalidRequest`: it cannot be formatted.
@@ -7,9 +7,8 @@ is none for a wrong argument, so that one is an `InvalidRequest`: it cannot be f
 from __future__ import annotations
 
 import re
-import sys
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, cast
@@ -17,14 +16,59 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 import pyarrow as pa
 from pyarrow import flight
 
+from daf_query._runs import Endings, fault
+from daf_query._runs import Runs as AnyRuns
+from daf_query._wire import joined, wire_parts, wire_schema
 from daf_storage import DafError, errors
+
+
+@dataclass(frozen=True, slots=True)
+class FlightSqlLimits:
+    """What a server gives at most; None is no limit.
+
+    Raises
+    ------
+    InvalidInputError
+        A limit is not positive.
+    """
+
+    max_rows: int | None = None
+    """Rows of one result."""
+    max_bytes: int | None = None
+    """Bytes of one result, as Arrow has them in memory."""
+    max_memory_bytes: int | None = None
+    """Bytes of memory in which one query sorts, joins and groups; of all, ``max_queries`` times."""
+    max_seconds: float | None = 600.0
+    """Seconds from the beginning of a query until its last row is sent."""
+    max_queries: int = 8
+    """Queries that are planned or run at the same time."""
+    max_statements: int = 1000
+    """Prepared statements that are remembered; the least recently used is forgotten first."""
+    max_query_bytes: int = 1 << 20
+    """Bytes of the SQL of a query, with the values of its parameters."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not value > 0:
+                raise errors.InvalidInputError(f"{field.name}= has to be positive, not {value!r}")
+
+
+def limit_reached(problem: str, option: str) -> str:
+    """Return the sentence that says which limit was reached, and who can change it.
+
+    >>> limit_reached("the result has more than 5 rows", "max_rows")
+    'the result has more than 5 rows, a limit of this server: --max-rows, or max_rows= in Python'
+    """
+    written = option.replace("_", "-")
+    return f"{problem}, a limit of this server: --{written}, or {option}= in Python"
+
 
 _T = TypeVar("_T")
 
 _PATH: Final = re.compile(r"(?<![\w.*~)\]])/[^\s'\",;:()<>]+/[^\s'\",;:()<>]+")
 """What looks like an absolute path of two parts or more."""
 _HIDDEN: Final = "(a file of the server)"
-_FAILED: Final = "the server failed at this request, which is a fault of it: its own log says why"
 
 
 class _Unformatted:
@@ -86,8 +130,7 @@ class Statuses:
         for error_type, made in _STATUSES:
             if isinstance(error, error_type):
                 return made(self.shown(_sentence(error), asked))
-        print("daf serve:", *traceback.format_exception(error), file=sys.stderr)  # noqa: T201 - the log of a server
-        return cast("Exception", flight.FlightInternalError(_FAILED))
+        return cast("Exception", flight.FlightInternalError(fault("daf serve", error)))
 
     def shown(self, message: str, asked: str = "") -> str:
         """Return a message without paths of the server.
@@ -121,3 +164,58 @@ def answering(method: Callable[..., _T]) -> Callable[..., _T]:
         raise status
 
     return answered
+
+
+__all__ = ["joined", "wire_batches", "wire_schema"]
+
+
+def wire_batches(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, limits: FlightSqlLimits
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows in parts of a few megabytes, in the types of a schema.
+
+    Raises
+    ------
+    InvalidRequest
+        They are more than a result may have.
+    """
+    rows = size = 0
+    for part in wire_parts(batches, schema):
+        rows += part.num_rows
+        size += part.nbytes
+        _check(rows, size, limits)
+        yield part
+
+
+def _check(rows: int, size: int, limits: FlightSqlLimits) -> None:
+    for count, most, unit, option in (
+        (rows, limits.max_rows, "rows", "max_rows"),
+        (size, limits.max_bytes, "bytes", "max_bytes"),
+    ):
+        if most is not None and count > most:
+            problem = f"the result has more than {most:,} {unit}"
+            raise InvalidRequest(limit_reached(problem, option))
+
+
+def _overdue(seconds: float) -> Exception:
+    problem = f"the query has not ended after {seconds:g} seconds"
+    error: Exception = flight.FlightTimedOutError(limit_reached(problem, "max_seconds"))
+    return error
+
+
+def _busy(most: int) -> Exception:
+    running = "1 query is running" if most == 1 else f"{most} queries are running"
+    error: Exception = flight.FlightUnavailableError(limit_reached(running, "max_queries"))
+    return error
+
+
+_ENDINGS: Final = Endings(
+    _overdue, _busy, flight.FlightCancelledError, flight.FlightUnavailableError
+)
+
+
+class Runs(AnyRuns):
+    """The queries of a server of Flight SQL."""
+
+    def __init__(self, limits: FlightSqlLimits) -> None:
+        super().__init__(_ENDINGS, max_seconds=limits.max_seconds, max_queries=limits.max_queries)
