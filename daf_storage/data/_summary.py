@@ -6,6 +6,7 @@ must not hide the others.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 
 from daf_storage._terminal_text import text_width, visible_name
 from daf_storage.base import MatrixInfo, StorageType, VectorInfo
+from daf_storage.data import kept
 from daf_storage.data._relations import Relation, relations_of
 from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.trees import Remarked, Tree
@@ -214,8 +216,13 @@ def summarise(daf: Described) -> DafSummary:
 
 
 def _remarks(tree: Tree) -> list[tuple[str, str]]:
-    """Return what a tree does not show of the file that it presents."""
-    return tree.remarks() if isinstance(tree, Remarked) else []
+    """Return what a tree does not show of the file that it presents, or was imported from."""
+    if isinstance(tree, Remarked):
+        return tree.remarks()
+    return [
+        (posixpath.basename(path), "only in exports: Daf has no place for it")
+        for path in kept.arrays(tree)
+    ]
 
 
 def axes_in_order(daf: Described) -> list[str]:

@@ -8,14 +8,12 @@ Must not know formats, SQL or queries.
 """
 
 from daf_storage.anndata_rules import AnnDataWarning, Report, ReportItem
-from daf_storage.h5ad._aligned import ANNDATA_PARTS, AlignedMatrix, aligned_matrices
+from daf_storage.h5ad._aligned import ANNDATA_PARTS, AlignedMatrix, aligned_matrices, was_float
 from daf_storage.h5ad._export import export_h5ad, to_anndata
 from daf_storage.h5ad._file_values import write_anndata
 from daf_storage.h5ad._frames import axis_frame
-from daf_storage.h5ad._import import from_anndata, import_h5ad
-from daf_storage.h5ad._recorded_matrices import was_float
+from daf_storage.h5ad._import import from_anndata, import_h5ad, undone_on_error
 from daf_storage.h5ad._recorded_types import RecordedType, recorded_types
-from daf_storage.h5ad._undo import undone_on_error
 
 __all__ = [
     "ANNDATA_PARTS",

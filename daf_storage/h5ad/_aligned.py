@@ -19,6 +19,7 @@ from daf_storage.anndata_rules import annotations as _annotations
 from daf_storage.anndata_rules import columns as _columns
 from daf_storage.anndata_rules import notes as _notes
 from daf_storage.data import DafReader
+from daf_storage.errors import FormatError, ReadOnlyError
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -88,9 +89,20 @@ def aligned_matrices(
     return sorted(aligned, key=lambda matrix: (order.index(matrix.part), matrix.key))
 
 
-def matrix_note(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> dict[str, Any]:
-    """Return what the import recorded of ``X`` or a layer: a matrix over both axes."""
-    return _Axes(daf, rows_axis, columns_axis).layer_note(name)
+def was_float(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> bool:
+    """Return whether a matrix was one of floats, according to the notes of the import.
+
+    The axes may be named in either order.  The notes are from a file: what makes no sense in them
+    is ignored.
+    """
+    try:
+        notes = [
+            _Axes(daf, *axes).layer_note(name)
+            for axes in ((rows_axis, columns_axis), (columns_axis, rows_axis))
+        ]
+        return any(np.dtype(str(note["dtype"])).kind == "f" for note in notes if "dtype" in note)
+    except (FormatError, ReadOnlyError, AttributeError, TypeError, ValueError):
+        return False
 
 
 def axis_annotations(

@@ -32,10 +32,10 @@ from daf_storage.data import (
     DafWriter,
     check_memory,
     count_types,
+    kept,
     layout,
 )
 from daf_storage.h5ad._matrix_input import MatrixCopy, size_bytes
-from daf_storage.h5ad._undo import undone_on_error
 from daf_storage.opening import MemoryDaf, anndata_at, new_data_set
 from daf_storage.trees import ZarrVersion
 from daf_storage.upkeep import CopySettings, copy_property, copy_scalars
@@ -367,3 +367,24 @@ def _unreadable(location: str) -> Iterator[None]:
         raise errors.FormatError(
             f"{location}: the h5ad file cannot be read ({reason}); is it complete?"
         ) from error
+
+
+@contextmanager
+def undone_on_error(daf: DafWriter) -> Iterator[None]:
+    """Leave a data set as it was if the block, which only adds to it, raises.
+
+    An archive drops what was not committed; of everything else, what is new is deleted.
+    """
+    axes, scalars, parts = daf.axes_set(), daf.scalars_set(), set(kept.arrays(daf.tree))
+    try:
+        with daf.batch():
+            yield
+    except BaseException:
+        if not daf.is_append_only:
+            for path in set(kept.arrays(daf.tree)) - parts:
+                kept.delete_part(daf.writable_tree, path)
+            for axis in daf.axes_set() - axes:
+                daf.delete_axis(axis)
+            for name in daf.scalars_set() - scalars:
+                daf.delete_scalar(name)
+        raise

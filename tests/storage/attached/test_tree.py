@@ -162,6 +162,18 @@ def test_an_import_of_a_zarr_is_that_of_an_h5ad(
         assert_equal(to_anndata(daf), to_anndata(imported))
 
 
+def test_a_summary_names_what_exports_alone_have(
+    paths: dict[Form, Path], imported: DafReader
+) -> None:
+    """Such as a DataFrame of obsm with strings; in place, and of what was imported."""
+    with open_daf(paths["h5ad"]) as attached:
+        ours = {remark.what: remark.message for remark in attached.summary().remarks}
+    theirs = {remark.what: remark.message for remark in imported.summary().remarks}
+    assert ours["obsm['words']"].startswith("only in exports: a DataFrame")
+    assert theirs["obsm.words"] == "only in exports: Daf has no place for it"
+    assert len(theirs) == sum(message.startswith("only in exports") for message in ours.values())
+
+
 def test_an_import_of_daf_names_convert(tmp_path: Path) -> None:
     """Which copies a data set of Daf, whatever its suffix."""
     open_daf(tmp_path / "x.daf.zarr", "w").close()
