@@ -6,7 +6,7 @@ did and what was lost.
 Must not know AnnData, SQL or queries.
 """
 
-from daf_storage.upkeep._block_spans import block_spans
+from daf_storage.upkeep._blocks import block_spans
 from daf_storage.upkeep._copy import CopySettings, convert, copy_all, copy_property, copy_scalars
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
@@ -17,7 +17,6 @@ from daf_storage.upkeep._copy_properties import (
     copy_vector,
 )
 from daf_storage.upkeep._files_conversion import files_to_zarr, zarr_to_files
-from daf_storage.upkeep._finding import Finding
 from daf_storage.upkeep._index_storage import (
     IndexKind,
     IndexPlace,
@@ -37,6 +36,7 @@ from daf_storage.upkeep._sidecar_status import (
     sidecar_status,
 )
 from daf_storage.upkeep._verify import verify
+from daf_storage.upkeep._verify_files import Finding
 
 __all__ = [
     "CopyIfExists",

@@ -43,8 +43,7 @@ from daf_storage.trees import (
     passing_over,
 )
 from daf_storage.upkeep._alignment import align
-from daf_storage.upkeep._block_spans import block_spans
-from daf_storage.upkeep._copy_arrays import copy_array, size_bytes
+from daf_storage.upkeep._blocks import block_spans, copy_array, size_bytes
 from daf_storage.upkeep._copy_into import CopyOptions, copy_into, size_of
 from daf_storage.upkeep._copy_properties import CopyIfExists, check_copy_if_exists
 from daf_storage.upkeep._counted import CountedCopy, CountedMatrix

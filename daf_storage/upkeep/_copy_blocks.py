@@ -24,15 +24,12 @@ from daf_storage.data import (
     ordered,
 )
 from daf_storage.trees import StoredArray
-from daf_storage.upkeep._alignment import Alignment
-from daf_storage.upkeep._copy_arrays import copy_array
-from daf_storage.upkeep._copy_values import filled
+from daf_storage.upkeep._alignment import Alignment, filled
+from daf_storage.upkeep._blocks import block_height, copy_array
 
 MatrixKey: TypeAlias = tuple[str, str, str]
 """Rows axis, columns axis and name."""
 
-_BLOCK_BYTES: Final = 1 << 24
-_BLOCKS_HELD: Final = 4
 _HELD_PER_ELEMENT: Final = 96
 """What an element takes on its way, as numbers of rows, columns and places."""
 
@@ -143,8 +140,7 @@ def _copy_dense(
     value = filled((1,), kind.dtype, lacking, empty, stored.what)[0]
     shape = columns.taken.size, rows.taken.size
     longest = max(rows.taken.size, rows.source_length, 1)
-    block_bytes = min(_BLOCK_BYTES, options.memory_bytes // _BLOCKS_HELD)
-    height = max(block_bytes // (longest * kind.dtype.itemsize), 1)
+    height = block_height(longest * kind.dtype.itemsize, options.memory_bytes)
 
     def blocks() -> Iterator[AnyArray]:
         places, positions = rows.places, rows.positions
@@ -195,7 +191,7 @@ def _copy_sparse(
     columns: Alignment,
     options: BlockOptions,
 ) -> None:
-    most = max(min(_BLOCK_BYTES, options.memory_bytes) // _HELD_PER_ELEMENT, 1)
+    most = block_height(_HELD_PER_ELEMENT, options.memory_bytes)
     elements = _Elements(stored, rows.moved, columns.moved, most)
     counts = elements.counts()
     colptr = np.zeros(columns.taken.size + 1, np.int64)

@@ -17,7 +17,7 @@ from daf_storage.data import (
     StoredVector,
 )
 from daf_storage.upkeep._alignment import Alignment, align
-from daf_storage.upkeep._copy_arrays import size_bytes
+from daf_storage.upkeep._blocks import size_bytes
 from daf_storage.upkeep._copy_blocks import BlockOptions, can_copy_in_blocks, copy_in_blocks
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,

@@ -23,8 +23,7 @@ from daf_storage.data import (
     values_without_entry,
 )
 from daf_storage.opening import MemoryDaf
-from daf_storage.upkeep._alignment import align
-from daf_storage.upkeep._copy_values import aligned_matrix, aligned_strings, aligned_vector
+from daf_storage.upkeep._alignment import align, aligned_matrix, aligned_strings, aligned_vector
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -42,7 +42,7 @@ from daf_storage.sidecars import (
 )
 from daf_storage.stores import scratch
 from daf_storage.trees import CodedArray, StoredArray
-from daf_storage.upkeep._block_spans import block_spans
+from daf_storage.upkeep._blocks import block_spans
 from daf_storage.upkeep._copy import CopySettings, copy_all, copy_property
 from daf_storage.upkeep._sidecar_status import (
     SidecarStatus,

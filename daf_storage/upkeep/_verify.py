@@ -58,9 +58,9 @@ from daf_storage.stores import (
 )
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
 from daf_storage.trees import Remarked, StoredArray, Tree, ZarrTree, differences, has_consolidated
-from daf_storage.upkeep._finding import Finding
 from daf_storage.upkeep._index_storage import IndexStorage
 from daf_storage.upkeep._verify_files import (
+    Finding,
     verify_metadata_file,
     verify_no_metadata_file,
     verify_zarr_directory,

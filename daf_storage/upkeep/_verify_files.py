@@ -1,4 +1,4 @@
-"""Verify what only data sets of plain files have.
+"""Findings of `verify`, and the checks of what only data sets of plain files have.
 
 That is the file that repeats all documents, and of an AnnData in a Zarr directory files that are
 missing: Zarr leaves out chunks that hold the fill value alone, so that only some are noticed.
@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -23,7 +25,26 @@ from daf_storage.files_daf import (
 )
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import Node, ZarrTree, consolidated_paths
-from daf_storage.upkeep._finding import Finding
+
+Level: TypeAlias = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a data set that is not as it should be."""
+
+    level: Level
+    """An ``error`` makes data wrong or unreadable; a ``warning`` is untidy, or hampers others."""
+    path: str
+    """What it is about: a property, an entry of the archive, or empty for all of it."""
+    problem: str
+    """What is wrong, in a sentence."""
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.path}: {self.problem}" if self.path else self._short()
+
+    def _short(self) -> str:
+        return f"{self.level}: {self.problem}"
 
 
 def verify_metadata_file(store: DirectoryStore, remedy: str) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from daf_storage.base import DecodedCache, Span
 from daf_storage.h5ad import _matrix_input
 from daf_storage.stores import _filled_file as filled_file
 from daf_storage.trees import _chunked_array, _decode_threads, _hdf5_chunks, dataset_array
-from daf_storage.upkeep import _block_spans
+from daf_storage.upkeep import _blocks
 
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},
@@ -36,8 +36,8 @@ STORED: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many ranges, in several threads, whatever the machine."""
-    monkeypatch.setattr(_block_spans, "_BLOCK_BYTES", 400)
-    monkeypatch.setattr(_block_spans, "_THREAD_BYTES", 1)
+    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 400)
+    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
     monkeypatch.setattr(_decode_threads, "THREADS", 2)
 
 
@@ -241,7 +241,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write(tmp_path / "x.h5ad", {"X": matrix_of(3, "f4", "i4")})
 
     def interrupted(array: Any, memory_bytes: int) -> Any:
-        yield from list(_block_spans.block_spans(array, memory_bytes))[:2]
+        yield from list(_blocks.block_spans(array, memory_bytes))[:2]
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_matrix_input, "block_spans", interrupted)

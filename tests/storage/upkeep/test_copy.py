@@ -30,9 +30,9 @@ from daf_storage import (
     verify,
 )
 from daf_storage.trees import ChunkedArray
-from daf_storage.upkeep import _block_spans
+from daf_storage.upkeep import _blocks
 from daf_storage.upkeep import _copy as copying
-from daf_storage.upkeep._copy_arrays import copy_array
+from daf_storage.upkeep._blocks import copy_array
 from tests.support import contents, create, fill, fill_served, recorded_reads
 
 FORMATS = {
@@ -345,8 +345,8 @@ def test_each_packed_chunk_is_decoded_twice(
         return decode(reader, position, stored)
 
     monkeypatch.setattr(ChunkedArray, "decode", counting)
-    monkeypatch.setattr(_block_spans, "_BLOCK_BYTES", 3 * 8192 + 5)
-    monkeypatch.setattr(_block_spans, "_THREAD_BYTES", 1)
+    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 3 * 8192 + 5)
+    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
     convert(source, tmp_path / "y.daf.zarr.zip")
     assert sorted(decoded) == sorted([(n,) for n in range(20)] * 2)
 

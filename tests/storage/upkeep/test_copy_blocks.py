@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from daf_storage import DafWriter, MemoryDaf, Packing, copy_all, copy_matrix, open_daf
 from daf_storage.spi import Span
 from daf_storage.trees import StoredArray
-from daf_storage.upkeep import _block_spans, _copy_blocks
+from daf_storage.upkeep import _blocks, _copy_blocks
 
 CELLS = [f"c{n}" for n in range(60)]
 GENES = [f"g{n}" for n in range(40)]
@@ -72,9 +72,9 @@ def test_each_is_what_a_copy_at_once_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With blocks of a few elements; the same values in the same forms and orientations."""
-    monkeypatch.setattr(_copy_blocks, "_BLOCK_BYTES", 2000)
     monkeypatch.setattr(_copy_blocks, "_HELD_PER_ELEMENT", 96)
-    monkeypatch.setattr(_block_spans, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
     for number, genes in enumerate((GENES, GENES[::-1], GENES[1:32:3])):
         if name == "more" and len(genes) < len(GENES):
             continue
@@ -121,9 +121,8 @@ def test_no_matrix_is_read_as_a_whole(source: DafWriter, monkeypatch: pytest.Mon
     """A range of columns, or of elements, at a time: neither axis need be the same."""
     source.delete_matrix("cell", "gene", "text")
     source.delete_matrix("cell", "gene", "flags")
-    monkeypatch.setattr(_copy_blocks, "_BLOCK_BYTES", 2000)
-    monkeypatch.setattr(_block_spans, "_BLOCK_BYTES", 2000)
-    monkeypatch.setattr(_block_spans, "_THREAD_BYTES", 1)
+    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 2000)
+    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
     longest: list[int] = []
     opened = type(source.open_matrix("cell", "gene", "dense").dense())
     read_rows = opened.read_rows
