@@ -251,7 +251,8 @@ def test_a_vector_that_is_whole_again(tmp_path: Path) -> None:
     with pytest.warns(UnreadableVectorWarning, match="'type'"):
         assert "type" not in session.sql("SELECT * FROM cell").to_pydict()
     assert "type" not in session.sql("SELECT * FROM cell").to_pydict()
-    (broken,) = session._engine.connections.schemas["x"]._broken.values()  # type: ignore[attr-defined]
+    (member,) = session._engine.connections.schemas["x"].members.values()
+    (broken,) = member._broken.values()
     chunk.write_bytes(data)
     time.sleep(0.2)
     broken._broken = {

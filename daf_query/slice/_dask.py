@@ -322,7 +322,7 @@ class SliceSource:
         whole = self.template
         described = (whole.name, whole.columns.axis, str(whole.dtype), repr(whole.fill))
         members = [(each.source.key, each.columns, each.rows) for each in self.members]
-        return token_of(*described, whole.is_sparse, members, self.missing)
+        return token_of(*described, whole.shape[1], whole.is_sparse, members, self.missing)
 
     def open(self) -> OpenedSlice:
         """Open nothing yet: a block opens the data sets that have its rows."""

@@ -378,8 +378,8 @@ class Contents:
         parts = path.split("/") if path else []
         if not parts or path in layout.SKELETON:
             return True
-        if parts[0] == layout.VECTORS and len(parts) == _DEPTH_OF_VECTORS:
-            return parts[1] in self._axes
+        if parts[0] == layout.VECTORS:  # a vector is an array, to tell needs no look at columns
+            return len(parts) == _DEPTH_OF_VECTORS and parts[1] in self._axes
         if parts[0] == layout.MATRICES and len(parts) <= _DEPTH_OF_MATRICES:
             return self._axes >= set(parts[1:])
         return any(known != path for known in self._paths(path))

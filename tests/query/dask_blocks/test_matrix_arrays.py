@@ -6,7 +6,7 @@ import pickle
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -169,6 +169,13 @@ def test_blocks_of_several_data_sets(
     array = part.to_dask(rows_per_block=size)
     assert array.dtype == part.dtype
     np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
+
+
+def test_slices_without_rows_are_told_apart(sessions: dict[str, DafSession]) -> None:
+    """Slices that read nothing of any data set have columns of their own."""
+    for join, columns in (("inner", 4), ("outer", 7)):
+        part = sessions["runs"].matrix("cell", "gene", "X", rows=[], join=cast(Any, join))
+        assert part.to_dask().compute().shape == part.to_numpy().shape == (0, columns)
 
 
 def test_rows_that_are_aligned(sessions: dict[str, DafSession]) -> None:
