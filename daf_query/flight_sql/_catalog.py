@@ -11,24 +11,14 @@ from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_query.flight_sql._answers import wire_schema
-from daf_query.flight_sql._messages import (
-    CommandGetCatalogs,
-    CommandGetCrossReference,
-    CommandGetDbSchemas,
-    CommandGetExportedKeys,
-    CommandGetImportedKeys,
-    CommandGetPrimaryKeys,
-    CommandGetSqlInfo,
-    CommandGetTables,
-    CommandGetTableTypes,
-    CommandGetXdbcTypeInfo,
-)
+from daf_query.flight_sql._messages import decoded, given
 from daf_query.session import DafSession
 from daf_query.sql import CATALOG, ListedTable, listed_tables
 from daf_query.syntax import quoted_name
-from daf_storage import DafError
+from daf_storage import DafError, errors
 
 _STRINGS: Final = pa.list_(pa.string())
 _CONVERSIONS: Final = pa.map_(pa.int32(), pa.list_(pa.int32()))
@@ -221,9 +211,6 @@ def type_info(number: int | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), schema=TYPE_SCHEMA)
 
 
-_ESCAPE: Final = "\\"
-
-
 _CATALOGS: Final = pa.schema([required("catalog_name", pa.string())])
 _SCHEMAS: Final = pa.schema(
     [pa.field("catalog_name", pa.string()), required("db_schema_name", pa.string())]
@@ -270,34 +257,6 @@ Answer: TypeAlias = "tuple[pa.Schema, Callable[[], pa.Table]]"
 """The schema of an answer, and what computes it."""
 
 
-def like(value: str, pattern: str) -> bool:
-    r"""Return whether a name is like a pattern: ``%`` is any string, ``_`` any character.
-
-    In a time that grows with the product of their lengths, whatever the pattern.
-
-    >>> like("cell_type", "cell%"), like("cell", r"c\_ll"), like("cell", "c_ll")
-    (True, False, True)
-    """
-    places = {0}
-    position = 0
-    while position < len(pattern) and places:
-        character = pattern[position]
-        if character == "%":
-            places = set(range(min(places), len(value) + 1))
-        else:
-            is_escaped = character == _ESCAPE and position + 1 < len(pattern)
-            position += is_escaped
-            character = pattern[position]
-            is_any = character == "_" and not is_escaped
-            places = {
-                place + 1
-                for place in places
-                if place < len(value) and (is_any or value[place] == character)
-            }
-        position += 1
-    return len(value) in places
-
-
 class Catalog:
     """Answers what there is in a session."""
 
@@ -305,34 +264,31 @@ class Catalog:
         self._session = session
         self._max_query_bytes = max_query_bytes
 
-    def answer(self, command: Any) -> Answer:
+    def answer(self, name: str, body: bytes) -> Answer:
         """Return the answer to one of the commands of `COMMANDS`."""
-        schema, method = _ANSWERS[type(command)]
-        if isinstance(command, CommandGetTables) and command.include_schema:
+        schema, method = COMMANDS[name]
+        command = decoded(name, body)
+        if name == "CommandGetTables" and command.include_schema:
             schema = _TABLES_WITH_SCHEMAS
         return schema, lambda: method(self, command)
 
     def _listed(self) -> list[ListedTable]:
         return listed_tables(self._session._connections)  # noqa: SLF001 - our own
 
-    def _catalogs(self, _: CommandGetCatalogs) -> pa.Table:
+    def _catalogs(self, _: Any) -> pa.Table:
         return _table(_CATALOGS, [(CATALOG,)])
 
-    def _schemas(self, command: CommandGetDbSchemas) -> pa.Table:
+    def _schemas(self, command: Any) -> pa.Table:
         names = sorted({table.schema for table in self._listed()})
-        rows = [
-            (CATALOG, name)
-            for name in names
-            if _is_asked(command.catalog, command.db_schema_filter_pattern, name)
-        ]
+        rows = [(CATALOG, name) for name in names if _is_asked(command, name)]
         return _table(_SCHEMAS, rows)
 
-    def _tables(self, command: CommandGetTables) -> pa.Table:
+    def _tables(self, command: Any) -> pa.Table:
         tables = [
             table
             for table in self._listed()
-            if _is_asked(command.catalog, command.db_schema_filter_pattern, table.schema)
-            and _is_like(table.name, command.table_name_filter_pattern)
+            if _is_asked(command, table.schema)
+            and _is_like(table.name, given(command, "table_name_filter_pattern"))
             and (not command.table_types or table.type in command.table_types)
         ]
         rows: list[tuple[Any, ...]] = [
@@ -352,15 +308,15 @@ class Catalog:
         except DafError:
             return pa.schema([])
 
-    def _table_types(self, _: CommandGetTableTypes) -> pa.Table:
+    def _table_types(self, _: Any) -> pa.Table:
         return _table(_TABLE_TYPES, [("TABLE",), ("VIEW",)])
 
-    def _primary_keys(self, command: CommandGetPrimaryKeys) -> pa.Table:
+    def _primary_keys(self, command: Any) -> pa.Table:
         rows = [
             (CATALOG, table.schema, table.name, column, None, number)
             for table in self._listed()
-            if command.catalog in (None, CATALOG)
-            and command.db_schema in (None, table.schema)
+            if given(command, "catalog") in (None, CATALOG)
+            and given(command, "db_schema") in (None, table.schema)
             and command.table == table.name
             for number, column in enumerate(table.key, 1)
         ]
@@ -369,28 +325,26 @@ class Catalog:
     def _no_keys(self, _: Any) -> pa.Table:
         return _FOREIGN_KEYS.empty_table()
 
-    def _sql_info(self, command: CommandGetSqlInfo) -> pa.Table:
+    def _sql_info(self, command: Any) -> pa.Table:
         return pa.Table.from_batches([sql_info(command.info, self._max_query_bytes)])
 
-    def _type_info(self, command: CommandGetXdbcTypeInfo) -> pa.Table:
-        return pa.Table.from_batches([type_info(command.data_type)])
+    def _type_info(self, command: Any) -> pa.Table:
+        return pa.Table.from_batches([type_info(given(command, "data_type"))])
 
 
-_ANSWERS: Final[dict[type, tuple[pa.Schema, Callable[[Catalog, Any], pa.Table]]]] = {
-    CommandGetCatalogs: (_CATALOGS, Catalog._catalogs),  # noqa: SLF001 - methods of this module
-    CommandGetDbSchemas: (_SCHEMAS, Catalog._schemas),  # noqa: SLF001 - the same
-    CommandGetTables: (_TABLES, Catalog._tables),  # noqa: SLF001 - the same
-    CommandGetTableTypes: (_TABLE_TYPES, Catalog._table_types),  # noqa: SLF001 - the same
-    CommandGetPrimaryKeys: (_PRIMARY_KEYS, Catalog._primary_keys),  # noqa: SLF001 - the same
-    CommandGetExportedKeys: (_FOREIGN_KEYS, Catalog._no_keys),  # noqa: SLF001 - the same
-    CommandGetImportedKeys: (_FOREIGN_KEYS, Catalog._no_keys),  # noqa: SLF001 - the same
-    CommandGetCrossReference: (_FOREIGN_KEYS, Catalog._no_keys),  # noqa: SLF001 - the same
-    CommandGetSqlInfo: (INFO_SCHEMA, Catalog._sql_info),  # noqa: SLF001 - the same
-    CommandGetXdbcTypeInfo: (TYPE_SCHEMA, Catalog._type_info),  # noqa: SLF001 - the same
+COMMANDS: Final[dict[str, tuple[pa.Schema, Callable[[Catalog, Any], pa.Table]]]] = {
+    "CommandGetCatalogs": (_CATALOGS, Catalog._catalogs),  # noqa: SLF001 - methods of this module
+    "CommandGetDbSchemas": (_SCHEMAS, Catalog._schemas),  # noqa: SLF001 - the same
+    "CommandGetTables": (_TABLES, Catalog._tables),  # noqa: SLF001 - the same
+    "CommandGetTableTypes": (_TABLE_TYPES, Catalog._table_types),  # noqa: SLF001 - the same
+    "CommandGetPrimaryKeys": (_PRIMARY_KEYS, Catalog._primary_keys),  # noqa: SLF001 - the same
+    "CommandGetExportedKeys": (_FOREIGN_KEYS, Catalog._no_keys),  # noqa: SLF001 - the same
+    "CommandGetImportedKeys": (_FOREIGN_KEYS, Catalog._no_keys),  # noqa: SLF001 - the same
+    "CommandGetCrossReference": (_FOREIGN_KEYS, Catalog._no_keys),  # noqa: SLF001 - the same
+    "CommandGetSqlInfo": (INFO_SCHEMA, Catalog._sql_info),  # noqa: SLF001 - the same
+    "CommandGetXdbcTypeInfo": (TYPE_SCHEMA, Catalog._type_info),  # noqa: SLF001 - the same
 }
-
-COMMANDS: Final = {command.__name__: command for command in _ANSWERS}
-"""The messages that ask what there is, by name."""
+"""The messages that ask what there is: the schema of the answer, and what computes it."""
 
 
 def _table(schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> pa.Table:
@@ -400,8 +354,20 @@ def _table(schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> pa.Table:
 
 
 def _is_like(name: str, pattern: str | None) -> bool:
-    return pattern is None or like(name, pattern)
+    r"""Return whether a name is like a pattern of SQL, in linear time.
+
+    >>> _is_like("cell_type", "cell%"), _is_like("cell", r"c\_ll"), _is_like("cell", "c_ll")
+    (True, False, True)
+    """
+    if pattern is None:
+        return True
+    dangling = (len(pattern) - len(pattern.rstrip("\\"))) % 2  # it stands for itself
+    try:
+        return bool(pc.match_like(pa.scalar(name), pattern + "\\" * dangling).as_py())
+    except pa.ArrowInvalid:
+        raise errors.InvalidInputError("the pattern of names is too long") from None
 
 
-def _is_asked(catalog: str | None, pattern: str | None, schema: str) -> bool:
-    return catalog in (None, CATALOG) and _is_like(schema, pattern)
+def _is_asked(command: Any, schema: str) -> bool:
+    pattern = given(command, "db_schema_filter_pattern")
+    return given(command, "catalog") in (None, CATALOG) and _is_like(schema, pattern)

@@ -23,8 +23,7 @@ from daf_query.flight_sql._answers import (
     wire_schema,
 )
 from daf_query.flight_sql._authentication import CLIENT, AnyHandshake, Tokens
-from daf_query.flight_sql._catalog import COMMANDS, Answer, Catalog
-from daf_query.flight_sql._protobuf import decode, encode
+from daf_query.flight_sql._catalog import COMMANDS, Catalog
 from daf_query.flight_sql._statements import (
     Prepared,
     PreparedStatements,
@@ -40,6 +39,7 @@ _UPDATES: Final = (
     "CommandPreparedStatementUpdate",
     "CommandStatementIngest",
 )
+_PREPARED: Final = "CommandPreparedStatementQuery"
 _CHANGES: Final = "BeginTransaction", "BeginSavepoint", "EndTransaction", "EndSavepoint"
 _MORE_BYTES: Final = 1 << 10
 """How much longer than its query a ticket may be."""
@@ -78,36 +78,39 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     @answering
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
         """Plan a query, and return the ticket of its rows."""
-        command = self._command(descriptor)
+        name, body = self._command(descriptor)
         client = _client(context)
-        if command.name in COMMANDS:
-            schema, _ = self._answer(command)
+        if name in COMMANDS:
+            schema, _ = self._catalog.answer(name, body)
             return _info(schema, descriptor, descriptor.command)
-        query = self._query(command, client)
+        query = self._query(name, body, client)
         schema = self._schema(query, context)
         handle = self._tickets.sealed(query, client)
-        return _info(schema, descriptor, messages.packed(messages.TicketStatementQuery(handle)))
+        return _info(
+            schema, descriptor, messages.packed("TicketStatementQuery", statement_handle=handle)
+        )
 
     @answering
     def get_schema(self, context: Any, descriptor: Any) -> flight.SchemaResult:
         """Return the columns of the answer to a command."""
-        command = self._command(descriptor)
-        if command.name in COMMANDS:
-            return flight.SchemaResult(self._answer(command)[0])
-        if command.name == "CommandPreparedStatementQuery":
-            statement = self._statement(command, _client(context))
+        name, body = self._command(descriptor)
+        client = _client(context)
+        if name in COMMANDS:
+            return flight.SchemaResult(self._catalog.answer(name, body)[0])
+        if name == _PREPARED:
+            statement = self._statement(body, client)
             if statement.bound is None:
                 return flight.SchemaResult(self._unbound(statement.query)[0])
-        return flight.SchemaResult(self._schema(self._query(command, _client(context)), context))
+        return flight.SchemaResult(self._schema(self._query(name, body, client), context))
 
     @answering
     def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
         """Return the rows of a ticket, as they are computed."""
         self._check_size(ticket.ticket, "the ticket")
-        command = decode(messages.AnyMessage, ticket.ticket)
-        if command.name in COMMANDS:
-            return flight.RecordBatchStream(self._answer(command)[1]())
-        handle = messages.unpacked(messages.TicketStatementQuery, ticket.ticket).statement_handle
+        name, body = messages.wrapped_in(ticket.ticket)
+        if name in COMMANDS:
+            return flight.RecordBatchStream(self._catalog.answer(name, body)[1]())
+        handle = messages.unpacked("TicketStatementQuery", ticket.ticket).statement_handle
         sealed = self._tickets.opened(handle, _client(context))
         rows = self.runs.start(
             lambda interruptible: self._rows(sealed, interruptible),
@@ -120,23 +123,21 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     @answering
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Bind the parameters of a prepared statement; everything else would change something."""
-        command = self._command(descriptor)
-        if command.name in _UPDATES:
+        name, body = self._command(descriptor)
+        if name in _UPDATES:
             raise flight.FlightUnauthorizedError(
                 "this server only reads: a query is asked for its rows, and not as an update"
             )
-        if command.name != "CommandPreparedStatementQuery":
-            raise _unknown(command)
+        if name != _PREPARED:
+            raise _unknown(name)
         client = _client(context)
-        handle = decode(
-            messages.CommandPreparedStatementQuery, command.value
-        ).prepared_statement_handle
+        handle = messages.decoded(_PREPARED, body).prepared_statement_handle
         statement = self.prepared.find(handle, client)
         query = bound_query(statement.query, reader, self._limits)
         self._check_size(query.encode(), "the query with its parameters")
         self.prepared.bind(handle, client, query)
-        result = messages.DoPutPreparedStatementResult(handle)
-        writer.write(pa.py_buffer(encode(result)))
+        result = messages.encoded("DoPutPreparedStatementResult", prepared_statement_handle=handle)
+        writer.write(pa.py_buffer(result))
 
     @answering
     def do_action(self, context: Any, action: Any) -> Iterator[flight.Result]:
@@ -166,30 +167,28 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         """Refuse."""
         raise NotSupported("the server answers Flight SQL, which exchanges nothing")
 
-    def _command(self, descriptor: Any) -> messages.AnyMessage:
+    def _command(self, descriptor: Any) -> tuple[str, bytes]:
+        """Return the name of a command, and the message."""
         if descriptor.command is None:
             raise InvalidRequest("the server answers commands of Flight SQL, and no paths")
         self._check_size(descriptor.command, "the command")
-        return decode(messages.AnyMessage, descriptor.command)
+        return messages.wrapped_in(descriptor.command)
 
-    def _answer(self, command: messages.AnyMessage) -> Answer:
-        return self._catalog.answer(decode(COMMANDS[command.name], command.value))
-
-    def _query(self, command: messages.AnyMessage, client: str) -> str:
+    def _query(self, name: str, body: bytes, client: str) -> str:
         """Return the SQL of a command, with the values of its parameters."""
-        if command.name == "CommandStatementQuery":
-            query = decode(messages.CommandStatementQuery, command.value).query
+        if name == "CommandStatementQuery":
+            query: str = messages.decoded(name, body).query
             self._check_size(query.encode(), "the query")
             return query
-        if command.name != "CommandPreparedStatementQuery":
-            raise _unknown(command)
-        statement = self._statement(command, client)
+        if name != _PREPARED:
+            raise _unknown(name)
+        statement = self._statement(body, client)
         if statement.bound is None:
             raise InvalidRequest("the statement has parameters, and none were bound to values")
         return statement.bound
 
-    def _statement(self, command: messages.AnyMessage, client: str) -> Prepared:
-        request = decode(messages.CommandPreparedStatementQuery, command.value)
+    def _statement(self, body: bytes, client: str) -> Prepared:
+        request = messages.decoded(_PREPARED, body)
         return self.prepared.find(request.prepared_statement_handle, client)
 
     def _schema(self, query: str, context: Any) -> pa.Schema:
@@ -245,7 +244,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
 
     def _prepare(self, body: bytes, client: str) -> list[bytes]:
         """Prepare a statement, which may have parameters."""
-        request = messages.unpacked(messages.ActionCreatePreparedStatementRequest, body)
+        request = messages.unpacked("ActionCreatePreparedStatementRequest", body)
         query = request.query
         self._check_size(query.encode(), "the query")
 
@@ -254,47 +253,48 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
 
         columns, parameters = next(self.runs.start(produce, is_abandoned=lambda: False))
         bound = None if len(parameters) else query
-        result = messages.ActionCreatePreparedStatementResult(
-            self.prepared.add(Prepared(query, client, bound)),
-            columns.serialize().to_pybytes(),
-            parameters.serialize().to_pybytes(),
+        result = messages.packed(
+            "ActionCreatePreparedStatementResult",
+            prepared_statement_handle=self.prepared.add(Prepared(query, client, bound)),
+            dataset_schema=columns.serialize().to_pybytes(),
+            parameter_schema=parameters.serialize().to_pybytes(),
             is_update=False,
         )
-        return [messages.packed(result)]
+        return [result]
 
     def _close_prepared(self, body: bytes, client: str) -> list[bytes]:
         """Forget a prepared statement."""
-        request = messages.unpacked(messages.ActionClosePreparedStatementRequest, body)
+        request = messages.unpacked("ActionClosePreparedStatementRequest", body)
         self.prepared.close(request.prepared_statement_handle, client)
         return []
 
     def _cancel_flight_info(self, body: bytes, client: str) -> list[bytes]:
         """Cancel a query by what was answered to it."""
-        request = decode(messages.CancelFlightInfoRequest, body)
-        status = self._cancelled(request.info or messages.FlightInfo(), client)
-        return [encode(messages.CancelFlightInfoResult(status))]
+        request = messages.decoded("CancelFlightInfoRequest", body)
+        status = self._cancelled(request.info, client)
+        return [messages.encoded("CancelFlightInfoResult", status=status)]
 
     def _cancel_query(self, body: bytes, client: str) -> list[bytes]:
         """Cancel a query, in the way of older clients."""
-        request = messages.unpacked(messages.ActionCancelQueryRequest, body)
-        status = self._cancelled(decode(messages.FlightInfo, request.info), client)
-        return [messages.packed(messages.ActionCancelQueryResult(status))]
+        request = messages.unpacked("ActionCancelQueryRequest", body)
+        status = self._cancelled(messages.decoded("FlightInfo", request.info), client)
+        return [messages.packed("ActionCancelQueryResult", result=status)]
 
-    def _cancelled(self, info: messages.FlightInfo, client: str) -> int:
+    def _cancelled(self, info: Any, client: str) -> int:
         """Cancel the queries of some tickets, and return the status."""
         status = messages.NOT_CANCELLABLE
         for endpoint in info.endpoint:
-            ticket = endpoint.ticket.ticket if endpoint.ticket is not None else b""
-            if decode(messages.AnyMessage, ticket).name in COMMANDS:
+            ticket = endpoint.ticket.ticket
+            if messages.wrapped_in(ticket)[0] in COMMANDS:
                 continue
-            handle = messages.unpacked(messages.TicketStatementQuery, ticket).statement_handle
+            handle = messages.unpacked("TicketStatementQuery", ticket).statement_handle
             self.runs.cancel(self._tickets.opened(handle, client).query_id)
             status = messages.CANCELLED
         return status
 
     def _close_session(self, _: bytes, __: str) -> list[bytes]:
         """End the session of a client, of which the server keeps nothing."""
-        return [encode(messages.CloseSessionResult(messages.SESSION_CLOSED))]
+        return [messages.encoded("CloseSessionResult", status=messages.SESSION_CLOSED)]
 
     def _check_size(self, data: bytes, what: str) -> None:
         most = self._limits.max_query_bytes
@@ -326,12 +326,10 @@ def _short(name: str) -> str:
     return repr(name[:100])
 
 
-def _unknown(command: messages.AnyMessage) -> Exception:
-    status: Exception
-    if not command.name:
-        status = InvalidRequest("the command is no message of Flight SQL")
-    elif command.name in _UPDATES:
-        status = flight.FlightUnauthorizedError("this server only reads")
-    else:
-        status = NotSupported(f"the server does not answer {_short(command.name)}; it answers SQL")
-    return status
+def _unknown(name: str) -> Exception:
+    if not name:
+        return InvalidRequest("the command is no message of Flight SQL")
+    if name in _UPDATES:
+        refused: Exception = flight.FlightUnauthorizedError("this server only reads")
+        return refused
+    return NotSupported(f"the server does not answer {_short(name)}; it answers SQL")

@@ -20,12 +20,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from adbc_driver_flightsql import dbapi
+from google.protobuf import any_pb2
 from pyarrow import flight
 
 from daf_query import DafSession, connect
 from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
 from daf_query.flight_sql import _messages as messages
-from daf_query.flight_sql._protobuf import encode
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.engines.conftest import CELLS, FORMS
 
@@ -56,7 +56,7 @@ def _flight(server: FlightSqlServer, **options: Any) -> Iterator[flight.FlightCl
 
 
 def _ask(client: flight.FlightClient, query: str, **options: Any) -> flight.FlightInfo:
-    command = messages.packed(messages.CommandStatementQuery(query))
+    command = messages.packed("CommandStatementQuery", query=query)
     return client.get_flight_info(flight.FlightDescriptor.for_command(command), **options)
 
 
@@ -232,14 +232,14 @@ def test_metadata_commands_answer_as_published(server: FlightSqlServer) -> None:
     """Keys, types and SqlInfo, which the driver does not ask for; each has the schema it says."""
     with _flight(server) as client:
 
-        def table(command: Any) -> pa.Table:
-            descriptor = flight.FlightDescriptor.for_command(messages.packed(command))
+        def table(command: str, **fields: Any) -> pa.Table:
+            descriptor = flight.FlightDescriptor.for_command(messages.packed(command, **fields))
             info = client.get_flight_info(descriptor)
             answer = client.do_get(info.endpoints[0].ticket).read_all()
             assert answer.schema == info.schema == client.get_schema(descriptor).schema
             return answer
 
-        keys = table(messages.CommandGetPrimaryKeys(table="cell"))
+        keys = table("CommandGetPrimaryKeys", table="cell")
         assert keys.to_pylist() == [
             {
                 "catalog_name": "daf",
@@ -250,27 +250,23 @@ def test_metadata_commands_answer_as_published(server: FlightSqlServer) -> None:
                 "key_sequence": 1,
             }
         ]
-        assert table(messages.CommandGetPrimaryKeys(table="scalars")).num_rows == 0
-        for command in (
-            messages.CommandGetExportedKeys,
-            messages.CommandGetImportedKeys,
-            messages.CommandGetCrossReference,
-        ):
-            assert table(command()).num_rows == 0
-        info = table(messages.CommandGetSqlInfo())
+        assert table("CommandGetPrimaryKeys", table="scalars").num_rows == 0
+        for command in ("ExportedKeys", "ImportedKeys", "CrossReference"):
+            assert table(f"CommandGet{command}").num_rows == 0
+        info = table("CommandGetSqlInfo")
         values = dict(zip(info["info_name"].to_pylist(), info["value"].to_pylist(), strict=True))
         assert (values[0], values[3], values[4], values[9]) == ("daf-query", True, True, True)
         assert values.keys() == {*range(12), 100, 101, *range(500, 577)} - {6, 7}
-        assert table(messages.CommandGetSqlInfo((8,)))["value"].to_pylist() == [0]
-        numbers = table(messages.CommandGetXdbcTypeInfo())["data_type"].to_pylist()
+        assert table("CommandGetSqlInfo", info=[8])["value"].to_pylist() == [0]
+        numbers = table("CommandGetXdbcTypeInfo")["data_type"].to_pylist()
         assert numbers == sorted(numbers)
-        assert table(messages.CommandGetXdbcTypeInfo(12))["type_name"].to_pylist() == ["VARCHAR"]
+        assert table("CommandGetXdbcTypeInfo", data_type=12)["type_name"].to_pylist() == ["VARCHAR"]
 
 
 def test_a_collection_has_a_key_of_two_columns(forms: dict[str, str]) -> None:
     """Names are unique in a data set, not in all of them."""
     with FlightSqlServer(forms["collection"]) as server, _flight(server) as client:
-        command = messages.packed(messages.CommandGetPrimaryKeys(table="obs"))
+        command = messages.packed("CommandGetPrimaryKeys", table="obs")
         keys = client.do_get(flight.Ticket(command)).read_all()
         assert keys["column_name"].to_pylist() == ["dataset", "name"]
 
@@ -402,7 +398,7 @@ def test_a_fault_of_the_server_says_nothing_of_it(
 def test_random_bytes_are_refused(server: FlightSqlServer) -> None:
     """As commands, tickets, actions and parameters: an error each, and the server goes on."""
     rng = np.random.default_rng(0)
-    valid = messages.packed(messages.CommandStatementQuery("SELECT 1"))
+    valid = messages.packed("CommandStatementQuery", query="SELECT 1")
     with _flight(server) as client:
         for number in range(60):
             data = rng.bytes(number) if number % 2 else valid[:number] + rng.bytes(3)
@@ -411,7 +407,7 @@ def test_random_bytes_are_refused(server: FlightSqlServer) -> None:
                     call()
                 _check_message(str(caught.value))
         assert client.do_get(_ask(client, "SELECT 1 AS one").endpoints[0].ticket).read_all()
-        huge = messages.packed(messages.CommandStatementQuery(f"SELECT '{'x' * (1 << 21)}'"))
+        huge = messages.packed("CommandStatementQuery", query=f"SELECT '{'x' * (1 << 21)}'")
         for call in _calls(client, huge):
             with pytest.raises((flight.FlightError, pa.ArrowException), match="max-query-bytes"):
                 call()
@@ -446,11 +442,8 @@ def test_other_calls_are_refused_or_empty(server: FlightSqlServer) -> None:
             list(client.do_action(flight.Action("Nothing", b"")))
         with pytest.raises(NotImplementedError, match="no transactions"):
             list(client.do_action(flight.Action("BeginTransaction", b"")))
-        substrait = encode(
-            messages.AnyMessage(
-                "type.googleapis.com/arrow.flight.protocol.sql.CommandStatementSubstraitPlan"
-            )
-        )
+        name = "type.googleapis.com/arrow.flight.protocol.sql.CommandStatementSubstraitPlan"
+        substrait = any_pb2.Any(type_url=name).SerializeToString()
         with pytest.raises(NotImplementedError, match="SubstraitPlan"):
             client.get_flight_info(flight.FlightDescriptor.for_command(substrait))
         closed = list(client.do_action(flight.Action("CloseSession", b"")))
@@ -490,7 +483,7 @@ def test_queries_are_cancelled_and_their_work_ends(server: FlightSqlServer) -> N
     _wait_until(lambda: server.running_queries == 0)
     request = {
         "CancelFlightInfo": lambda info: b"\x0a" + _varint(len(info)) + info,
-        "CancelQuery": lambda info: messages.packed(messages.ActionCancelQueryRequest(info)),
+        "CancelQuery": lambda info: messages.packed("ActionCancelQueryRequest", info=info),
     }
     for name, body in request.items():
         with _flight(server) as client:

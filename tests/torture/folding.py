@@ -97,7 +97,7 @@ def _flight() -> Ask:
     server.__enter__()  # for as long as the worker lives
 
     def ask(query: str) -> None:
-        command = messages.packed(messages.CommandStatementQuery(query))
+        command = messages.packed("CommandStatementQuery", query=query)
         try:
             with flight.connect(server.uri) as client:
                 found = client.get_flight_info(flight.FlightDescriptor.for_command(command))

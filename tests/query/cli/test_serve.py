@@ -57,7 +57,7 @@ def _ask_and_end(process: subprocess.Popen[str]) -> None:
     headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
     options = fl.FlightCallOptions(headers=headers)
     query = messages.packed(
-        messages.CommandStatementQuery("SELECT count(*) AS n FROM one.cell, two.cell")
+        "CommandStatementQuery", query="SELECT count(*) AS n FROM one.cell, two.cell"
     )
     with fl.connect(address["uri"]) as client:
         info = client.get_flight_info(fl.FlightDescriptor.for_command(query), options)
