@@ -83,7 +83,6 @@ if TYPE_CHECKING:
     from daf_storage.stores import is_remote as is_remote
     from daf_storage.stores import is_url_pattern as is_url_pattern
     from daf_storage.stores import matching_urls as matching_urls
-    from daf_storage.stores import one_look as one_look
     from daf_storage.stores import open_access as open_access
     from daf_storage.stores import open_output as open_output
     from daf_storage.stores import open_regular as open_regular
@@ -192,7 +191,6 @@ __getattr__, __dir__, __all__ = lazy_names(
             "is_remote",
             "is_url_pattern",
             "matching_urls",
-            "one_look",
             "open_access",
             "open_output",
             "open_regular",

@@ -145,8 +145,6 @@ def recorded_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedReads]:
 
     with monkeypatch.context() as patch:
         patch.setattr(_directory.DirectoryStore, "snapshot", snapshot)
-        # What is kept is read without anyone seeing it.
-        patch.setattr(_directory.DirectoryStore, "property_snapshot", snapshot)
         yield reads
 
 

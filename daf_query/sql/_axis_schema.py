@@ -33,7 +33,7 @@ from daf_query.table import (
 )
 from daf_storage import DafReader, errors
 from daf_storage.errors import FormatError, ReadOnlyError
-from daf_storage.spi import DecodedCache, ForkLock, one_look, paused_collection
+from daf_storage.spi import DecodedCache, ForkLock, paused_collection
 
 CATALOG = "daf"
 """The catalog of all schemas."""
@@ -179,7 +179,7 @@ class AxisSchema(AddedTables):
             columns = self.only.columns(axis, names)
             warn_of_problems(columns, self._warned)
             return self.only.table(axis, columns)
-        with paused_collection(len(self.members)), one_look():
+        with paused_collection(len(self.members)):
             having = {n: each for n, each in self.members.items() if each.daf.has_axis(axis)}
             is_small = len(self.members) < MIN_NARROW_MEMBERS or self.broken_count > 0
             if is_small or all(member.knows_all(axis) for member in having.values()):

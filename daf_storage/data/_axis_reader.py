@@ -29,7 +29,7 @@ from daf_storage.data._conversions import (
     positions_among,
     sample,
 )
-from daf_storage.trees import Node, StoredArray, Tree, names_identity, once, release_kept
+from daf_storage.trees import Node, StoredArray, Tree, names_identity, release_kept
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -306,9 +306,6 @@ class AxisReader:
         return node
 
     def _axis_array(self, axis: str, node: Node) -> StoredArray:
-        return once(node, "entries", lambda: self._checked_entries(axis, node))
-
-    def _checked_entries(self, axis: str, node: Node) -> StoredArray:
         array = node.array()
         if array is None:
             raise errors.CorruptDataError(

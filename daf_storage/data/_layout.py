@@ -27,7 +27,7 @@ from daf_storage.data._sparse_parts import (
 )
 from daf_storage.data._stored_matrix import StoredMatrix, stored_arrays
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
-from daf_storage.trees import CodedArray, Node, StoredArray, StringPieces, Tree, once
+from daf_storage.trees import CodedArray, Node, StoredArray, StringPieces, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -327,14 +327,6 @@ def open_matrix(
     if node is None:
         return None
     what = f"{tree.location}: {path}"
-    axes = (rows_axis, columns_axis)
-    return once(node, (what, axes, shape), lambda: _opened_matrix(node, axes, name, shape, what))
-
-
-def _opened_matrix(
-    node: Node, axes: tuple[str, str], name: str, shape: tuple[int, int], what: str
-) -> StoredMatrix:
-    rows_axis, columns_axis = axes
     if node.kind == "group" and node.array("nztxt") is not None:
         node = SparseStringsNode(node, SparseStrings(node, shape[::-1], what=what))
     nnz = None

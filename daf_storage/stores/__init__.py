@@ -25,10 +25,8 @@ from daf_storage.stores._identity import (
     is_settled,
 )
 from daf_storage.stores._key_value import MappingStore
-from daf_storage.stores._mapped_directory import MappedDirectory
 from daf_storage.stores._mapping import check_length, map_range
 from daf_storage.stores._memory import MemoryStore
-from daf_storage.stores._one_look import one_look
 from daf_storage.stores._output_files import (
     check_output,
     find_output,
@@ -90,7 +88,6 @@ __all__ = [
     "DirectoryStore",
     "FileTransaction",
     "Fingerprint",
-    "MappedDirectory",
     "MappingStore",
     "MemoryStore",
     "MmapZipStore",
@@ -132,7 +129,6 @@ __all__ = [
     "map_range",
     "map_within",
     "matching_urls",
-    "one_look",
     "open_access",
     "open_output",
     "open_regular",

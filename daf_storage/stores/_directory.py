@@ -24,7 +24,6 @@ from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.base import STAGING_NAME
-from daf_storage.stores._absent_names import AbsentNames
 from daf_storage.stores._directory_rebuild import (
     REBUILD_SUFFIX,
     exchange_directories,
@@ -52,7 +51,6 @@ from daf_storage.stores._locks import (
     new_locked_directory,
     remove_if_empty,
 )
-from daf_storage.stores._mapped_directory import KeptDirectories, MappedDirectory
 from daf_storage.stores._property_files import (
     PartNames,
     PropertyFiles,
@@ -85,8 +83,6 @@ class DirectoryStore:
         self.location = location or str(root)
         self.kept = KeptFiles()
         """Mappings and documents of its files, kept while the files are what they were."""
-        self._properties = KeptDirectories(self.kept)
-        self._absent = AbsentNames(self._root_path)
         self._was_there = False
         self._batches = 0
         self._free: list[Token] = []
@@ -108,15 +104,11 @@ class DirectoryStore:
         SourceNotFoundError
             The store was there, and was deleted or moved.
         """
-        top = prefix.partition("/")[0]
-        if prefix and self._absent.is_absent(top):
-            return None
         found = self._snapshot(prefix)
         if found is None and prefix:
             found = self._snapshot_after_replacement(prefix)
         if found is None:
             self._check_root()
-            self._absent.note(top)
         else:
             self._was_there = True
         return found
@@ -129,21 +121,8 @@ class DirectoryStore:
                 "put it back, or open it where it is now"
             )
 
-    def property_snapshot(self, prefix: str) -> DirectorySnapshot | MappedDirectory | None:
-        """Return the same view as `snapshot`; of a small directory one that is kept.
-
-        It is the same object from the second time on, as long as nothing in it changes.
-        """
-        found = self._properties.find(f"{self._root_path}/{prefix}") if prefix else None
-        if found is not None:
-            self.kept.release_replaced()
-            return found
-        snapshot = self.snapshot(prefix)
-        return self._properties.see(snapshot) if snapshot is not None and prefix else snapshot
-
     def release_kept(self) -> None:
         """Let go of what is kept of files; views that were handed out stay valid."""
-        self._properties.clear()
         self.kept.clear()
 
     def _snapshot_after_replacement(self, prefix: str) -> DirectorySnapshot | None:

@@ -80,18 +80,11 @@ class DirectorySnapshot(LocalReads):
                 found.append((name, status))
         return _identity.files_identity(found)
 
-    def few_statuses(self, most: int) -> dict[str, os.stat_result] | None:
-        """Return what the file system knows of all that is below, and of the directory (``""``).
-
-        None if it is more than so many files and directories.
-        """
-        return _identity.few_statuses(self._descriptor, most)
-
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the same directory."""
-        if isinstance(other, DirectorySnapshot):  # both hold it open
-            return os.path.samestat(self.status(), other.status())
-        return isinstance(other, LocalReads) and other.is_same(self)
+        return isinstance(other, DirectorySnapshot) and os.path.samestat(  # both hold it open
+            self.status(), other.status()
+        )
 
     def status(self) -> os.stat_result:
         """Return what the file system knows of the directory."""

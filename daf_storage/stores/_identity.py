@@ -74,9 +74,7 @@ def file_identity(status: os.stat_result) -> Hashable:
 
 def directory_identity(descriptor: int) -> tuple[Hashable, ...]:
     """Return what differs whenever something in a directory was put in place or written to."""
-    found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
-    _walk(descriptor, "", found, _MAX_DEPTH)
-    return files_identity(found)
+    return files_identity(_all_below(descriptor))
 
 
 def directory_version(descriptor: int) -> tuple[Hashable, ...]:
@@ -84,13 +82,7 @@ def directory_version(descriptor: int) -> tuple[Hashable, ...]:
 
     Unlike an identity it is the same for whoever looks, also on another machine, and may be kept.
     """
-
-    def look() -> list[tuple[str, os.stat_result]]:
-        found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
-        _walk(descriptor, "", found, _MAX_DEPTH)
-        return found
-
-    return files_version(look)
+    return files_version(lambda: _all_below(descriptor))
 
 
 def files_version(look: Callable[[], list[tuple[str, os.stat_result]]]) -> tuple[Hashable, ...]:
@@ -146,27 +138,10 @@ def files_identity(found: list[tuple[str, os.stat_result]]) -> tuple[Hashable, .
     return device, *((name, *fingerprint(status)) for name, status in found)
 
 
-def few_statuses(descriptor: int, most: int) -> dict[str, os.stat_result] | None:
-    """Return what is known of a directory (``""``) and of all below; None if that is too much."""
-    found = {"": os.fstat(descriptor)}
-    folders = [""]
-    while folders:
-        folder = folders.pop()
-        opened = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
-        try:
-            with os.scandir(opened) as entries:
-                for entry in entries:
-                    below = f"{folder}/{entry.name}" if folder else entry.name
-                    found[below] = _status(entry)
-                    if stat.S_ISDIR(found[below].st_mode):
-                        folders.append(below)
-                    if len(found) > most:
-                        return None
-        except OSError:  # it cannot be looked at: whoever opens it says so
-            return None
-        finally:
-            os.close(opened)
-    return dict(sorted(found.items()))
+def _all_below(descriptor: int) -> list[tuple[str, os.stat_result]]:
+    found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
+    _walk(descriptor, "", found, _MAX_DEPTH)
+    return found
 
 
 def _walk(descriptor: int, path: str, found: list[tuple[str, os.stat_result]], depth: int) -> None:

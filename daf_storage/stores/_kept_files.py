@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -60,8 +59,6 @@ class KeptFiles:
     """
 
     def __init__(self, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES) -> None:
-        self.dropped: Callable[[str], object] = lambda _: None
-        """Is called with the path of a file that is no longer kept."""
         self._max_files = max_files
         self._max_bytes = max_bytes
         self._entries: OrderedDict[_Inode, _Entry] = OrderedDict()
@@ -136,7 +133,6 @@ class KeptFiles:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self.size_bytes -= len(entry.data)
-            self.dropped(entry.path)
 
 
 def _is_at(path: str, inode: _Inode) -> bool:

@@ -62,7 +62,6 @@ from daf_storage.trees._protocol import (
     VersionedTree,
     WritableTree,
     names_identity,
-    once,
     release_kept,
     version_of,
 )
@@ -130,7 +129,6 @@ __all__ = [
     "memory_array",
     "names_identity",
     "new_chunk_cache",
-    "once",
     "open_for_output",
     "open_zarr_array",
     "passing_over",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, Packing, Span, StorageType
 from daf_storage.stores import ReadEstimate
-
-_T = TypeVar("_T")
 
 NodeKind: TypeAlias = Literal["group", "array"]
 
@@ -259,20 +257,6 @@ class VersionedTree(Protocol):
 def version_of(tree: Tree, path: str) -> Hashable:
     """Return the version of what is at or below ``path``; None if that cannot be known."""
     return tree.version(path) if isinstance(tree, VersionedTree) else None
-
-
-def once(node: Node, key: Hashable, make: Callable[[], _T]) -> _T:
-    """Return what is made of a node: once for a node that is kept as long as it does not change.
-
-    Such a node says so by its attribute ``derived``, a dictionary that goes with it.
-    """
-    derived = getattr(node, "derived", None)
-    if derived is None:
-        return make()
-    if key not in derived:
-        derived[key] = make()
-    made: _T = derived[key]
-    return made
 
 
 def names_identity(tree: Tree, path: str, names: frozenset[str]) -> Hashable:

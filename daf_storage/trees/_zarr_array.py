@@ -20,7 +20,6 @@ from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
 from daf_storage.stores import (
     ArchiveSnapshot,
-    MappedDirectory,
     ReadEstimate,
     Snapshot,
     estimate_ranges,
@@ -80,16 +79,6 @@ class ZarrNode:
         if self._identity is None:
             self._identity = self.snapshot.identity()
         return self._identity
-
-    @property
-    def derived(self) -> dict[Hashable, Any] | None:
-        """What was made of it, where it is kept as long as nothing of it changes; else None."""
-        return getattr(self.snapshot, "derived", None)
-
-    @property
-    def kept(self) -> MappedDirectory | None:
-        """Its view, if that is kept as long as nothing of it changes."""
-        return self.snapshot if isinstance(self.snapshot, MappedDirectory) else None
 
     @property
     def is_light(self) -> bool:
@@ -165,7 +154,6 @@ class PlainArray(NotFileBacked):
         self._metadata = metadata
         self._key = key_below(path, metadata.first_chunk_key)
         self._what = what
-        self._kept: tuple[MappedDirectory, AnyArray] | None = None
 
     def read(self) -> AnyArray:
         """Return all elements; a read-only view of the mapped file where that is possible."""
@@ -242,10 +230,6 @@ class PlainArray(NotFileBacked):
         if self.info.storage_type.is_string:
             strings: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
             return strings.reshape(self.info.shape)
-        if self._kept is not None:
-            kept, values = self._kept
-            if kept.is_whole(self._key):
-                return values
         dtype = self.info.storage_type.dtype
         if self.info.size == 0:
             return _frozen(np.empty(self.info.shape, dtype))
@@ -253,10 +237,7 @@ class PlainArray(NotFileBacked):
         if data is None:
             return _frozen(np.full(self.info.shape, self._fill_value(), dtype))
         self._check_size(len(data))
-        values = np.frombuffer(data, dtype).reshape(self.info.shape)
-        if isinstance(self._snapshot, MappedDirectory):
-            self._kept = (self._snapshot, values)
-        return values
+        return np.frombuffer(data, dtype).reshape(self.info.shape)
 
     def _mapped_chunk(self) -> memoryview | None:
         kind, size = self.info.storage_type, self.info.size

@@ -26,7 +26,6 @@ from daf_storage.errors import (
 from daf_storage.stores import (
     DirectorySnapshot,
     DirectoryStore,
-    MappedDirectory,
     MmapZipStore,
     ReadableStore,
     Snapshot,
@@ -99,7 +98,7 @@ class ZarrTree:
         What cannot be opened is an array: the reason is raised when it is used.
         """
         try:
-            snapshot = self._property(path)
+            snapshot = self._snapshot(path)
         except (FormatError, ReadOnlyError):
             if not path:
                 raise
@@ -127,7 +126,7 @@ class ZarrTree:
 
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
-        snapshot = self._property(path)
+        snapshot = self._snapshot(path)
         return None if snapshot is None else snapshot.identity()
 
     def version(self, path: str) -> Hashable:
@@ -148,18 +147,15 @@ class ZarrTree:
         return None if snapshot is None else snapshot.listing_identity(self.format.node_files)
 
     def node(self, path: str) -> ZarrNode | None:
-        """Return the group or array at ``path``, pinned; the same one while its view is kept."""
-        snapshot = self._property(path)
+        """Return the group or array at ``path``, pinned."""
+        snapshot = self._snapshot(path)
         if snapshot is None:
             return None
+        kind = self.format.kind(snapshot, "")
+        if kind is None:
+            return None
         what = f"{self.location}: {path}"
-        derived = snapshot.derived if isinstance(snapshot, MappedDirectory) else {}
-        node: ZarrNode | None = derived.get((what, self._chunk_cache))
-        kind = self.format.kind(snapshot, "") if node is None else None
-        if kind is not None:
-            node = ZarrNode(snapshot, kind, self.format, chunk_cache=self._chunk_cache, what=what)
-            derived[what, self._chunk_cache] = node
-        return node
+        return ZarrNode(snapshot, kind, self.format, chunk_cache=self._chunk_cache, what=what)
 
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:
@@ -196,12 +192,6 @@ class ZarrTree:
         """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
         if isinstance(self._store, DirectoryStore):
             self._store.release_kept()
-
-    def _property(self, path: str) -> Snapshot | None:
-        """Return the same as `_snapshot`, for a look at a property: of a directory it is kept."""
-        if isinstance(self._store, DirectoryStore):
-            return self._store.property_snapshot(self.path_in_store(path))
-        return self._snapshot(path)
 
     def _snapshot(self, path: str) -> Snapshot | None:
         return self._store.snapshot(self.path_in_store(path))

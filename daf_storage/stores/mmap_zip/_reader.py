@@ -11,7 +11,6 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.base import AnyArray, ForkLock
 from daf_storage.stores._mapping import check_length
-from daf_storage.stores._one_look import seen_state
 from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
@@ -290,9 +289,7 @@ class ArchiveReader:
         if not count:
             return None
         entries = (self._token, self._generation, count)
-        return ArchiveSnapshot(
-            self, prefix, limit, entries, seen_state(self._token, self.file_state)
-        )
+        return ArchiveSnapshot(self, prefix, limit, entries, self.file_state())
 
     def file_state(self) -> Hashable:
         """Return what changes whenever another program writes into the archive in place."""

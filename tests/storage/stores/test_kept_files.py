@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 
-from daf_storage import DafWriter, open_daf
+from daf_query.index import StoredIndexes, build_index
+from daf_storage import DafWriter, ZarrDaf, errors, open_daf
+from daf_storage.spi import DecodedCache
 from daf_storage.stores import DirectorySnapshot, DirectoryStore
 from daf_storage.stores._kept_files import KeptFiles
 from daf_storage.trees import ZarrTree
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 SETTLED_SECONDS = 0.12
+LOOKS = 4
 
 
 def make(path: Path, data: bytes) -> os.stat_result:
@@ -135,3 +139,73 @@ def test_closing_lets_go_of_all(tmp_path: Path) -> None:
     reader.close()
     assert store.kept.size_bytes == 0
     assert ages.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["age", "donor"])
+def test_a_file_that_is_cut_after_it_was_mapped_is_an_error(tmp_path: Path, name: str) -> None:
+    """Its pages are gone: to read them would end the process."""
+    path = tmp_path / "x.daf.zarr"
+    with open_daf(path, "w") as writer:
+        writer.add_axis("cell", [f"c{n}" for n in range(5_000)])
+        writer.set_vector("cell", "age", np.arange(5_000))
+        writer.set_vector("cell", "donor", [f"donor {n}" for n in range(5_000)])
+    time.sleep(SETTLED_SECONDS)
+    reader = open_daf(path)
+    for _ in range(LOOKS):
+        assert len(reader.get_np_vector("cell", name)) == 5_000
+    os.truncate(path / f"vectors/cell/{name}/0", 0)
+    with pytest.raises(errors.CorruptDataError, match="truncated|only 0 bytes"):
+        reader.get_np_vector("cell", name)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_readers_see_each_change(tmp_path: Path, zarr_format: Literal[2, 3]) -> None:
+    """Of values, axes and matrices, by this program or by another; between them all is kept."""
+    path = tmp_path / "x.daf.zarr"
+    writer = open_daf(path, "w", zarr_format=zarr_format)
+    reader = None
+    for number in range(3):
+        entries = [f"c{n}" for n in range(3 + number)]
+        if number:
+            writer.delete_matrix("cell", "gene", "X")
+            writer.delete_axis("cell")
+        else:
+            writer.add_axis("gene", ["g"])
+        writer.add_axis("cell", entries)
+        values = np.eye(len(entries), 1) + number
+        writer.set_matrix("cell", "gene", "X", values)
+        writer.set_vector("cell", "age", [number] * len(entries))
+        reader = reader or open_daf(path)
+        for look in range(LOOKS):
+            assert reader.axis_length("cell") == len(entries)
+            assert reader.axis_indices("cell", [entries[-1]]).tolist() == [len(entries) - 1]
+            assert reader.get_np_matrix("cell", "gene", "X").tolist() == values.tolist()
+            assert reader.get_np_vector("cell", "age").tolist() == [number] * len(entries)
+            time.sleep(SETTLED_SECONDS if look == 0 else 0)
+    assert reader is not None
+    chunks = [each for each in (path / "matrices").rglob("*") if each.is_file()]
+    both = [each for each in chunks if each.stat().st_size == np.dtype(float).itemsize * 5]
+    for array in both:  # one for each layout, whichever is read
+        array.write_bytes(np.arange(5.0).tobytes())
+    flat = reader.get_np_matrix("cell", "gene", "X").ravel().tolist()
+    assert flat == list(range(5))
+    for array in both:
+        array.write_bytes(b"1234")
+    with pytest.raises(errors.CorruptDataError, match="truncated"):
+        reader.get_np_matrix("cell", "gene", "X")
+
+
+def test_an_index_that_somebody_builds_is_found(tmp_path: Path) -> None:
+    """By a session that has asked for it in vain, also if another process builds it."""
+    path = tmp_path / "x.daf.zarr"
+    with ZarrDaf(path, "w") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", [f"c{n}" for n in range(50)])
+        daf.set_vector("cell", "age", list(range(50)))
+    time.sleep(SETTLED_SECONDS)
+    reader = open_daf(path)
+    indexes, cache = StoredIndexes(reader, "cell"), DecodedCache()
+    assert [indexes.numbers("age", cache) for _ in range(2)] == [None, None]
+    with ZarrDaf(path, "r+") as daf:
+        build_index(daf, "cell", "age")
+    assert indexes.numbers("age", cache) is not None
