@@ -39,7 +39,7 @@ from daf_query.scan._number_column import NumberColumn, ReadSpan, runs_of_chunks
 from daf_query.scan._open_table import FindPointIndexes, OpenTable
 from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
 from daf_query.scan._partition import balanced
-from daf_query.scan._plan import PlannedScan, ScanPlan
+from daf_query.scan._plan import ScanPlan
 from daf_query.scan._planner import plan_scan
 from daf_query.scan._predicate import (
     COMPARISONS,
@@ -102,7 +102,6 @@ __all__ = [
     "OpenColumn",
     "OpenTable",
     "Or",
-    "PlannedScan",
     "Positions",
     "Predicate",
     "ReadSpan",

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import pyarrow as pa
 
 from daf_query.scan._predicate import And, Predicate, columns_of, conjuncts
 from daf_query.scan._rows import Positions
@@ -58,15 +55,3 @@ def by_columns(conditions: Iterable[Predicate]) -> list[Predicate]:
     for condition in conditions:
         joined.setdefault(tuple(columns_of(condition)), []).append(condition)
     return [And(tuple(each)) if len(each) > 1 else each[0] for each in joined.values()]
-
-
-class PlannedScan(Protocol):
-    """A plan that can be executed, partition by partition, by one thread or by several."""
-
-    plan: ScanPlan
-
-    def batches(
-        self, names: Sequence[str], partitions: Sequence[Span] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the matching rows of some partitions, by default of all in the plan."""
-        ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -14,7 +15,7 @@ from daf_query.scan._column import stored_matches
 from daf_query.scan._evaluate import Mask, Values, evaluate
 from daf_query.scan._open_table import OpenTable
 from daf_query.scan._plan import ScanPlan
-from daf_query.scan._predicate import Compare, In, IsNull
+from daf_query.scan._predicate import Compare, In, IsNull, Predicate
 from daf_query.scan._rows import Rows
 from daf_query.scan._side_by_side import side_by_side
 from daf_storage.spi import Span
@@ -51,6 +52,16 @@ class Scan:
                 small = []
         if small:
             yield concatenated(small, schema)
+
+    def for_filter(self, partitions: Sequence[Span]) -> Callable[[Predicate | None], Scan]:
+        """Return what scans partitions for another filter, by which none was pruned."""
+        table = self._table
+
+        def scan(predicate: Predicate | None) -> Scan:
+            plan = ScanPlan.unpruned(partitions, predicate, table.rows)
+            return Scan(table, replace(plan, conditions=[*table.required, *plan.conditions]))
+
+        return scan
 
     def first(self, names: Sequence[str], count: int, offset: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the first matching rows, after some others; no more is read than they need."""

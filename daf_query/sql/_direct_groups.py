@@ -203,7 +203,7 @@ def opened(tables: Member, known: TableColumns) -> OpenTable:
         known.length,
         tables.cache,
         ScanReport(known.table, known.length, cache=tables.cache),
-        point_indexes=known.point_indexes,
+        find_point_indexes=known.point_indexes,
         options=tables.scan_options,
     )
 

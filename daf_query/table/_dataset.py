@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from daf_query.scan import (
+    Column,
     OpenTable,
-    PlannedScan,
     Positions,
     Predicate,
     Scan,
@@ -167,7 +167,7 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         scan = self.scan(self._parsed(both(self._view.base_filter, expression)))
         return TableFragment(self, scan, partitions, expression)
 
-    def scan(self, predicate: Predicate | None) -> PlannedScan:
+    def scan(self, predicate: Predicate | None) -> Scan:
         """Return the scan for a predicate, planned; no values were read."""
         table = self.open_table()
         return Scan(table, plan_scan(table, predicate))
@@ -185,18 +185,11 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of all rows; nothing is read until it is consumed."""
-        table = self.open_table()
-        return self.scanner_of(
-            lambda predicate: Scan(table, plan_scan(table, predicate)),
-            None,
-            columns,
-            filter,
-            batch_size,
-        )
+        return self.scanner_of(self.scan, None, columns, filter, batch_size)
 
     def scanner_of(
         self,
-        make_scan: Callable[[Predicate | None], PlannedScan],
+        make_scan: Callable[[Predicate | None], Scan],
         partitions: Sequence[Span] | None,
         columns: Any,
         filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
@@ -232,18 +225,6 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         projected = pa.schema([schema.field(name) for name in columns])
         return TableScanner(projected, cast_batches(scanner.to_batches(), projected), batch_rows)
 
-    def rescan(
-        self,
-        scan: PlannedScan,  # noqa: ARG002 - for tables whose partitions are not rows of their own
-        partitions: Sequence[Span],
-    ) -> Callable[[Predicate | None], PlannedScan]:
-        """Return what scans partitions of a scan for another filter, by which none was pruned."""
-        return self._unpruned(partitions)
-
-    def _unpruned(self, spans: Sequence[Span]) -> Callable[[Predicate | None], PlannedScan]:
-        table = self.open_table()
-        return lambda predicate: Scan(table, ScanPlan.unpruned(spans, predicate, table.rows))
-
     @property
     def has_positions(self) -> bool:
         """Whether the column ``index`` counts the rows of the whole table."""
@@ -257,8 +238,10 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
     def read_spans(self, spans: Sequence[PartSpan], columns: Sequence[str]) -> pa.Table:
         """Return the rows of spans for which the filter is true."""
         partitions = [Span(span.start, span.stop) for span in spans if span.start < span.stop]
-        scan = self._unpruned(partitions)
-        return self.scanner_of(scan, partitions, list(columns), None, BATCH_ROWS).to_table()
+        scan = Scan(self.open_table(), ScanPlan.unpruned(partitions, None, self._view.rows))
+        return self.scanner_of(
+            scan.for_filter(partitions), partitions, list(columns), None, BATCH_ROWS
+        ).to_table()
 
     def filter_columns(self) -> list[str]:
         """Return the columns of the filter of the table."""
@@ -269,22 +252,38 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         """Return what changes with the values of columns, in any process; None if unknown."""
         return None
 
-    def open_table(self) -> OpenTable:
-        """Return the table as one query reads it."""
+    def open_table(
+        self,
+        title: str | None = None,
+        opened: Mapping[str, Column] | None = None,
+        required: Sequence[Predicate] = (),
+    ) -> OpenTable:
+        """Return the table as one query reads it.
+
+        Parameters
+        ----------
+        title
+            What a report calls it; by default its name.
+        opened
+            What reads the columns of this query; by default the columns of the table.
+        required
+            Only the rows for which these are true.
+        """
         columns, view = self._columns, self._view
         cache = view.cache if view.reports is None else view.cache.counter()
-        report = ScanReport(columns.table, columns.length, cache=cache)
+        report = ScanReport(title or columns.table, columns.length, cache=cache)
         if view.reports is not None:
             notes = {name: note_of(column) for name, column in columns.columns.items()}
             report.notes.update({name: note for name, note in notes.items() if note})
             view.reports.append(report)
         return OpenTable(
-            columns.columns,
+            opened or columns.columns,
             columns.length,
             cache,
             report,
             rows=view.rows,
-            point_indexes=columns.point_indexes,
+            required=required,
+            find_point_indexes=columns.point_indexes,
             options=view.options,
         )
 
@@ -435,7 +434,7 @@ class TableFragment(Fragment):
     def __init__(
         self,
         dataset: TableDataset,
-        scan: PlannedScan,
+        scan: Scan,
         partitions: Sequence[Span],
         filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
     ) -> None:
@@ -473,7 +472,7 @@ class TableFragment(Fragment):
         dataset, scan, partitions = self._dataset, self._scan, self.partitions
         if not is_same_filter(as_expression(filter), self._filter):
             # Another filter needs another scan: an index may have left out rows for this one.
-            again = dataset.rescan(scan, partitions)
+            again = scan.for_filter(partitions)
             return dataset.scanner_of(again, partitions, columns, filter, batch_size)
         return dataset.scanner_of(lambda _: scan, partitions, columns, filter, batch_size)
 

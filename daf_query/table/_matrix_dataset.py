@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Literal, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from daf_query.matrix import (
+    Elements,
     Layout,
     Selection,
     elements_of,
@@ -26,38 +26,30 @@ from daf_query.matrix import (
 from daf_query.scan import (
     Column,
     Constant,
+    IsNull,
     Mask,
-    PlannedScan,
     Positions,
     Predicate,
+    Scan,
     ScanOptions,
     ScanPlan,
-    ScanReport,
     arrow_type,
     columns_of,
     conjuncts,
     evaluate,
-    numpy_type,
 )
-from daf_query.table._arrow_operations import BATCH_ROWS
-from daf_query.table._columns import DATASET, NullColumn, value_type
+from daf_query.table._columns import DATASET, ConstantColumn, NullColumn, value_type
 from daf_query.table._dataset import TableDataset
 from daf_query.table._joined_members import JoinedRun
 from daf_query.table._matrix_columns import MatrixEntry
-from daf_query.table._matrix_scan import (
-    MAJOR,
-    MINOR,
-    VALUE,
-    AxisEntries,
-    Candidates,
-    MatrixScan,
-)
+from daf_query.table._matrix_scan import AxisEntries, ElementBlocks, ElementColumn
 from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableView, as_expression, both
 from daf_query.table._union import UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
-from daf_storage.spi import DecodedCache, Span, StorageType, was_float
+from daf_storage.spi import DecodedCache, StorageType, was_float
 
+_VALUE: Final = "value"
 _MOST_ENTRIES: Final = (1 << 31) - 1
 
 
@@ -92,7 +84,7 @@ class MatrixPlace:
         if self.member is not None:
             rows, columns = (f"{each}_2" if each == DATASET else each for each in self.axes)
         second = f"{columns}_2" if columns == rows else columns
-        return rows, second, f"{VALUE}_2" if VALUE in (rows, second) else VALUE
+        return rows, second, f"{_VALUE}_2" if _VALUE in (rows, second) else _VALUE
 
     @property
     def table(self) -> str:
@@ -235,48 +227,49 @@ class MatrixDataset(TableDataset):
         """Whether some elements are left out: by `filter`, or by the rows and columns chosen."""
         return super().is_filtered or any(part is not None for part in self._selections)
 
-    def scanner(
-        self,
-        columns: Any = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        batch_size: int = BATCH_ROWS,
-        **_: Any,
-    ) -> ds.Scanner:
-        """Return a scanner of all rows; nothing is read until it is consumed."""
-        return self.scanner_of(self.scan, None, columns, filter, batch_size)
-
-    def scan(self, predicate: Predicate | None) -> MatrixScan:
+    def scan(self, predicate: Predicate | None) -> Scan:
         """Return the scan for a filter: chosen majors of a chosen layout, cut into blocks.
 
         Majors for which the filter cannot be true are in none of them.
         """
         chosen = self._chosen(predicate)
-        layout, entries, constants = chosen.layout, chosen.entries, self._constants()
-        minor_mask = chosen.masks[1] if layout.rows_are_major else chosen.masks[0]
-        elements = elements_of(layout.plan)
+        elements = elements_of(chosen.layout.plan)
+        rows_are_major = chosen.layout.rows_are_major
         size = _block_size(elements.count, self._view.options)
         spans = [] if chosen.is_never else elements.spans(size)
-        left = sum(span.size for span in spans)
+        major, minor = (0, 1) if rows_are_major else (1, 0)
+        required: list[Predicate] = []
+        if elements.has_other_minors:
+            minor_name = self._place_of.columns[minor]
+            chosen.entries[minor_name].chosen = chosen.masks[minor]
+            required.append(IsNull(minor_name, is_negated=True))
         plan = ScanPlan(
             spans,
             spans,
             predicate,
-            chosen.residual,
-            rows_pruned=self._columns.length - left,
+            [*required, *chosen.residual],
+            rows_pruned=self._columns.length - sum(span.size for span in spans),
         )
+        title = f"{self._columns.table}, stored by {self._place_of.axes[major]!r}"
+        columns = self._element_columns(elements, chosen.entries, rows_are_major=rows_are_major)
+        table = self.open_table(title, columns, required)
+        return Scan(table, plan)
+
+    def _element_columns(
+        self, elements: Elements, entries: Mapping[str, AxisEntries], *, rows_are_major: bool
+    ) -> dict[str, Column]:
+        """Return what reads each column of some elements."""
+        blocks, schema = ElementBlocks(elements), self.schema
         first, second, value = self._place_of.columns
-        parts = (MAJOR, MINOR) if layout.rows_are_major else (MINOR, MAJOR)
-        candidates = Candidates(
-            elements,
-            {first: parts[0], second: parts[1], value: VALUE},
-            entries,
-            minor_mask if elements.has_other_minors else None,
-            constants,
-            self._dtype(),
-        )
-        major = self._place_of.axes[0 if layout.rows_are_major else 1]
-        report = self._report(f"{self._columns.table}, stored by {major!r}")
-        return MatrixScan(candidates, plan, self.schema, report, self._view.options)
+        columns: dict[str, Column] = {
+            name: ConstantColumn(schema.field(name), string, elements.count)
+            for name, string in self._constants().items()
+        }
+        for name, is_major in ((first, rows_are_major), (second, not rows_are_major)):
+            part: Literal["majors", "minors"] = "majors" if is_major else "minors"
+            columns[name] = ElementColumn(schema.field(name), part, blocks, entries[name])
+        columns[value] = ElementColumn(schema.field(value), "values", blocks)
+        return columns
 
     def blocks(
         self,
@@ -326,16 +319,6 @@ class MatrixDataset(TableDataset):
             "matrix as a Dask array, MatrixSlice.to_dask()"
         )
 
-    def rescan(
-        self,
-        scan: PlannedScan,
-        partitions: Sequence[Span],  # noqa: ARG002 - the scan's own
-    ) -> Callable[[Predicate | None], PlannedScan]:
-        """Return what scans blocks of a scan for another filter."""
-        if not isinstance(scan, MatrixScan):
-            raise TypeError(f"{scan!r} is not a scan of a matrix")
-        return lambda predicate: scan.for_filter(predicate, self._report(self._columns.table))
-
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableView`."""
         if rows is not None:
@@ -358,13 +341,6 @@ class MatrixDataset(TableDataset):
     def _constants(self) -> dict[str, str]:
         member = self._place_of.member
         return {} if member is None else {DATASET: member.name}
-
-    def _dtype(self) -> np.dtype[Any] | None:
-        """Return what the values are converted to, if they are."""
-        if self.value_type == self.stored_type:
-            return None
-        dtype: np.dtype[Any] = numpy_type(self.value_type)
-        return dtype
 
     def _mask(self, entries: AxisEntries, conditions: Sequence[Predicate]) -> Mask | None:
         """Return for which entries of an axis all conditions are true; ``None`` for all."""
@@ -396,14 +372,6 @@ class MatrixDataset(TableDataset):
                 "run the query again"
             )
         return layout
-
-    def _report(self, table: str) -> ScanReport:
-        view = self._view
-        cache = view.cache if view.reports is None else view.cache.counter()
-        report = ScanReport(table, self._columns.length, cache=cache)
-        if view.reports is not None:
-            view.reports.append(report)
-        return report
 
 
 def _info_of(place: MatrixPlace) -> MatrixInfo:

@@ -1,4 +1,4 @@
-"""Scan the elements of a matrix: which of them may match, and the batches of those that do.
+"""The columns of the elements of a matrix: its two axes, and the values.
 
 What a filter says of one axis alone is evaluated on its entries, once each, and becomes a
 selection: of the majors of a layout only the selected ones are read, elements of other minors are
@@ -7,10 +7,9 @@ dropped by their codes.  All else is evaluated element by element, block by bloc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,29 +20,21 @@ from daf_query.matrix import ElementBlock, Elements
 from daf_query.scan import (
     NAME,
     Codes,
+    LastOfThreads,
     Mask,
     Predicate,
     Rows,
     ScanOptions,
-    ScanPlan,
-    ScanReport,
     Values,
     VectorColumn,
-    batch_of,
-    concatenated,
     evaluate,
     number_array,
+    numpy_type,
 )
 from daf_storage import DafReader, errors
 from daf_storage.spi import DecodedCache, ForkLock, Span
 
-MAJOR: Final = "major"
-MINOR: Final = "minor"
-VALUE: Final = "value"
-
 _WIDE: Final = 8
-
-Offsets = npt.NDArray[np.int64]
 
 
 class AxisEntries:
@@ -60,6 +51,8 @@ class AxisEntries:
         self._lock = ForkLock()
         self._strings: pa.Array | None = None
         self._tables: dict[Predicate, Mask] = {}
+        self.chosen: Mask | None = None
+        """Which of them the scan has; no predicate is true of others."""
 
     @property
     def strings(self) -> pa.Array:
@@ -87,6 +80,7 @@ class AxisEntries:
         if table is None:
             strings = self.strings
             table = evaluate(predicate, lambda _: strings, len(strings))
+            table = table if self.chosen is None else table & self.chosen
             self._tables[predicate] = table
         return table
 
@@ -96,170 +90,67 @@ class AxisEntries:
         return pa.DictionaryArray.from_arrays(indices, self.strings, safe=False)
 
 
+class ElementBlocks:
+    """The blocks of a scan; the last one of each thread is kept for its other columns."""
+
+    def __init__(self, elements: Elements) -> None:
+        self._elements = elements
+        self._last: LastOfThreads = {}
+
+    def at(self, span: Span) -> ElementBlock:
+        """Return the block of a span."""
+        thread = threading.get_ident()
+        last = self._last.get(thread)
+        if last is None or last[0] != span:
+            last = self._last[thread] = (span, self._elements.block(span))
+        block: ElementBlock = last[1]
+        return block
+
+
 @dataclass(frozen=True, eq=False)
-class Candidates:
-    """The elements of a layout that may match, and what their columns are called."""
+class ElementColumn:
+    """A part of each element; it is its own open column."""
 
-    elements: Elements
-    """What is stored of the selected majors."""
-    parts: Mapping[str, str]
-    """Which part of an element each column is: its major, its minor or its value."""
-    entries: Mapping[str, AxisEntries]
-    """The entries of the columns that are axes."""
-    minor_mask: Mask | None
-    """Which minors are selected; ``None`` for all."""
-    constants: Mapping[str, str]
-    """Columns that hold the same string in all rows."""
-    dtype: np.dtype[Any] | None
-    """What numbers are converted to; None where they stay as they are."""
+    field: pa.Field
+    part: Literal["majors", "minors", "values"]
+    blocks: ElementBlocks
+    entries: AxisEntries | None = None
+    """The entries of its axis; None for values."""
+    is_string = False
+    chunk_rows = 0
+    zones = None
 
+    def open(self, cache: DecodedCache, options: ScanOptions) -> ElementColumn:  # noqa: ARG002 - its blocks are of one state
+        """Open it for reading."""
+        return self
 
-class MatrixScan:
-    """A scan of a matrix, block by block, by one thread or by several; see `PlannedScan`."""
+    def row_index(self) -> None:
+        """Return nothing: what an index would find are entries, which are chosen before."""
+        return
 
-    def __init__(
-        self,
-        candidates: Candidates,
-        plan: ScanPlan,
-        schema: pa.Schema,
-        report: ScanReport,
-        options: ScanOptions,
-    ) -> None:
-        self.plan = plan
-        self._candidates = candidates
-        self._schema = schema
-        self._report = report
-        self._options = options
-        report.plan = plan
+    def values(self, rows: Rows) -> Values:
+        """Return codes of the entries, or stored values, small integers as they are."""
+        read = self._read(rows)
+        if self.entries is not None:
+            return Codes(read, self.entries.strings, self.entries.table)
+        return read if _is_small_integer(read) else self._converted(read)
 
-    def for_filter(self, predicate: Predicate | None, report: ScanReport) -> MatrixScan:
-        """Return a scan of the same candidates, for which another filter is evaluated."""
-        plan = ScanPlan.unpruned(self.plan.partitions, predicate, None)
-        return MatrixScan(self._candidates, plan, self._schema, report, self._options)
-
-    def batches(
-        self, names: Sequence[str], partitions: Sequence[Span] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the matching elements of some partitions, by default of all in the plan."""
-        partitions = self.plan.partitions if partitions is None else partitions
-        schema = pa.schema([self._schema.field(name) for name in names])
-        if not names and not self.plan.conditions and self._candidates.minor_mask is None:
-            total = sum(span.size for span in partitions)
-            self._report.count_rows(0, total)
-            yield batch_of([], schema, total)  # counting reads nothing
-            return
-        small: list[pa.RecordBatch] = []
-        for span in partitions:
-            batch = self._batch(span, names, schema)
-            if batch is not None:
-                small.append(batch)
-            if sum(batch.num_rows for batch in small) >= self._options.min_batch_rows:
-                yield concatenated(small, schema)
-                small = []
-        if small:
-            yield concatenated(small, schema)
-
-    def _batch(self, span: Span, names: Sequence[str], schema: pa.Schema) -> pa.RecordBatch | None:
-        block = _CountedBlock(self._candidates, self._candidates.elements.block(span), self._report)
-        offsets = self._matching(block)
-        count = span.size if offsets is None else offsets.size
-        self._report.count_rows(span.size, count)
-        if not count:
-            return None
-        return batch_of([block.to_arrow(name, offsets) for name in names], schema, count)
-
-    def _matching(self, block: _CountedBlock) -> Offsets | None:
-        """Return the offsets of the elements that match; ``None`` for all."""
-        offsets: Offsets | None = None
-        mask = self._candidates.minor_mask
-        if mask is not None and self._candidates.elements.has_other_minors:
-            offsets = _left(mask[block.minors()], offsets)
-        for condition in self.plan.conditions:
-            if offsets is not None and not offsets.size:
-                break
-            count = block.count if offsets is None else offsets.size
-            offsets = _left(evaluate(condition, block.reader(offsets), count), offsets)
-        return offsets
-
-
-class _CountedBlock:
-    """The columns of a block; what is read of them is counted."""
-
-    def __init__(self, candidates: Candidates, block: ElementBlock, report: ScanReport) -> None:
-        self.count = block.count
-        self._candidates = candidates
-        self._block = block
-        self._report = report
-        [self._minor_name] = [name for name, part in candidates.parts.items() if part == MINOR]
-        self._minors_counted = False
-
-    def minors(self, offsets: Offsets | None = None) -> npt.NDArray[np.int32]:
-        """Return the codes of the minors; they are read once, all of them."""
-        if not self._minors_counted:
-            self._minors_counted = True
-            self._report.count(self._minor_name, self._all_minors)
-        return self._all_minors if offsets is None else self._all_minors[offsets]
-
-    @cached_property
-    def _all_minors(self) -> npt.NDArray[np.int32]:
-        return self._block.minors()
-
-    def reader(self, offsets: Offsets | None) -> Callable[[str], Values]:
-        """Return what reads the values of a column to evaluate a predicate on."""
-
-        def values(name: str) -> Values:
-            if name in self._candidates.constants:
-                return self._constant(name, offsets)
-            entries = self._candidates.entries.get(name)
-            if entries is None:
-                values = self._stored(name, offsets)
-                return values if _is_small_integer(values) else self._converted(values)
-            return Codes(self._codes(name, offsets), entries.strings, entries.table)
-
-        return values
-
-    def to_arrow(self, name: str, offsets: Offsets | None) -> pa.Array:
-        """Return a column as Arrow."""
-        if name in self._candidates.constants:
-            count = self.count if offsets is None else offsets.size
-            return pa.repeat(pa.scalar(self._candidates.constants[name], pa.string()), count)
-        entries = self._candidates.entries.get(name)
-        if entries is not None:
-            return entries.encoded(self._codes(name, offsets))
-        values = self._converted(self._stored(name, offsets))
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return a dictionary of the entries, or values."""
+        read = self._read(rows)
+        if self.entries is not None:
+            return self.entries.encoded(read)
+        values = self._converted(read)
         return values if isinstance(values, pa.Array) else number_array(values)
 
-    def _codes(self, name: str, offsets: Offsets | None) -> npt.NDArray[np.int32]:
-        if self._candidates.parts[name] == MINOR:
-            return self.minors(offsets)
-        codes = self._block.majors(offsets)
-        self._report.count(name, codes)
-        return codes
-
-    def _stored(self, name: str, offsets: Offsets | None) -> Any:
-        values = self._block.values(offsets)
-        self._report.count(name, values)
-        return values
+    def _read(self, rows: Rows) -> Any:
+        return getattr(self.blocks.at(rows.span), self.part)(rows.offsets)
 
     def _converted(self, values: Any) -> Any:
-        dtype = self._candidates.dtype
-        return values if dtype is None else values.astype(dtype, copy=False)
-
-    def _constant(self, name: str, offsets: Offsets | None) -> Codes:
-        strings = pa.array([self._candidates.constants[name]], pa.string())
-        count = self.count if offsets is None else offsets.size
-        return Codes(
-            np.zeros(count, np.uint8), strings, lambda each: evaluate(each, lambda _: strings, 1)
-        )
+        is_text = isinstance(values, pa.Array)
+        return values if is_text else values.astype(numpy_type(self.field.type), copy=False)
 
 
 def _is_small_integer(values: Any) -> bool:
     """Return whether values are compared with a wider constant exactly as they are."""
     return isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.itemsize < _WIDE
-
-
-def _left(mask: Mask, offsets: Offsets | None) -> Offsets | None:
-    """Return the offsets for which a mask over the elements that were left is true."""
-    if mask.all():
-        return offsets
-    return np.flatnonzero(mask) if offsets is None else offsets[mask]

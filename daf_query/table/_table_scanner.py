@@ -18,9 +18,9 @@ import pyarrow.dataset as ds
 from daf_query.scan import (
     DEFAULT_OPTIONS,
     PLAIN_TYPES,
-    PlannedScan,
     Positions,
     Predicate,
+    Scan,
     ScanOptions,
     ScanReport,
     cast_to,
@@ -201,7 +201,7 @@ def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterat
 
 
 def scanned_batches(
-    make_scan: Callable[[Predicate | None], PlannedScan],
+    make_scan: Callable[[Predicate | None], Scan],
     predicate: Predicate | None,
     names: Sequence[str],
     partitions: Sequence[Span] | None,
