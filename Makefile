@@ -16,7 +16,7 @@ INSTALL := requirements/install.py --constraint $(LOCK)
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check house docs conformance corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-every test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check house docs conformance corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -66,6 +66,10 @@ $(VENV)/.demo: pyproject.toml $(LOCK)
 
 test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
+
+test-every: setup  ## Run the tests of crash points, damage and endurance at every point.
+	DAF_TEST_EVERY=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
+		tests/storage/data tests/storage/files_daf tests/storage/stores tests/query/session/test_endurance.py tests/test_torture.py $(TESTS)
 
 test-random: setup  ## Run the tests of random data with ten times as many cases.
 	DAF_RANDOM_QUERIES=1000 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --hypothesis-profile thorough \

@@ -21,6 +21,7 @@ from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import check_entries
 from daf_storage.stores.mmap_zip._locating import agrees_with_headers, read_directory
 from daf_storage.stores.mmap_zip._recovery import agrees
+from tests.support import every
 
 EMPTY = bytes.fromhex(
     "504b06062c000000000000001e032d00000000000000000000000000000000000000000000000000"
@@ -128,7 +129,9 @@ def test_every_single_bit_is_noticed(tmp_path: Path) -> None:
     """
     unnoticed: dict[str, set[int]] = {"r": set(), "r+": set()}
     dropped, renamed = set(), set()
-    for place, bit in itertools.product(range(len(TWO)), range(8)):
+    step = every(4)
+    bits = ((place, bit) for place in range(len(TWO)) for bit in range(place % step, 8, step))
+    for place, bit in bits:
         damaged = bytearray(TWO)
         damaged[place] ^= 1 << bit
         for mode, places in unnoticed.items():
