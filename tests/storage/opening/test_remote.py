@@ -631,7 +631,7 @@ def test_silence_of_ten_seconds_is_an_error() -> None:
                 open_daf(url)
             return time.monotonic() - start
 
-    servers = ([], [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b"{"])
+    servers: tuple[list[bytes], ...] = ([], [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b"{"])
     with ThreadPoolExecutor(2) as pool:
         assert all(9 < seconds < 20 for seconds in pool.map(lasted, servers))
 
