@@ -3,8 +3,8 @@
 The engine computes within one call until it has rows, which may take hours.  So whoever waits looks
 every now and then whether the client is still there and whether there is time left, and otherwise
 interrupts the thread: an exception is raised in it, for which the engine looks every second while
-it computes.  It is raised in no other code, so that no lock or cache is left half changed: whoever
-produces results says which calls may be interrupted.  Code in Python asks by itself, between its
+it computes.  It is raised in no other code, so that no lock or cache is left half changed: what may
+be interrupted is called by `call_engine`.  Code in Python asks by itself, between its
 steps, whether it is to end (`_cancellation`).
 
 Clients that do not read keep no places: where all are taken, the query whose rows have waited
@@ -40,13 +40,12 @@ from daf_query._cancellation import CancelledWork, Check, check_cancelled, check
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
-Interruptible: TypeAlias = Callable[[Callable[[], Any]], Any]
-"""Calls a function of the engine, which may be interrupted."""
-Produce: TypeAlias = Callable[[Interruptible], Iterator[_T]]
-"""Yields results; all that takes long is called by what it is given."""
+Produce: TypeAlias = Callable[[], Iterator[_T]]
+"""Yields results; the engine, which takes long, is called by `call_engine`."""
 
+_Call: TypeAlias = Callable[[Callable[[], Any]], Any]
 _Noted: TypeAlias = tuple[str, type[Warning]]
-_CALL: Final[ContextVar[Interruptible | None]] = ContextVar("call", default=None)
+_CALL: Final[ContextVar[_Call | None]] = ContextVar("call", default=None)
 """How the run of this thread calls the engine; None outside of runs."""
 _WARNINGS: Final[ContextVar[list[_Noted] | None]] = ContextVar("warnings", default=None)
 """What the main thread is to warn of when this one has computed; None in others."""
@@ -128,7 +127,7 @@ class Work(Generic[_T]):
         _CALL.set(self._interruptible)
         try:
             with checking(self._check):
-                for result in produce(self._interruptible):
+                for result in produce():
                     self._hand_over(result)
                     if self.error is not None:
                         break
@@ -389,7 +388,7 @@ def _called_beside(function: Callable[[], _T]) -> _T:
     results: list[_T] = []
     noted: list[_Noted] = []
 
-    def produce(_: Interruptible) -> Iterator[_T]:
+    def produce() -> Iterator[_T]:
         with contextlib.nullcontext() if outer is None else checking(work.check_with(outer)):
             check_cancelled()  # before it begins
             _WARNINGS.set(noted)

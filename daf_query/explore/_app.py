@@ -31,7 +31,6 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daf_query._runs import Interruptible
 from daf_query.explore._catalogue import catalogue
 from daf_query.explore._data import ExploredData, ExploreLimits, replaced
 from daf_query.explore._explorer import Explorer
@@ -203,7 +202,7 @@ class Pages:
 async def overview(explorer: Explorer, request: Request) -> Response:  # noqa: ARG001 - as routes are called
     """Answer with the catalogue; data sets that were replaced are opened again."""
 
-    def produce(_: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         session = explorer.data.opened()
         limits = explorer.limits
         yield from json_parts(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query._runs import Interruptible
 from daf_query.explore._http import RequestError, refusal
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
@@ -25,9 +24,8 @@ from daf_query.session import (
     matching_paths,
     noted_categories,
 )
-from daf_query.slice import RowKey, explained_of
-from daf_query.sql import interruptible_rows
-from daf_query.syntax import Edit, WrappedSql, quoted_name, unopened_bracket
+from daf_query.slice import RowKey, explained_of, expression_table, predicate_query
+from daf_query.syntax import python_edits, quoted_name, unopened_bracket
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 
@@ -71,42 +69,68 @@ _TAKEN: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class AxisRows:
-    """The rows of the table of an axis."""
+    """The rows of the table of an axis; of several data sets as one, those of one after another."""
 
     session: DafSession
     schema: str
     axis: str
-    length: int
-    """How many there are."""
-    joined: ConcatenatedAxis | None
-    """Of several data sets as one, the axes of all, one after the other."""
+    whole: ConcatenatedAxis
+    """The axes of all data sets that have it."""
+    keys: tuple[str, ...]
+    """The columns that say which row it is."""
 
     @property
-    def table(self) -> str:
-        """The table, as SQL names it."""
-        return f"{quoted_name(self.schema)}.{quoted_name(self.axis)}"
+    def length(self) -> int:
+        """How many there are."""
+        return self.whole.length
 
     @property
-    def key(self) -> RowKey:
-        """The columns that say which row it is."""
-        columns = quoted_name(INDEX)
-        if self.joined is not None:
-            columns = f"{quoted_name(DATASET)}, {columns}"
-        return RowKey(columns, columns)
-
-    def positions(self, batch: pa.RecordBatch) -> Positions:
-        """Return the positions of rows that have the key."""
-        within: Positions = batch.column(INDEX).to_numpy().astype(np.int64)
-        if self.joined is None:
-            return within
-        return self.joined.joined(batch.column(DATASET), within)
+    def is_collection(self) -> bool:
+        """Whether the rows are of several data sets as one."""
+        return DATASET in self.keys
 
     @property
     def readers(self) -> list[DafReader]:
         """The data sets that have the axis, in their order."""
-        if self.joined is None:
-            return [self.session.reader(self.schema)]
-        return list(self.joined.members.values())
+        return list(self.whole.members.values())
+
+    def positions(self, table: pa.Table) -> Positions:
+        """Return the positions of rows that have the key."""
+        within: Positions = table.column(INDEX).to_numpy().astype(np.int64)
+        return self.whole.joined(table.column(DATASET), within) if self.is_collection else within
+
+    def chosen(self, predicate: str) -> pa.Table:
+        """Return the keys of the rows that a predicate chooses, also in Python's spellings."""
+        columns = ", ".join(map(quoted_name, self.keys))
+        key = RowKey(columns, columns)
+        edits = python_edits(predicate)
+        wrapped, _ = predicate_query(self.schema, self.axis, predicate, edits, key)
+        try:
+            return self.session.sql(wrapped.query).to_arrow_table()
+        except errors.DafError as error:
+            raise explained_of(error, wrapped, self.session._engine) from None  # noqa: SLF001 - our own
+
+    def values(self, sql: str) -> tuple[Positions, pa.ChunkedArray]:
+        """Return an SQL expression of each entry, in any order: where its row is, and all values.
+
+        Raises
+        ------
+        QueryError
+            It is wrong, or has not one value for each entry.
+        """
+        if unopened_bracket(sql) is not None:
+            raise errors.QueryError(f"a bracket closes none in {sql!r}")
+        engine = self.session._engine  # noqa: SLF001 - our own
+        table = expression_table(engine, self.schema, self.axis, sql, self.keys)
+        positions = self.positions(table)
+        places = np.full(self.length, -1, np.int64)
+        places[positions] = np.arange(positions.size)
+        if positions.size != self.length or (places < 0).any():
+            raise errors.QueryError(
+                f"the expression has {positions.size:,} values, and axis {self.axis!r} has "
+                f"{self.length:,} entries; it needs one for each"
+            )
+        return places, table.column(table.num_columns - 1)
 
     def noted_categories(self, vector: str) -> NotedCategories:
         """Return the order and the colours of the values of a vector, as far as they are noted."""
@@ -120,37 +144,26 @@ class AxisRows:
         )
         return first if first == second else None
 
-    def all_names(self) -> list[pa.Array]:
-        """Return the entries, as large strings; of several data sets, of one after the other."""
+    def all_names(self) -> pa.ChunkedArray:
+        """Return the entries, as large strings."""
         entries = (daf.get_pa_vector(self.axis, NAME) for daf in self.readers)
-        return [names.cast(pa.large_string()) for names in entries]
+        names = [each.cast(pa.large_string()) for each in entries]
+        return pa.chunked_array(names, pa.large_string())
 
-    def names(self, positions: Positions) -> pa.Array:
-        """Return the entries at positions, as large strings."""
-        if self.joined is None:
-            return _taken(self.readers[0], self.axis, positions)
-        owners, within = self.joined.split(positions)
+    def names(self, positions: Positions) -> pa.ChunkedArray:
+        """Return the entries at positions, as large strings, in parts as large as may be."""
+        owners, within = self.whole.split(positions)
         order = np.argsort(owners, kind="stable")
         starts = np.searchsorted(owners[order], np.arange(len(self.readers) + 1))
-        parts = [
-            _taken(daf, self.axis, within[order[start:stop]])
-            for daf, start, stop in zip(self.readers, starts[:-1], starts[1:], strict=True)
-            if stop > start
-        ]
-        names = pa.concat_arrays([pa.array([], pa.large_string()), *parts])
+        parts = []
+        for daf, start, stop in zip(self.readers, starts[:-1], starts[1:], strict=True):
+            entries: Any = daf.get_pa_vector(self.axis, NAME) if start < stop else None
+            for first in range(start, stop, _TAKEN):
+                taken = within[order[first : min(first + _TAKEN, stop)]]
+                parts.append(entries.take(pa.array(taken)).cast(pa.large_string()))
         places = np.empty(order.size, np.int64)
         places[order] = np.arange(order.size)
-        return names.take(pa.array(places))
-
-
-def _taken(daf: DafReader, axis: str, positions: Positions) -> pa.Array:
-    """Return entries at positions, as large strings; in parts, each smaller than strings may be."""
-    entries = daf.get_pa_vector(axis, NAME)
-    parts = [
-        entries.take(pa.array(positions[start : start + _TAKEN])).cast(pa.large_string())
-        for start in range(0, positions.size, _TAKEN)
-    ]
-    return pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
+        return pa.chunked_array(parts, pa.large_string()).take(pa.array(places))
 
 
 def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
@@ -164,43 +177,8 @@ def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
     tables = session._connections.schema(schema)  # noqa: SLF001 - our own
     if axis not in tables.axes_set():
         raise errors.axis_not_found(schema, axis, tables.axes_set())
-    joined = None
-    if tables.is_collection:
-        members = {name: each for name, each in tables.readers().items() if each.has_axis(axis)}
-        joined = ConcatenatedAxis(axis, tables.location, members)
-    length = tables.axis_length(axis) if joined is None else joined.length
-    return AxisRows(session, tables.name, axis, length, joined)
-
-
-def batches_of(
-    session: DafSession, wrapped: WrappedSql, interruptible: Interruptible, *, what: str
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a query around SQL that the page sent; errors have places in that SQL."""
-    try:
-        yield from interruptible_rows(session.sql(wrapped.query), interruptible).batches
-    except errors.DafError as error:
-        engine = session._engine  # noqa: SLF001 - our own
-        raise explained_of(error, wrapped, engine, what=what) from None
-
-
-def expressions_of(rows: AxisRows, expressions: dict[str, str]) -> WrappedSql:
-    """Return the query for the values of SQL expressions, each by a name, of all rows.
-
-    Raises
-    ------
-    QueryError
-        An expression has a bracket that closes none.
-    """
-    written, inserted = "", list[Edit]()
-    start = f"SELECT {rows.key.columns}"
-    for name, sql in expressions.items():
-        if unopened_bracket(sql) is not None:
-            raise errors.QueryError(f"a bracket closes none in {sql!r}")
-        inserted.append(Edit(len(written), len(written), f"{start}, (\n"))
-        written += sql
-        start = f"\n) AS {quoted_name(name)}"
-    inserted.append(Edit(len(written), len(written), f"{start} FROM {rows.table}"))
-    return WrappedSql(written, tuple(inserted))
+    keys = (DATASET, INDEX) if tables.is_collection else (INDEX,)
+    return AxisRows(session, tables.name, axis, tables.concatenated(axis), keys)
 
 
 Signature: TypeAlias = tuple[tuple[object, ...], ...]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from daf_query._runs import Interruptible, Runs
+from daf_query._runs import Runs
 from daf_query.explore._data import ExploredData, ExploreLimits, Positions
 from daf_query.explore._http import Part, RunResponse, endings, refusal
-from daf_query.explore._remembered import HeldRows, Queries, SentKeys, Tickets
+from daf_query.explore._remembered import Queries, Tickets
 from daf_query.session import DafSession
 
-Produce = Callable[[Interruptible], Iterator[Part]]
+Produce = Callable[[], Iterator[Part]]
 """Yields a head and what follows; called in a thread of its own."""
 
 _MOST_DOWNLOADS: Final = 2
@@ -28,7 +28,7 @@ class Download:
     name: str
     """The name of the file."""
     media_type: str
-    write: Callable[[Path, Interruptible], None]
+    write: Callable[[Path], None]
     """Writes it to a path."""
 
 
@@ -59,11 +59,7 @@ class Explorer:
         self.runs = Runs(endings(), max_seconds=limits.seconds, max_queries=limits.queries)
         """What is computed at this moment."""
         self.queries = Queries()
-        """What became of the queries of the page."""
-        self.sent_keys = SentKeys()
-        """Which rows the last of them sent."""
-        self.held_rows = HeldRows()
-        """The rows of the last of them that sent all."""
+        """What became of the queries of the page, and the rows of the last of them."""
         self.exports = Runs(endings(), max_seconds=None, max_queries=_MOST_DOWNLOADS)
         """The downloads of this moment, which may take long."""
         self.downloads: Tickets[Download] = Tickets()

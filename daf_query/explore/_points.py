@@ -12,7 +12,6 @@ import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daf_query._runs import Interruptible
 from daf_query.explore._catalogue import Embedding, axis_embeddings, embedding_of
 from daf_query.explore._data import AxisRows
 from daf_query.explore._explorer import Explorer
@@ -30,25 +29,23 @@ async def points(explorer: Explorer, request: Request) -> Response:
     asked = await asked_of(request)
     schema, axis, name = (asked.string(each) for each in ("schema", "axis", "embedding"))
 
-    def produce(interruptible: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         rows = explorer.data.rows(schema, axis)
         explorer.check_bytes(rows.length * _POINT_BYTES)
         embedding = embedding_of(axis_embeddings(rows.session, schema, axis), axis, name)
-        values = embedded(rows, embedding, interruptible)
+        values = embedded(rows, embedding)
         yield from parts_of(Head(BINARY, {_ROWS: str(rows.length)}), values)
 
     return explorer.response(produce)
 
 
-def embedded(
-    rows: AxisRows, embedding: Embedding, interruptible: Interruptible
-) -> npt.NDArray[np.float32]:
+def embedded(rows: AxisRows, embedding: Embedding) -> npt.NDArray[np.float32]:
     """Return the points of an embedding, of shape ``(entries, 2)`` in C order.
 
     Both columns of a matrix of one data set are read at once, and not as two columns of SQL.
     """
-    if embedding.matrix is None or rows.joined is not None:
-        return points_of(rows, embedding.x, embedding.y, interruptible)
+    if embedding.matrix is None or rows.is_collection:
+        return points_of(rows, embedding.x, embedding.y)
     other, name = embedding.matrix
     chosen = rows.session.matrix(rows.axis, other, name, columns=[0, 1], schema=rows.schema)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -63,11 +60,11 @@ async def colour(explorer: Explorer, request: Request) -> Response:
     written = _written(by)
     vector = by.optional_string("vector") or by.optional_string("sql")
 
-    def produce(interruptible: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         rows = explorer.data.rows(schema, axis)
         noted = rows.noted_categories(vector) if vector else NotedCategories()
         order = noted.order
-        values = values_of(rows, written, interruptible, dtype=np.float64, order=order)
+        values = values_of(rows, written, dtype=np.float64, order=order)
         batch = _coloured(values, noted.colours)
         explorer.check_bytes(batch.nbytes)
         head = Head(ARROW, {_ROWS: str(rows.length)})

@@ -17,14 +17,12 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from daf_query._row_files import Rows, save_rows
-from daf_query._runs import Interruptible
 from daf_query._wire import joined, wire_parts, wire_schema
-from daf_query.explore._data import AxisRows, Positions, batches_of
+from daf_query.explore._data import AxisRows, Positions
 from daf_query.explore._explorer import Download, Explorer
 from daf_query.explore._http import (
     ARROW,
@@ -41,14 +39,13 @@ from daf_query.explore._http import (
 )
 from daf_query.explore._selections import selected_positions
 from daf_query.scan import INDEX, NAME
-from daf_query.slice import MatrixSlice, Selector, predicate_query
-from daf_query.sql import QueryResult, interruptible_rows
-from daf_query.syntax import is_select, python_edits, quoted_name
-from daf_query.table import DATASET
+from daf_query.slice import MatrixSlice, Selector
+from daf_query.sql import QueryResult
+from daf_query.syntax import is_select, quoted_name
 from daf_storage import errors
 
 
-def chosen(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positions:
+def chosen(rows: AxisRows, sql: str) -> Positions:
     """Return the positions that SQL chooses, ascending, each once.
 
     Parameters
@@ -63,65 +60,54 @@ def chosen(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positions:
     """
     if not sql.strip():
         raise errors.QueryError("the predicate is empty")
-    if is_select(sql):
-        return _of_query(rows, sql, interruptible)
-    wrapped, _ = predicate_query(rows.schema, rows.axis, sql, python_edits(sql), rows.key)
-    batches = batches_of(rows.session, wrapped, interruptible, what="predicate")
-    return _joined([rows.positions(batch) for batch in batches])
-
-
-def _of_query(rows: AxisRows, sql: str, interruptible: Interruptible) -> Positions:
-    """Return the positions of the rows of a query; where both are there, name and index agree."""
+    if not is_select(sql):
+        return np.unique(rows.positions(rows.chosen(sql)))
     result = rows.session.sql(sql)
     wanted = _wanted(rows, result.column_names)
-    keyed = interruptible_rows(result.select(*map(quoted_name, wanted)), interruptible)
-    return _joined([_of_batch(rows, _without_null(batch), wanted) for batch in keyed.batches])
+    return positions_of(rows, result.select(*map(quoted_name, wanted)).to_arrow_table())
 
 
-def positions_of(rows: AxisRows, batch: pa.RecordBatch) -> Positions:
+def positions_of(rows: AxisRows, table: pa.Table) -> Positions:
     """Return the positions of rows by their keys, ascending, each once.
+
+    An outer join lacks some keys.  Where name and index are there, they agree.
 
     Raises
     ------
     QueryError
-        They are not of this axis, or lack the names that show that they are.
+        They are not of this axis.
     """
-    wanted = _wanted(rows, batch.schema.names)
-    if NAME not in wanted:
-        raise _of_another_axis(rows, f"without {NAME!r} nobody can tell")
-    return _joined([_of_batch(rows, _without_null(batch.select(wanted)), wanted)])
-
-
-def _wanted(rows: AxisRows, names: Sequence[str]) -> list[str]:
-    """Return the columns that say which rows they are."""
-    keys = [INDEX] if rows.joined is None else [DATASET, INDEX]
-    has_index, has_name = set(keys) <= set(names), NAME in names
-    if not has_index and (rows.joined is not None or not has_name):
-        has = errors.known_names(names, none="none")
-        raise errors.QueryError(
-            f"the rows are none of axis {rows.axis!r}: a query has to yield "
-            f"{' and '.join(keys)}{'' if rows.joined else f' or {NAME}'}, and this yields {has}"
-        )
-    return [*(keys if has_index else []), *([NAME] if has_name else [])]
-
-
-def _of_batch(rows: AxisRows, batch: pa.RecordBatch, wanted: list[str]) -> Positions:
-    names = batch.column(NAME).cast(pa.large_string()) if NAME in wanted else None
+    wanted = _wanted(rows, table.column_names)
+    table = table.select(wanted).drop_null()
+    names = table.column(NAME).cast(pa.large_string()) if NAME in wanted else None
     if INDEX not in wanted:
-        return _named(rows, names)
-    if not pa.types.is_integer(batch.column(INDEX).type):
-        raise _of_another_axis(rows, f"{INDEX} is {batch.column(INDEX).type}")
-    positions = rows.positions(batch)
+        return np.unique(_named(rows, names))
+    if not pa.types.is_integer(table.column(INDEX).type):
+        raise _of_another_axis(rows, f"{INDEX} is {table.column(INDEX).type}")
+    positions = rows.positions(table)
     if positions.size and not 0 <= positions.min() <= positions.max() < rows.length:
         raise _of_another_axis(rows, f"{INDEX} goes beyond the {rows.length:,} entries")
     if names is not None and not rows.names(positions).equals(names):
         raise _of_another_axis(rows, f"{NAME} and {INDEX} are of another axis")
-    return positions
+    return np.unique(positions)
+
+
+def _wanted(rows: AxisRows, names: Sequence[str]) -> list[str]:
+    """Return the columns that say which rows they are."""
+    has_index, has_name = set(rows.keys) <= set(names), NAME in names
+    if not has_index and (rows.is_collection or not has_name):
+        has = errors.known_names(names, none="none")
+        raise errors.QueryError(
+            f"the rows are none of axis {rows.axis!r}: a query has to yield "
+            f"{' and '.join(rows.keys)}{'' if rows.is_collection else f' or {NAME}'}, and this "
+            f"yields {has}"
+        )
+    return [*(rows.keys if has_index else []), *([NAME] if has_name else [])]
 
 
 def _named(rows: AxisRows, names: Any) -> Positions:
     """Return the positions of entries."""
-    positions: Positions = rows.session.reader(rows.schema).axis_indices(
+    positions: Positions = rows.readers[0].axis_indices(
         rows.axis, names, allow_missing=True, allow_empty=True
     )
     is_missing = positions < 0
@@ -135,25 +121,6 @@ def _of_another_axis(rows: AxisRows, why: str) -> errors.QueryError:
     return errors.QueryError(f"the rows are none of axis {rows.axis!r}: {why}")
 
 
-def _without_null(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows whose keys are all there: an outer join lacks some."""
-    for column in batch.columns:
-        if column.null_count:
-            return batch.filter(_all_valid(batch))
-    return batch
-
-
-def _all_valid(batch: pa.RecordBatch) -> pa.Array:
-    valid = pc.is_valid(batch.column(0))
-    for column in batch.columns[1:]:
-        valid = pc.and_(valid, pc.is_valid(column))
-    return valid
-
-
-def _joined(parts: list[Positions]) -> Positions:
-    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
-
-
 async def rows(explorer: Explorer, request: Request) -> Response:
     """Answer with the positions of rows: uint32, ascending.
 
@@ -164,12 +131,17 @@ async def rows(explorer: Explorer, request: Request) -> Response:
     query = asked.optional_string("query")
     sql = "" if query is not None else asked.sql()
 
-    def produce(interruptible: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         along = explorer.data.rows(schema, axis)
         if query is None:
-            positions = chosen(along, sql, interruptible)
+            positions = chosen(along, sql)
         else:
-            positions = positions_of(along, explorer.sent_keys.batch_of(query))
+            keys = explorer.queries.keys(query)
+            if NAME not in keys.column_names:
+                raise errors.QueryError(
+                    f"the rows are none of axis {axis!r}: without {NAME!r} nobody can tell"
+                )
+            positions = positions_of(along, keys)
         head = Head(BINARY, {"X-Daf-Rows": str(positions.size)})
         yield from parts_of(head, positions.astype("<u4"))
 
@@ -193,8 +165,8 @@ async def query(explorer: Explorer, request: Request) -> Response:
     queries = explorer.queries
     queries.begin(name)
 
-    def produce(interruptible: Interruptible) -> Iterator[Part]:
-        yield from _rows(explorer, sql, name, most, interruptible)
+    def produce() -> Iterator[Part]:
+        yield from _rows(explorer, sql, name, most)
 
     return RunResponse(
         lambda is_gone: explorer.runs.start(
@@ -220,34 +192,31 @@ async def cancel(explorer: Explorer, request: Request) -> Response:
         return Response(status_code=204)
 
 
-def _rows(
-    explorer: Explorer, sql: str, name: str, most: int, interruptible: Interruptible
-) -> Iterator[Part]:
+def _rows(explorer: Explorer, sql: str, name: str, most: int) -> Iterator[Part]:
     """Yield the messages of an Arrow stream, of no more rows than are asked for."""
     result = limited(explorer.session.sql(sql), most + 1)
-    rows = interruptible_rows(result, interruptible)
+    rows = result.rows()
     # Not that of the result: a column that turns out to be unreadable is left out.
     schema = wire_schema(rows.schema)
     yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
     yield schema.serialize().to_pybytes()
 
+    queries = explorer.queries
     count = size = 0
-    explorer.sent_keys.begin(name, schema)
-    for batch in joined(wire_parts(explorer.held_rows.holding(name, sql, rows), schema)):
+    for batch in joined(wire_parts(queries.holding(name, sql, rows), schema)):
         left = most - count
         message = batch.slice(0, left).serialize().to_pybytes() if left else b""
         size += len(message)
         is_large = size > explorer.limits.bytes
         if not is_large and message:
             count += min(left, batch.num_rows)
-            explorer.sent_keys.add(name, batch.slice(0, left))
             yield message
         truncated = is_large or batch.num_rows > left
-        explorer.queries.sent(name, count, truncated=truncated)
+        queries.sent(name, count, truncated=truncated)
         if truncated:
             break
     else:
-        explorer.held_rows.complete(name)
+        queries.complete(name)
     yield _END
 
 
@@ -270,8 +239,8 @@ async def estimate(explorer: Explorer, request: Request) -> Response:
     """Answer with the size of a slice; nothing of its values is read."""
     asked = await asked_of(request)
 
-    def produce(interruptible: Interruptible) -> Iterator[Part]:
-        explanation = _slice(explorer, asked, interruptible).explain()
+    def produce() -> Iterator[Part]:
+        explanation = _slice(explorer, asked).explain()
         yield from json_parts(
             {
                 "rows": explanation.rows,
@@ -288,11 +257,11 @@ async def extract(explorer: Explorer, request: Request) -> Response:
     """Answer with the ticket of a slice."""
     asked = await asked_of(request)
 
-    def produce(interruptible: Interruptible) -> Iterator[Part]:
-        part = _slice(explorer, asked, interruptible)
+    def produce() -> Iterator[Part]:
+        part = _slice(explorer, asked)
         explorer.check_bytes(part.explain().memory_bytes["anndata"])
 
-        def write(path: Path, _: Interruptible) -> None:
+        def write(path: Path) -> None:
             part.save(path)
 
         name = f"{asked.string('schema')}-{asked.string('matrix')}.h5ad"
@@ -310,8 +279,8 @@ async def export(explorer: Explorer, request: Request) -> Response:
     if file_format not in _FORMATS:
         raise refusal(400, f"there is no format {file_format!r}; there are {', '.join(_FORMATS)}")
 
-    def produce(_: Interruptible) -> Iterator[Part]:
-        held = None if query is None else explorer.held_rows.find(query, sql)
+    def produce() -> Iterator[Part]:
+        held = None if query is None else explorer.queries.rows(query, sql)
         source = explorer.session.sql(sql) if held is None else held
         write = partial(_save, explorer, source, file_format)
         download = Download(f"query.{file_format}", _FORMATS[file_format], write)
@@ -330,10 +299,10 @@ async def download(explorer: Explorer, request: Request) -> Response:
             404, "this download was fetched already, or is too old", "ask for it in the page again"
         )
 
-    def produce(interruptible: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         with TemporaryDirectory(prefix="daf-explore-") as folder:
             path = Path(folder) / f"download{Path(asked.name).suffix}"
-            asked.write(path, interruptible)
+            asked.write(path)
             yield Head(asked.media_type, _headers(asked.name, path.stat().st_size))
             with path.open("rb") as file:
                 while part := file.read(_PART_BYTES):
@@ -348,7 +317,7 @@ def _headers(name: str, size: int) -> dict[str, str]:
     return {"Content-Length": str(size), "Content-Disposition": disposition}
 
 
-def _slice(explorer: Explorer, asked: Asked, interruptible: Interruptible) -> MatrixSlice:
+def _slice(explorer: Explorer, asked: Asked) -> MatrixSlice:
     """Return the slice that is asked for."""
     names = ("schema", "rows_axis", "columns_axis", "matrix")
     schema, rows_axis, columns_axis, matrix = (asked.string(name) for name in names)
@@ -357,7 +326,7 @@ def _slice(explorer: Explorer, asked: Asked, interruptible: Interruptible) -> Ma
     if asked.flag("selection"):
         positions = selected_positions(explorer, schema, rows_axis)
         if isinstance(rows, str):
-            matching = chosen(explorer.data.rows(schema, rows_axis), rows, interruptible)
+            matching = chosen(explorer.data.rows(schema, rows_axis), rows)
             positions = np.intersect1d(positions, matching, assume_unique=True)
         rows = positions
     columns = asked.optional_string("columns")
@@ -371,10 +340,9 @@ def _save(
     source: QueryResult | Rows,
     file_format: str,
     path: Path,
-    interruptible: Interruptible,
 ) -> None:
     """Write rows, or those of a query as they are computed."""
-    rows = source if isinstance(source, Rows) else interruptible_rows(source, interruptible)
+    rows = source if isinstance(source, Rows) else source.rows()
 
     def batches() -> Iterator[pa.RecordBatch]:
         size = 0

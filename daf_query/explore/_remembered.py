@@ -21,6 +21,10 @@ from daf_query.scan import INDEX, NAME
 from daf_query.table import DATASET
 
 _MOST_REMEMBERED: Final = 1000
+_MOST_HELD: Final = 4
+_MOST_BYTES: Final = 1 << 28
+"""Of the rows of all queries; of columns that are mapped, no memory is taken."""
+_KEYS: Final = (DATASET, NAME, INDEX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,55 @@ class QueryState:
     error: dict[str, Any] | None = None
 
 
-class Queries:
-    """The last queries, by the names that the page gave them."""
+class _Query:
+    """A query: how it began, what became of it, and the rows that it yielded."""
 
     def __init__(self) -> None:
+        self.begun = time.monotonic()
+        self.state = QueryState("running")
+        self.sql = ""
+        self.schema: pa.Schema | None = None
+        """That of its rows; None if they are not held."""
+        self.batches: list[pa.RecordBatch] = []
+        self.is_whole = False
+        """Whether all columns of all rows are held."""
+        self.keys: list[str] | None = None
+        """The columns that are held, where only the keys of the rows are."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory its rows take."""
+        return sum(batch.nbytes for batch in self.batches)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Hold some of its rows."""
+        self.batches.append(batch if self.keys is None else batch.select(self.keys))
+
+    def shrink(self) -> None:
+        """Hold the keys of its rows alone; or nothing, if that is so already."""
+        if self.schema is None or self.keys is not None:
+            self.schema, self.batches = None, []
+            return
+        names = self.schema.names
+        self.keys = [name for name in _KEYS if names.count(name) == 1]
+        self.is_whole = False
+        self.schema = pa.schema([self.schema.field(name) for name in self.keys])
+        self.batches = [batch.select(self.keys) for batch in self.batches]
+
+
+class Queries:
+    """The last queries, by the names that the page gave them, and the rows of a few of them.
+
+    Parameters
+    ----------
+    most_bytes
+        How much memory all rows may take: of the oldest, then, only the keys are held, or nothing.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._states: OrderedDict[str, QueryState] = OrderedDict()
-        self._begun: dict[str, float] = {}
+        self._queries: OrderedDict[str, _Query] = OrderedDict()
 
     def begin(self, name: str) -> None:
         """Remember a query.
@@ -53,15 +99,13 @@ class Queries:
             One of this name runs.
         """
         with self._lock:
-            known = self._states.get(name)
-            if known is not None and known.state == "running":
+            known = self._queries.get(name)
+            if known is not None and known.state.state == "running":
                 raise refusal(409, f"a query {name!r} runs already", "give each query its own id")
-            self._states[name] = QueryState("running")
-            self._states.move_to_end(name)
-            self._begun[name] = time.monotonic()
-            while len(self._states) > _MOST_REMEMBERED:
-                forgotten, _ = self._states.popitem(last=False)
-                self._begun.pop(forgotten, None)
+            self._queries[name] = _Query()
+            self._queries.move_to_end(name)
+            while len(self._queries) > _MOST_REMEMBERED:
+                self._queries.popitem(last=False)
 
     def find(self, name: str) -> QueryState:
         """Return what became of a query.
@@ -72,16 +116,23 @@ class Queries:
             There is none of this name.
         """
         with self._lock:
-            state = self._states.get(name)
-            if state is None:
+            query = self._queries.get(name)
+            if query is None:
                 raise refusal(404, f"there is no query {name!r}; it was never sent, or long ago")
-            if state.state == "running":
-                return replace(state, seconds=time.monotonic() - self._begun[name])
-            return state
+            if query.state.state == "running":
+                return replace(query.state, seconds=time.monotonic() - query.begun)
+            return query.state
 
     def sent(self, name: str, rows: int, *, truncated: bool = False) -> None:
         """Remember how many rows were sent."""
         self._change(name, rows=rows, truncated=truncated)
+
+    def complete(self, name: str) -> None:
+        """Note that a query has sent all of its rows, and not only the first ones."""
+        with self._lock:
+            query = self._queries.get(name)
+            if query is not None and query.keys is None:
+                query.is_whole = query.schema is not None
 
     def end(self, name: str, error: BaseException | None, sql: str) -> None:
         """Remember how a query ended."""
@@ -94,116 +145,42 @@ class Queries:
 
     def _change(self, name: str, **changes: Any) -> None:
         with self._lock:
-            state = self._states.get(name)
-            if state is not None and state.state == "running":
-                seconds = time.monotonic() - self._begun[name]
-                self._states[name] = replace(state, seconds=seconds, **changes)
+            query = self._queries.get(name)
+            if query is not None and query.state.state == "running":
+                seconds = time.monotonic() - query.begun
+                query.state = replace(query.state, seconds=seconds, **changes)
 
-
-_MOST_QUERIES: Final = 4
-_MOST_BYTES: Final = 1 << 28
-"""Of all queries; of columns that are mapped, no memory is taken."""
-
-
-class _Held:
-    """The rows of a query."""
-
-    def __init__(self, sql: str, schema: pa.Schema) -> None:
-        self.sql = sql
-        self.schema = schema
-        self.batches: list[pa.RecordBatch] = []
-        self.size_bytes = 0
-        self.is_whole = False
-
-
-class HeldRows:
-    """The rows of the last queries, by the names that the page gave them.
-
-    Parameters
-    ----------
-    most_bytes
-        What all may have; the oldest are forgotten first.
-    """
-
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._lock = threading.Lock()
-        self._held: OrderedDict[str, _Held] = OrderedDict()
-
-    def holding(self, query: str, sql: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a query, and hold them unless they are too many."""
-        held = _Held(sql, rows.schema)
+    def holding(self, name: str, sql: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query, and hold them."""
         with self._lock:
-            self._held[query] = held
-            self._held.move_to_end(query)
-            while len(self._held) > _MOST_QUERIES:
-                self._held.popitem(last=False)
+            query = self._queries.setdefault(name, _Query())
+            query.sql, query.schema = sql, rows.schema
+            held = [each for each in self._queries.values() if each.schema is not None]
+            for each in held[:-_MOST_HELD]:
+                each.schema, each.batches = None, []
         for batch in rows.batches:
-            self._add(query, held, batch)
+            with self._lock:
+                if query.schema is not None:
+                    query.add(batch)
+                    self._shrink()
             yield batch
 
-    def complete(self, query: str) -> None:
-        """Note that a query has sent all of its rows, and not only the first ones."""
-        with self._lock:
-            if query in self._held:
-                self._held[query].is_whole = True
+    def _shrink(self) -> None:
+        """Let go of columns, then of rows, of the oldest first; called with the lock."""
+        held = [each for each in self._queries.values() if each.schema is not None]
+        for each in held + held:
+            if sum(other.size_bytes for other in held) > self._most_bytes:
+                each.shrink()
 
-    def _add(self, query: str, held: _Held, batch: pa.RecordBatch) -> None:
-        with self._lock:
-            if self._held.get(query) is not held:
-                return
-            held.batches.append(batch)
-            held.size_bytes += batch.nbytes
-            size = sum(each.size_bytes for each in self._held.values())
-            while size > self._most_bytes:
-                _, forgotten = self._held.popitem(last=False)
-                size -= forgotten.size_bytes
-
-    def find(self, query: str, sql: str) -> Rows | None:
+    def rows(self, name: str, sql: str) -> Rows | None:
         """Return all rows of a query, if they are held and it was this SQL."""
         with self._lock:
-            held = self._held.get(query)
-        if held is None or not held.is_whole or held.sql.strip() != sql.strip():
-            return None
-        return Rows(held.schema, iter(held.batches))
+            query = self._queries.get(name)
+            if query is None or not query.is_whole or query.sql.strip() != sql.strip():
+                return None
+            return Rows(query.schema, iter(query.batches))
 
-
-_KEYS: Final = (DATASET, NAME, INDEX)
-_MOST_KEY_BYTES: Final = 1 << 26
-
-
-class SentKeys:
-    """The keys of the last queries, by the names that the page gave them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sent: OrderedDict[str, list[pa.RecordBatch] | None] = OrderedDict()
-        self._sizes: dict[str, int] = {}
-
-    def begin(self, query: str, schema: pa.Schema) -> None:
-        """Remember a query, and the types of its rows."""
-        with self._lock:
-            self._sent[query] = [_keys(_no_rows(schema))]
-            self._sent.move_to_end(query)
-            self._sizes[query] = 0
-            while len(self._sent) > _MOST_QUERIES:
-                forgotten, _ = self._sent.popitem(last=False)
-                del self._sizes[forgotten]
-
-    def add(self, query: str, batch: pa.RecordBatch) -> None:
-        """Remember rows that are sent, unless the query has too many, or was forgotten."""
-        keys = _keys(batch)
-        with self._lock:
-            sent = self._sent.get(query)
-            if sent is None:
-                return
-            self._sizes[query] += keys.nbytes
-            if self._sizes[query] > _MOST_KEY_BYTES:
-                self._sent[query] = None
-            else:
-                sent.append(keys)
-
-    def batch_of(self, query: str) -> pa.RecordBatch:
+    def keys(self, name: str) -> pa.Table:
         """Return the keys of all rows that a query sent.
 
         Raises
@@ -212,19 +189,13 @@ class SentKeys:
             It is unknown, too long ago, or has too many rows.
         """
         with self._lock:
-            sent = list(self._sent.get(query) or ())
-        if not sent:
-            raise refusal(404, f"the rows of query {query!r} are not remembered", "run it again")
-        return pa.concat_batches(sent)
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
-
-
-def _keys(batch: pa.RecordBatch) -> pa.RecordBatch:
-    names = batch.schema.names
-    return batch.select([name for name in _KEYS if names.count(name) == 1])
+            query = self._queries.get(name)
+            if query is None or query.schema is None:
+                raise refusal(404, f"the rows of query {name!r} are not remembered", "run it again")
+            table = pa.Table.from_batches(query.batches, query.schema)
+            sent = query.state.rows
+        columns = [each for each in _KEYS if table.column_names.count(each) == 1]
+        return table.select(columns).slice(0, sent)
 
 
 _T = TypeVar("_T")

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from daf_query._runs import Interruptible
 from daf_query.explore._data import AxisRows, Positions
 from daf_query.explore._explorer import Explorer, Selection
 from daf_query.explore._http import (
@@ -46,7 +45,7 @@ async def select(explorer: Explorer, request: Request) -> Response:
     rows = explorer.data.rows(schema, axis)
     content = await body_of(request, max_bytes=rows.length * _POSITION_BYTES)
 
-    def produce(_: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         positions = _positions(content, rows)
         table = _table(rows, positions)
         with explorer.lock:
@@ -152,9 +151,9 @@ def _positions(content: bytes, rows: AxisRows) -> Positions:
 def _table(rows: AxisRows, positions: Positions) -> pa.Table:
     """Return the selected rows: their names and positions."""
     columns = {NAME: rows.names(positions).cast(pa.string()), INDEX: pa.array(positions)}
-    if rows.joined is not None:
-        owners, within = rows.joined.split(positions)
-        names = pa.array(rows.joined.names, pa.string())
+    if rows.is_collection:
+        owners, within = rows.whole.split(positions)
+        names = pa.array(rows.whole.names, pa.string())
         columns |= {INDEX: pa.array(within), DATASET: names.take(pa.array(owners))}
     return pa.table(columns)
 
@@ -173,7 +172,7 @@ async def save(explorer: Explorer, request: Request) -> Response:
         raise refusal(400, "'values' needs 'sql', or 'selection': true")
     if_exists: IfExists = "replace" if replaces else "error"
 
-    def produce(_: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         if sql is not None:
             session = explorer.session
             session.save_vector(axis, name, sql, schema=schema, if_exists=if_exists)

@@ -6,7 +6,7 @@ Batches come in any order; each is put where it belongs, so that nothing is sort
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daf_query._runs import Interruptible
-from daf_query.explore._data import AxisRows, Positions, batches_of, expressions_of
+from daf_query.explore._data import AxisRows, Positions
 from daf_query.explore._explorer import Explorer
 from daf_query.explore._http import Part, address_part, asked_of, json_parts
 from daf_query.profile import Profile
@@ -30,9 +29,7 @@ _X: Final = "x"
 _Y: Final = "y"
 
 
-def points_of(
-    rows: AxisRows, x: str, y: str, interruptible: Interruptible
-) -> npt.NDArray[np.float32]:
+def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:
     """Return two SQL expressions of each entry, of shape ``(entries, 2)``; NaN where missing.
 
     Raises
@@ -40,24 +37,15 @@ def points_of(
     QueryError
         They are no numbers, or not one for each entry.
     """
-    points = np.full((rows.length, 2), np.nan, np.float32)
-    places = _Places(rows)
-    wrapped = expressions_of(rows, {_X: x, _Y: y})
-    for batch in batches_of(rows.session, wrapped, interruptible, what="coordinates"):
-        positions = places.of(batch)
-        for number, name in enumerate((_X, _Y)):
-            points[positions, number] = _numbers(batch.column(name), "a coordinate", np.float32)
-    places.check()
+    points = np.empty((rows.length, 2), np.float32)
+    for number, sql in enumerate((x, y)):
+        places, column = rows.values(sql)
+        points[:, number] = _numbers(column, "a coordinate", np.float32)[places]
     return points
 
 
 def values_of(
-    rows: AxisRows,
-    sql: str,
-    interruptible: Interruptible,
-    *,
-    dtype: Any = np.float32,
-    order: pa.Array | None = None,
+    rows: AxisRows, sql: str, *, dtype: Any = np.float32, order: pa.Array | None = None
 ) -> pa.Array:
     """Return an SQL expression of each entry.
 
@@ -77,45 +65,10 @@ def values_of(
     QueryError
         It has not one value for each entry, or none that can be shown.
     """
-    places = _Places(rows)
-    wrapped = expressions_of(rows, {VALUE: sql})
-    numbers: npt.NDArray[Any] | None = None
-    coded: list[tuple[Positions, pa.Array]] = []
-    for batch in batches_of(rows.session, wrapped, interruptible, what="expression"):
-        positions, column = places.of(batch), batch.column(VALUE)
-        if _is_number(column.type):
-            numbers = np.full(rows.length, np.nan, dtype) if numbers is None else numbers
-            numbers[positions] = _numbers(column, "the expression", dtype)
-        else:
-            coded.append((positions, _encoded(column)))
-    places.check()
-    if coded:
-        return _categories(rows.length, coded, order)
-    return pa.array(np.empty(0, dtype) if numbers is None else numbers)
-
-
-class _Places:
-    """Where rows belong; each entry has one."""
-
-    def __init__(self, rows: AxisRows) -> None:
-        self._rows = rows
-        self._seen = np.zeros(rows.length, np.bool_)
-        self._count = 0
-
-    def of(self, batch: pa.RecordBatch) -> Positions:
-        """Return the positions of the rows of a batch."""
-        positions = self._rows.positions(batch)
-        self._seen[positions] = True
-        self._count += batch.num_rows
-        return positions
-
-    def check(self) -> None:
-        """Refuse what has not one row for each entry."""
-        if self._count != self._rows.length or not self._seen.all():
-            raise errors.QueryError(
-                f"the expression has {self._count:,} values, and axis {self._rows.axis!r} has "
-                f"{self._rows.length:,} entries; it needs one for each"
-            )
+    places, column = rows.values(sql)
+    if _is_number(column.type):
+        return pa.array(_numbers(column, "the expression", dtype)[places])
+    return _categories(places, _encoded(column), order)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -123,7 +76,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
-def _numbers(column: pa.Array, what: str, dtype: Any) -> npt.NDArray[Any]:
+def _numbers(column: pa.ChunkedArray, what: str, dtype: Any) -> npt.NDArray[Any]:
     """Return numbers, NaN where they are missing."""
     if pa.types.is_null(column.type):
         return np.full(len(column), np.nan, dtype)
@@ -134,49 +87,41 @@ def _numbers(column: pa.Array, what: str, dtype: Any) -> npt.NDArray[Any]:
     if column.null_count:
         column = pc.fill_null(column.cast(pa.float64()), float("nan"))
     with np.errstate(over="ignore", invalid="ignore"):  # too large for the dtype: infinite
-        values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(dtype)
+        values: npt.NDArray[Any] = column.to_numpy().astype(dtype)
     return values
 
 
-def _encoded(column: pa.Array) -> pa.Array:
+def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return values as a dictionary of strings."""
     types, kind = pa.types, column.type
     try:
         if types.is_dictionary(kind):
-            return column.cast(pa.dictionary(pa.int32(), pa.string()))
-        if not (types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind)):
-            return column.cast(pa.string()).dictionary_encode()
+            column = column.cast(pa.dictionary(pa.int32(), pa.string()))
+        elif types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+            raise pa.ArrowNotImplementedError
+        else:
+            column = column.cast(pa.string()).dictionary_encode()
     except pa.ArrowNotImplementedError:  # intervals
-        pass
-    raise errors.QueryError(
-        f"the expression is {kind}, which has no colours; it has to be a number or a string"
-    )
+        raise errors.QueryError(
+            f"the expression is {kind}, which has no colours; it has to be a number or a string"
+        ) from None
+    return column.unify_dictionaries().combine_chunks()
 
 
-def _categories(
-    length: int, coded: Iterable[tuple[Positions, pa.Array]], order: pa.Array | None
-) -> pa.Array:
-    """Return one dictionary array of parts, its strings in their order, or the alphabetical."""
-    places, parts = zip(*coded, strict=True)
-    unified = pa.chunked_array(parts).unify_dictionaries()
-    dictionary = unified.chunk(0).dictionary
+def _categories(places: Positions, coded: pa.DictionaryArray, order: pa.Array | None) -> pa.Array:
+    """Return a dictionary array whose strings are in their order, or the alphabetical."""
+    dictionary = coded.dictionary
     first = pa.array([], pa.string()) if order is None else order.cast(pa.string())
     others = dictionary.filter(pc.invert(pc.is_in(dictionary, value_set=first)))
     categories = pa.concat_arrays([first, others.take(pc.sort_indices(others))])
     ranks = np.empty(len(dictionary) + 1, _code_dtype(len(categories)))
     ranks[:-1] = pc.index_in(dictionary, value_set=categories).to_numpy(zero_copy_only=False)
     ranks[-1] = -1
-    codes = np.full(length, -1, ranks.dtype)
-    for positions, part in zip(places, unified.chunks, strict=True):
-        indices = pc.fill_null(part.indices, len(dictionary)).to_numpy(zero_copy_only=False)
-        codes[positions] = ranks[indices]
+    indices = pc.fill_null(coded.indices, len(dictionary)).to_numpy(zero_copy_only=False)
+    codes = ranks[indices[places]]
     is_missing = codes < 0
-    indices = pa.array(
-        np.where(is_missing, 0, codes), mask=is_missing if is_missing.any() else None
-    )
-    return pa.DictionaryArray.from_arrays(
-        indices.cast(pa.from_numpy_dtype(codes.dtype)), categories
-    )
+    kept = pa.array(np.where(is_missing, 0, codes), mask=is_missing if is_missing.any() else None)
+    return pa.DictionaryArray.from_arrays(kept.cast(pa.from_numpy_dtype(codes.dtype)), categories)
 
 
 def _code_dtype(count: int) -> Any:
@@ -194,13 +139,13 @@ async def summary(explorer: Explorer, request: Request) -> Response:
     """Answer with counts, the range and the top values of a vector."""
     schema, axis, vector = (address_part(request, each) for each in ("schema", "axis", "vector"))
 
-    def produce(interruptible: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         rows = explorer.data.rows(schema, axis)
         key = _identity(rows, vector)
         with explorer.lock:
             known = explorer.summaries.get(key)
         if known is None:
-            known = summarised(_values(rows, vector, interruptible))
+            known = summarised(_values(rows, vector))
             with explorer.lock:
                 explorer.summaries[key] = known
                 while len(explorer.summaries) > _MOST_REMEMBERED:
@@ -210,15 +155,13 @@ async def summary(explorer: Explorer, request: Request) -> Response:
     return explorer.response(produce)
 
 
-def _values(rows: AxisRows, vector: str, interruptible: Interruptible) -> pa.Array:
+def _values(rows: AxisRows, vector: str) -> pa.Array:
     """Return the values of a vector: whole numbers in any order and exact, others as colours."""
-    table = rows.session.table(rows.axis, schema=rows.schema).schema
-    if table.get_field_index(vector) < 0 or not pa.types.is_integer(table.field(vector).type):
-        return values_of(rows, quoted_name(vector), interruptible, dtype=np.float64)
-    wrapped = expressions_of(rows, {VALUE: quoted_name(vector)})
-    batches = batches_of(rows.session, wrapped, interruptible, what="expression")
-    columns = [batch.column(VALUE) for batch in batches]
-    return pa.chunked_array(columns, table.field(vector).type).combine_chunks()
+    field = rows.session.table(rows.axis, schema=rows.schema).schema
+    place = field.get_field_index(vector)
+    if place >= 0 and pa.types.is_integer(field.field(place).type):
+        return rows.values(quoted_name(vector))[1].combine_chunks()
+    return values_of(rows, quoted_name(vector), dtype=np.float64)
 
 
 def _identity(rows: AxisRows, vector: str) -> Hashable:
@@ -301,11 +244,11 @@ async def entries(explorer: Explorer, request: Request) -> Response:
     prefix = request.query_params.get("prefix", "")
     limit = _limit(request.query_params.get("limit", str(_FEW)))
 
-    def produce(_: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         rows = explorer.data.rows(schema, axis)
-        names = pa.chunked_array(rows.all_names())
+        names = rows.all_names()
         matching = names.filter(pc.starts_with(names, prefix, ignore_case=True))
-        if rows.joined is not None:
+        if rows.is_collection:
             matching = pc.unique(matching)
         first = matching.slice(0, limit).to_pylist()
         yield from json_parts({"entries": first, "total": len(matching)})
@@ -329,7 +272,7 @@ async def profile(explorer: Explorer, request: Request) -> Response:
     schema, rows_axis, columns_axis, matrix, by = (asked.string(name) for name in names)
     columns, rows = asked.strings("columns"), asked.optional_string("rows")
 
-    def produce(_: Interruptible) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         made = explorer.session.profile(
             rows_axis, columns_axis, matrix, by=by, rows=rows, columns=columns, schema=schema
         )

@@ -6,6 +6,7 @@ of the server itself ``SqlInfo`` and ``CommandGetXdbcTypeInfo``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
@@ -361,11 +362,18 @@ def _is_like(name: str, pattern: str | None) -> bool:
     """
     if pattern is None:
         return True
-    dangling = (len(pattern) - len(pattern.rstrip("\\"))) % 2  # it stands for itself
+    written = re.sub(r"\\(.)|(.)", _in_regex, pattern, flags=re.DOTALL)
     try:
-        return bool(pc.match_like(pa.scalar(name), pattern + "\\" * dangling).as_py())
+        return bool(pc.match_substring_regex(pa.scalar(name), f"(?s)^{written}$").as_py())
     except pa.ArrowInvalid:
         raise errors.InvalidInputError("the pattern of names is too long") from None
+
+
+def _in_regex(part: re.Match[str]) -> str:
+    """Return what a character of a pattern, or one that a backslash escapes, is in RE2."""
+    escaped, plain = part.groups()
+    wildcard = {"%": ".*", "_": "."}.get(plain or "")
+    return wildcard or f"\\x{{{ord(escaped or plain):x}}}"
 
 
 def _is_asked(command: Any, schema: str) -> bool:

@@ -8,7 +8,6 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import flight
 
-from daf_query._runs import Interruptible
 from daf_query.flight_sql import _messages as messages
 from daf_query.flight_sql._answers import (
     FlightSqlLimits,
@@ -32,7 +31,7 @@ from daf_query.flight_sql._statements import (
     bound_query,
 )
 from daf_query.session import DafSession
-from daf_query.sql import interruptible_rows, is_out_of_memory, unbound_schemas
+from daf_query.sql import is_out_of_memory, unbound_schemas
 
 _UPDATES: Final = (
     "CommandStatementUpdate",
@@ -113,7 +112,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         handle = messages.unpacked("TicketStatementQuery", ticket.ticket).statement_handle
         sealed = self._tickets.opened(handle, _client(context))
         rows = self.runs.start(
-            lambda interruptible: self._rows(sealed, interruptible),
+            lambda: self._rows(sealed),
             query_id=sealed.query_id,
             is_abandoned=context.is_cancelled,
         )
@@ -194,17 +193,17 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def _schema(self, query: str, context: Any) -> pa.Schema:
         """Return the columns of a query."""
 
-        def produce(_: Interruptible) -> Iterator[pa.Schema]:
+        def produce() -> Iterator[pa.Schema]:
             session = self._limited_session()
             yield self._translated(query, lambda: wire_schema(session.sql(query).schema))
 
         return next(self.runs.start(produce, is_abandoned=context.is_cancelled))
 
-    def _rows(self, sealed: SealedQuery, interruptible: Interruptible) -> Iterator[Any]:
+    def _rows(self, sealed: SealedQuery) -> Iterator[Any]:
         """Yield the columns of a query, then its rows; called in a thread of its own."""
         query = sealed.query
         try:
-            rows = interruptible_rows(self._limited_session().sql(query), interruptible)
+            rows = self._limited_session().sql(query).rows()
             # Not that of the result: a column that turns out to be unreadable is left out.
             schema = wire_schema(rows.schema)
             yield schema
@@ -248,7 +247,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         query = request.query
         self._check_size(query.encode(), "the query")
 
-        def produce(_: Interruptible) -> Iterator[tuple[pa.Schema, pa.Schema]]:
+        def produce() -> Iterator[tuple[pa.Schema, pa.Schema]]:
             yield self._unbound(query)
 
         columns, parameters = next(self.runs.start(produce, is_abandoned=lambda: False))

@@ -43,7 +43,6 @@ from daf_query.sql._requirements import (
 from daf_query.sql._result import (
     QueryResult,
     TableResult,
-    interruptible_rows,
     pandas_frame,
     query_result,
 )
@@ -86,7 +85,6 @@ __all__ = [
     "group_values",
     "grouped_axis",
     "in_all",
-    "interruptible_rows",
     "is_ordered",
     "is_out_of_memory",
     "listed_tables",

@@ -627,29 +627,6 @@ Call: TypeAlias = Callable[[Callable[[], Any]], Any]
 """Calls a function, which may be interrupted."""
 
 
-def interruptible_rows(result: QueryResult, interruptible: Call) -> Rows:
-    """Return the rows of a result, as `QueryResult.rows` does, by calls that may be interrupted.
-
-    That is safe within the engine alone.  A direct scan runs Python, whose locks and caches an
-    exception from outside could leave half changed: it is called plainly, and asks between its
-    partitions whether it is to end.
-
-    Parameters
-    ----------
-    interruptible
-        Calls a function of the engine.
-    """
-    call = _called if result._is_direct() else interruptible  # noqa: SLF001
-    rows: Rows = call(result.rows)
-    stream = iter(rows.batches)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        while (batch := call(lambda: next(stream, None))) is not None:
-            yield batch
-
-    return Rows(rows.schema, batches())
-
-
 def pandas_frame(table: pa.Table) -> Any:
     """Return a table with numpy's types; of columns with missing ones, pandas' nullable types.
 

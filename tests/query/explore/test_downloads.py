@@ -19,9 +19,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from daf_query import connect
-from daf_query._row_files import Rows
 from daf_query.explore import ExploredData, ExploreLimits, app
-from daf_query.explore._remembered import HeldRows, Tickets
+from daf_query.explore._remembered import Tickets
 from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
 
@@ -124,30 +123,6 @@ def test_rows_that_are_not_held_are_computed(client: TestClient, tmp_path: Path)
         asked = {"sql": sql, "format": "parquet", "query": name}
         path = fetched(client, ticket_of(client, "/api/export", asked), tmp_path / name)
         assert pq.read_table(path).num_rows == CELLS
-
-
-def test_rows_are_held_within_a_budget() -> None:
-    """The oldest are forgotten, and so is a query that is larger than all may be."""
-    held = HeldRows(1000)
-    batch = pa.record_batch({"x": pa.array(range(50))})
-
-    def hold(name: str, batches: int) -> None:
-        rows = Rows(batch.schema, [batch] * batches)
-        assert len(list(held.holding(name, "sql", rows))) == batches
-        assert held.find(name, "sql") is None
-        held.complete(name)
-
-    hold("first", 1)
-    hold("second", 1)
-    assert held.find("first", " sql ") is not None
-    hold("third", 1)
-    assert [held.find(name, "sql") is None for name in ("first", "second", "third")] == [
-        True,
-        False,
-        False,
-    ]
-    hold("large", 3)
-    assert held.find("large", "sql") is None
 
 
 def test_a_ticket_is_good_once(client: TestClient, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_points_are_those_of_sql() -> None:
     session = connect({"tiny": tiny()})
     rows = axis_rows(session, "tiny", "cell")
     x, y = (f"\"X_umap.X_umap\"['{number}']" for number in (0, 1))
-    by_sql = points_of(rows, x, y, lambda function: function())
+    by_sql = points_of(rows, x, y)
     table = session.sql(f'SELECT {x} AS x, {y} AS y FROM cell ORDER BY "index"').to_arrow_table()
     expected = np.stack([column.to_numpy() for column in table.columns], axis=1)
     np.testing.assert_array_equal(by_sql, expected.astype(np.float32))
@@ -144,7 +144,7 @@ def test_codes_are_as_small_as_they_can_be(count: int, bits: int) -> None:
     words = [f"w{count - number:05}" for number in range(count)]
     daf.set_vector("cell", "word", ["", *words], empty_is_missing=True)
     with connect({"tiny": daf}) as session:
-        values = values_of(axis_rows(session, "tiny", "cell"), "word", lambda function: function())
+        values = values_of(axis_rows(session, "tiny", "cell"), "word")
     assert values.type.index_type.bit_width == bits
     assert values.dictionary.to_pylist() == words[::-1]
     assert values.to_pylist() == [None, *words]
@@ -173,11 +173,11 @@ def test_coordinates_are_numbers() -> None:
     """What is missing has no place; strings are refused."""
     with connect({"tiny": tiny()}) as session:
         rows = axis_rows(session, "tiny", "cell")
-        places = points_of(rows, "NULL", "CAST(age AS DECIMAL(9, 1))", lambda function: function())
+        places = points_of(rows, "NULL", "CAST(age AS DECIMAL(9, 1))")
         assert np.isnan(places[:, 0]).all()
         assert places[:, 1].tolist() == NUMBERS.tolist()
         with pytest.raises(errors.QueryError, match="a coordinate has to be a number, and is"):
-            points_of(rows, "age", "type", lambda function: function())
+            points_of(rows, "age", "type")
 
 
 @pytest.mark.parametrize(("gene", "factor"), [("CD8A", 1), ("it's", 3)])
@@ -300,15 +300,15 @@ def test_no_object_for_each_point() -> None:
         daf.set_vector("cell", "x_2", np.arange(length))
         daf.set_vector("cell", "type", np.array(["T", "B"])[np.arange(length) % 2])
         rows = axis_rows(connect({"tiny": daf}), "tiny", "cell")
-        values_of(rows, "type", lambda function: function())  # imports
+        values_of(rows, "type")  # imports
         calls = _calls(lambda: _read(rows))  # noqa: B023 - called at once
         counts.append(calls)
     assert counts[1] < counts[0] + 20_000
 
 
 def _read(rows: Any) -> None:
-    assert values_of(rows, "type", lambda function: function()).type.index_type == pa.int8()
-    assert np.isfinite(points_of(rows, "x_1", "x_2", lambda function: function())).all()
+    assert values_of(rows, "type").type.index_type == pa.int8()
+    assert np.isfinite(points_of(rows, "x_1", "x_2")).all()
 
 
 def _calls(function: Any) -> int:

@@ -1,4 +1,4 @@
-"""Tests of what is remembered of the queries of a page: their states, and the keys of their rows."""
+"""Tests of what is remembered of the queries of a page: their states, and their rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from daf_query._row_files import Rows
 from daf_query.explore._http import CancelledError, RequestError
-from daf_query.explore._remembered import _MOST_KEY_BYTES, Queries, QueryState, SentKeys
+from daf_query.explore._remembered import Queries, QueryState
 
 
 def without_seconds(state: QueryState) -> tuple[str, int, bool]:
@@ -63,56 +64,77 @@ def test_a_thousand_queries_are_remembered() -> None:
     assert queries.find("2").state == "done"
     with pytest.raises(RequestError, match="no query '1'"):
         queries.find("1")
-    assert len(queries._begun) == 1000
+    assert len(queries._queries) == 1000
 
 
-def rows(count: int = 2) -> pa.RecordBatch:
+def batch(count: int = 2) -> pa.RecordBatch:
     """Return rows with keys and a value."""
     return pa.record_batch({"name": ["x"] * count, "index": np.arange(count), "age": [1] * count})
 
 
-def test_keys_of_four_queries_are_remembered() -> None:
-    """Those that began last, each with all of its rows, by their keys alone."""
-    keys = SentKeys()
-    keys.add("0", rows())  # of none that began
-    for name in "0123":
-        keys.begin(name, rows().schema)
-    keys.begin("0", rows().schema)
-    keys.begin("4", rows().schema)
-    keys.add("0", rows(2))
-    keys.add("0", rows(3))
-    keys.add("1", rows())
-    assert keys.batch_of("0").to_pydict() == {"name": ["x"] * 5, "index": [0, 1, 0, 1, 2]}
-    assert keys.batch_of("4").to_pydict() == {"name": [], "index": []}
-    assert keys.batch_of("2").num_rows == 0
+def hold(queries: Queries, name: str, *batches: pa.RecordBatch, sql: str = "sql") -> None:
+    """Run a query that sends all of its rows."""
+    queries.begin(name)
+    rows = Rows(batch().schema if not batches else batches[0].schema, list(batches))
+    count = sum(each.num_rows for each in queries.holding(name, sql, rows))
+    queries.sent(name, count)
+    assert queries.rows(name, sql) is None
+    queries.complete(name)
+    queries.end(name, None, sql)
+
+
+def test_rows_of_four_queries_are_held() -> None:
+    """Those that began last, each with all of its rows, and their keys; until it is asked again."""
+    queries = Queries()
+    for name in "01230":
+        hold(queries, name, batch(2), batch(3))
+    hold(queries, "4")
+    assert queries.keys("0").to_pydict() == {"name": ["x"] * 5, "index": [0, 1, 0, 1, 2]}
+    assert queries.keys("4").to_pydict() == {"name": [], "index": []}
+    found = queries.rows("0", " sql ")
+    assert found is not None
+    assert sum(each.num_rows for each in found.batches) == 5
+    assert queries.rows("0", "other") is None
     with pytest.raises(RequestError, match="of query '1' are not remembered") as forgotten:
-        keys.batch_of("1")
+        queries.keys("1")
     assert forgotten.value.status == 404
-    keys.begin("0", rows().schema)
-    assert keys.batch_of("0").num_rows == 0
-    assert len(keys._sizes) == 4
-
-
-def test_keys_of_very_many_rows_are_not() -> None:
-    """Up to 64 MiB of them are, together."""
-    keys = SentKeys()
-    half = pa.record_batch({"index": np.zeros(_MOST_KEY_BYTES // 16, np.int64)})
-    keys.begin("a", half.schema)
-    keys.add("a", half)
-    keys.add("a", half)
-    assert keys.batch_of("a").nbytes == _MOST_KEY_BYTES == 64 << 20
-    keys.add("a", half.slice(0, 1))
+    queries.begin("0")
     with pytest.raises(RequestError, match="run it again|not remembered"):
-        keys.batch_of("a")
-    keys.add("a", half.slice(0, 1))
-    with pytest.raises(RequestError):
-        keys.batch_of("a")
+        queries.keys("0")
+
+
+def test_keys_are_those_of_the_rows_that_were_sent() -> None:
+    """Not of the one more that says that there are more."""
+    queries = Queries()
+    queries.begin("a")
+    assert list(queries.holding("a", "sql", Rows(batch().schema, [batch(3)])))
+    queries.sent("a", 2, truncated=True)
+    assert queries.keys("a")["index"].to_pylist() == [0, 1]
+    assert queries.rows("a", "sql") is None
+
+
+def test_rows_are_held_within_a_budget() -> None:
+    """Of the oldest, only the keys are, and then nothing; so it is of one that is too large."""
+    one = pa.record_batch({"index": np.arange(50), "x": np.arange(50), "y": np.arange(50)})
+    queries = Queries(3 * one.nbytes)
+    for name in ("first", "second", "third"):
+        hold(queries, name, one)
+    assert all(queries.rows(name, "sql") for name in ("first", "second", "third"))
+    hold(queries, "fourth", one)
+    assert queries.rows("first", "sql") is None
+    assert queries.keys("first").num_rows == 50
+    assert queries.rows("fourth", "sql") is not None
+    hold(queries, "large", *[one] * 4)
+    assert queries.rows("large", "sql") is None
+    assert queries.keys("large").num_rows == 200
+    hold(queries, "huge", *[one] * 10)
+    with pytest.raises(RequestError, match="not remembered"):
+        queries.keys("huge")
 
 
 def test_keys_that_are_there_twice_are_none() -> None:
     """Nobody could tell which is meant."""
     schema = pa.schema([("name", pa.string()), ("index", pa.int64()), ("name", pa.string())])
-    keys = SentKeys()
-    keys.begin("a", schema)
-    keys.add("a", pa.RecordBatch.from_arrays([["x"], [1], ["y"]], schema=schema))
-    assert keys.batch_of("a").to_pydict() == {"index": [1]}
+    queries = Queries()
+    hold(queries, "a", pa.RecordBatch.from_arrays([["x"], [1], ["y"]], schema=schema))
+    assert queries.keys("a").to_pydict() == {"index": [1]}

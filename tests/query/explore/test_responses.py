@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +79,7 @@ def test_as_many_bytes_of_points_as_the_limit() -> None:
 def test_closing_ends_answers_and_downloads(explorer: Explorer) -> None:
     """Those that are computed, and none begins afterwards."""
 
-    def produce(_: Any) -> Iterator[Part]:
+    def produce() -> Iterator[Part]:
         while True:
             yield Head("x")
 

@@ -34,7 +34,7 @@ def _session() -> DafSession:
     return session
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(PATTERNS, st.text(alphabet="ab%_\\", min_size=1, max_size=6))
 def test_patterns_mean_what_sql_says(pattern: str, value: str) -> None:
     """As a regular expression has it: any string, any character, and either of them escaped."""

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 from pyarrow import flight
 
-from daf_query._runs import Interruptible
+from daf_query._runs import call_engine
 from daf_query.flight_sql import FlightSqlLimits
 from daf_query.flight_sql._answers import Runs
 
@@ -27,17 +27,17 @@ def _wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def _numbers(interruptible: Interruptible) -> Iterator[int]:
+def _numbers() -> Iterator[int]:
     for number in range(1_000_000):
-        yield interruptible(partial(int, number))
+        yield call_engine(partial(int, number))
 
 
-def _few(_: Interruptible) -> Iterator[int]:
+def _few() -> Iterator[int]:
     """Yield as many results as nobody has to take."""
     yield from range(2)
 
 
-def _busy(interruptible: Interruptible) -> Iterator[int]:
+def _busy() -> Iterator[int]:
     """Compute in Python, which is interrupted like the engine's calls."""
 
     def work() -> None:
@@ -45,18 +45,18 @@ def _busy(interruptible: Interruptible) -> Iterator[int]:
             time.sleep(0.001)
 
     yield 0
-    interruptible(work)
+    call_engine(work)
 
 
 def test_results_come_in_order_and_errors_behind_them() -> None:
     """All results that were computed are taken before the error of the next is raised."""
 
-    def failing(_: Interruptible) -> Iterator[int]:
+    def failing() -> Iterator[int]:
         yield from range(5)
         raise ValueError("the sixth")
 
     runs = Runs(FlightSqlLimits())
-    assert list(runs.start(lambda _: iter(range(5)), is_abandoned=_never)) == list(range(5))
+    assert list(runs.start(lambda: iter(range(5)), is_abandoned=_never)) == list(range(5))
     run = runs.start(failing, is_abandoned=_never)
     assert [next(run) for _ in range(5)] == list(range(5))
     with pytest.raises(ValueError, match="the sixth"):
@@ -68,7 +68,7 @@ def test_few_results_are_computed_ahead_and_none_for_nobody() -> None:
     """Three: two that wait, and one more; whoever lets go of the run ends it."""
     computed: list[int] = []
 
-    def counting(_: Interruptible) -> Iterator[int]:
+    def counting() -> Iterator[int]:
         for number in range(100):
             computed.append(number)
             yield number
@@ -179,7 +179,7 @@ def test_short_queries_wait_for_each_other() -> None:
 
     def ask() -> None:
         for _ in range(5):
-            run = runs.start(lambda _: iter(range(3)), is_abandoned=_never)
+            run = runs.start(lambda: iter(range(3)), is_abandoned=_never)
             answers.extend([list(run)])
 
     threads = [threading.Thread(target=ask) for _ in range(8)]

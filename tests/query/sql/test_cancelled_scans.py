@@ -13,10 +13,9 @@ import pytest
 
 from daf_query import ScanOptions, connect
 from daf_query._cancellation import CancelledWork, check_cancelled, checking
-from daf_query._runs import Endings, Interruptible, Runs
+from daf_query._runs import Endings, Runs
 from daf_query.scan import _scanner, _side_by_side
 from daf_query.session import DafSession
-from daf_query.sql import interruptible_rows
 from daf_storage import MemoryDaf
 
 PARTITIONS = 50
@@ -79,8 +78,8 @@ def started(runs: Runs, session: DafSession, query: str, **how: Any) -> Any:
     result = session.sql(query)
     assert result._is_direct()
 
-    def produce(interruptible: Interruptible) -> Iterator[pa.RecordBatch]:
-        yield from interruptible_rows(session.sql(query), interruptible).batches
+    def produce() -> Iterator[pa.RecordBatch]:
+        yield from session.sql(query).rows().batches
 
     return runs.start(produce, query_id=b"me", **{"is_abandoned": lambda: False, **how})
 
