@@ -199,7 +199,7 @@ class VectorColumn:
         return StringColumn(
             lambda: cache.get(key, identity, array.read_strings),
             strings=cache.peek(key, identity) or self.daf.known_entries(self.info.axis),
-            find_index=lambda: self.indexes.strings(NAME, cache),
+            find_index=lambda: self.indexes.strings(NAME, cache) if options.indexes else None,
             stored=StoredStrings(lambda: array, cache, (*self._key, "places"), identity)
             if self.info.length >= options.min_searched_strings
             else None,
@@ -236,7 +236,7 @@ class VectorColumn:
     def _open_strings(
         self, stored: StoredVector, cache: DecodedCache, options: ScanOptions
     ) -> StringColumn:
-        key = self._key
+        key, info = self._key, self.info
         codes_key = (*key, "codes", options.zone_rows, options.max_distinct_strings)
         empty_is_missing = stored.info.empty_is_missing
         identity = (stored.identity, empty_is_missing)
@@ -269,7 +269,7 @@ class VectorColumn:
             cache_span=lambda span, make: cache.get(
                 (*key, "range", span.start, span.stop), identity, make
             ),
-            find_index=lambda: self.indexes.strings(self.info.name, cache),
+            find_index=lambda: self.indexes.strings(info.name, cache) if options.indexes else None,
             stored=StoredStrings(
                 stored.string_array,
                 cache,

@@ -18,7 +18,8 @@ _MAX_CODES: Final = 1 << 16
 class ScanOptions:
     """How a table is cut into partitions, pruned and read; the rows are the same with any.
 
-    The defaults suit tables of all sizes; tests make them small.
+    The defaults suit tables of all sizes; tests make them small.  If a query has a row too many or
+    too few, `indexes`, `pruning` and `direct` tell which of its short cuts is wrong.
 
     Examples
     --------
@@ -62,11 +63,17 @@ class ScanOptions:
     """It is, where a query reads a table of so many rows beside it."""
     max_distinct_strings: int = _MAX_CODES
     """A column with more distinct strings has no dictionary codes."""
+    indexes: bool = True
+    """Whether indexes are used: sorted ones, R-trees, and stored elements of sparse matrices."""
+    pruning: bool = True
+    """Whether partitions are left out where zone maps say that no row can match."""
+    direct: bool = True
+    """Whether simple queries are answered without being planned by the engine."""
 
     def __post_init__(self) -> None:
         for option in fields(self):
             value = getattr(self, option.name)
-            if value < 1:
+            if value < 1 and value is not False:
                 raise errors.InvalidInputError(f"{option.name} is {value}; it has to be positive")
         if self.max_distinct_strings > _MAX_CODES:
             raise errors.InvalidInputError(

@@ -88,6 +88,8 @@ class _Candidates:
 def _candidates(table: OpenTable, predicate: Predicate) -> _Candidates:
     """Return the rows that all indexes name, where they are few."""
     options, length = table.options, table.length
+    if not options.indexes:
+        return _Candidates(table.rows)
     by_column: dict[str, list[Predicate]] = {}
     for condition in conjuncts(predicate):
         if isinstance(condition, Compare | In | IsTrue):
@@ -119,6 +121,8 @@ def _pruned(
     table: OpenTable, predicate: Predicate, spans: Sequence[Span], step: int
 ) -> Sequence[Span]:
     """Return what is left of the spans where zone maps let the filter be true."""
+    if not table.options.pruning:
+        return spans
     zone_rows = table.options.zone_rows
     count = -(-table.length // zone_rows)
     bounds: dict[str, Zones | None] = {}

@@ -329,6 +329,14 @@ class AxisSchema(AddedTables):
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
         if name in self._added:
             return None
+        found = current_context().found
+        if found is None:
+            return self._found(name)
+        if (self.name, name) not in found:
+            found[self.name, name] = self._found(name)
+        return found[self.name, name]
+
+    def _found(self, name: str) -> TableDataset | None:
         if not self.has_axis(name):
             return shared_table(self._shared, name)
         named = current_context().named_columns.get((self.name, name))

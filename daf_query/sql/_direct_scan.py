@@ -283,6 +283,8 @@ class DirectScans:
             if tables.is_collection and not (of_members and tables.has_axis(axis)):
                 return None
             table = tables.dataset(axis, used)
+            if not table.options.direct:
+                return None
         except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
             return None
         return tables, table.table_columns

@@ -278,6 +278,7 @@ class Engine:
         context = replace(
             current_context(),
             rewritings={},
+            found={},
             wide_columns=computed_names(statements),
             named_columns={} if allow == "write" else self._naming(query),
         )

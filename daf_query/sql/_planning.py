@@ -75,6 +75,8 @@ class PlanningContext:
     """Whether conditions of other queries may meet those of this one: a view is among them."""
     rewritings: dict[str, EntryRewriting] | None = None
     """How the query and its views were written, by their text; None if that is not kept."""
+    found: dict[TableName, TableDataset | None] | None = None
+    """Tables that were looked for, with the columns of that moment; None if that is not kept."""
 
     def replacing(self, tables: Mapping[TableName, datafusion.DataFrame]) -> PlanningContext:
         """Return a context in which other tables are used instead of these, too."""

@@ -312,7 +312,7 @@ class ZarrTable(TableDataset):
     def rtree(self, column: str) -> RTree | None:
         """Return the R-tree of a column, checked; None without one that fits, with a warning."""
         array = self._arrays.get(column)
-        if self._indexes is None or array is None:
+        if self._indexes is None or array is None or not self.options.indexes:
             return None
         try:
             index = self._indexes.get(column)

@@ -70,6 +70,27 @@ def test_options_are_positive(name: str) -> None:
         ScanOptions(**{name: 0})
 
 
+@pytest.mark.parametrize("name", ["indexes", "pruning", "direct"])
+def test_short_cuts_can_be_switched_off(name: str) -> None:
+    """The rows are the same, and the short cut is not taken: a wrong row can be bisected."""
+    daf = MemoryDaf(name="one")
+    filled(daf)
+    daf.set_vector("cell", "rank", np.arange(N))
+    options = {"zone_rows": 100, "partition_rows": 100, "min_partition_rows": 100}
+    query = "SELECT name FROM cell WHERE number < 3 AND string = 's07' AND rank < 90"
+    found = []
+    for switch in (True, False):
+        session = connect(daf, scan_options=ScanOptions(**options, **{name: switch}))
+        rows = session.sql(query).to_pylist()
+        session.sql("SELECT max(rank) FROM cell").to_pylist()
+        [scan] = session.explain_analyze(query).scans
+        is_direct = bool(session.explain(query).direct)
+        taken = {"indexes": bool(scan.indexes), "pruning": scan.rows_pruned > 0}
+        found.append((rows, taken.get(name, is_direct)))
+    assert found[0][0] == found[1][0]
+    assert [taken for _, taken in found] == [True, False]
+
+
 def test_dictionary_codes_have_two_bytes() -> None:
     """More distinct strings than they can tell apart are refused."""
     with pytest.raises(errors.InvalidInputError, match="65,536 at most"):

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, ScanOptions, connect
+from daf_query.sql import AxisSchema
 from daf_query.table import UnreadableVectorWarning
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 
@@ -165,6 +166,21 @@ def test_small_tables_are_in_memory_beside_long_ones() -> None:
         assert session.explain(wider).physical.count("DatasetExec") == 3
         daf.set_vector("type", "color", ["1", "2", "3", "4"], if_exists="replace")
         assert [row[1] for row in rows_of(session, query)[1:]] == ["2", "1", "2"]
+
+
+def test_a_table_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the query is planned twice: whether its columns changed is not asked again."""
+    with connect({"joins": sample()}, scan_options=OPTIONS[1]) as session:
+        looks: list[str] = []
+        columns = AxisSchema.dataset
+
+        def count(self: AxisSchema, axis: str, *names: Any) -> Any:
+            looks.append(axis)
+            return columns(self, axis, *names)
+
+        monkeypatch.setattr(AxisSchema, "dataset", count)
+        session.sql("SELECT abs(age) FROM cell c JOIN type t ON c.type = t.name").to_pylist()
+        assert sorted(looks) == ["cell", "type"]
 
 
 def test_a_damaged_column_of_a_small_table(tmp_path: Path) -> None:
