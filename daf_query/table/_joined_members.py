@@ -2,8 +2,7 @@
 
 To open a column takes longer than to read a thousand values of it.  Of neighbours that are small
 and have the same columns, the values are joined when they are first read, and kept by what is
-stored of each: once one of them changes, they are joined again.  Strings are decoded many vectors
-at a time.
+stored of each: once one of them changes, they are joined again.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +22,14 @@ from daf_query.scan import (
     NAME,
     Column,
     DictionaryCodes,
+    NumberColumn,
     OpenColumn,
     Rows,
     ScanOptions,
-    Values,
+    StringColumn,
     VectorColumn,
     ZoneMap,
     nulls_for_empty,
-    number_array,
     numpy_type,
 )
 from daf_query.table._columns import DATASET, NullColumn, column_as, reader_of, vector_of
@@ -38,82 +37,7 @@ from daf_query.table._member_rows import MemberParts
 from daf_query.table._table_columns import TableColumns
 from daf_storage.spi import DecodedCache, Span, decode_vlen_chunks, paused_collection
 
-_BATCH_BYTES: Final = 1 << 20
-"""About how many stored bytes of strings are decoded together."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Chunk:
-    """The stored strings of a column."""
-
-    data: memoryview
-    column: Column
-    vector: VectorColumn
-
-
-class StringBatches:
-    """The strings of many columns, one after the other."""
-
-    def __init__(self) -> None:
-        self._decoded: list[pa.Array] = []
-        self._waiting: list[_Chunk] = []
-        self._waiting_bytes = 0
-
-    def add_stored(self, column: Column, identity: Hashable = None) -> bool:
-        """Add the vector of a column, decoded sooner or later; False if it cannot be read at once.
-
-        All that are added agree on whether an empty string is a missing value.
-
-        Parameters
-        ----------
-        identity
-            That of the vector, if it has just been looked at.
-        """
-        read_chunk = reader_of(column, partial(VectorColumn.string_chunk, identity=identity))
-        vector = vector_of(column)
-        if read_chunk is None or vector is None:
-            return False
-        data = read_chunk()
-        if data is None:
-            self.add(_all_of(column))
-            return True
-        self._waiting.append(_Chunk(data, column, vector))
-        self._waiting_bytes += len(data)
-        if self._waiting_bytes >= _BATCH_BYTES:
-            self._decode()
-        return True
-
-    def add(self, strings: pa.Array) -> None:
-        """Add strings."""
-        self._decode()
-        self._decoded.append(strings)
-
-    def finished(self) -> list[pa.Array]:
-        """Return all strings that were added."""
-        self._decode()
-        return self._decoded or [pa.array([], pa.string())]
-
-    def _decode(self) -> None:
-        """Decode what waits: together, or, where one is damaged, one by one, which says so."""
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        if not waiting:
-            return
-        counts = [chunk.vector.info.length for chunk in waiting]
-        strings = decode_vlen_chunks([chunk.data for chunk in waiting], counts)
-        if strings is None:
-            self._decoded += [_all_of(chunk.column) for chunk in waiting]
-            return
-        strings = strings if strings.type == pa.string() else strings.cast(pa.string())
-        is_missing = waiting[0].vector.info.empty_is_missing
-        self._decoded.append(nulls_for_empty(strings) if is_missing else strings)
-
-
-def _all_of(column: Column) -> pa.Array:
-    read_all = reader_of(column, VectorColumn.read_all)
-    if read_all is None:
-        raise TypeError(f"{column!r} is not of a vector")
-    return read_all()
-
+_T = TypeVar("_T")
 
 _SCRATCH_BYTES = 1 << 16
 """What members decode is joined at once, and not remembered beside it."""
@@ -184,15 +108,13 @@ def _joined_columns(
     joined: dict[str, Column] = {}
     for name, shown in union.columns.items():
         is_null = name != DATASET and name not in sources[0].columns
-        joined[name] = NullColumn(shown.field) if is_null else _joined(shown, names, sources, union)
+        joined[name] = (
+            NullColumn(shown.field)
+            if is_null
+            else JoinedColumn(shown.field, (union.table, names), names, sources)
+        )
     title = f"{names[0]} to {names[-1]}.{union.table}"
     return TableColumns(title, sum(columns.length for columns in sources), joined, {})
-
-
-def _joined(
-    shown: Column, names: tuple[str, ...], sources: Sequence[TableColumns], union: TableColumns
-) -> JoinedColumn:
-    return JoinedColumn(shown.field, (union.table, names), names, sources)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,56 +157,70 @@ class JoinedColumn:
             )
         shown = (self.field.name, str(self.field.type), self.field.nullable)
         key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
-        join = partial(self._strings if self.is_string else self._numbers, options, identity)
-        return _OpenJoined(
-            partial(self._joined, cache, key, identity, join), cache.peek(key, identity)
+
+        def cached(part: str, make: Callable[[], _T]) -> _T:
+            with paused_collection(len(self.sources)):
+                found: _T = cache.get((key, part), identity, make)
+                return found
+
+        values = partial(self._joined, options, identity)
+        if not self.is_string:
+            dtype, length = numpy_type(self.field.type), sum(each.length for each in self.sources)
+            return NumberColumn(
+                lambda: partial(_part_of, cached("values", values)),
+                cached("zones", lambda: ZoneMap.unknown(length, dtype, options.zone_rows)),
+                lambda: None,
+                chunk_rows=0,
+                cache=None,
+            )
+        known = cache.peek((key, "values"), identity)
+
+        def codes() -> DictionaryCodes:
+            strings = values() if known is None else known
+            is_missing = strings.null_count > 0
+            of = iter([strings])
+            return DictionaryCodes.of(of, len(strings), options, empty_is_missing=is_missing)
+
+        return StringColumn(
+            partial(cached, "values", values),
+            None if self.field.name == NAME else partial(cached, "codes", codes),
+            cache.peek((key, "codes"), identity),
+            known,
         )
 
-    def _joined(
-        self, cache: DecodedCache, key: Hashable, identity: Hashable, join: Callable[[], _Joined]
-    ) -> _Joined:
-        """Return the values, joined unless they are in the cache."""
-        with paused_collection(len(self.sources)):
-            joined: _Joined = cache.get(key, identity, join)
-            return joined
-
-    def _numbers(self, options: ScanOptions, identities: Sequence[Hashable]) -> _JoinedNumbers:
-        values = [np.asarray(part) for part in self._values(options, identities)]
-        dtype = numpy_type(self.field.type)
-        joined = np.concatenate([np.empty(0, dtype), *values], dtype=dtype)
-        return _JoinedNumbers(joined, ZoneMap.unknown(len(joined), dtype, options.zone_rows))
-
-    def _strings(
-        self, options: ScanOptions, identities: Sequence[Hashable]
-    ) -> _JoinedStrings | DictionaryCodes:
-        strings = pa.concat_arrays(self._string_arrays(options, identities))
-        if self.field.name == NAME or not len(strings):
-            return _JoinedStrings(strings)
-        codes = DictionaryCodes.of(
-            iter([strings]), len(strings), options, empty_is_missing=strings.null_count > 0
-        )
-        return codes if codes.is_useful else _JoinedStrings(strings)
-
-    def _string_arrays(
-        self, options: ScanOptions, identities: Sequence[Hashable]
-    ) -> list[pa.Array]:
-        """Return the strings of all data sets, in their order."""
+    def _joined(self, options: ScanOptions, identities: Sequence[Hashable]) -> Any:
+        """Return the values of all data sets: numbers, or strings of Arrow."""
         if self.field.name == DATASET:
             lengths = [source.length for source in self.sources]
-            return [
-                pa.array(self.names).take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
-            ]
-        strings = StringBatches()
-        scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
-        for column, source, identity in zip(self.parts, self.sources, identities, strict=True):
+            return pa.array(self.names).take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
+        decoded = self._decoded(identities) if self.is_string else None
+        if decoded is not None:
+            return decoded
+        values = self._values(options, identities)
+        if self.is_string:
+            return pa.concat_arrays([pa.array([], pa.string()), *values])
+        dtype = numpy_type(self.field.type)
+        return np.concatenate([np.empty(0, dtype), *map(np.asarray, values)], dtype=dtype)
+
+    def _decoded(self, identities: Sequence[Hashable]) -> pa.Array | None:
+        """Return strings that are decoded together; None where some are damaged, or are not so."""
+        chunks: list[memoryview] = []
+        for column, identity in zip(self.parts, identities, strict=True):
             check_cancelled()
-            if not strings.add_stored(column, identity):
-                opened = column.open(scratch, options)
-                strings.add(opened.to_arrow(Rows(Span(0, source.length))))
-        return strings.finished()
+            read = reader_of(column, partial(VectorColumn.string_chunk, identity=identity))
+            chunk = None if read is None else read()
+            if chunk is None:
+                return None
+            chunks.append(chunk)
+        strings = decode_vlen_chunks(chunks, [source.length for source in self.sources])
+        first = self.vectors[0]
+        if strings is None or first is None:
+            return None
+        strings = strings if strings.type == pa.string() else strings.cast(pa.string())
+        return nulls_for_empty(strings) if first.info.empty_is_missing else strings
 
     def _values(self, options: ScanOptions, identities: Sequence[Hashable]) -> Iterator[Any]:
-        """Yield the numbers of each data set."""
+        """Yield the values of each data set."""
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
         for column, source, identity in zip(self.parts, self.sources, identities, strict=True):
             check_cancelled()
@@ -292,87 +228,9 @@ class JoinedColumn:
             if read_all is not None:
                 yield read_all()
             elif source.length:
-                yield column.open(scratch, options).values(Rows(Span(0, source.length)))
+                opened, rows = column.open(scratch, options), Rows(Span(0, source.length))
+                yield opened.to_arrow(rows) if self.is_string else opened.values(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class _JoinedNumbers:
-    """Numbers of several data sets."""
-
-    joined: npt.NDArray[Any]
-    zones: ZoneMap | None
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory it takes."""
-        return int(self.joined.nbytes)
-
-    def values(self, rows: Rows) -> Values:
-        """Return values to evaluate a predicate on."""
-        return rows.of(self.joined)
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return values as Arrow, NaN as null."""
-        return number_array(rows.of(self.joined))
-
-
-@dataclass(frozen=True, eq=False)
-class _JoinedStrings:
-    """Strings of several data sets, too many of them distinct for codes."""
-
-    strings: pa.Array
-    zones = None
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory it takes."""
-        return int(self.strings.nbytes)
-
-    def values(self, rows: Rows) -> Values:
-        """Return values to evaluate a predicate on."""
-        return self.to_arrow(rows)
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return strings."""
-        if rows.offsets is None:
-            return self.strings.slice(rows.span.start, rows.span.size)
-        return self.strings.take(pa.array(rows.positions))
-
-
-_Joined: TypeAlias = _JoinedNumbers | _JoinedStrings | DictionaryCodes
-"""The values of a column of several data sets."""
-
-
-class _OpenJoined:
-    """A joined column that is being read: joined when values are first asked for."""
-
-    def __init__(
-        self,
-        join: Callable[[], _Joined],
-        joined: _Joined | None,
-    ) -> None:
-        self._join = join
-        self._joined = joined
-
-    @property
-    def zones(self) -> ZoneMap | None:
-        """The zone map, once values were joined."""
-        return None if self._joined is None else self._joined.zones
-
-    def row_index(self) -> None:
-        """Return nothing: the indexes are of single data sets."""
-        return
-
-    def values(self, rows: Rows) -> Values:
-        """Return values to evaluate a predicate on."""
-        return self._read().values(rows)
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return values as Arrow."""
-        return self._read().to_arrow(rows)
-
-    def _read(self) -> _Joined:
-        joined = self._joined
-        if joined is None:
-            joined = self._joined = self._join()
-        return joined
+def _part_of(values: npt.NDArray[Any], span: Span) -> npt.NDArray[Any]:
+    return values[span.slice]

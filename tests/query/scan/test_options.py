@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import fields
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pyarrow.compute as pc
@@ -67,7 +68,7 @@ def test_rows_are_the_same_with_any_options(
 def test_options_are_positive(name: str) -> None:
     """The error names the option and its value."""
     with pytest.raises(errors.InvalidInputError, match=f"{name} is 0; it has to be positive"):
-        ScanOptions(**{name: 0})
+        ScanOptions(**{name: cast("Any", 0)})
 
 
 @pytest.mark.parametrize("name", ["indexes", "pruning", "direct"])
@@ -76,7 +77,7 @@ def test_short_cuts_can_be_switched_off(name: str) -> None:
     daf = MemoryDaf(name="one")
     filled(daf)
     daf.set_vector("cell", "rank", np.arange(N))
-    options = {"zone_rows": 100, "partition_rows": 100, "min_partition_rows": 100}
+    options: dict[str, Any] = {"zone_rows": 100, "partition_rows": 100, "min_partition_rows": 100}
     query = "SELECT name FROM cell WHERE number < 3 AND string = 's07' AND rank < 90"
     found = []
     for switch in (True, False):
