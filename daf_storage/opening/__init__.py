@@ -7,23 +7,25 @@ it is complete, or not at all.
 Must not know AnnData, verification or copying.
 """
 
-from daf_storage.opening import _archives as archives
 from daf_storage.opening._apart import check_outside, is_stored_at
-from daf_storage.opening._archives import groups_of
 from daf_storage.opening._atomic_create import new_data_set
 from daf_storage.opening._complete import complete_daf, open_overlay
-from daf_storage.opening._files_data_sets import FilesDaf, open_files_tree
-from daf_storage.opening._foreign_data_sets import anndata_at, foreign_path, read_path
-from daf_storage.opening._hdf5_files import UnsafeAlignmentWarning
-from daf_storage.opening._open import H5df, MemoryDaf, ZarrDaf, open_daf
+from daf_storage.opening._containers import (
+    UnsafeAlignmentWarning,
+    archive_lease,
+    open_directory_tree,
+    restore_backup,
+)
+from daf_storage.opening._forms import groups_of, tree_of
+from daf_storage.opening._open import FilesDaf, H5df, MemoryDaf, ZarrDaf, anndata_at, open_daf
 from daf_storage.opening._paths import (
     SHARED_ARCHIVE_SUFFIX,
     SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
+    foreign_path,
     parse_path,
+    read_path,
 )
-from daf_storage.opening._reorder_backup import restore_backup
-from daf_storage.opening._zarr_directories import open_directory_tree
 
 __all__ = [
     "SHARED_ARCHIVE_SUFFIX",
@@ -35,7 +37,7 @@ __all__ = [
     "UnsafeAlignmentWarning",
     "ZarrDaf",
     "anndata_at",
-    "archives",
+    "archive_lease",
     "check_outside",
     "complete_daf",
     "foreign_path",
@@ -44,9 +46,9 @@ __all__ = [
     "new_data_set",
     "open_daf",
     "open_directory_tree",
-    "open_files_tree",
     "open_overlay",
     "parse_path",
     "read_path",
     "restore_backup",
+    "tree_of",
 ]

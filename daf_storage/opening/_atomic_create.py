@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from daf_storage import errors
 from daf_storage.base import IfExists, Packing, check_if_exists
 from daf_storage.data import DafWriter
-from daf_storage.opening._open import create_in, no_zarr_format, open_daf
+from daf_storage.opening._open import create_in, open_daf, style_of
 from daf_storage.opening._paths import DafPath, parse_path
-from daf_storage.opening._style import check_style
 from daf_storage.stores import follow_links, put_in_place, replace_archive, scratch
 from daf_storage.trees import ZarrVersion, indexes_beside
 
@@ -43,14 +41,14 @@ def new_data_set(
     """
     check_if_exists(if_exists)
     where = parse_path(path)
-    style: Any = {"zarr_format": zarr_format, "packed": packed}
-    check_style(where.given, zarr_format, packed)
-    if where.form != "zarr" and zarr_format is not None:
-        raise no_zarr_format(where)
+    style = style_of(where, "w", zarr_format, packed)
     if where.group:
-        with open_daf(where.given, "w+", **style) as daf, _writer(daf, where).batch():
-            _check_empty(_writer(daf, where), where)
-            yield _writer(daf, where)
+        with (
+            open_daf(where.given, "w+", zarr_format=zarr_format, packed=packed) as daf,
+            daf.batch(),
+        ):
+            _check_empty(daf, where)
+            yield daf
         return
     target = follow_links(where.container, where.given)
     if target.exists() and if_exists == "error":
@@ -62,8 +60,8 @@ def new_data_set(
     checked = _check_replaceable(where, target)
     with errors.os_errors(where.given), scratch(target) as aside:
         prepared = replace(where, container=aside)
-        with create_in(prepared, name=where.given, **style) as daf, _writer(daf, where).batch():
-            yield _writer(daf, where)
+        with create_in(prepared, name=where.given, style=style) as daf, daf.batch():
+            yield daf
         if _identity(target) != checked:
             _check_replaceable(where, target)
         _put_in_place(aside, target, where, if_exists=if_exists)
@@ -94,12 +92,6 @@ def _identity(target: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino, status.st_ctime_ns
-
-
-def _writer(daf: object, where: DafPath) -> DafWriter:
-    if not isinstance(daf, DafWriter):
-        raise errors.ReadOnlyError(f"{where.given} cannot be written")
-    return daf
 
 
 def _put_in_place(aside: Path, target: Path, where: DafPath, *, if_exists: IfExists) -> None:

@@ -42,8 +42,6 @@ def complete_daf(
 def complete_daf(
     path: str | Path, mode: Literal["r+"], *, name: str | None = None
 ) -> DafWriter: ...
-@overload
-def complete_daf(path: str | Path, mode: CompleteMode, *, name: str | None = None) -> DafReader: ...
 def complete_daf(
     path: str | Path, mode: CompleteMode = "r", *, name: str | None = None
 ) -> DafReader:

@@ -1,53 +1,69 @@
 """From a path and a mode to a reader or a writer.
 
-The one place that knows which store and which tree a path means.  Rules: docs/reference/format.md,
-"paths, modes and names".
+A path is parsed once: it names a container and a form, from which a tree is got.  Rules:
+docs/reference/format.md, "paths, modes and names".
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, MutableMapping
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
-from daf_storage import errors
-from daf_storage.base import OpenMode, Packing, check_mode, packing_of, unique_name
-from daf_storage.data import DafReader, DafWriter, Origin
-from daf_storage.opening._files_data_sets import FilesDaf, open_files
-from daf_storage.opening._foreign_data_sets import (
-    foreign_path,
-    open_foreign,
+from daf_storage import errors, stores
+from daf_storage._lazy import lazy_module
+from daf_storage.anndata_rules import AnnDataWarning
+from daf_storage.base import OpenMode, Packing, check_mode, optional_import, packing_of, unique_name
+from daf_storage.data import DafReader, DafWriter, Origin, layout
+from daf_storage.opening._containers import (
+    Container,
+    Hdf5Handle,
+    parsed,
+    read_tree,
+    siblings,
+    written_tree,
+)
+from daf_storage.opening._forms import (
+    Style,
+    create_skeleton,
+    name_of,
     readable_tree,
     renamed_tree,
+    written_in_place,
 )
-from daf_storage.opening._hdf5_data_sets import (
-    is_hdf5_handle,
-    open_hdf5_file,
-    open_hdf5_handle,
-    path_of_handle,
+from daf_storage.opening._paths import (
+    DafPath,
+    foreign_path,
+    parse_path,
+    path_input,
 )
-from daf_storage.opening._paths import DafPath, parse_path, path_input
 from daf_storage.opening._remote import hdf5_on_server, open_closable_tree
-from daf_storage.opening._skeleton import create_skeleton, reader_name
-from daf_storage.opening._style import Style
-from daf_storage.opening._zarr_archives import open_archive, parsed
-from daf_storage.opening._zarr_directories import read_directory, siblings, write_directory
-from daf_storage.opening._zarr_mappings import open_mapping, path_or_mapping
-from daf_storage.stores import (
-    MemoryStore,
-    is_remote,
-    shown_url,
-)
+from daf_storage.sidecars import SIDECAR_SUFFIX, SidecarTree
+from daf_storage.stores import MappingStore, MemoryStore, is_remote, shown_url
 from daf_storage.trees import (
     Hdf5Tree,
+    Tree,
     WritableZarrTree,
     ZarrVersion,
+    check_contained,
+    h5py,
 )
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
+
+    from daf_storage import attached
+    from daf_storage.attached import AnnDataTree
+else:
+    attached = lazy_module("daf_storage.attached")
+
+_NO_NAMES: Mapping[str, str | None] = MappingProxyType({})
 
 
 @overload
@@ -74,18 +90,6 @@ def open_daf(
     obs_is: str | None = None,
     var_is: str | None = None,
 ) -> DafWriter: ...
-@overload
-def open_daf(
-    path: str | Path | MutableMapping[str, Any] | Store,
-    mode: OpenMode,
-    *,
-    name: str | None = None,
-    zarr_format: ZarrVersion | None = None,
-    packed: bool | Packing = False,
-    sidecar: str | Path | Literal[False] | None = None,
-    obs_is: str | None = None,
-    var_is: str | None = None,
-) -> DafReader: ...
 def open_daf(  # noqa: PLR0913 - how each format is opened
     path: str | Path | MutableMapping[str, Any] | Store,
     mode: OpenMode = "r",
@@ -156,45 +160,39 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     >>> daf.get_np_vector("cell", "age").tolist()
     [30, 60]
     """
-    path = cast("str | Path | MutableMapping[str, Any]", path_or_mapping(path))
-    foreign = None if isinstance(path, MutableMapping) or is_remote(path) else foreign_path(path)
-    if foreign is None and sidecar:
+    source = _source(path, mode, lambda p: foreign_path(p) or _parsed_to_open(p, mode))
+    names = {"obs_is": obs_is, "var_is": var_is}
+    is_foreign = isinstance(source, DafPath) and source.is_foreign
+    if sidecar and not is_foreign:
         raise errors.InvalidInputError(
             f"{path}: only an AnnData that is read in place has a sidecar, by the suffix .h5ad, "
             ".zarr or .zarr.zip; leave sidecar= out"
         )
-    names = {"obs_is": obs_is, "var_is": var_is}
-    if foreign is None and (obs_is is not None or var_is is not None):
-        again = partial(open_daf, **names)
-        return _with_axis_names(open_daf(path, mode, name=name), names, again)
-    if isinstance(path, MutableMapping):
-        return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
-    if is_remote(path):
-        return _open_remote(str(path), mode, name)
-    if foreign is not None:
-        check_mode(mode)
+    again: Callable[[str], DafReader] = open_daf
+    if is_foreign or any(value is not None for value in names.values()):
         again = partial(open_daf, sidecar=sidecar, **names)
-        with errors.os_errors(foreign.given):
-            daf = open_foreign(foreign, mode, name, sidecar, names)
-            return _with_origin(daf, again, foreign.full)
-    where = _parsed_to_read(path) if mode == "r" else parsed(path)
-    if where.form != "zarr" and zarr_format is not None:
-        raise no_zarr_format(where)
-    if where.form == "hdf5":
-        check_mode(mode)
-        with errors.os_errors(where.given):
-            reader = open_hdf5_file(where, mode, name, packing_of(packed))
-        return _with_origin(reader, open_daf, where.full)
-    if where.is_files:
-        return FilesDaf(path, mode, name=name, packed=packed)
-    return ZarrDaf(path, mode, name=name, zarr_format=zarr_format, packed=packed)
+    style = style_of(source, mode, zarr_format, packed)
+    return _opened(source, mode, name, style, again, names=names, sidecar=sidecar)
 
 
-def _parsed_to_read(path: str | Path) -> DafPath:
-    """Parse a path; of one that is none, say what else is there, if nothing is at it."""
+def _source(path: Any, mode: OpenMode, parse: Callable[[Any], DafPath]) -> Container | str:
+    """Return where a data set is: a mapping as a store, a URL as it is, a path parsed."""
+    check_mode(mode)
+    abc = sys.modules.get("zarr.abc.store")  # which whoever has a store has imported
+    if abc is not None and isinstance(path, abc.Store):
+        return _source(stores.path_or_mapping(path), mode, parse)
+    if isinstance(path, MutableMapping):
+        return MappingStore(path)
+    return str(path) if is_remote(path) else parse(path)
+
+
+def _parsed_to_open(path: Any, mode: OpenMode) -> DafPath:
+    """Parse a path; of one that is none, say what else is there, if nothing to read is at it."""
     try:
         return parsed(path)
     except errors.InvalidInputError as error:
+        if mode != "r" or not isinstance(path, str | os.PathLike):
+            raise
         given = Path(os.path.abspath(path))
         with errors.os_errors(str(path)):
             is_there = given.exists()
@@ -204,16 +202,176 @@ def _parsed_to_read(path: str | Path) -> DafPath:
         raise errors.with_message(error, f"{error}; there is no such file{beside}") from None
 
 
-def _with_axis_names(
-    daf: DafReader, names: Mapping[str, str | None], again: Callable[..., DafReader]
+def style_of(
+    source: Container | str,
+    mode: OpenMode,
+    zarr_format: ZarrVersion | None,
+    packed: bool | Packing,  # noqa: FBT001 - as in open_daf
+) -> Style:
+    """Return how a data set is written, if what was asked for goes together."""
+    if isinstance(source, str):
+        return Style()
+    if isinstance(source, MappingStore):
+        return Style.of(source.location, mode, zarr_format, packed)
+    form = source.form if isinstance(source, DafPath) else "hdf5"
+    if form != "zarr" and zarr_format is not None:
+        kind = "an HDF5 file" if form == "hdf5" else "a FilesDaf"
+        raise errors.InvalidInputError(f"{source.given}: {kind} has no zarr_format")
+    if form == "hdf5":
+        return Style(None, packing_of(packed))
+    return Style.of(source.given, mode, zarr_format, packed)
+
+
+def _opened(
+    source: Container | str,
+    mode: OpenMode,
+    name: str | None,
+    style: Style,
+    again: Callable[[str], DafReader],
+    *,
+    names: Mapping[str, str | None] = _NO_NAMES,
+    sidecar: str | Path | Literal[False] | None = False,
 ) -> DafReader:
-    """Return an AnnData that was opened in place, with its axes under other names."""
-    try:
-        renamed = DafReader(renamed_tree(daf.tree, names), name=daf.name, on_close=daf.close)
-    except BaseException:
-        daf.close()
-        raise
-    return renamed if daf.origin is None else _with_origin(renamed, again, daf.origin.path)
+    """Open a data set; what was opened for it is closed again if anything is wrong.
+
+    Parameters
+    ----------
+    again
+        Opens the same path for reading, which is how a data set is pickled.
+    names
+        What the axes of an AnnData are called, see `AnnDataTree`.
+    sidecar
+        That of an AnnData; None for the one beside it.
+    """
+    given = source.location if isinstance(source, MappingStore) else source
+    given = given if isinstance(given, str) else given.given
+    path = full = source if isinstance(source, str) else getattr(source, "full", None)
+    with errors.os_errors(given), ExitStack() as held:
+        if mode == "r":
+            tree = _tree_to_read(source, style, held, names, sidecar)
+        else:
+            written = written_tree(_writable(source, mode), mode, style, held)
+            tree = renamed_tree(written, names)
+        if isinstance(source, str) or full is None:
+            full = tree.location
+        unique = name_of(tree, name, full, mode)
+        close = held.pop_all().close
+        daf = (
+            DafReader(tree, name=unique, on_close=close)
+            if mode == "r"
+            else DafWriter(tree, name=unique, on_close=close)  # type: ignore[arg-type]
+        )
+    if path is not None and not (isinstance(source, Hdf5Handle) and not source.can_be_opened_again):
+        daf.origin = Origin(again, path, daf.name)
+    return daf
+
+
+def _tree_to_read(
+    source: Container | str,
+    style: Style,
+    held: ExitStack,
+    names: Mapping[str, str | None],
+    sidecar: str | Path | Literal[False] | None,
+) -> Tree:
+    """Return the tree of a data set, or of an AnnData in place, with its sidecar if it has one."""
+    tree: Tree
+    if isinstance(source, str):
+        tree, close = open_closable_tree(source)
+        held.callback(close)
+    else:
+        if isinstance(source, DafPath) and source.is_foreign:
+            _check_foreign(source, sidecar)
+        tree = read_tree(source, held)
+        style.check_found(tree)
+    readable = readable_tree(tree)
+    shown = renamed_tree(readable, names)
+    has_sidecar = sidecar or (sidecar is None and shown is readable)
+    if has_sidecar and readable is not tree and isinstance(source, DafPath):
+        place = Path(os.path.abspath(sidecar)) if sidecar else None
+        return SidecarTree(shown, source.container, place)
+    return shown
+
+
+def _check_foreign(where: DafPath, sidecar: str | Path | Literal[False] | None) -> None:
+    if sidecar and not os.fspath(sidecar).endswith(SIDECAR_SUFFIX):
+        raise errors.InvalidInputError(
+            f"{sidecar}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
+        )
+    if where.container.exists():
+        if where.kind == "hdf5":  # what is in the file may need anndata as well
+            optional_import("h5py", extra="anndata")
+        return
+    hint = ""
+    if any(character in where.given for character in "*?["):
+        hint = (
+            "; a pattern is taken by connect() and the commands info, sql, extract, profile and "
+            "concat: name one data set"
+        )
+    raise errors.SourceNotFoundError(
+        f"no such file or directory: {where.container}{hint}{siblings(where.container)}"
+    )
+
+
+def _writable(source: Container | str, mode: OpenMode) -> Container:
+    """Refuse to write what is on a server, or of another format."""
+    if isinstance(source, str):
+        raise errors.ReadOnlyError(
+            f"can't open a data set on a server in mode: {mode}; it is read-only there: "
+            f"{shown_url(source)}"
+        )
+    if isinstance(source, DafPath) and source.is_foreign:
+        is_anndata = False
+        with suppress(errors.DafError), ExitStack() as held:
+            is_anndata = attached.is_anndata(read_tree(source, held))
+        if is_anndata:
+            raise written_in_place(source.given, mode)
+        parse_path(source.given)  # says which suffixes there are
+    return source
+
+
+@contextmanager
+def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
+    """Hand out an AnnData as it is presented in place, to be copied; see `AnnDataTree`.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing.
+    FormatError
+        It is no AnnData.
+    UnsupportedDataError
+        Something in it is in another file, which is not read.
+    """
+    where = foreign_path(path) or DafPath(path_input(path), Path(path), "hdf5", "", "hdf5")
+    is_file = where.kind == "hdf5"
+    optional_import("anndata", extra="anndata")
+    if not where.container.exists():
+        raise errors.SourceNotFoundError(f"no such file: {path}")
+    if is_file and (where.container.is_dir() or not h5py().is_hdf5(where.container)):
+        raise errors.FormatError(
+            f"{path}: not an h5ad file: it is not HDF5; an h5ad is written by AnnData.write_h5ad()"
+        )
+    with ExitStack() as held:
+        tree = read_tree(where, held)
+        if layout.is_daf(tree):
+            raise errors.FormatError(
+                f"{path}: this is a data set of Daf, not an AnnData; copy it with convert() (on "
+                f"the command line: daf convert {path} OUT)"
+            )
+        if isinstance(tree, Hdf5Tree):
+            with tree.element("") as root:
+                check_contained(root.file, what=where.given)
+        missing = [part for part in ("obs", "var") if tree.kind(part) is None]
+        if missing:
+            kind = "an h5ad file" if is_file else "an AnnData"
+            raise errors.FormatError(
+                f"{path}: not {kind}: it has no {' and no '.join(missing)}; "
+                f"it has {', '.join(sorted(tree.children(''))) or 'nothing'}"
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnnDataWarning)  # whoever copies it names what is lost
+            found = attached.AnnDataTree(tree, **options)
+        yield found
 
 
 @overload
@@ -234,15 +392,6 @@ def ZarrDaf(
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
 ) -> DafWriter: ...
-@overload
-def ZarrDaf(
-    path: str | Path | MutableMapping[str, Any] | Store,
-    mode: OpenMode,
-    *,
-    name: str | None = None,
-    zarr_format: ZarrVersion | None = None,
-    packed: bool | Packing = False,
-) -> DafReader: ...
 def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
     path: str | Path | MutableMapping[str, Any] | Store,
     mode: OpenMode = "r",
@@ -262,49 +411,83 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         It was opened for writing, and something that a crashed writer had left half done had to
         be taken away.
     """
-    check_mode(mode)
-    path = cast("str | Path | MutableMapping[str, Any]", path_or_mapping(path))
-    if isinstance(path, MutableMapping):
-        return open_mapping(path, mode, name, Style(zarr_format, packing_of(packed)))
-    if is_remote(path):
-        return _open_remote(str(path), mode, name)
-    where = parsed(path)
-    if where.form != "zarr":
-        kind = "an HDF5 file" if where.form == "hdf5" else "a FilesDaf"
+    source = _source(path, mode, parsed)
+    if isinstance(source, DafPath) and source.form != "zarr":
+        kind = "an HDF5 file" if source.form == "hdf5" else "a FilesDaf"
         raise errors.InvalidInputError(
             f"can't parse as ZarrDaf path: {path}; it is {kind}: open it with open_daf"
         )
-    style = Style(zarr_format, packing_of(packed))
-    style.check(where.given, mode)
-    with errors.os_errors(where.given):
-        return _open_zarr(where, mode, name, style)
+    return _opened(source, mode, name, style_of(source, mode, zarr_format, packed), ZarrDaf)
 
 
-def _open_zarr(where: DafPath, mode: OpenMode, name: str | None, style: Style) -> DafReader:
-    if where.is_archive:
-        return _with_origin(open_archive(where, mode, name, style), ZarrDaf, where.full)
-    if mode == "r":
-        return _with_origin(read_directory(where, name, style), ZarrDaf, where.full)
-    return _with_origin(write_directory(where, mode, name, style), ZarrDaf, where.full)
+@overload
+def FilesDaf(
+    path: str | Path,
+    mode: Literal["r"] = "r",
+    *,
+    name: str | None = None,
+    packed: bool | Packing = False,
+) -> DafReader: ...
+@overload
+def FilesDaf(
+    path: str | Path,
+    mode: Literal["r+", "w+", "w"],
+    *,
+    name: str | None = None,
+    packed: bool | Packing = False,
+) -> DafWriter: ...
+def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
+    path: str | Path,
+    mode: OpenMode = "r",
+    *,
+    name: str | None = None,
+    packed: bool | Packing = False,
+) -> DafReader:
+    r"""Open a Daf data set of plain files, the family's own default format; see `open_daf`.
 
+    Numbers are stored as they are in memory, strings a line each, and small JSON files say what is
+    what: any program can read it.
 
-def _with_origin(reader: DafReader, open_again: Callable[[str], DafReader], path: str) -> DafReader:
-    """Note how a data set can be opened again, which is how it is pickled."""
-    reader.origin = Origin(open_again, path, reader.name)
-    return reader
+    Parameters
+    ----------
+    path
+        A directory, usually called ``something.daf``; ``something.daf.zip``, the same in a ZIP
+        archive, which can only be added to; ``something.dafs.zip#/group``, one of several in an
+        archive; or, for reading, the URL of any of them.
+    mode, name, packed
+        As for `open_daf`.
 
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing at this path.
+    NotADafError, VersionError
+        There is something else, which is left alone whatever the mode, or a version that this
+        code does not know.
 
-def _open_remote(url: str, mode: OpenMode, name: str | None) -> DafReader:
+    Warns
+    -----
+    RecoveryWarning
+        It was opened for writing, and something that a crashed writer had left half done had to
+        be taken away.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = tempfile.mkdtemp() + "/x.daf"
+    >>> daf = FilesDaf(path, "w")
+    >>> daf.add_axis("cell", ["A", "B"])
+    >>> pathlib.Path(path, "axes/cell.txt").read_text()
+    'A\nB\n'
+    """
     check_mode(mode)
-    if mode != "r":
-        raise errors.ReadOnlyError(
-            f"can't open a ZarrDaf on a server in mode: {mode}; it is read-only there: "
-            f"{shown_url(url)}"
+    source = str(path) if is_remote(path) else parse_path(path, any_directory=True)
+    if isinstance(source, DafPath) and source.form != "files":
+        raise errors.InvalidInputError(
+            f"can't parse as FilesDaf path: {source.given}; it is another format: open it with "
+            "open_daf"
         )
-    source, close = open_closable_tree(url)
-    tree = readable_tree(source)
-    reader = DafReader(tree, name=reader_name(tree, name, tree.location), on_close=close)
-    return _with_origin(reader, ZarrDaf, url)
+    return _opened(source, mode, name, style_of(source, mode, None, packed), FilesDaf)
 
 
 @overload
@@ -323,14 +506,6 @@ def H5df(
     name: str | None = None,
     packed: bool | Packing = False,
 ) -> DafWriter: ...
-@overload
-def H5df(
-    root: Any,
-    mode: OpenMode,
-    *,
-    name: str | None = None,
-    packed: bool | Packing = False,
-) -> DafReader: ...
 def H5df(  # noqa: N802 - the constructor's name in all implementations
     root: Any,
     mode: OpenMode = "r",
@@ -362,54 +537,30 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
         The open file that was passed does not align what is written to it.
     """
     check_mode(mode)
-    packing = packing_of(packed)
-    if is_hdf5_handle(root):
-        reader = _of_daf(open_hdf5_handle(root, mode, name, packing))
-        path = path_of_handle(root)
-        return reader if path is None else _with_origin(reader, H5df, path)
-    given = path_input(root, "an open h5py.File or h5py.Group")
-    if is_remote(given):
-        raise hdf5_on_server(given)
-    where = DafPath(given, Path(os.path.abspath(given)), "hdf5", "", "hdf5")
-    if "#" in Path(given).name or "#/" in given:
-        where = parse_path(given)
-    with errors.os_errors(given):
-        reader = _of_daf(open_hdf5_file(where, mode, name, packing))
-    return _with_origin(reader, H5df, where.full)
-
-
-def _of_daf(reader: DafReader) -> DafReader:
-    """Return a data set of Daf in an HDF5 file; raise if it is an AnnData."""
-    if isinstance(reader.tree, Hdf5Tree):
-        return reader
-    location = reader.tree.location
-    reader.close()
+    source: Container
+    if type(root).__module__.partition(".")[0] == "h5py" and hasattr(root, "file"):
+        source = Hdf5Handle(root)
+    else:
+        given = path_input(root, "an open h5py.File or h5py.Group")
+        if is_remote(given):
+            raise hdf5_on_server(given)
+        source = DafPath(given, Path(os.path.abspath(given)), "hdf5", "", "hdf5")
+        if "#" in Path(given).name or "#/" in given:
+            source = parse_path(given)
+    daf = _opened(source, mode, name, style_of(source, mode, None, packed), H5df)
+    if isinstance(daf.tree, Hdf5Tree):
+        return daf
+    location = daf.tree.location
+    daf.close()
     raise errors.NotADafError(
         f"{location}: this is an AnnData, not a data set of Daf; read it in place by "
         f"open_daf({location!r}), or import it by import_h5ad"
     )
 
 
-def no_zarr_format(where: DafPath) -> errors.InvalidInputError:
-    """Return the error for a version of Zarr that was asked for where there is no Zarr."""
-    kind = "an HDF5 file" if where.form == "hdf5" else "a FilesDaf"
-    return errors.InvalidInputError(f"{where.given}: {kind} has no zarr_format")
-
-
-def create_in(
-    where: DafPath,
-    *,
-    name: str,
-    zarr_format: ZarrVersion | None = None,
-    packed: bool | Packing = False,
-) -> DafReader:
+def create_in(where: DafPath, *, name: str, style: Style) -> DafWriter:
     """Create a data set in ``where.container``; messages call it ``where.given``."""
-    style = Style(zarr_format, packing_of(packed))
-    if where.kind == "hdf5":
-        return _with_origin(open_hdf5_file(where, "w", name, style.packing), H5df, where.full)
-    if where.is_files:
-        return open_files(where, "w", name, style)
-    return _open_zarr(where, "w", name, style)
+    return cast("DafWriter", _opened(where, "w", name, style, open_daf))
 
 
 def MemoryDaf(  # noqa: N802 - as in all implementations
@@ -425,8 +576,7 @@ def MemoryDaf(  # noqa: N802 - as in all implementations
     >>> MemoryDaf().axes_set()
     set()
     """
-    style = Style(zarr_format, packing_of(packed))
-    style.check("a data set in memory", "w")
+    style = Style.of("a data set in memory", "w", zarr_format, packed)
     tree = WritableZarrTree(
         MemoryStore(), consolidated=False, zarr_format=style.version, packing=style.packing
     )

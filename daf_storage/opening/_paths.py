@@ -36,6 +36,10 @@ ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5"]
 Form: TypeAlias = Literal["zarr", "files", "hdf5"]
 """How a data set is stored in its container: as Zarr, as plain files, or as HDF5."""
 
+_ZARR_SUFFIX: Final = ".zarr"
+_ZIP_SUFFIX: Final = ".zarr.zip"
+_OF_DAF: Final = (".daf", ".dafs")
+
 _EXPECTED = (
     f"<stem>{DIRECTORY_SUFFIX}, <stem>{ARCHIVE_SUFFIX}, <stem>{SHARED_ARCHIVE_SUFFIX}#/<group>, "
     f"<stem>{FILES_SUFFIX}, <stem>{FILES_ARCHIVE_SUFFIX}, "
@@ -60,6 +64,10 @@ _SINGLE: Final[Mapping[str, tuple[ContainerKind, Form]]] = {
     HDF5_SUFFIX: _HDF5,
     **dict.fromkeys(OTHER_HDF5_SUFFIXES, _HDF5),
 }
+SUFFIXES: Final = tuple(
+    suffix for suffix in (*_SINGLE, *_SHARED) if suffix not in OTHER_HDF5_SUFFIXES
+)
+"""The suffixes of files and directories that are data sets."""
 _PLURALS: Final = {
     ARCHIVE_SUFFIX: SHARED_ARCHIVE_SUFFIX,
     FILES_ARCHIVE_SUFFIX: SHARED_FILES_ARCHIVE_SUFFIX,
@@ -80,6 +88,8 @@ class DafPath:
     """The group within an archive or file; empty for all of it."""
     form: Form = "zarr"
     """How the data set is stored in the container."""
+    is_foreign: bool = False
+    """Whether its suffix is that of an AnnData, which is read in place."""
 
     @property
     def is_files(self) -> bool:
@@ -210,3 +220,32 @@ def _parse_group(
         if problem is not None:
             raise errors.InvalidNameError(f"{given}: the group {part!r} {problem}")
     return DafPath(given, Path(os.path.abspath(container)), kind, name, form)
+
+
+def foreign_path(path: str | Path) -> DafPath | None:
+    """Return what a path means whose suffix is none of Daf's, but one that AnnData are stored by.
+
+    >>> foreign_path("a/atlas.h5ad").kind, foreign_path("x.daf.zarr") is None
+    ('hdf5', True)
+    """
+    given = path_input(path)
+    plain = given.rstrip("/")
+    container = Path(os.path.abspath(plain))
+    if plain.endswith(H5AD_SUFFIX):
+        return DafPath(given, container, "hdf5", "", "hdf5", is_foreign=True)
+    for suffix in (_ZIP_SUFFIX, _ZARR_SUFFIX):
+        if plain.endswith(suffix) and not plain.removesuffix(suffix).endswith(_OF_DAF):
+            kind: ContainerKind = "archive" if suffix == _ZIP_SUFFIX else "directory"
+            return DafPath(given, container, kind, "", is_foreign=True)
+    return None
+
+
+def read_path(path: str | Path) -> DafPath:
+    """Return what the path of a data set that is read means: Daf's, or an AnnData.
+
+    Raises
+    ------
+    InvalidInputError
+        It has none of their forms.
+    """
+    return foreign_path(path) or parse_path(path)

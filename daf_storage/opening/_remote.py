@@ -22,7 +22,6 @@ from daf_storage.opening._paths import (
     SHARED_ARCHIVE_SUFFIX,
     SHARED_FILES_ARCHIVE_SUFFIX,
     SHARED_HDF5_SUFFIX,
-    Form,
 )
 from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore, shown_url
 from daf_storage.trees import ZarrFormat, ZarrTree, zarr_formats
@@ -32,9 +31,7 @@ Connect = Callable[[str], RemoteFiles]
 _CONVERT: Final = f"convert() it to {ARCHIVE_SUFFIX} (daf convert) and serve that"
 
 
-def open_closable_tree(
-    url: str, *, form: Form | None = None
-) -> tuple[ZarrTree | FilesTree, Callable[[], None]]:
+def open_closable_tree(url: str) -> tuple[ZarrTree | FilesTree, Callable[[], None]]:
     """Return the tree of a data set at a URL, and what lets go of its threads and connections."""
     connected: list[RemoteFiles] = []
 
@@ -46,12 +43,10 @@ def open_closable_tree(
         for files in connected:
             files.close()
 
-    return open_remote_tree(url, connect, form=form), close
+    return open_remote_tree(url, connect), close
 
 
-def open_remote_tree(
-    url: str, connect: Connect = RemoteFiles, *, form: Form | None = None
-) -> ZarrTree | FilesTree:
+def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | FilesTree:
     """Return the tree of a data set at a URL.
 
     What the URL ends in says what is there; if it ends in neither of the usual ways, the server
@@ -73,7 +68,7 @@ def open_remote_tree(
     _check_not_hdf5(url, path)
     if bool(hash_) != bool(group.strip("/")):
         raise _no_data_set(url)
-    if path.endswith(FILES_SUFFIX) or (form == "files" and not group and not _is_zip(path)):
+    if path.endswith(FILES_SUFFIX):
         if group:
             raise _no_data_set(url)
         return _files_directory(connect(base))
@@ -129,10 +124,6 @@ def _no_data_set(url: str) -> errors.InvalidInputError:
         f"<url>{SHARED_FILES_ARCHIVE_SUFFIX}#/<group>, "
         "or any URL of a directory or a ZIP archive with a data set"
     )
-
-
-def _is_zip(path: str) -> bool:
-    return path.endswith(".zip")
 
 
 def _archive(base: str, group: str, connect: Connect) -> ZarrTree | FilesTree:

@@ -31,12 +31,13 @@ from daf_storage.opening import (
     SHARED_ARCHIVE_SUFFIX,
     SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
-    archives,
+    archive_lease,
     foreign_path,
+    groups_of,
     open_daf,
     open_directory_tree,
-    open_files_tree,
     restore_backup,
+    tree_of,
 )
 from daf_storage.stores import (
     MmapZipStore,
@@ -155,7 +156,7 @@ def _repair_hdf5(where: DafPath) -> list[str]:
 
 
 def _repair_directory(where: DafPath) -> list[str]:
-    tree = open_files_tree(where) if where.is_files else open_directory_tree(where)
+    tree = open_directory_tree(where)
     done = []
     if restore_backup(where):
         done.append("put back what another program was reordering when it was stopped")
@@ -179,7 +180,7 @@ def data_set_paths(path: str | Path) -> list[str]:
     if not str(path).rstrip("/").endswith(plurals):
         return [where.given]
     with MmapZipStore(where.container, location=where.given_container) as store:
-        return [f"{where.given}#/{group}" for group in archives.groups_of(store)]
+        return [f"{where.given}#/{group}" for group in groups_of(store)]
 
 
 def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
@@ -196,7 +197,7 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
                 "the archive is cut off or destroyed there",
             )
         )
-    lease = archives.lease(where.container, "r+", where.given_container)
+    lease = archive_lease(where, "r+")
     try:
         found = lease.resource.recovery
         lost += [] if where.is_files else lost_entries(found)
@@ -204,7 +205,7 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
         done += [f"completed {name}, whose data was there" for name in found.completed]
         if found.cut_bytes:
             done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
-        for group in archives.groups_of(lease.resource):
+        for group in groups_of(lease.resource):
             tree, recovered, is_taken_out = _recover_group(lease.resource, group)
             lost += recovered
             prefix = f"{group}/" if group else ""
@@ -226,7 +227,7 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
 
 def _recover_group(store: MmapZipStore, group: str) -> tuple[WritableTree, list[Damage], bool]:
     """Take what cannot be read out of a data set of an archive, and its consolidated metadata."""
-    if isinstance(archives.tree_of(store, group), FilesTree):
+    if isinstance(tree_of(store, group), FilesTree):
         files = WritableFilesTree(store, group)
         lost = recover_files(store, files)
         return files, lost, take_out_metadata(store, files)

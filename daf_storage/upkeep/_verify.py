@@ -40,11 +40,11 @@ from daf_storage.opening import (
     SHARED_ARCHIVE_SUFFIX,
     SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
-    archives,
     foreign_path,
     groups_of,
     open_daf,
     parse_path,
+    tree_of,
 )
 from daf_storage.sidecars import SidecarTree
 from daf_storage.stores import (
@@ -184,7 +184,7 @@ def _verify_groups(
         yield Finding("error", "", "there is no data set in this archive")
     for group in groups:
         prefix = f"{group}/" if group and not where.group else ""
-        tree = archives.tree_of(store, group)
+        tree = tree_of(store, group)
         for path in _incomplete(store, tree, group):
             yield Finding("error", prefix + path, "part of its data is missing")
         try:

@@ -154,7 +154,7 @@ def test_servers(tmp_path: Path) -> None:
             assert daf.get_np_vector("cell", "age").tolist() == [1, 2]
             assert daf.axis_length("cell") == 2
         assert verify(server.url) == []
-        with pytest.raises(errors.ReadOnlyError, match=r"FilesDaf on a server in mode: r\+"):
+        with pytest.raises(errors.ReadOnlyError, match=r"data set on a server in mode: r\+"):
             FilesDaf(server.url, "r+")
         (path / "metadata.json").write_text("{")
         with pytest.raises(errors.CorruptDataError, match="metadata.json"):

@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, errors, repair, verify
-from daf_storage.opening import _archives as archives
+from daf_storage.opening import _containers as containers
 from daf_storage.spi import MmapZipStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import _recovery, _transaction, check_entries
@@ -129,7 +129,7 @@ def _forget(daf: DafWriter) -> None:
     store = daf._tree._store  # type: ignore[attr-defined] # of this implementation
     store._appender, store._is_closed = None, True
     store._file.close()
-    archives.REGISTRY.forget()
+    containers.ARCHIVES.forget()
 
 
 WRITER = """

@@ -22,7 +22,7 @@ import pytest
 import zarr
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, open_daf, repair, verify
-from daf_storage.opening import _archives as archives
+from daf_storage.opening import _containers as containers
 from daf_storage.stores import DirectoryStore, _directory_write
 from daf_storage.trees import WritableZarrTree, ZarrVersion
 from tests.support import contents, fill, recorded_reads, reopen, served
@@ -275,7 +275,7 @@ def test_a_crash_while_it_is_taken_out(tmp_path: Path, folder: Path) -> None:
         for part in (0.0, 0.5, 1.0):
             archive.write_bytes(packed)
             died = crash_at(last, part, lambda: reopen(archive).close())
-            archives.REGISTRY.forget()
+            containers.ARCHIVES.forget()
             if (state := archive.read_bytes()) in crashed:  # one step done, the next one not begun
                 continue
             crashed.add(state)

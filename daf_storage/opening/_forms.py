@@ -1,0 +1,345 @@
+"""The forms that a data set has in a container: how each is recognised, opened and written.
+
+**Nouns.** A *form* makes a tree of a store, and says what is none of its own.  A *style* is how a
+data set is written.  A *skeleton* is the group of a data set, the groups of its properties, and the
+version that comes last.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage.base import OpenMode, Packing, packing_of, unique_name
+from daf_storage.data import archive_recovery, kept, layout
+from daf_storage.files_daf import (
+    DAF_FILE,
+    INDEXES_FOLDER,
+    FilesTree,
+    WritableFilesTree,
+    check_packing,
+    recover_archive,
+    take_out_metadata,
+)
+from daf_storage.opening._paths import DafPath
+from daf_storage.stores import DirectoryStore, MmapZipStore, WritableStore
+from daf_storage.trees import (
+    Hdf5Tree,
+    Tree,
+    WritableTree,
+    WritableZarrTree,
+    ZarrTree,
+    ZarrVersion,
+    find_version,
+)
+
+if TYPE_CHECKING:
+    from daf_storage import attached
+else:
+    attached = lazy_module("daf_storage.attached")
+
+_PARTS = frozenset({*layout.SKELETON, layout.DAF, layout.INDEXES, INDEXES_FOLDER, kept.GROUP})
+"""The groups of a data set, in which no other one can lie."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a data set is written: the version of Zarr and the packing."""
+
+    zarr_format: ZarrVersion | None = None
+    """The version of Zarr that was asked for."""
+    packing: Packing | None = None
+    """How arrays are packed, if they are."""
+
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        mode: OpenMode,
+        zarr_format: ZarrVersion | None,
+        packed: bool | Packing,  # noqa: FBT001 - as in open_daf
+    ) -> Style:
+        """Refuse what does not go together, before anything is made."""
+        packing = packing_of(packed)
+        if zarr_format not in (None, 2, 3):
+            raise errors.InvalidInputError(
+                f"{what}: there is no Zarr format {zarr_format!r}; choose 2 or 3"
+            )
+        if packing is not None and mode == "r":
+            raise errors.InvalidInputError(
+                f"{what}: packed= says how to write, and mode 'r' only reads; leave it out"
+            )
+        if packing is not None and zarr_format == 2:
+            raise errors.InvalidInputError(
+                f"{what}: Zarr v2 would need a file for each small chunk, so it is not packed; "
+                "use zarr_format=3, or leave packed out"
+            )
+        return cls(zarr_format, packing)
+
+    @property
+    def version(self) -> ZarrVersion | None:
+        """The version to create; None for the default, which is that of what is there."""
+        return self.zarr_format or (3 if self.packing is not None else None)
+
+    def check_found(self, tree: object) -> None:
+        """Refuse a data set of another version than was asked for, or than packing needs."""
+        if not isinstance(tree, ZarrTree) or tree.kind("") is None:
+            return
+        if self.version not in (None, tree.format.version):
+            needs = f"zarr_format={self.version}" if self.zarr_format else "packed="
+            raise errors.InvalidInputError(
+                f"{tree.location}: it is stored in Zarr v{tree.format.version}, and {needs} was "
+                "asked for; convert it to a new path"
+            )
+
+
+WritableStoredTree: TypeAlias = WritableZarrTree | WritableFilesTree
+"""The tree of a data set in a store, to be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredForm:
+    """A form of data sets in stores."""
+
+    what: str
+    """What a directory of it is called in messages."""
+    markers: tuple[str, ...]
+    """The files that a directory of it has, one of which is enough."""
+    tree: Callable[[Any, str], Tree]
+    """Makes the tree of a group of a store."""
+    writable: Callable[..., WritableStoredTree]
+    """Makes one to be written, in a style; ``consolidated`` if all documents are repeated."""
+    check: Callable[[Any], None]
+    """Refuses what is of no such form."""
+    recover: Callable[[MmapZipStore, Any, str], object]
+    """Takes out of an archive what cannot be read, and what repeats its documents."""
+
+
+def _writable_zarr(
+    store: WritableStore, root: str, style: Style, *, consolidated: bool
+) -> WritableZarrTree:
+    version = find_version(store, root) or style.version
+    tree = WritableZarrTree(
+        store, root, consolidated=consolidated, zarr_format=version, packing=style.packing
+    )
+    style.check_found(tree)
+    return tree
+
+
+def _writable_files(
+    store: DirectoryStore | MmapZipStore,
+    root: str,
+    style: Style,
+    *,
+    consolidated: bool,  # noqa: ARG001 - its own tree knows
+) -> WritableFilesTree:
+    check_packing(style.packing, store.location)
+    return WritableFilesTree(store, root, packing=style.packing)
+
+
+def check_group(tree: Tree) -> None:
+    """Refuse what is no Zarr group."""
+    if tree.kind("") != "group":
+        raise errors.NotADafError(
+            f"not a zarr group: {tree.location}; it has no .zgroup or zarr.json"
+        )
+
+
+def _check_marked(tree: FilesTree) -> None:
+    if tree.marker(layout.DAF) is None:
+        raise errors.NotADafError(f"{tree.location}: not a daf data set: it has no {DAF_FILE}")
+
+
+def _recover_zarr(store: MmapZipStore, tree: WritableZarrTree, root: str) -> None:
+    archive_recovery.recover_archive(store, tree, root)
+    archive_recovery.take_out_consolidated(store, tree, root)
+
+
+def _recover_files(store: MmapZipStore, tree: WritableFilesTree, root: str) -> None:  # noqa: ARG001 - the tree knows it
+    recover_archive(store, tree)
+    take_out_metadata(store, tree)
+
+
+FORMS: Final[Mapping[str, StoredForm]] = {
+    "zarr": StoredForm(
+        "a Zarr group",
+        (".zgroup", "zarr.json"),
+        ZarrTree,
+        _writable_zarr,
+        check_group,
+        _recover_zarr,
+    ),
+    "files": StoredForm(
+        "a FilesDaf", (DAF_FILE,), FilesTree, _writable_files, _check_marked, _recover_files
+    ),
+}
+"""The forms in directories, archives and mappings, by the form of a path."""
+
+
+# What is there
+
+
+def readable_tree(tree: Tree) -> Tree:
+    """Return the tree of a data set to be read: itself if it is Daf's, else that of an AnnData.
+
+    Raises
+    ------
+    NotADafError, VersionError
+        It is neither, or of a version that this code does not know.
+    """
+    if isinstance(tree, FilesTree):
+        _check_marked(tree)
+    elif not layout.is_daf(tree):
+        if attached.is_anndata(tree):
+            return attached.AnnDataTree(tree)
+        if not isinstance(tree, Hdf5Tree):
+            check_group(tree)
+        raise errors.NotADafError(
+            f"{tree.location}: not a daf data set: it has no array named 'daf'; and no AnnData, "
+            "which is a group with obs and var"
+        )
+    layout.check_version(tree)
+    check_groups(tree)
+    return tree
+
+
+def renamed_tree(tree: Tree, names: Mapping[str, Any]) -> Tree:
+    """Return the tree of an AnnData whose axes have other names; itself if none are given.
+
+    Raises
+    ------
+    InvalidInputError
+        It is a data set of Daf, whose axes have names.
+    """
+    if not any(name is not None for name in names.values()):
+        return tree
+    if isinstance(tree, attached.AnnDataTree):
+        return attached.AnnDataTree(tree.base, **names)
+    axes = ", ".join(sorted(tree.children(layout.AXES))) or "no axes"
+    given = " and ".join(f"{key}={name!r}" for key, name in names.items() if name is not None)
+    raise errors.InvalidInputError(
+        f"{tree.location}: {given} names the axes of an AnnData that is read in place, and this is "
+        f"a data set of Daf, which has the axes {axes}; leave it out, or rename axes by view()"
+    )
+
+
+def written_in_place(location: str, mode: OpenMode) -> errors.ReadOnlyError:
+    """Say that an AnnData is not written."""
+    return errors.ReadOnlyError(
+        f"{location}: an AnnData is read in place and never written, so it cannot be opened with "
+        f"mode {mode!r}; import it into a data set of its own (daf import {location} "
+        f'OUT.daf.zarr), or write beside it: connect({location!r}, overlay="mine.daf.zarr")'
+    )
+
+
+def check_groups(tree: Tree) -> None:
+    """Refuse a data set in HDF5 with a dataset in the place of one of its groups."""
+    if not isinstance(tree, Hdf5Tree):
+        return
+    for name, kind in tree.children("").items():
+        if kind == "array" and name in layout.SKELETON:
+            raise errors.CorruptDataError(
+                f"{tree.location}: {name!r} is a dataset, and a data set of Daf has a group there; "
+                "take the file from a backup"
+            )
+
+
+def groups_of(store: MmapZipStore) -> list[str]:
+    """Return the groups of an archive that are data sets; an empty name for the root."""
+    groups = set()
+    for key in store:
+        for marker in (f"/{layout.DAF}/.zarray", f"/{layout.AXES}/zarr.json", f"/{DAF_FILE}"):
+            if f"/{key}".endswith(marker):
+                groups.add(key[: -len(marker) + 1].rstrip("/"))
+    found: set[str] = set()
+    for group in sorted(groups):  # what lies above comes before
+        if not _is_within(group, found) and _is_daf(tree_of(store, group)):
+            found.add(group)
+    return sorted(found)
+
+
+def _is_within(group: str, others: set[str]) -> bool:
+    """Return whether a group lies among the properties of another data set."""
+    names = group.split("/")
+    return any(name in _PARTS and "/".join(names[:n]) in others for n, name in enumerate(names))
+
+
+def tree_of(store: MmapZipStore, group: str) -> FilesTree | ZarrTree:
+    """Return the tree of a group of an archive: of plain files if it is marked so, else of Zarr."""
+    is_files = posixpath.join(group, DAF_FILE) in store
+    return FilesTree(store, group) if is_files else ZarrTree(store, group)
+
+
+def _is_daf(tree: Tree) -> bool:
+    try:
+        return layout.is_daf(tree)
+    except errors.VersionError:  # whoever opens it learns which
+        return True
+
+
+# A new one
+
+
+def check_free_group(where: DafPath, tree: Tree) -> None:
+    """Refuse a new group that is called as a part of a data set is, so that none lies in one."""
+    name = next((name for name in where.group.split("/") if name in _PARTS), None)
+    if name is not None and not layout.is_daf(tree):
+        raise errors.InvalidInputError(
+            f"{where.given}: {name!r} is the name of a part of each data set, in which no other "
+            "one can lie; choose another group"
+        )
+
+
+def create_skeleton(tree: WritableTree) -> None:
+    """Make an empty data set; the version marker comes last, so that a crash leaves none."""
+    with tree.batch(), tree.transaction() as changes, tree.lock():
+        if layout.is_daf(tree):  # by another program, while this one waited for the lock
+            return
+        changes.mark_group("")
+        for group in layout.SKELETON:
+            if tree.kind(group) is None:
+                changes.create_group(group)
+                changes.publish(group, replace=False)
+            elif tree.children(group):
+                raise errors.NotADafError(
+                    f"{tree.location}: not a daf data set, and its group {group!r} is not empty; "
+                    "choose another path"
+                )
+        changes.mark(layout.DAF, layout.VERSION)
+
+
+def make_or_check(tree: WritableTree, mode: OpenMode) -> None:
+    """Make the data set if there is none and the mode allows it; check its version if there is."""
+    if not layout.is_daf(tree):
+        if mode == "r+":
+            raise errors.NotADafError(
+                f"{tree.location}: not a daf data set: it has no array named 'daf'"
+            )
+        create_skeleton(tree)
+    layout.check_version(tree)
+    check_groups(tree)
+
+
+def name_of(tree: Tree, name: str | None, full_name: str, mode: OpenMode) -> str:
+    """Return the name of a data set, which no other that is open has.
+
+    That which was given, else its scalar ``name``, else its full path.
+    """
+    found = name if name is not None else _own_name(tree) or full_name
+    return unique_name(f"{found}.read_only" if mode == "r" else found)
+
+
+def _own_name(tree: Tree) -> str | None:
+    try:
+        array = layout.open_array(tree, layout.scalar_path("name"))
+        if array is None or array.info.size != 1:
+            return None
+        if array.info.storage_type.is_string:
+            return str(array.read_strings()[0].as_py())
+        return str(array.read().reshape(-1)[0].item())
+    except (errors.FormatError, errors.ReadOnlyError):
+        return None  # who asks for the scalar learns why; the data set has a name anyway
