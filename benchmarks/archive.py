@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 import daf_query
 from daf_storage import DafWriter, ZarrDaf
-from daf_storage.spi import MmapZipStore
+from daf_storage.stores import MmapZipStore
 
 
 def line(what: str, ours: float, other: str, theirs: float) -> None:

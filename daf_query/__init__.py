@@ -19,7 +19,7 @@ mapped file when its values are asked for.
 
 from typing import TYPE_CHECKING
 
-from daf_storage.spi import lazy_names
+from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:
     from daf_query._provenance import provenance as provenance

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from daf_storage import DafReader, errors
-from daf_storage.spi import check_outside, is_stored_at, lazy_module, optional_import
+from daf_storage._lazy import lazy_module
+from daf_storage.base import optional_import
+from daf_storage.opening import check_outside, is_stored_at
 
 if TYPE_CHECKING:
     from importlib import metadata

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from daf_query._provenance import Record, with_record
 from daf_storage import errors
-from daf_storage.spi import lazy_module, open_output
+from daf_storage._lazy import lazy_module
+from daf_storage.stores import open_output
 
 if TYPE_CHECKING:
     import pyarrow.csv as pacsv

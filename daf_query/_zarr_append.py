@@ -25,13 +25,9 @@ from daf_query.table import (
     zarr_table,
 )
 from daf_storage import errors
-from daf_storage.spi import (
-    StorageType,
-    optional_import,
-    output_directory,
-    plain_values,
-    stored_numbers,
-)
+from daf_storage.base import StorageType, optional_import
+from daf_storage.data import plain_values, stored_numbers
+from daf_storage.stores import output_directory
 
 
 def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str = META) -> int:

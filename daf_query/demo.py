@@ -15,7 +15,7 @@ from pathlib import Path
 
 from daf_query.session import DafSession, connect
 from daf_storage import errors
-from daf_storage.spi import install_command, optional_import
+from daf_storage.base import install_command, optional_import
 
 _FILE = "10x_pbmc68k_reduced.h5ad"
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from daf_query import DafSession, connect
 from daf_storage import DafReader, MemoryDaf, Packing, ZarrDaf, import_h5ad
-from daf_storage.spi import StorageType
+from daf_storage.base import StorageType
 from tests.support import PBMC, create, fill
 
 # Speed is measured in benchmarks/ and never asserted in a test.

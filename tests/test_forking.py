@@ -19,7 +19,7 @@ import zarr
 from daf_query import connect
 from daf_query.session import _session as session_module
 from daf_storage import MemoryDaf, errors, open_daf
-from daf_storage.spi import ForkLock, ThreadedLibrary
+from daf_storage.base import ForkLock, ThreadedLibrary
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from daf_query import connect
 from daf_query.matrix import _gather as gathering
 from daf_storage import DafWriter, MemoryDaf
-from daf_storage.spi import StorageType
+from daf_storage.base import StorageType
 from tests.support import dense
 
 KINDS = [kind for kind in StorageType if not kind.is_string]

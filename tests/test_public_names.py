@@ -20,7 +20,7 @@ import daf_storage
 import daf_storage.spi
 import daf_storage.testing
 from daf_storage import errors
-from daf_storage.spi import install_command, optional_import
+from daf_storage.base import install_command, optional_import
 
 PACKAGES = [daf_storage, daf_query]
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"

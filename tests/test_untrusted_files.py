@@ -30,7 +30,8 @@ from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from daf_query import connect
 from daf_storage import CodecName, DafReader, DafWriter, Packing, ZarrDaf, errors, open_daf, verify
-from daf_storage.spi import MmapZipStore, Span
+from daf_storage.base import Span
+from daf_storage.stores import MmapZipStore
 from daf_storage.trees._decompress import decompress
 from tests.storage.data.test_damaged import change_metadata
 from tests.storage.upkeep.test_verify import found

@@ -17,7 +17,7 @@ from unittest import mock
 from zlib import crc32
 
 from daf_storage import errors
-from daf_storage.spi import MmapZipStore
+from daf_storage.stores import MmapZipStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 

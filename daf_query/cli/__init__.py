@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from daf_query.cli._failures import INTERRUPTED
-from daf_storage.spi import lazy_names
+from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:
     from daf_query.cli._main import main

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from daf_storage import DafError, errors
-from daf_storage.spi import lazy_module
+from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     from daf_query import sql

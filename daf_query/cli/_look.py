@@ -23,8 +23,9 @@ from daf_query.cli._parser import (
 )
 from daf_query.cli._terminal import pager_of, print_json
 from daf_query.cli._upkeep import sidecar_line
-from daf_storage import errors, spi
-from daf_storage.spi import lazy_module
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage._terminal_text import visible, visible_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from daf_query.cli import _output as output
     from daf_query.cli import _selection as selection
     from daf_query.session import DafSession
-    from daf_storage import DafReader, SidecarStatus
+    from daf_storage import DafReader, SidecarStatus, display
+    from daf_storage import data as storage_data
 else:
+    storage_data = lazy_module("daf_storage.data")
+    display = lazy_module("daf_storage.display")
     np, pa, pc = map(lazy_module, ("numpy", "pyarrow", "pyarrow.compute"))
     row_files = lazy_module("daf_query._row_files")
     session = lazy_module("daf_query.session")  # the engine, which one data set does without
@@ -103,26 +107,26 @@ def info_command(options: Namespace) -> None:
     layered = options.overlay is not None
     with daf_storage.open_overlay(base, options.overlay, "r") if layered else base as daf:
         if options.diagram:
-            print(spi.visible(daf.diagram()))
+            print(visible(daf.diagram()))
         elif options.format == "json":
             print_json(_summary(daf, base))
         else:
-            print(spi.visible(_text(daf, base)))
+            print(visible(_text(daf, base)))
             if options.values:
                 print(*_value_lines(daf), sep="\n")
 
 
 def _value_lines(daf: DafReader) -> Iterator[str]:
     """Yield what values look like, within a budget of bytes and of time."""
-    budget = spi.PreviewBudget(_VALUES_BYTES, _VALUES_SECONDS)
+    budget = display.PreviewBudget(_VALUES_BYTES, _VALUES_SECONDS)
     for axis in daf.summary().axes:
         rows = [
-            [vector.name, *spi.preview_text(preview)]
-            for vector, preview in spi.vector_previews(axis.vectors, daf, budget)
+            [vector.name, *display.preview_text(preview)]
+            for vector, preview in storage_data.vector_previews(axis.vectors, daf, budget)
         ]
         if rows:
             _, _, *lines = output.aligned([""] * 4, rows, [False] * 4)
-            yield f"\nvalues of {spi.visible_name(axis.name)}"
+            yield f"\nvalues of {visible_name(axis.name)}"
             yield from (f"  {line}" for line in lines)
 
 
@@ -144,7 +148,7 @@ def _describe_all(options: Namespace) -> None:
         return
     print(f"{options.path}: {len(described):,} data sets")
     for name, text in described.items():
-        print(spi.visible(f"\n{spi.visible_name(name)}\n{text}"))
+        print(visible(f"\n{visible_name(name)}\n{text}"))
 
 
 def _summary(daf: DafReader, base: DafReader) -> dict[str, Any]:
@@ -155,13 +159,13 @@ def _summary(daf: DafReader, base: DafReader) -> dict[str, Any]:
 
 def _text(daf: DafReader, base: DafReader) -> str:
     status = _sidecar_status(base)
-    of_sidecar = "" if status is None else f"\nsidecar: {spi.visible_name(sidecar_line(status))}"
+    of_sidecar = "" if status is None else f"\nsidecar: {visible_name(sidecar_line(status))}"
     return daf.description() + of_sidecar
 
 
 def _sidecar_status(daf: DafReader) -> SidecarStatus | None:
     """Return the status; its module is imported for files that are read in place only."""
-    return daf_storage.sidecar_status(daf) if spi.is_in_place(daf) else None
+    return daf_storage.sidecar_status(daf) if storage_data.is_in_place(daf) else None
 
 
 _SHOWN: Final = (

@@ -23,12 +23,16 @@ from daf_query.cli._failures import (
 )
 from daf_query.cli._parser import Help, Parser
 from daf_query.cli._terminal import coloured, prepare_standard_streams
-from daf_storage import DafError, errors, spi
-from daf_storage.spi import lazy_module, visible
+from daf_storage import DafError, errors
+from daf_storage._lazy import lazy_module
+from daf_storage._terminal_text import visible
 
 if TYPE_CHECKING:
     from importlib import metadata
+
+    from daf_storage import base as storage_base
 else:
+    storage_base = lazy_module("daf_storage.base")
     metadata = lazy_module("importlib.metadata")
 
 _COMMANDS: Final = (
@@ -171,7 +175,7 @@ def _completion_of(parser: argparse.ArgumentParser, shell: str) -> str:
     MissingDependencyError
         The extra ``completion`` is not installed.
     """
-    shtab = spi.optional_import("shtab", extra="completion")
+    shtab = storage_base.optional_import("shtab", extra="completion")
     _complete_files(parser, shtab.FILE)
     return str(shtab.complete(parser, shell))
 

@@ -24,7 +24,8 @@ from daf_query.cli._terminal import (
 from daf_query.slice import TEXT
 from daf_query.sql import Explanation, QueryPlan, QueryResult
 from daf_storage import ShowProgress, errors
-from daf_storage.spi import find_output, open_output, text_width, visible
+from daf_storage._terminal_text import text_width, visible
+from daf_storage.stores import find_output, open_output
 
 OutputFormat: TypeAlias = Format | Literal["table"]
 """How rows are printed or written."""

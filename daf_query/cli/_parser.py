@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from daf_storage import DafError
-from daf_storage.spi import lazy_module
+from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     from daf_query import slice as slices

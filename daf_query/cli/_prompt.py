@@ -35,7 +35,8 @@ from daf_query.session import DafSession
 from daf_query.sql import QueryResult, error_place, listed_tables
 from daf_query.syntax import is_ended, placeholders, quoted_name, statements
 from daf_storage import errors
-from daf_storage.spi import optional_import, visible, visible_name
+from daf_storage._terminal_text import visible, visible_name
+from daf_storage.base import optional_import
 
 PromptMode: TypeAlias = Literal["table", "csv", "tsv", "json", "ndjson"]
 """How rows are shown."""

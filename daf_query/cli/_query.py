@@ -27,8 +27,9 @@ from daf_query.cli._parser import (
     option,
 )
 from daf_query.cli._terminal import described, pager_of, print_json, progress_of
-from daf_storage import errors, spi
-from daf_storage.spi import lazy_module
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage._terminal_text import visible, visible_name
 
 if TYPE_CHECKING:
     import shlex
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from daf_query.cli import _selection as selection
     from daf_query.session import DafSession
     from daf_query.slice import MatrixSlice
+    from daf_storage import base as storage_base
 else:
+    storage_base = lazy_module("daf_storage.base")
     shlex = lazy_module("shlex")
     provenance = lazy_module("daf_query._provenance")
     table, slices = map(lazy_module, ("daf_query.table", "daf_query.slice"))
@@ -237,7 +240,9 @@ def extract_command(options: Namespace) -> None:
     with selection.reading(options) as session:
         part = _chosen_slice(session, options)
         element_bytes = part.dtype.itemsize + 4
-        with spi.progress_bar("extract", _cost_bytes(part), show=progress_of(options)) as progress:
+        with storage_base.progress_bar(
+            "extract", _cost_bytes(part), show=progress_of(options)
+        ) as progress:
             part.save(
                 target,
                 format=options.format,
@@ -248,8 +253,8 @@ def extract_command(options: Namespace) -> None:
             _note_empty(part, options.path)
             where = "standard output" if output is None else described(output)
             print(
-                f"wrote {part.shape[0]:,} {spi.visible_name(part.rows_axis)} x {part.shape[1]:,} "
-                f"{spi.visible_name(part.columns_axis)} "
+                f"wrote {part.shape[0]:,} {visible_name(part.rows_axis)} x {part.shape[1]:,} "
+                f"{visible_name(part.columns_axis)} "
                 f"({part.nnz:,} non-zero) to {where}{_counts(part)}",
                 file=sys.stderr if output is None else sys.stdout,
             )
@@ -263,7 +268,7 @@ def _cost_bytes(part: MatrixSlice) -> int:
 def _counts(part: MatrixSlice) -> str:
     """Return how many entries are of each data set, where there are several."""
     counts = part.counts if part.of_several else {}
-    return "".join(f"\n  {spi.visible_name(name)}: {count:,}" for name, count in counts.items())
+    return "".join(f"\n  {visible_name(name)}: {count:,}" for name, count in counts.items())
 
 
 def _anndata_choice(options: Namespace) -> Any:
@@ -283,7 +288,7 @@ def _note_empty(part: MatrixSlice, path: str) -> None:
     for each in part.empty_selections:
         diagnosing = shlex.join(["daf", "diagnose", path, each.axis, each.predicate])
         said = f"daf: note: --{each.keyword} {each.reason}; {diagnosing} says why"
-        print(spi.visible_name(said), file=sys.stderr)
+        print(visible_name(said), file=sys.stderr)
 
 
 def _dry_run(options: Namespace) -> None:
@@ -426,4 +431,4 @@ def _print_report(report: Any, file_format: str) -> None:
     if file_format == "json":
         print_json(report.to_dict())
     else:
-        print(spi.visible(str(report)))
+        print(visible(str(report)))

@@ -18,8 +18,9 @@ from daf_query.cli._parser import (
     overwrite,
 )
 from daf_query.cli._terminal import print_json, progress_of
-from daf_storage import errors, spi
-from daf_storage.spi import lazy_module
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage._terminal_text import visible_name
 
 if TYPE_CHECKING:
     from daf_query import session, table
@@ -269,7 +270,7 @@ def annotate_command(options: Namespace) -> None:
     if options.format == "json":
         print_json({"path": target, **found.to_dict()})
     elif not options.quiet:
-        print(spi.visible_name(f"stored in {target}: {found}"))
+        print(visible_name(f"stored in {target}: {found}"))
 
 
 def _columns(given: str | None) -> dict[str, str] | None:

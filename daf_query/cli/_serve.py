@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 import daf_storage
 from daf_query.cli._parser import Group, Option, byte_size, command, given, option, whole_number
 from daf_query.cli._terminal import print_json
-from daf_storage import errors, spi
-from daf_storage.spi import lazy_module
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     import webbrowser
 
     from daf_query import demo, explore, flight_sql, session
     from daf_query.session import DafSession
+    from daf_storage import base as storage_base
 else:
+    storage_base = lazy_module("daf_storage.base")
     webbrowser, demo = map(lazy_module, ("webbrowser", "daf_query.demo"))
     explore, flight_sql = map(lazy_module, ("daf_query.explore", "daf_query.flight_sql"))
     session = lazy_module("daf_query.session")
@@ -268,7 +270,7 @@ def _tls(options: Namespace) -> tuple[str, str] | None:
 def explore_command(options: Namespace) -> None:
     """Serve the explorer until interrupted."""
     for module in ("starlette", "uvicorn"):
-        spi.optional_import(module, extra="explore")
+        storage_base.optional_import(module, extra="explore")
     if options.write is not None and len(options.paths) > 1:
         raise errors.InvalidInputError(
             f"--write saves vectors of one data set, and there are {len(options.paths)}; name one"

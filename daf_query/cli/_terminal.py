@@ -19,8 +19,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
-from daf_storage import errors, spi
-from daf_storage.spi import lazy_module
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage._terminal_text import text_width, visible
 
 if TYPE_CHECKING:
     import json
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from daf_storage import ShowProgress
+    from daf_storage import ShowProgress, display, stores
 else:
+    display = lazy_module("daf_storage.display")
+    stores = lazy_module("daf_storage.stores")
     json, subprocess = map(lazy_module, ("json", "subprocess"))
 
 Style: TypeAlias = Literal["heading", "faint", "error"]
@@ -110,9 +113,7 @@ def _undisturbed() -> Iterator[None]:
 def _fits(lines: Sequence[str]) -> bool:
     size = shutil.get_terminal_size()
     is_short = len(lines) < size.lines
-    return is_short and all(
-        spi.text_width(_ESCAPES.sub("", line)) <= size.columns for line in lines
-    )
+    return is_short and all(text_width(_ESCAPES.sub("", line)) <= size.columns for line in lines)
 
 
 class TerminalBytes(io.RawIOBase):
@@ -139,7 +140,7 @@ class TerminalBytes(io.RawIOBase):
         super().close()
 
     def _print(self, content: bytes) -> None:
-        sys.stdout.write(spi.visible(content.decode("utf-8", "replace")))
+        sys.stdout.write(visible(content.decode("utf-8", "replace")))
 
 
 _INPUT: Final = 0
@@ -202,17 +203,17 @@ def _open_nothing(number: int) -> int:
 
 def print_json(record: Any, **how: Any) -> None:
     """Print a record for programs."""
-    print(spi.visible(json.dumps(record, **{"indent": 2, **how})), flush=True)  # the same JSON
+    print(visible(json.dumps(record, **{"indent": 2, **how})), flush=True)  # the same JSON
 
 
 def described(path: str) -> str:
     """Return a file that was written, with its size if it has one."""
     if Path(path).is_dir():
-        return f"{path} ({spi.readable_bytes(size_bytes(path))})"
-    output = spi.find_output(path)
+        return f"{path} ({display.readable_bytes(size_bytes(path))})"
+    output = stores.find_output(path)
     if not output.is_regular:
         return path
-    return f"{path} ({spi.readable_bytes(output.path.stat().st_size)})"
+    return f"{path} ({display.readable_bytes(output.path.stat().st_size)})"
 
 
 def size_bytes(path: str) -> int:

@@ -29,8 +29,9 @@ from daf_query.cli._parser import (
     overwrite,
 )
 from daf_query.cli._terminal import described, progress_of, size_bytes
-from daf_storage import errors, spi
-from daf_storage.spi import lazy_module
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage._terminal_text import visible, visible_name
 
 if TYPE_CHECKING:
     import glob
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
 
     from daf_query import session
     from daf_query.cli import _selection as selection
-    from daf_storage import Packing, Report
+    from daf_storage import Packing, Report, display
 else:
+    display = lazy_module("daf_storage.display")
     glob, json = map(lazy_module, ("glob", "json"))
     session = lazy_module("daf_query.session")
     selection = lazy_module("daf_query.cli._selection")
@@ -105,9 +107,7 @@ def import_command(options: Namespace) -> None:
     seconds = time.monotonic() - started
     with daf_storage.open_daf(options.destination) as daf:
         summary = daf.summary()
-    lengths = " x ".join(
-        f"{axis.length:,} {spi.visible_name(axis.name)}" for axis in summary.axes[:2]
-    )
+    lengths = " x ".join(f"{axis.length:,} {visible_name(axis.name)}" for axis in summary.axes[:2])
     vectors = sum(len(axis.vectors) for axis in summary.axes)
     matrices = f"{len(summary.matrices)} {'matrix' if len(summary.matrices) == 1 else 'matrices'}"
     print(
@@ -275,9 +275,9 @@ def concat_command(options: Namespace) -> None:
         return
     seconds = time.monotonic() - started
     with daf_storage.open_daf(options.output) as daf:
-        lengths = ", ".join(f"{daf.axis_length(axis):,} {spi.visible_name(axis)}" for axis in axes)
+        lengths = ", ".join(f"{daf.axis_length(axis):,} {visible_name(axis)}" for axis in axes)
     head = f"concatenated {len(paths):,} data sets into {options.output} in {seconds:.1f} s"
-    print(spi.visible(f"{head}\n{lengths}; {_on_disk(options.output)}"))
+    print(visible(f"{head}\n{lengths}; {_on_disk(options.output)}"))
     _print_report(report)
 
 
@@ -345,7 +345,7 @@ def split_command(options: Namespace) -> None:
         )
         sampler.save(options.output)
     if not options.quiet:
-        sizes = ", ".join(f"{spi.visible_name(name)} {n:,}" for name, n in sampler.sizes.items())
+        sizes = ", ".join(f"{visible_name(name)} {n:,}" for name, n in sampler.sizes.items())
         what = f"{len(sampler):,} of {sampler.axis_length:,} entries of {sampler.axis}"
         print(f"{options.output}: {what}{': ' if sizes else ''}{sizes}")
 
@@ -373,12 +373,12 @@ def counts_of(options: Namespace) -> Any:
 
 
 def _on_disk(path: str) -> str:
-    return f"{spi.readable_bytes(size_bytes(path))} on disk"
+    return f"{display.readable_bytes(size_bytes(path))} on disk"
 
 
 def _print_report(report: Report) -> None:
     for item in report.items:
-        print(f"  {option_forms(spi.visible_name(item))}")
+        print(f"  {option_forms(visible_name(item))}")
 
 
 def _matching(given: list[str]) -> list[str]:

@@ -22,8 +22,9 @@ from daf_query.cli._parser import (
     option,
 )
 from daf_query.cli._terminal import print_json, progress_of
-from daf_storage import DafError, errors, spi
-from daf_storage.spi import lazy_module
+from daf_storage import DafError, errors
+from daf_storage._lazy import lazy_module
+from daf_storage._terminal_text import visible_name
 
 if TYPE_CHECKING:
     from daf_query import _provenance as provenance
@@ -58,7 +59,7 @@ def verify_command(options: Namespace) -> int:
         print_json({"path": options.path, "findings": listed})
     else:
         for finding in findings:
-            print(spi.visible_name(finding))
+            print(visible_name(finding))
         if not options.quiet:
             counted = ((n_errors, "error"), (len(findings) - n_errors, "warning"))
             said = ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for n, word in counted if n)
@@ -95,7 +96,7 @@ def repair_command(options: Namespace) -> int:
         ("could not be used: ", report.indexes),
     ):
         for each in listed:
-            print(spi.visible_name(f"{heading}{each}"))
+            print(visible_name(f"{heading}{each}"))
     if not report.is_whole:
         counted = ((report.lost, "lost"), (report.damaged, "damaged"))
         said = " and ".join(f"{len(listed):,} {word}" for listed, word in counted if listed)
@@ -194,7 +195,7 @@ def index_command(options: Namespace) -> None:
             done.append(f"the points ({', '.join(options.points)})")
     if not options.quiet:
         listed = ", ".join(done) or "nothing: no string vector has many distinct values"
-        print(spi.visible_name(f"indexed {listed} of axis {options.axis} of {options.path}"))
+        print(visible_name(f"indexed {listed} of axis {options.axis} of {options.path}"))
 
 
 def _index_table(options: Namespace) -> None:
@@ -226,7 +227,7 @@ def _sidecar(options: Namespace) -> None:
             )
             text = sidecar_line(status)
     if not options.quiet:
-        print(spi.visible_name(text))
+        print(visible_name(text))
 
 
 def sidecar_line(status: SidecarStatus) -> str:

@@ -15,7 +15,8 @@ import numpy as np
 
 from daf_query.dask_blocks._opened import Source, opened
 from daf_query.dask_blocks._tokens import token_of
-from daf_storage.spi import Span, lazy_module, optional_import
+from daf_storage._lazy import lazy_module
+from daf_storage.base import Span, optional_import
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from daf_query.dask_blocks._opened import Source, opened
 from daf_query.dask_blocks._tokens import token_of
-from daf_storage.spi import optional_import
+from daf_storage.base import optional_import
 
 _LABEL: Final = "daf-table"
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 from daf_query.dask_blocks._tokens import pickled_by_value
 from daf_storage import DafReader, Origin, errors
-from daf_storage.spi import ForkLock
+from daf_storage.base import ForkLock
 
 MAX_READERS: Final = 64
 """How many data sets a process keeps open for tasks."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from daf_query.dataframes._polars_filter import pushed_filter
 from daf_query.table import CATEGORIES, TableDataset
 from daf_storage import errors
-from daf_storage.spi import optional_import
+from daf_storage.base import optional_import
 
 BATCH_ROWS = 1 << 17
 

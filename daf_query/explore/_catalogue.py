@@ -18,7 +18,7 @@ from daf_query.session import DafSession
 from daf_query.syntax import quoted_name
 from daf_query.table import DATASET
 from daf_storage import DafReader, DafWriter, errors
-from daf_storage.spi import axes_in_order, is_in_place
+from daf_storage.data import axes_in_order, is_in_place
 
 _MOST_DIMENSIONS: Final = 2000
 _FIRST: Final = ("spatial", "umap", "tsne", "draw_graph", "phate", "diffmap", "pca")

@@ -22,7 +22,7 @@ from daf_query.explore._app import app
 from daf_query.explore._data import ExploredData, ExploreLimits
 from daf_query.session import DafSession
 from daf_storage import errors
-from daf_storage.spi import cannot_listen
+from daf_storage.upkeep import cannot_listen
 
 MOST: Final = 64
 """A browser opens six for a page."""

@@ -18,7 +18,7 @@ from daf_query.flight_sql._authentication import Tokens
 from daf_query.flight_sql._service import Service
 from daf_query.session import DafSession, connect
 from daf_storage import errors
-from daf_storage.spi import cannot_listen
+from daf_storage.upkeep import cannot_listen
 
 _CLOSED_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 5.0

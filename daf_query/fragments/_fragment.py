@@ -18,7 +18,8 @@ from daf_query.fragments._tables import PieceTable
 from daf_query.session import DafSession, connect
 from daf_query.table import TableDataset, TableFragment
 from daf_storage import DafReader, Origin, errors
-from daf_storage.spi import Span, is_remote
+from daf_storage.base import Span
+from daf_storage.stores import is_remote
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from daf_query.session import DafSession
-from daf_storage.spi import ForkLock
+from daf_storage.base import ForkLock
 
 MAX_SESSIONS: Final = 16
 """How many sessions are kept."""

@@ -26,7 +26,7 @@ from daf_query.table import (
     UnionDataset,
 )
 from daf_storage import DafReader, errors
-from daf_storage.spi import Span, paused_collection
+from daf_storage.base import Span, paused_collection
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 """A path or a URL of a data set; a pattern or a list for several as one."""

@@ -13,7 +13,7 @@ from daf_query.dask_blocks import PackedPositions
 from daf_query.session import DafSession
 from daf_query.table import MatrixDataset, TableDataset, member_table
 from daf_storage import DafReader, errors
-from daf_storage.spi import matrix_version, vectors_version
+from daf_storage.data import matrix_version, vectors_version
 
 MatrixColumns = Mapping[str, tuple[str, str, str]]
 """The other axis, the matrix and the entry of columns, by their names."""

@@ -15,14 +15,8 @@ from daf_query.index._sorted_index import COUNT_BYTES, EVERY, LENGTH_BYTES
 from daf_query.index._string_hash import hashes_of
 from daf_query.scan import INDEX, NAME, ZoneMap, offsets_of
 from daf_storage import DafError, DafReader, DafWriter, Progress, ShowProgress, errors, open_daf
-from daf_storage.spi import (
-    IndexPlace,
-    IndexStorage,
-    Span,
-    StorageType,
-    data_set_paths,
-    progress_bar,
-)
+from daf_storage.base import Span, StorageType, progress_bar
+from daf_storage.upkeep import IndexPlace, IndexStorage, data_set_paths
 
 _DISTINCT_DIVISOR: Final = 4
 """By default, strings are indexed if at least one in so many is distinct."""

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_storage import errors
-from daf_storage.spi import ForkLock, PagedArray
+from daf_storage.base import ForkLock
+from daf_storage.upkeep import PagedArray
 
 
 class UnusedIndexWarning(errors.DafWarning):

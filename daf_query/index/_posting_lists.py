@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from daf_query.index._faults import UnfitIndexError, paged_list_of
 from daf_query.scan import Positions
-from daf_storage.spi import PagedArray
+from daf_storage.upkeep import PagedArray
 
 FENCE_KEYS: Final = 1 << 13
 """How many keys there are between two fences."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from daf_query.index._faults import UnfitIndexError
 from daf_query.scan import Positions
-from daf_storage.spi import optional_import
+from daf_storage.base import optional_import
 
 Bounds = tuple[float, float, float, float]
 """Smallest x and y, then largest x and y."""

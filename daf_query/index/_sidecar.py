@@ -18,7 +18,7 @@ from daf_storage import (
     sidecar_status,
     write_sidecar,
 )
-from daf_storage.spi import sidecar_indexes
+from daf_storage.upkeep import sidecar_indexes
 
 IndexNames: TypeAlias = Mapping[str, Sequence[str] | None]
 """Which vectors are to be found by value, by their axis; None for those with many strings."""

@@ -19,7 +19,7 @@ from daf_query.index._posting_lists import PostingLists
 from daf_query.index._string_hash import Hashes, hash_of
 from daf_query.scan import MAX_SINGLE_STRINGS, Compare, In, Positions, Predicate, ScanOptions
 from daf_storage import errors
-from daf_storage.spi import PagedArray
+from daf_storage.upkeep import PagedArray
 
 EVERY: Final = 16
 """The offset in the chunk is stored of every so many strings."""

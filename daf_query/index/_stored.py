@@ -24,7 +24,9 @@ from daf_query.index._rtree import RTree
 from daf_query.index._sorted_index import NumberIndex, StringIndex
 from daf_query.scan import ZoneMap
 from daf_storage import DafReader, errors, sidecar_status
-from daf_storage.spi import DecodedCache, IndexKind, IndexPlace, IndexStorage, PagedArray, is_remote
+from daf_storage.base import DecodedCache
+from daf_storage.stores import is_remote
+from daf_storage.upkeep import IndexKind, IndexPlace, IndexStorage, PagedArray
 
 _ENTRY_BYTES: Final = 1024
 _CHECKED_BYTES: Final = 1 << 24

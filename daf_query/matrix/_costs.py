@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.matrix._selection import Selection
-from daf_storage.spi import StorageType, StoredArray
+from daf_storage.base import StorageType
+from daf_storage.trees import StoredArray
 
 _STRING_BYTES: Final = 16
 

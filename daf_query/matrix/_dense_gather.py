@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from daf_query.matrix._selection import Selection
 from daf_query.matrix._slice_plan import Positions, SlicePlan
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 _BLOCK_BYTES: Final = 32 << 20
 _PICKED_ELEMENTS: Final = 1 << 16

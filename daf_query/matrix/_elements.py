@@ -20,7 +20,9 @@ from daf_query.matrix._dense_gather import gather_dense
 from daf_query.matrix._selection import Selection
 from daf_query.matrix._slice_plan import SlicePlan, ordered_plan
 from daf_query.matrix._stored_elements import copy_runs
-from daf_storage.spi import ForkLock, Span, StoredArray, checked_indices
+from daf_storage.base import ForkLock, Span
+from daf_storage.data import checked_indices
+from daf_storage.trees import StoredArray
 
 Codes = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ from daf_query.matrix._layouts import Layout
 from daf_query.matrix._selection import Selection
 from daf_query.matrix._slice_plan import Positions, SlicePlan
 from daf_query.matrix._stored_elements import StoredElements
-from daf_storage.spi import ReadEstimate
+from daf_storage.stores import ReadEstimate
 
 _STRING_BYTES = 16
 

@@ -28,7 +28,8 @@ import numpy.typing as npt
 
 from daf_query.matrix._slice_plan import Positions, SlicePlan
 from daf_query.matrix._stored_elements import StoredElements, joined_runs, read_run
-from daf_storage.spi import Span, lazy_module
+from daf_storage._lazy import lazy_module
+from daf_storage.base import Span
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -20,7 +20,9 @@ from daf_query.matrix._gather import gather_sparse, scatter_major
 from daf_query.matrix._selection import Selection
 from daf_query.matrix._slice_plan import SlicePlan, plan_slice, replan
 from daf_storage import DafReader, errors
-from daf_storage.spi import StoredMatrix, can_have_sidecar, is_in_place, is_remote
+from daf_storage.data import StoredMatrix, is_in_place
+from daf_storage.stores import is_remote
+from daf_storage.upkeep import can_have_sidecar
 
 _T = TypeVar("_T")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from daf_storage.spi import lazy_module
+from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     from scipy.sparse import _sparsetools

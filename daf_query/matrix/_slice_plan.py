@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from daf_query.matrix._costs import Gathering, dense_gathering, sparse_gathering
 from daf_query.matrix._selection import Selection
-from daf_storage.spi import StoredMatrix, ordered
+from daf_storage.data import StoredMatrix, ordered
 
 _PAGE_BYTES: Final = 4096
 

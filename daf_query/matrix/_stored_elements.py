@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from daf_query.matrix._row_selection import copy_pair
 from daf_storage import errors
-from daf_storage.spi import StoredMatrix, checked_indices, read_joined
+from daf_storage.data import StoredMatrix, checked_indices
+from daf_storage.trees import read_joined
 
 Numbers: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]

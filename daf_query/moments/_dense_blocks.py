@@ -12,7 +12,8 @@ import numpy.typing as npt
 from daf_query.matrix import SlicePlan
 from daf_query.moments._segments import Segments, reduce_segments
 from daf_query.moments._threads import BlockOptions
-from daf_storage.spi import Span, StoredArray
+from daf_storage.base import Span
+from daf_storage.trees import StoredArray
 
 Positions = npt.NDArray[np.int64]
 _STRIP = 1024

@@ -24,7 +24,7 @@ from daf_query.moments._segments import Counts, Segments
 from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions
 from daf_query.scan import NAME, number_array
 from daf_storage import DafReader, ShowProgress, errors
-from daf_storage.spi import progress_bar
+from daf_storage.base import progress_bar
 
 PROFILE_MAX_BYTES: Final = 4 << 30
 """How large a profile may be by default: 4 GiB."""

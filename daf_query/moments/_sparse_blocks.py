@@ -18,7 +18,9 @@ import numpy.typing as npt
 from daf_query.matrix import SlicePlan, copy_runs
 from daf_query.moments._segments import Segments, reduce_segments
 from daf_query.moments._threads import BlockOptions
-from daf_storage.spi import StoredArray, checked_indices, lazy_module
+from daf_storage._lazy import lazy_module
+from daf_storage.data import checked_indices
+from daf_storage.trees import StoredArray
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -10,7 +10,7 @@ from daf_query.notebook._line import FORMS, OPTIONS, cell_line, session_of, sess
 from daf_query.session import DafSession
 from daf_query.syntax import placeholders
 from daf_storage import errors
-from daf_storage.spi import optional_import
+from daf_storage.base import optional_import
 
 _FIRST_LINE: Final = re.compile(r"\s*%%daf\b([^\n]*)(\n|$)")
 _CONNECT: Final = "connect"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from daf_storage.spi import lazy_module, optional_import
+from daf_storage._lazy import lazy_module
+from daf_storage.base import optional_import
 
 if TYPE_CHECKING:
     from daf_query.plot import _shown_axes as shown_axes

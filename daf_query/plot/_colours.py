@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_storage import errors
-from daf_storage.spi import optional_import
+from daf_storage.base import optional_import
 
 Palette: TypeAlias = Mapping[str, str] | Sequence[str]
 """Colours as matplotlib writes them: by category, or in the order of the categories."""

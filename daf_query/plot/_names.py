@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from daf_query.plot._axes import AxesLike
-from daf_storage.spi import shortened
+from daf_storage.display import shortened
 
 RAW: Final = {"parse_math": False, "usetex": False}
 """What makes matplotlib draw a text as it is: ``$`` and ``_`` are letters."""

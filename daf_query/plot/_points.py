@@ -17,7 +17,7 @@ from daf_query.plot._colours import (
 )
 from daf_query.plot._names import RAW, drawn_name, names_inches, write_labels
 from daf_storage import errors
-from daf_storage.spi import optional_import
+from daf_storage.base import optional_import
 
 _RASTERISED: Final = 10_000
 _TOTAL_AREA: Final = 120_000.0

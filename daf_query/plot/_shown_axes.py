@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from daf_storage.spi import optional_import
+from daf_storage.base import optional_import
 
 if TYPE_CHECKING:
     _Axes = Any

@@ -23,7 +23,8 @@ from daf_query.scan._stored_strings import StoredStrings
 from daf_query.scan._string_column import StringColumn
 from daf_query.scan._zone_map import ZoneMap
 from daf_storage import DafReader, VectorInfo, errors
-from daf_storage.spi import DecodedCache, Span, StorageType, StoredVector
+from daf_storage.base import DecodedCache, Span, StorageType
+from daf_storage.data import StoredVector
 
 INDEX: Final = "index"
 NAME: Final = "name"

@@ -15,7 +15,7 @@ from daf_query.scan._arrow_arrays import numpy_type
 from daf_query.scan._evaluate import Codes, Values
 from daf_query.scan._open_table import OpenTable
 from daf_query.scan._rows import Rows
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 MAX_GROUPS: Final = 1 << 17
 """Of more groups, hash tables are faster than arrays with a place for each."""

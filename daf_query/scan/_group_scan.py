@@ -28,7 +28,7 @@ from daf_query.scan._open_table import OpenTable
 from daf_query.scan._plan import ScanPlan
 from daf_query.scan._scanner import Scan
 from daf_query.scan._side_by_side import side_by_side
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 Function: TypeAlias = Literal["count", "sum", "avg", "min", "max"]
 """What is computed of the values of a group."""

@@ -13,7 +13,8 @@ from daf_query.scan._arrow_arrays import number_array
 from daf_query.scan._row_index import RowIndex
 from daf_query.scan._rows import Positions, Rows
 from daf_query.scan._zone_map import ZoneMap
-from daf_storage.spi import ForkLock, Span, StoredVector
+from daf_storage.base import ForkLock, Span
+from daf_storage.data import StoredVector
 
 ReadSpan: TypeAlias = Callable[[Span], npt.NDArray[Any]]
 

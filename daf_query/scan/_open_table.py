@@ -12,7 +12,7 @@ from daf_query.scan._predicate import Predicate
 from daf_query.scan._report import ScanReport
 from daf_query.scan._row_index import RowIndex
 from daf_query.scan._rows import Positions
-from daf_storage.spi import DecodedCache, ForkLock
+from daf_storage.base import DecodedCache, ForkLock
 
 FindPointIndexes: TypeAlias = Callable[[Sequence[str], DecodedCache], Sequence[RowIndex]]
 """Returns the indexes over two of some columns of numbers."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 _T = TypeVar("_T")
 

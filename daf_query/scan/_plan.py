@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from daf_query.scan._predicate import And, Predicate, columns_of, conjuncts
 from daf_query.scan._rows import Positions
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,7 +25,7 @@ from daf_query.scan._predicate import (
 from daf_query.scan._prune import Zones, may_match
 from daf_query.scan._row_index import RowIndex, settled_by
 from daf_query.scan._rows import Positions
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 
 def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:

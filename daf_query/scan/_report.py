@@ -11,7 +11,7 @@ from daf_query.scan._evaluate import Codes, Values
 from daf_query.scan._partition import split_chunks
 from daf_query.scan._plan import ScanPlan
 from daf_query.scan._predicate import describe
-from daf_storage.spi import DecodedCache
+from daf_storage.base import DecodedCache
 
 _SHOWN: Final = (
     *("table", "length", "predicate", "index_rows", "indexes", "ranges", "pruned", "rows_pruned"),

@@ -11,7 +11,7 @@ from daf_query.scan._options import ScanOptions
 from daf_query.scan._predicate import Predicate
 from daf_query.scan._rows import Positions
 from daf_query.scan._zone_map import ZoneMap
-from daf_storage.spi import DecodedCache
+from daf_storage.base import DecodedCache
 
 MAX_SINGLE_STRINGS: Final = 1 << 11
 """The strings of more rows are not read one by one."""

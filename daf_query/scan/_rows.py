@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 """Row numbers along an axis, from 0."""

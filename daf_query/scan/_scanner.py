@@ -18,7 +18,7 @@ from daf_query.scan._plan import ScanPlan
 from daf_query.scan._predicate import Compare, In, IsNull, Predicate
 from daf_query.scan._rows import Rows
 from daf_query.scan._side_by_side import side_by_side
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 _NO_COLUMNS: Final = pa.schema([])
 

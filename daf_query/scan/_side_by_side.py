@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from daf_query._cancellation import CancelledWork, checking, current_check
 from daf_query.scan._partition import balanced
-from daf_storage.spi import Span, kept_threads
+from daf_storage.base import Span, kept_threads
 
 _T = TypeVar("_T")
 

@@ -12,14 +12,8 @@ from daf_query.scan._evaluate import Mask
 from daf_query.scan._missing_strings import nulls_for_empty
 from daf_query.scan._predicate import Compare, In, IsNull
 from daf_query.scan._rows import Rows
-from daf_storage.spi import (
-    DecodedCache,
-    ForkLock,
-    StoredArray,
-    StringMatches,
-    StringPlaces,
-    StringSearch,
-)
+from daf_storage.base import DecodedCache, ForkLock
+from daf_storage.trees import StoredArray, StringMatches, StringPlaces, StringSearch
 
 _MAX_VALUES: Final = 16
 _FEW_ROWS: Final = 16

@@ -21,7 +21,7 @@ from daf_query.scan._row_index import MAX_SINGLE_STRINGS, StringRowIndex
 from daf_query.scan._rows import LastOfThreads, Positions, Rows
 from daf_query.scan._stored_strings import StoredStrings
 from daf_query.scan._zone_map import ZoneMap
-from daf_storage.spi import ForkLock, Span
+from daf_storage.base import ForkLock, Span
 
 
 class StringColumn:

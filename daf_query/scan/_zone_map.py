@@ -12,7 +12,7 @@ from daf_query.scan._evaluate import Mask
 from daf_query.scan._options import ZONE_ROWS
 from daf_query.scan._predicate import Predicate
 from daf_query.scan._prune import Bits, Zones, present_bits
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 
 class ZoneMap:

@@ -9,7 +9,7 @@ from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql import Collection, Connections, Engine
 from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, errors
-from daf_storage.spi import writing_remedy
+from daf_storage.data import writing_remedy
 
 CACHE_BYTES = 512 << 20
 """Default size of the decode cache of a session, in bytes."""

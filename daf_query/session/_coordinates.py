@@ -23,7 +23,7 @@ from daf_query.sql import (
 from daf_query.syntax import quoted_name
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
-from daf_storage.spi import axes_in_order
+from daf_storage.data import axes_in_order
 
 _PAIRS: Final = (("_1", "_2"), ("_x", "_y"))
 _COLOUR: Final = "color"

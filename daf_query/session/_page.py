@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from daf_query.sql import AxisSchema, Connections
-from daf_storage.spi import (
+from daf_storage.data import data_set_section
+from daf_storage.display import (
     Markup,
     PreviewBudget,
-    data_set_section,
     html_details,
     html_element,
     html_page,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from daf_query.session._storable import is_any_string, one_array, storable
 from daf_query.slice import MatrixSlice
 from daf_storage import DafReader, errors
-from daf_storage.spi import lazy_module
+from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

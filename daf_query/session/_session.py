@@ -35,7 +35,7 @@ from daf_query.sql import (
 )
 from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, Relation, errors
-from daf_storage.spi import visible_name
+from daf_storage._terminal_text import visible_name
 
 
 class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceleration, Training):

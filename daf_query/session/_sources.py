@@ -23,17 +23,12 @@ from daf_query.table import (
     zarr_table,
 )
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
-from daf_storage.spi import (
-    INDEXES_SUFFIX,
-    MmapZipStore,
-    is_in_place,
-    is_remote,
-    is_sidecar,
-    is_url_pattern,
-    matching_urls,
-    paused_collection,
-    shortened,
-)
+from daf_storage.base import paused_collection
+from daf_storage.data import is_in_place
+from daf_storage.display import shortened
+from daf_storage.sidecars import is_sidecar
+from daf_storage.stores import MmapZipStore, is_remote, is_url_pattern, matching_urls
+from daf_storage.trees import INDEXES_SUFFIX
 
 Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
 """A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""

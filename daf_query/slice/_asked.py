@@ -9,7 +9,7 @@ from daf_query.matrix import Selection
 from daf_query.slice._selector import Selector
 from daf_query.sql import Engine, QueryResult, cached_hints
 from daf_query.syntax import is_select
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 Written: TypeAlias = str | dict[str, Any] | None
 """SQL, a query and what was built upon it, or how many were listed; None: all."""

@@ -21,7 +21,7 @@ from daf_query.slice._part import Part
 from daf_query.slice._reading import Figures, figures_of, read_whole, row_spans
 from daf_query.slice._whole import RowRanges, Whole
 from daf_storage import DafReader, errors
-from daf_storage.spi import ForkLock, Span
+from daf_storage.base import ForkLock, Span
 
 
 class SliceBase:

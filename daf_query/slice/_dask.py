@@ -27,7 +27,8 @@ from daf_query.slice._part import Part
 from daf_query.slice._reading import figures_of, read_whole
 from daf_query.slice._whole import Member, Missing, Side, Whole
 from daf_storage import DafReader, Origin, errors
-from daf_storage.spi import Span, StoredMatrix, matrix_version
+from daf_storage.base import Span
+from daf_storage.data import StoredMatrix, matrix_version
 
 _NO_ROWS: Final = Selection(np.empty(0, np.int64), is_all=False)
 

@@ -18,7 +18,7 @@ from daf_query.slice._part import Part
 from daf_query.slice._reading import figures_of
 from daf_query.slice._whole import Whole
 from daf_storage import DafReader, errors
-from daf_storage.spi import visible_name
+from daf_storage._terminal_text import visible_name
 
 LayoutState: TypeAlias = Literal["chosen", "costs more", "not stored", "damaged"]
 

@@ -21,7 +21,9 @@ from daf_query.slice._base import SliceBase
 from daf_query.slice._labels import AxisNames, Labels, axis_names, labels_of
 from daf_query.table import check_column_names
 from daf_storage import errors
-from daf_storage.spi import find_output, lazy_module, open_output, optional_import
+from daf_storage._lazy import lazy_module
+from daf_storage.base import optional_import
+from daf_storage.stores import find_output, open_output
 
 if TYPE_CHECKING:
     import pyarrow.csv as pacsv

@@ -24,20 +24,19 @@ from daf_query.slice._dask import BlockSizes, dask_array
 from daf_query.slice._explanation import SliceExplanation, explain
 from daf_query.slice._reading import BLOCK_BYTES
 from daf_storage import errors
-from daf_storage.spi import (
+from daf_storage._lazy import lazy_module
+from daf_storage._terminal_text import visible_name
+from daf_storage.data import arrow_of, plain_values
+from daf_storage.display import (
     Markup,
     Preview,
     PreviewBudget,
-    arrow_of,
     html_element,
     html_page,
     html_table,
-    lazy_module,
-    plain_values,
     preview_cells,
     preview_of,
     shortened,
-    visible_name,
 )
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from daf_query.matrix import (
 )
 from daf_query.scan import NAME
 from daf_storage import DafReader, Origin, errors
-from daf_storage.spi import Span, StoredMatrix
+from daf_storage.base import Span
+from daf_storage.data import StoredMatrix
 
 Axes = tuple[str, str]
 """That of the rows, and that of the columns."""

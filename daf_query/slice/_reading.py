@@ -21,7 +21,8 @@ from daf_query.moments import in_order
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._whole import Member, Missing, Positions, Whole
 from daf_storage import errors
-from daf_storage.spi import Span, lazy_module
+from daf_storage._lazy import lazy_module
+from daf_storage.base import Span
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -16,7 +16,7 @@ import pyarrow as pa
 from daf_query.matrix import AlignedAxis, Join, Selection
 from daf_query.slice._part import Part
 from daf_storage import DafReader, errors
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 

@@ -10,7 +10,7 @@ Must not know how fragments are read.
 
 from typing import TYPE_CHECKING
 
-from daf_storage.spi import lazy_names
+from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:  # these need pyspark
     from daf_query.spark._data_source import DafDataSource

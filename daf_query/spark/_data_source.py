@@ -13,7 +13,7 @@ from daf_query.spark._options import PROFILE, ReadOptions
 from daf_query.spark._profile_read import ProfilePart, ProfileRead
 from daf_query.spark._read import TableRead
 from daf_query.spark._types import as_spark, ddl_of
-from daf_storage.spi import optional_import
+from daf_storage.base import optional_import
 
 _JAVA_PLANNER: Final = "pyspark.sql.worker.plan_data_source_read"
 """The module by which Spark with Java plans reads, in a process that does nothing else."""

@@ -32,8 +32,8 @@ from daf_query.table import (
     warn_once,
 )
 from daf_storage import DafReader, errors
+from daf_storage.base import DecodedCache, ForkLock, paused_collection
 from daf_storage.errors import FormatError, ReadOnlyError
-from daf_storage.spi import DecodedCache, ForkLock, paused_collection
 
 CATALOG = "daf"
 """The catalog of all schemas."""

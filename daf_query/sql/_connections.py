@@ -19,7 +19,7 @@ from daf_query.sql._plan_nodes import TableName
 from daf_query.syntax import UnparsedError, parsed
 from daf_query.table import DATASET, Categoricals, TableDataset, UserTable
 from daf_storage import DafReader, errors
-from daf_storage.spi import DecodedCache, paused_collection
+from daf_storage.base import DecodedCache, paused_collection
 
 _RESERVED: Final = (PUBLIC, "information_schema")
 

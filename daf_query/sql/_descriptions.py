@@ -16,8 +16,8 @@ import pyarrow.dataset
 from daf_query.matrix import open_layouts
 from daf_query.table import DATASET
 from daf_storage import DafReader
+from daf_storage.data import StoredMatrix, axes_in_order
 from daf_storage.errors import FormatError, MatrixNotFoundError, ReadOnlyError
-from daf_storage.spi import StoredMatrix, axes_in_order
 
 MATRICES: Final = "matrices"
 """The table of the matrices, unless an axis has that name."""

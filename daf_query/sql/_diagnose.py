@@ -34,7 +34,7 @@ from daf_query.syntax import (
 )
 from daf_query.table import TableDataset, cached_range, cached_strings
 from daf_storage import DafError, errors
-from daf_storage.spi import visible_name
+from daf_storage._terminal_text import visible_name
 
 _MOST_CONSTANTS: Final = 5
 """How many of the values that do not occur are explained."""

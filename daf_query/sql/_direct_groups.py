@@ -33,7 +33,7 @@ from daf_query.sql._members import Member
 from daf_query.sql._simple_condition import UncertainError, require
 from daf_query.sql._simple_queries import Expression, Named, SimpleQuery, name_in
 from daf_query.table import TableColumns
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 _FLOATS: Final = (pa.float32(), pa.float64())
 _MAX_KEYS: Final = 2

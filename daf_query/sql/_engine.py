@@ -55,7 +55,7 @@ from daf_query.syntax import (
 )
 from daf_query.table import TableDataset, table_format, user_table
 from daf_storage import errors
-from daf_storage.spi import ForkLock
+from daf_storage.base import ForkLock
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""

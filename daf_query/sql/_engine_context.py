@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from daf_query._runs import call_engine
 from daf_query.sql._axis_schema import CATALOG
-from daf_storage.spi import ThreadedLibrary
+from daf_storage.base import ThreadedLibrary
 
 
 def new_context(default: str, *, memory_bytes: int | None) -> datafusion.SessionContext:

@@ -19,7 +19,7 @@ from daf_query.index import UnfitIndexError
 from daf_query.scan import Positions
 from daf_query.sql._plan_nodes import column_name
 from daf_query.table import ZarrTable
-from daf_storage.spi import optional_import
+from daf_storage.base import optional_import
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Smallest x and y, largest x and y."""

@@ -20,7 +20,7 @@ from daf_query.table import (
     broken_columns,
 )
 from daf_storage import DafReader
-from daf_storage.spi import DecodedCache, ForkLock
+from daf_storage.base import DecodedCache, ForkLock
 
 _MOST_NAMES: Final = 1 << 6
 """So many names, of all queries, are looked for together."""

@@ -45,7 +45,8 @@ from daf_query.syntax import (
     words_at,
 )
 from daf_storage import DafError, errors
-from daf_storage.spi import install_command, text_width
+from daf_storage._terminal_text import text_width
+from daf_storage.base import install_command
 
 _TITLE: Final = "SQL error"
 STRINGS: Final = (pa.string(), pa.large_string(), pa.string_view())

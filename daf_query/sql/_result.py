@@ -29,7 +29,7 @@ from daf_query.sql._simple_condition import UncertainError
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
-from daf_storage.spi import optional_import, progress_bar
+from daf_storage.base import optional_import, progress_bar
 
 _T = TypeVar("_T")
 

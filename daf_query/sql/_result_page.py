@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from daf_storage.spi import (
+from daf_storage.display import (
     Markup,
     Preview,
     html_element,

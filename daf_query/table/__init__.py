@@ -71,7 +71,7 @@ from daf_query.table._zarr import (
     zarr_table,
 )
 from daf_query.table._zarr_columns import GEOMETRY
-from daf_storage.spi import lazy_names
+from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:  # this one needs zarr-python
     from daf_query.table._raw_bits import register_raw_bits

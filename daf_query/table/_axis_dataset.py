@@ -15,7 +15,7 @@ from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry, matrix_co
 from daf_query.table._table_columns import TableColumns, axis_columns, axis_page
 from daf_query.table._table_scanner import TableView
 from daf_storage import DafError, DafReader, Origin, errors
-from daf_storage.spi import matrix_version, vectors_version
+from daf_storage.data import matrix_version, vectors_version
 
 _ENTRY_PARTS = 3
 

@@ -51,7 +51,7 @@ from daf_query.table._table_scanner import (
     scanned_batches,
 )
 from daf_storage import DafError, errors
-from daf_storage.spi import DecodedCache, Span
+from daf_storage.base import DecodedCache, Span
 
 
 class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):

@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from daf_query.scan import until_interpreter_ends
 from daf_query.table._arrow_operations import BATCH_ROWS, Fragment, unscannable
 from daf_query.table._table_scanner import TableScanner, as_expression, cast_batches
-from daf_storage.spi import ForkLock
+from daf_storage.base import ForkLock
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:

@@ -35,7 +35,7 @@ from daf_query.scan import (
 from daf_query.table._columns import DATASET, NullColumn, column_as, reader_of, vector_of
 from daf_query.table._member_rows import MemberParts
 from daf_query.table._table_columns import TableColumns
-from daf_storage.spi import DecodedCache, Span, decode_vlen_chunks, paused_collection
+from daf_storage.base import DecodedCache, Span, decode_vlen_chunks, paused_collection
 
 _T = TypeVar("_T")
 

@@ -32,7 +32,7 @@ from daf_query.scan import (
     numpy_type,
 )
 from daf_storage import DafReader, errors
-from daf_storage.spi import DecodedCache, ForkLock, Span
+from daf_storage.base import DecodedCache, ForkLock, Span
 
 _WIDE: Final = 8
 

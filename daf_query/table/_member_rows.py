@@ -34,7 +34,8 @@ from daf_query.table._columns import DATASET, ConstantColumn, NullColumn, column
 from daf_query.table._dataset import TableDataset
 from daf_query.table._table_columns import TableColumns, signature_of
 from daf_query.table._table_scanner import TableView, both
-from daf_storage.spi import IndexStorage, Span
+from daf_storage.base import Span
+from daf_storage.upkeep import IndexStorage
 
 
 class MemberTables(Mapping[str, TableDataset]):

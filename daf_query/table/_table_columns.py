@@ -22,17 +22,17 @@ from daf_query.table._columns import (
     vector_of,
 )
 from daf_storage import DafError, DafReader, VectorInfo, errors
-from daf_storage.spi import (
+from daf_storage.base import StorageType
+from daf_storage.data import axis_section
+from daf_storage.display import (
     Markup,
     PreviewBudget,
-    StorageType,
-    axis_section,
     html_element,
     html_page,
     html_table,
-    recorded_types,
     shortened,
 )
+from daf_storage.h5ad import recorded_types
 
 _MOST_REMEMBERED: Final = 1 << 10
 

@@ -26,7 +26,7 @@ from daf_query.scan import (
     cast_to,
     until_interpreter_ends,
 )
-from daf_storage.spi import DecodedCache, Span
+from daf_storage.base import DecodedCache, Span
 
 _MISSING_FIELD: Final = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ", re.DOTALL)
 

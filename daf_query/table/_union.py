@@ -52,7 +52,7 @@ from daf_query.table._member_rows import (
 from daf_query.table._table_columns import TableColumns, signature_of
 from daf_query.table._table_scanner import TableScanner, TableView, as_expression
 from daf_storage import errors
-from daf_storage.spi import DecodedCache, Span, paused_collection
+from daf_storage.base import DecodedCache, Span, paused_collection
 
 
 def unified(

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
 from daf_storage import errors
-from daf_storage.spi import lazy_module
+from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

@@ -29,12 +29,16 @@ from daf_query.table._dataset import TableDataset
 from daf_query.table._table_columns import TableColumns, warn_of_problems
 from daf_query.table._table_scanner import TableView
 from daf_query.table._zarr_columns import ChunkFiles, ZarrColumn, column_field, reason_of
-from daf_storage import errors, spi
-from daf_storage.spi import is_remote, lazy_module, shown_url
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage.stores import is_remote, shown_url
 
 if TYPE_CHECKING:
     import zarr
+
+    from daf_storage import stores
 else:
+    stores = lazy_module("daf_storage.stores")
     zarr = lazy_module("zarr")
 
 ATTRIBUTE: Final = "daf_index"
@@ -77,7 +81,7 @@ def identity_of(index: Any, column: Any) -> Hashable:
     """Return a value that changes with an index or its column; None if undetectable."""
     if not isinstance(index, zarr.Array):
         return None
-    if isinstance(index.store, spi.ZarrArchiveStore):
+    if isinstance(index.store, stores.ZarrArchiveStore):
         return (index.path, index.store.archive.file_state())
     files = [ChunkFiles.of(array) for array in (index, column)]
     states = [None if one is None else one.state() for one in files]

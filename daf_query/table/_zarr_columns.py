@@ -31,22 +31,18 @@ from daf_query.scan import (
     cast_to,
     runs_of_chunks,
 )
-from daf_storage import errors, spi
-from daf_storage.spi import (
-    SERVER_CLIENT,
-    DecodedCache,
-    Span,
-    decode_vlen_bytes,
-    decode_vlen_utf8,
-    decompress_chunk,
-    is_remote,
-    lazy_module,
-    open_regular,
-)
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage.base import SERVER_CLIENT, DecodedCache, Span, decode_vlen_bytes, decode_vlen_utf8
+from daf_storage.stores import is_remote, open_regular
+from daf_storage.trees import decompress_chunk
 
 if TYPE_CHECKING:
     import zarr
+
+    from daf_storage import stores
 else:
+    stores = lazy_module("daf_storage.stores")
     zarr = lazy_module("zarr")
 
 Fingerprint: TypeAlias = tuple[int, int, int, int]
@@ -84,7 +80,7 @@ class ChunkFiles:
     @classmethod
     def of(cls, array: Any, what: str = "the array") -> ChunkFiles | None:
         """Return those of an array; None if its chunks are not at hand by themselves."""
-        is_at_hand = isinstance(array.store, zarr.storage.LocalStore | spi.ZarrArchiveStore)
+        is_at_hand = isinstance(array.store, zarr.storage.LocalStore | stores.ZarrArchiveStore)
         is_plain = is_at_hand and array.shards is None
         return cls(array, what) if is_plain and array.chunks[0] else None
 
@@ -94,7 +90,7 @@ class ChunkFiles:
 
     def _path(self, number: int) -> str | None:
         """Return the path of the file of a chunk; None in an archive."""
-        if isinstance(self._store, spi.ZarrArchiveStore):
+        if isinstance(self._store, stores.ZarrArchiveStore):
             return None
         return str(os.path.join(self._store.root, self._key(number)))
 

@@ -17,12 +17,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from daf_query.table._raw_bits import register_raw_bits
 from daf_query.table._zarr_columns import reason_of
 from daf_storage import errors
-from daf_storage.spi import (
-    ZarrArchiveStore,
-    is_remote,
-    open_access,
-    open_regular,
-)
+from daf_storage.stores import ZarrArchiveStore, is_remote, open_access, open_regular
 
 _MAX_DOCUMENT_BYTES: Final = 1 << 24
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs")

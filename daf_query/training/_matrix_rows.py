@@ -11,7 +11,7 @@ import numpy.typing as npt
 from daf_query.slice import MatrixSlice
 from daf_query.training._sampled import Sampled
 from daf_storage import errors
-from daf_storage.spi import lazy_module
+from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -18,7 +18,7 @@ from daf_query.table import DATASET
 from daf_query.training._make import SamplerRequest, make_sampler
 from daf_query.training._sampler import SPLIT, WEIGHT, Sampler
 from daf_storage import errors
-from daf_storage.spi import lazy_module
+from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -17,7 +17,8 @@ import pyarrow as pa
 from daf_query.training._block_plan import Consumer
 from daf_query.training._row_blocks import Batch, BlockSource, RowBlocks, checked_epoch
 from daf_storage import errors
-from daf_storage.spi import lazy_module, optional_import
+from daf_storage._lazy import lazy_module
+from daf_storage.base import optional_import
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

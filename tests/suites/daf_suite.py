@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, errors
-from daf_storage.spi import StorageType
+from daf_storage.base import StorageType
 from tests.suites.examples import CELLS, GENES, UMIS, contents, dense, fill
 
 NUMBERS = [kind for kind in StorageType if not kind.is_string]

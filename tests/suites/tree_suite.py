@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from daf_storage.spi import Span, StorageType
+from daf_storage.base import Span, StorageType
 from daf_storage.trees import WritableTree
 
 NUMBERS = [kind for kind in StorageType if not kind.is_string]

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_query.index import build_index
-from daf_storage.spi import StorageType
+from daf_storage.base import StorageType
 from tests.torture.samples import STRINGS, Form, create
 from tests.torture.tally import WrongAnswerError
 from tests.torture.worker import Case

@@ -20,7 +20,7 @@ import numpy as np
 
 from daf_query import connect
 from daf_storage import DafError, DafReader, errors, open_daf, repair, verify
-from daf_storage.spi import MmapZipStore
+from daf_storage.stores import MmapZipStore
 from tests.torture.samples import (
     Form,
     Property,

@@ -35,7 +35,7 @@ from daf_query.cli._prompt import (
 )
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
-from daf_storage.spi import install_command
+from daf_storage.base import install_command
 from tests.support import create
 
 IN_A_TERMINAL = """

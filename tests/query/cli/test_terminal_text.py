@@ -15,7 +15,7 @@ from daf_query._row_files import Rows
 from daf_query.cli import main
 from daf_query.cli._output import aligned, print_rows
 from daf_storage import MemoryDaf, copy_all, open_daf
-from daf_storage.spi import text_width, visible, visible_name
+from daf_storage._terminal_text import text_width, visible, visible_name
 
 HOSTILE = "\nfake: line\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\x00\u202eabc\r"
 TYPE = "ty\x1b[32mpe\nfake: vector"

@@ -25,7 +25,7 @@ from daf_query.fragments import (
 )
 from daf_query.fragments._plan import _joined
 from daf_storage import MemoryDaf, convert, errors, open_daf
-from daf_storage.spi import Span
+from daf_storage.base import Span
 from tests.support import create, recorded_reads
 
 ROWS = 200_000

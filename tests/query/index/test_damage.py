@@ -23,7 +23,7 @@ from daf_query.index import RTree, UnfitIndexError, build_index, build_point_ind
 from daf_query.index import _build as index_building
 from daf_query.index._rtree import levels_of
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf, verify
-from daf_storage.spi import IndexPlace, IndexStorage
+from daf_storage.upkeep import IndexPlace, IndexStorage
 
 rtree = pytest.importorskip("geoindex_rs.rtree")
 

@@ -16,7 +16,7 @@ from daf_query.index._string_hash import hash_of, hashes_of
 from daf_query.scan import MAX_SINGLE_STRINGS, Compare, ScanOptions, plan_scan
 from daf_query.table import AxisDataset
 from daf_storage import DafWriter, MemoryDaf, open_daf
-from daf_storage.spi import IndexPlace, IndexStorage
+from daf_storage.upkeep import IndexPlace, IndexStorage
 
 N = 40_000
 DONORS = [f"donor{n}" for n in range(97)] + ["", "é"]

@@ -18,7 +18,7 @@ from daf_query import ScanOptions, UnusedIndexWarning, rebuild_indexes
 from daf_query.cli import main
 from daf_query.index import build_index, build_point_index
 from daf_storage import DafWriter, H5df, convert, errors, open_daf, verify
-from daf_storage.spi import IndexPlace, IndexStorage
+from daf_storage.upkeep import IndexPlace, IndexStorage
 
 h5py = pytest.importorskip("h5py")
 

@@ -16,7 +16,7 @@ from daf_query.index._stored import _zone_map
 from daf_query.scan import Compare, In, ZoneMap
 from daf_query.scan._options import ZONE_ROWS
 from daf_storage import errors
-from daf_storage.spi import PagedArray
+from daf_storage.upkeep import PagedArray
 
 LENGTH = 8
 LISTS: dict[str, Any] = {

@@ -27,8 +27,8 @@ from daf_query.index import _stored as indexes
 from daf_query.index import _string_hash as hashing
 from daf_query.scan._options import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
+from daf_storage.base import DecodedCache
 from daf_storage.base import _strings as strings
-from daf_storage.spi import DecodedCache
 from tests.support import create, reopen
 
 N = 5_000

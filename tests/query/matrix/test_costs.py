@@ -14,7 +14,7 @@ from daf_query import connect
 from daf_query.matrix import Selection, plan_layouts
 from daf_query.matrix import _costs as costs
 from daf_storage import DafWriter, MemoryDaf
-from daf_storage.spi import StorageType
+from daf_storage.base import StorageType
 from daf_storage.trees import ArrayInfo
 
 N_CELLS, N_GENES = 2000, 200

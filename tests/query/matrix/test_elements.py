@@ -11,7 +11,7 @@ from hypothesis import given
 
 from daf_query.matrix import Elements, Selection, elements_of, major_groups, plan_slice
 from daf_storage import MemoryDaf
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 VALUES = np.array([[0, 1, 0, 0, 5], [0, 2, 0, 3, 6], [0, 0, 0, 4, 7]], dtype=np.int16)
 """Rows are the minors; the first column and the third have no elements."""

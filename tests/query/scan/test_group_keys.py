@@ -11,7 +11,7 @@ import pytest
 
 from daf_query.scan import OpenTable, Rows
 from daf_query.scan._group_keys import MAX_GROUPS, group_key
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 
 class Column:

@@ -38,7 +38,7 @@ from daf_query.scan._evaluate import Codes, evaluate
 from daf_query.scan._predicate import COMPARISONS, NEGATED, IsTrue
 from daf_query.scan._prune import may_match
 from daf_storage import DafWriter, MemoryDaf, Packing
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 SCHEMA = pa.schema(
     [

@@ -19,7 +19,7 @@ from daf_query import AxisDataset, DafSession, connect, zarr_table
 from daf_query.scan import ScanOptions, ScanReport, runs_of_chunks
 from daf_query.scan._options import ZONE_ROWS
 from daf_storage import DafWriter, MemoryDaf, Packing, errors
-from daf_storage.spi import Span
+from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray
 from tests.support import create, recorded_reads
 

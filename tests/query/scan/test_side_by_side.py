@@ -10,7 +10,7 @@ import pytest
 from daf_query._cancellation import CancelledWork, check_cancelled, checking
 from daf_query.scan import _side_by_side
 from daf_query.scan._side_by_side import side_by_side
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 SPANS = [Span(n << 20, (n + 1) << 20) for n in range(4)]
 

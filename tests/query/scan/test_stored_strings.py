@@ -16,7 +16,7 @@ from daf_query import ScanOptions, connect
 from daf_query.scan import DictionaryCodes, StringColumn
 from daf_storage import MemoryDaf, errors, open_daf
 from daf_storage.base import _strings as vlen
-from daf_storage.spi import StringSearch
+from daf_storage.trees import StringSearch
 from tests.support import served
 
 CONDITIONS = [

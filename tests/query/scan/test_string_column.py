@@ -12,7 +12,7 @@ from daf_query.scan import DictionaryCodes, Rows, Values
 from daf_query.scan._evaluate import Codes
 from daf_query.scan._string_column import StringColumn
 from daf_storage import errors
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 STRINGS = ["b", "a", "é", "b", ""] * 20
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from daf_query import DafSession, MatrixSlice, connect
 from daf_query.slice import _matrix_slice as slice_pages
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
-from daf_storage.spi import PreviewBudget
+from daf_storage.display import PreviewBudget
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

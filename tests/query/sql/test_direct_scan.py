@@ -21,7 +21,7 @@ from daf_query import DafSession, connect
 from daf_query.scan._string_column import StringColumn
 from daf_query.sql._engine import Engine
 from daf_storage import DafWriter, MemoryDaf, errors, from_anndata, open_daf
-from daf_storage.spi import StringSearch
+from daf_storage.trees import StringSearch
 
 N = 30
 NUMBERS = ("small", "wide", "unsigned", "huge", "single", "double", "type", "nullable")

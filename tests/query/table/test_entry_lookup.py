@@ -10,7 +10,7 @@ from daf_query import connect
 from daf_query.table import _matrix_columns as lookup
 from daf_query.table import entry_not_found, find_entry
 from daf_storage import MemoryDaf, ZarrDaf
-from daf_storage.spi import DecodedCache
+from daf_storage.base import DecodedCache
 from tests.support import create
 
 

@@ -23,7 +23,7 @@ from daf_query import DamagedLayoutWarning, connect
 from daf_query.scan import ScanOptions
 from daf_query.table import AxisDataset, MatrixEntry, TableDataset
 from daf_storage import MemoryDaf, Packing, ZarrDaf, convert, errors
-from daf_storage.spi import Span
+from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray, PlainArray
 from tests.query.matrix.test_layouts import CASES, damage
 from tests.storage.opening.test_remote import served

@@ -20,8 +20,8 @@ from daf_query.scan import VectorColumn
 from daf_query.session import DafSession
 from daf_query.table import UnionDataset, _member_rows
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
+from daf_storage.base import Span
 from daf_storage.data import _vector_reader
-from daf_storage.spi import Span
 
 ROWS = [5, 0, 7, 21, 3, 4, 0, 30, 9, 8]
 OPTIONS = ScanOptions(joined_member_rows=20, zone_rows=8)

@@ -12,7 +12,7 @@ import pytest
 from daf_query import ScanOptions, connect
 from daf_query.table import UnreadableVectorWarning, _joined_members
 from daf_storage import ZarrDaf, errors
-from daf_storage.spi import decode_vlen_chunks
+from daf_storage.base import decode_vlen_chunks
 
 JOINED = ScanOptions(min_joined_members=2)
 QUERY = "SELECT dataset, name, donor FROM cell ORDER BY dataset, name"

@@ -18,7 +18,7 @@ from daf_query import DafSession, connect, zarr_table
 from daf_query.scan import cast_to
 from daf_query.table._zarr_columns import ChunkFiles
 from daf_storage import errors
-from daf_storage.spi import decode_vlen_bytes
+from daf_storage.base import decode_vlen_bytes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),

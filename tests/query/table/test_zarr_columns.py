@@ -14,7 +14,7 @@ from zarr.core.dtype import VariableLengthBytes
 
 from daf_query.scan import Rows, ScanOptions
 from daf_query.table._zarr_columns import ZarrColumn, column_field
-from daf_storage.spi import DecodedCache, Span
+from daf_storage.base import DecodedCache, Span
 
 
 @pytest.mark.parametrize(

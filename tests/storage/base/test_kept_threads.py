@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from daf_storage.spi import kept_threads
+from daf_storage.base import kept_threads
 
 
 def test_the_same_threads_serve_one_purpose() -> None:

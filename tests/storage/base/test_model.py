@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from daf_storage import errors
-from daf_storage.base import name_problem
-from daf_storage.spi import Span, StorageType
+from daf_storage.base import Span, StorageType, name_problem
 
 
 def test_storage_types_and_numpy_dtypes_correspond() -> None:

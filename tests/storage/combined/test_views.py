@@ -30,7 +30,8 @@ from daf_storage import (
     to_anndata,
     view,
 )
-from daf_storage.spi import IndexPlace, IndexStorage, Span
+from daf_storage.base import Span
+from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.suites import ReadOnlyDafSuite
 from tests.support import CELLS, UMIS, contents, dense, fill, fill_served, is_mapped
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage import MemoryDaf
+from daf_storage.base import StorageType
 from daf_storage.data import _casting as casting
 from daf_storage.data import stored_numbers
 from daf_storage.errors import UnsupportedInputError
-from daf_storage.spi import StorageType
 
 KINDS = [kind for kind in StorageType if not kind.is_string]
 EDGES = [2**n + d for n in (7, 8, 15, 16, 24, 31, 32, 53, 63, 64) for d in (-1, 0, 1)]

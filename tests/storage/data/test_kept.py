@@ -37,7 +37,7 @@ from daf_storage import (
 )
 from daf_storage.data import kept
 from daf_storage.data.kept import _image, _values
-from daf_storage.spi import axis_frame
+from daf_storage.h5ad import axis_frame
 from tests.storage.stores.test_zip_crashes import reference_append
 from tests.support import PBMC, served
 

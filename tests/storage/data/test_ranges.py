@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daf_storage import DafWriter, MemoryDaf, Packing, convert, copy_all, open_daf
-from daf_storage.spi import Span
+from daf_storage.base import Span
 
 ROWS, COLUMNS = 40, 90
 VALUES = np.arange(ROWS * COLUMNS, dtype=np.int32).reshape(ROWS, COLUMNS) * 7 - 1000

@@ -24,7 +24,7 @@ from daf_storage import (
     reorder_axes,
 )
 from daf_storage.data._writer import ReadOnlyDaf
-from daf_storage.spi import MmapZipStore
+from daf_storage.stores import MmapZipStore
 from tests.support import CELLS, GENES, UMIS, contents, dense, fill
 
 

@@ -26,8 +26,8 @@ from daf_storage import (
     import_h5ad,
     open_daf,
 )
+from daf_storage.base import StorageType
 from daf_storage.data import relation_of, values_without_entry
-from daf_storage.spi import StorageType
 from tests.support import PBMC, create, served
 
 FORMATS: dict[str, dict[str, Any]] = {

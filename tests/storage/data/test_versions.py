@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from daf_storage import MemoryDaf, chain_reader, convert, open_daf, view
-from daf_storage.spi import matrix_version, vectors_version
+from daf_storage.data import matrix_version, vectors_version
 from tests.support import fill, served
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from daf_storage import errors
+from daf_storage.base import StorageType
 from daf_storage.files_daf._descriptors import (
     PackedForm,
     PartForm,
@@ -16,7 +17,6 @@ from daf_storage.files_daf._descriptors import (
     parse_scalar,
     property_document,
 )
-from daf_storage.spi import StorageType
 
 PART: dict[str, Any] = {"format": "dense", "eltype": "Float64"}
 PACKED: dict[str, Any] = {

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from daf_storage import DafReader, DafWriter, FilesDaf, open_daf
 from daf_storage.files_daf import WritableFilesTree
-from daf_storage.spi import DirectoryStore
+from daf_storage.stores import DirectoryStore
 from daf_storage.trees import WritableTree
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.suites.examples import fill_served

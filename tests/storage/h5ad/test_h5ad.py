@@ -37,8 +37,7 @@ from daf_storage import (
 from daf_storage.anndata_rules._columns import encode_column
 from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError
-from daf_storage.h5ad import _matrix_input
-from daf_storage.spi import axis_frame
+from daf_storage.h5ad import _matrix_input, axis_frame
 from tests.faulty_disk import environment, has_faults
 from tests.support import PBMC, UMIS, contents, create, dense
 

@@ -33,7 +33,7 @@ from daf_storage import (
     repair,
     verify,
 )
-from daf_storage.spi import Span
+from daf_storage.base import Span
 from daf_storage.trees import (
     Hdf5File,
     WritableHdf5Tree,

@@ -681,7 +681,7 @@ def test_versions_are_not_mixed(large: Path, tmp_path: Path, name: str) -> None:
         daf = open_daf(server.url)
         stored = daf.open_matrix("gene", "cell", "X")
         array = stored.entries("nzval")
-        from daf_storage.spi import Span
+        from daf_storage.base import Span
 
         assert array.read_rows(Span(0, 10)).tolist() == [1.0] * 10
         writer = open_daf(path, "r+")

@@ -18,7 +18,7 @@ import zarr
 
 from daf_query import connect
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, settings, verify
-from daf_storage.spi import MmapZipStore
+from daf_storage.stores import MmapZipStore
 from tests.suites import AppendOnlyDafSuite
 from tests.support import UMIS, contents, create, dense, fill, is_mapped, reopen
 

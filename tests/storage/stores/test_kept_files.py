@@ -12,7 +12,7 @@ import pytest
 
 from daf_query.index import StoredIndexes, build_index
 from daf_storage import DafWriter, ZarrDaf, errors, open_daf
-from daf_storage.spi import DecodedCache
+from daf_storage.base import DecodedCache
 from daf_storage.stores import DirectorySnapshot, DirectoryStore
 from daf_storage.stores._kept_files import KeptFiles
 from daf_storage.trees import ZarrTree

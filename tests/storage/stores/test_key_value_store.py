@@ -14,8 +14,7 @@ import zarr
 
 from daf_query import connect
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, open_daf
-from daf_storage.spi import MappingStore
-from daf_storage.stores import WritableStore
+from daf_storage.stores import MappingStore, WritableStore
 from daf_storage.testing import ChangingStoreSuite
 from tests.suites import ChangingDafSuite
 from tests.support import contents, fill, fill_served

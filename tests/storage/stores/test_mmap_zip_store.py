@@ -21,8 +21,7 @@ import pyarrow as pa
 import pytest
 
 from daf_storage import errors
-from daf_storage.spi import MmapZipStore
-from daf_storage.stores import ReadEstimate, WritableStore, estimate_ranges
+from daf_storage.stores import MmapZipStore, ReadEstimate, WritableStore, estimate_ranges
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._appender import Appender
 from daf_storage.stores.mmap_zip._file import ArchiveFile

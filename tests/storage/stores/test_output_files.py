@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from daf_query import DafSession, connect
 from daf_query.cli import main
 from daf_storage import convert, errors, export_h5ad, open_daf
-from daf_storage.spi import find_output, open_output, output_path
+from daf_storage.stores import find_output, open_output, output_path
 from tests.forked_commands import ForkedCommands
 from tests.support import CELLS, contents, create, fill, reopen
 

@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, H5df, errors, open_daf
-from daf_storage.spi import MmapZipStore
+from daf_storage.stores import MmapZipStore
 from tests.support import fill
 
 LENGTH = 60_000

@@ -18,7 +18,7 @@ from zarr.testing.store import StoreTests
 from zarr.testing.strategies import keys as zarr_keys
 
 from daf_storage import errors
-from daf_storage.spi import MmapZipStore, ZarrArchiveStore
+from daf_storage.stores import MmapZipStore, ZarrArchiveStore
 from tests.support import create, fill
 
 

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, errors, repair, verify
 from daf_storage.opening import _containers as containers
-from daf_storage.spi import MmapZipStore
+from daf_storage.stores import MmapZipStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import _recovery, _transaction, check_entries
 from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen

@@ -14,8 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from daf_storage.spi import MemoryStore, MmapZipStore
-from daf_storage.stores import WritableStore
+from daf_storage.stores import MemoryStore, MmapZipStore, WritableStore
 from tests.zip_crash_points import crash_at
 
 PREFIXES = st.sampled_from(["a", "b", "a/x", "b/y/z", "é", "c", "d", "e"])

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage import errors
-from daf_storage.spi import MmapZipStore
-from daf_storage.stores import RecoveryWarning
+from daf_storage.stores import MmapZipStore, RecoveryWarning
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import check_entries
 from daf_storage.stores.mmap_zip._locating import agrees_with_headers, read_directory

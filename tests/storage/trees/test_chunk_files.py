@@ -23,8 +23,8 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ShardingCodec
 from zarr.storage import ZipStore
 
 from daf_storage import errors
+from daf_storage.base import Span
 from daf_storage.base import strings as vlen
-from daf_storage.spi import Span
 from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,

@@ -11,8 +11,7 @@ import pytest
 
 from daf_storage import errors
 from daf_storage import settings as daf_settings
-from daf_storage.base import DecodedCache
-from daf_storage.spi import Span, StorageType
+from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import ArrayInfo, ChunkedArray, ChunkMemory, _chunked_array, _decode_threads
 from daf_storage.trees._chunked_array import ChunkEncoding

@@ -14,7 +14,7 @@ import zarr
 
 from daf_query import connect
 from daf_storage import ZarrDaf, errors
-from daf_storage.spi import Span
+from daf_storage.base import Span
 from tests.support import CELLS, UMIS, create, fill, recorded_reads
 
 BLOSC = numcodecs.Blosc(cname="zstd", clevel=3, shuffle=1)

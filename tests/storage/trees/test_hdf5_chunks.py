@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from scipy import sparse
 
 from daf_storage import errors
-from daf_storage.spi import Span
+from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Hdf5File, Hdf5Tree, _decompress
 from daf_storage.trees._hdf5_array import Hdf5Array

@@ -11,9 +11,9 @@ import pytest
 import zarr
 from hypothesis import given, settings
 
-from daf_storage.spi import Span, read_joined
+from daf_storage.base import Span
 from daf_storage.stores import DirectoryStore
-from daf_storage.trees import Hdf5File, Hdf5Tree, StoredArray, ZarrTree
+from daf_storage.trees import Hdf5File, Hdf5Tree, StoredArray, ZarrTree, read_joined
 from daf_storage.trees._joined_ranges import Ranges, join_views
 
 LENGTH = 2000

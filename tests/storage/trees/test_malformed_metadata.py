@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from daf_storage import errors
-from daf_storage.spi import StorageType
+from daf_storage.base import StorageType
 from daf_storage.stores import DirectoryStore, MemoryStore
 from daf_storage.trees import _metadata, zarr_formats
 from daf_storage.trees._metadata import (

@@ -35,7 +35,7 @@ from daf_storage import (
     repair,
     verify,
 )
-from daf_storage.spi import Span, StorageType
+from daf_storage.base import Span, StorageType
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import (
     ChunkedArray,

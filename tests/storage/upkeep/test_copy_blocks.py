@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, MemoryDaf, Packing, copy_all, copy_matrix, open_daf
-from daf_storage.spi import Span
+from daf_storage.base import Span
 from daf_storage.trees import StoredArray
 from daf_storage.upkeep import _blocks, _copy_blocks
 

@@ -23,7 +23,7 @@ from daf_storage import (
     errors,
     open_daf,
 )
-from daf_storage.spi import StorageType
+from daf_storage.base import StorageType
 from tests.suites.examples import contents
 
 CELLS, GENES = ["A", "B", "C"], ["X", "Y"]

@@ -24,7 +24,7 @@ from daf_storage import (
     repair,
     verify,
 )
-from daf_storage.spi import MmapZipStore
+from daf_storage.stores import MmapZipStore
 from tests.storage.stores.test_zip_crashes import reference_append
 from tests.support import contents, create, fill
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from daf_storage import DafWriter, H5df, ZarrDaf, errors, verify
 from daf_storage.data import digest
-from daf_storage.spi import MmapZipStore
+from daf_storage.stores import MmapZipStore
 from tests.storage.stores.test_zip_crashes import reference_append
 from tests.support import UMIS, create, fill
 
