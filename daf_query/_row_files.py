@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import pyarrow as pa
 
+from daf_query._formats import COMPRESSED, ROW_FORMATS, ROW_SUFFIXES
 from daf_query._provenance import Record, with_record
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
@@ -28,22 +29,8 @@ else:
 Format: TypeAlias = Literal["parquet", "arrow", "csv", "tsv", "json", "ndjson"]
 """How rows are written."""
 
-SUFFIXES: Final[dict[str, Format]] = {
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".json": "json",
-    ".ndjson": "ndjson",
-    ".jsonl": "ndjson",
-}
 _GROUP_ROWS: Final = 1 << 19
 _GROUP_BYTES: Final = 1 << 24
-
-BINARY: Final = ("parquet", "arrow")
-
-COMPRESSED: Final = ".gz"
-"""The suffix, after that of a format of text, of a file that is compressed."""
 
 _LEVEL: Final = 6
 
@@ -70,13 +57,13 @@ class Rows:
 def format_of(path: Path) -> Format:
     """Return the format that a file name asks for."""
     is_compressed = path.suffix == COMPRESSED
-    file_format = SUFFIXES.get(Path(path.stem).suffix if is_compressed else path.suffix)
-    if file_format is None or (is_compressed and file_format in BINARY):
+    found = ROW_SUFFIXES.get(Path(path.stem).suffix if is_compressed else path.suffix)
+    if found is None or (is_compressed and not ROW_FORMATS[found].is_text):
         raise errors.InvalidInputError(
             f"cannot tell the format of {str(path)!r} from its suffix; use one of "
-            f"{', '.join(SUFFIXES)} (those of text also with {COMPRESSED}), or say which format"
+            f"{', '.join(ROW_SUFFIXES)} (those of text also with {COMPRESSED}), or say which format"
         )
-    return file_format
+    return cast("Format", found)
 
 
 def save_rows(rows: Rows, path: Path, file_format: Format) -> None:
@@ -84,7 +71,7 @@ def save_rows(rows: Rows, path: Path, file_format: Format) -> None:
 
     A pipe or a device gets them as they come.
     """
-    if path.suffix == COMPRESSED and file_format in BINARY:
+    if path.suffix == COMPRESSED and not ROW_FORMATS[file_format].is_text:
         raise errors.InvalidInputError(
             f"cannot write {str(path)!r}: {file_format} is compressed inside; "
             f"leave {COMPRESSED} out"

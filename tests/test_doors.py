@@ -19,9 +19,8 @@ import pytest
 import daf_query
 import daf_storage
 import daf_storage.spi
-from daf_query.cli import _parser, _query, _saving
+from daf_query.cli import _parser, _saving
 from daf_query.profile import Statistic
-from daf_query.slice import FORMATS
 from daf_storage import CodecName, DafWriter, MemoryDaf, ZarrDaf, copy_all
 
 ROOT = Path(__file__).parents[1]
@@ -108,7 +107,6 @@ def test_a_door_does_not_import_what_it_does_not_need(door: str, folder: Path) -
 def test_the_parser_offers_what_the_commands_know() -> None:
     """It has lists of its own, since the modules that define the formats are expensive."""
     assert get_args(CodecName) == _parser.CODECS
-    assert FORMATS == _query.SLICE_FORMATS
     assert get_args(Statistic) == _saving.STATISTICS
 
 

@@ -11,7 +11,8 @@ from typing import IO, Any, Literal, TypeAlias, cast
 
 import pyarrow as pa
 
-from daf_query._row_files import BINARY, Format, Rows, json_lines, lists_of, write_rows
+from daf_query._formats import FILE_FORMATS, ROW_FORMATS
+from daf_query._row_files import Format, Rows, json_lines, lists_of, write_rows
 from daf_query._row_files import format_of as format_of_rows
 from daf_query.cli._terminal import (
     TerminalBytes,
@@ -21,7 +22,6 @@ from daf_query.cli._terminal import (
     print_lines,
     progress_of,
 )
-from daf_query.slice import TEXT
 from daf_query.sql import Explanation, QueryPlan, QueryResult
 from daf_storage import ShowProgress, errors
 from daf_storage._terminal_text import text_width, visible
@@ -61,12 +61,18 @@ def to_standard_output(file_format: str | None) -> str:
     """Return the path of standard output, for what is written as bytes."""
     if file_format is None:
         raise errors.InvalidInputError("standard output has no suffix; name the format: --format")
-    if file_format not in TEXT and sys.stdout.isatty():
+    _refuse_binary(file_format)
+    sys.stdout.flush()
+    return "/dev/stdout"
+
+
+def _refuse_binary(file_format: str) -> None:
+    """Refuse to print what no terminal shows."""
+    is_text = any(each.is_text for each in FILE_FORMATS if each.name == file_format)
+    if not is_text and sys.stdout.isatty():
         raise errors.InvalidInputError(
             f"{file_format} is binary; write it to a file with -o FILE, or into a pipe"
         )
-    sys.stdout.flush()
-    return "/dev/stdout"
 
 
 def to_stdout(
@@ -80,7 +86,7 @@ def to_stdout(
     if file_format == "table":
         show_table(result.rows(), max_rows=shown_rows(max_rows, pager), pager=pager)
         return
-    is_described = None if file_format in BINARY else False
+    is_described = None if ROW_FORMATS[file_format].is_described else False
     print_rows(result.rows(provenance=is_described), file_format)
 
 
@@ -108,10 +114,7 @@ def shown_rows(max_rows: int | None, pager: str | None) -> int | None:
 
 def print_rows(rows: Rows, file_format: Format) -> None:
     """Print rows for programs."""
-    if file_format in BINARY and sys.stdout.isatty():
-        raise errors.InvalidInputError(
-            f"{file_format} is binary; write it to a file with -o FILE, or into a pipe"
-        )
+    _refuse_binary(file_format)
     if file_format in ("json", "ndjson"):
         for line in json_lines(rows.plain(), file_format):
             print(visible(line) if sys.stdout.isatty() else line)

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
+from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import refuse_own_files
 from daf_query._row_files import Rows, format_of
 from daf_query.cli import _output
@@ -41,7 +42,7 @@ from daf_storage.base import optional_import
 PromptMode: TypeAlias = Literal["table", "csv", "tsv", "json", "ndjson"]
 """How rows are shown."""
 
-MODES: Final[tuple[PromptMode, ...]] = ("table", "csv", "tsv", "json", "ndjson")
+MODES: Final = ("table", *(each.name for each in ROW_FORMATS.values() if each.is_text))
 
 
 @dataclass(slots=True)

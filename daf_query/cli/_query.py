@@ -7,6 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from daf_query._formats import ROW_FORMATS, SLICE_FORMATS
 from daf_query.cli._parser import (
     AXIS,
     AXIS_NAMES,
@@ -51,8 +52,7 @@ else:
     outputs, prompt = map(lazy_module, ("daf_query.cli._output", "daf_query.cli._prompt"))
     selection = lazy_module("daf_query.cli._selection")
 
-SLICE_FORMATS: Final = ("h5ad", "zarr", "npz", "mtx", "csv", "tsv", "parquet", "arrow")
-_ROW_FORMATS: Final = ("table", "csv", "tsv", "json", "ndjson", "parquet", "arrow")
+_PRINTED: Final = ("table", *ROW_FORMATS)
 _H5AD: Final = "h5ad"
 _ANNDATA: Final = {
     "layers": "over both axes",
@@ -77,7 +77,7 @@ _ANNDATA: Final = {
         is_repeated=True,
     ),
     PARAM,
-    option("--format", "default: by the suffix of FILE, else table", choices=_ROW_FORMATS),
+    option("--format", "default: by the suffix of FILE, else table", choices=_PRINTED),
     option("-o, --output FILE", "default, or '-': standard output; .csv.gz is packed"),
     MAX_ROWS,
     NO_PAGER,
@@ -328,9 +328,7 @@ def _chosen_slice(session: DafSession, options: Namespace) -> MatrixSlice:
     *SLICE_AXES,
     *join_options("outer"),
     option("--statistic NAME", "what X of an .h5ad file is; all are layers (default: mean)"),
-    option(
-        "--format", "default: by the suffix of FILE, else table", choices=(*_ROW_FORMATS, _H5AD)
-    ),
+    option("--format", "default: by the suffix of FILE, else table", choices=(*_PRINTED, _H5AD)),
     option("-o, --output FILE", "default, or '-': standard output"),
     MAX_ROWS,
     NO_PAGER,

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 import numpy as np
@@ -20,7 +20,8 @@ import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from daf_query._row_files import Rows, save_rows
+from daf_query._formats import ROW_FORMATS
+from daf_query._row_files import Format, Rows, save_rows
 from daf_query._wire import joined, wire_parts, wire_schema
 from daf_query.explore._data import AxisRows, Positions
 from daf_query.explore._explorer import Download, Explorer
@@ -229,7 +230,7 @@ def limited(result: QueryResult, count: int) -> QueryResult:
     return result if is_whole else result.limit(count)
 
 
-_FORMATS: Final = {"parquet": "application/vnd.apache.parquet", "csv": "text/csv"}
+_FORMATS: Final = {e.name: e.media_type for e in ROW_FORMATS.values() if e.media_type}
 _H5AD: Final = "application/x-hdf5"
 _UNSAFE: Final = re.compile(r"[^\w.\- ]+")
 _PART_BYTES: Final = 1 << 20
@@ -351,5 +352,4 @@ def _save(
             explorer.check_bytes(size)
             yield batch
 
-    chosen_format = cast("Literal['parquet', 'csv']", file_format)
-    save_rows(Rows(rows.schema, batches()), path, chosen_format)
+    save_rows(Rows(rows.schema, batches()), path, cast("Format", file_format))

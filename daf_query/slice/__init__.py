@@ -17,7 +17,7 @@ from daf_query.slice._asked import Asked, Written, written_selector
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._entry_list import positions_in
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
-from daf_query.slice._export import FORMATS, TEXT, check_format
+from daf_query.slice._export import check_format
 from daf_query.slice._frames import aligned_axis_frame
 from daf_query.slice._labels import DuplicateNamesWarning
 from daf_query.slice._make import (
@@ -39,8 +39,6 @@ from daf_query.slice._selector import (
 )
 
 __all__ = [
-    "FORMATS",
-    "TEXT",
     "AnnDataChoice",
     "Asked",
     "ByteSize",

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._formats import SLICE_FORMATS
 from daf_query._provenance import Record
 from daf_query._row_files import compressed
 from daf_query.slice import _anndata
@@ -51,7 +52,8 @@ def needs_blocks(figures: Figures, file_format: str, *, max_bytes: int) -> bool:
 
     Those formats that cannot be written otherwise do not need blocks, whatever the size.
     """
-    can_be_cut = file_format in _BLOCK_FORMATS and figures.dtype != object and figures.shape[0] > 0
+    is_cut = SLICE_FORMATS[file_format].in_blocks
+    can_be_cut = is_cut and figures.dtype != object and figures.shape[0] > 0
     size = figures.dense_bytes if file_format in _WIDE else figures.result_bytes
     return can_be_cut and size > max_bytes
 
@@ -300,6 +302,3 @@ _DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 
 _WIDE: Final = tuple(_DELIMITERS)
 """The formats in which a sparse slice becomes a dense one."""
-
-_BLOCK_FORMATS: Final = (*export.ANNDATA, *_WIDE, *export.DESCRIBED)
-"""The formats that are written in blocks."""

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._formats import COMPRESSED, SLICE_FORMATS
 from daf_query._provenance import Record, described
-from daf_query._row_files import COMPRESSED, compressed
+from daf_query._row_files import compressed
 from daf_query.scan import number_array
 from daf_query.slice._base import SliceBase
 from daf_query.slice._labels import AxisNames, Labels, axis_names, labels_of
@@ -140,7 +141,7 @@ def save(part: SliceBase, path: Path, file_format: str, record: Record | None) -
     if file_format == "mtx":
         _save_names(part, path)
     with open_output(path) as file, compressed(file, path) as sink:
-        if file_format in DESCRIBED:
+        if file_format in _DESCRIBED_WRITERS:
             _DESCRIBED_WRITERS[file_format](part, record, sink)
         else:
             _WRITERS[file_format](part, sink)
@@ -151,15 +152,16 @@ def check_format(path: Path, file_format: str | None = None) -> str:
     name = _uncompressed(path)
     file_format = name.suffix.removeprefix(".") if file_format is None else file_format
     is_compressed = name != path
-    if file_format not in (*FORMATS, name.suffix.removeprefix(".")):
+    if file_format not in (*SLICE_FORMATS, name.suffix.removeprefix(".")):
         raise errors.InvalidInputError(
             f"cannot write {str(path)!r}: the format {file_format!r} is not one of "
-            f"{', '.join(FORMATS)}"
+            f"{', '.join(SLICE_FORMATS)}"
         )
-    if file_format not in FORMATS or (is_compressed and file_format not in TEXT):
+    known = SLICE_FORMATS.get(file_format)
+    if known is None or (is_compressed and not known.is_text):
         raise errors.InvalidInputError(
             f"cannot write {str(path)!r}: the suffix {path.suffix!r} is not one of "
-            f"{', '.join(f'.{known}' for known in FORMATS)} (those of text also with "
+            f"{', '.join(f'.{known}' for known in SLICE_FORMATS)} (those of text also with "
             f"{COMPRESSED}), and no format is given"
         )
     if file_format == ZARR:
@@ -291,12 +293,3 @@ ZARR: Final = "zarr"
 
 ANNDATA: Final = (H5AD, ZARR)
 """The formats that `daf_query.slice._anndata` writes."""
-
-DESCRIBED: Final = tuple(_DESCRIBED_WRITERS)
-"""The formats of tables that have a place for a provenance."""
-
-FORMATS: Final = (*ANNDATA, *_WRITERS, *DESCRIBED)
-"""How a slice is written; each is also the suffix that asks for it."""
-
-TEXT: Final = ("mtx", "csv", "tsv")
-"""The formats of text, which can be compressed."""

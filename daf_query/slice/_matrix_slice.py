@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._formats import SLICE_FORMATS
 from daf_query._provenance import refuse_own_files
 from daf_query._runs import attended
 from daf_query.dask_blocks import BlockKind
@@ -410,7 +411,7 @@ class MatrixSlice(SliceBase):
                 f"cannot write {', '.join(choice)} to {str(path)!r}: {file_format} holds one "
                 "matrix; write an .h5ad file"
             )
-        has_place = is_anndata or file_format in export.DESCRIBED
+        has_place = SLICE_FORMATS[file_format].is_described
         record = self.record(is_wanted=provenance) if has_place else None
         is_read = self._gathered is not None
         if is_read or not needs_blocks(self.figures(), file_format, max_bytes=budget):

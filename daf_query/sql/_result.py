@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion.expr import SortExpr
 
+from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import described, record_of, refuse_own_files
-from daf_query._row_files import BINARY, SUFFIXES, Format, Rows, format_of, save_rows
+from daf_query._row_files import Format, Rows, format_of, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.scan import size_bytes
 from daf_query.sql._corrections import corrections, kept_apart, list_barriers
@@ -565,12 +566,12 @@ class QueryResult:
         """
         target = Path(path)
         chosen = format_of(target) if format is None else format
-        if chosen not in SUFFIXES.values():
-            has = ", ".join(dict.fromkeys(SUFFIXES.values()))
+        if chosen not in ROW_FORMATS:
+            has = ", ".join(ROW_FORMATS)
             raise errors.InvalidInputError(f"there is no format {chosen!r}; there are {has}")
         refuse_own_files(self._engine.connections.data_sets(), target)
         total = 0
-        rows = self.rows(provenance=provenance if chosen in BINARY else False)
+        rows = self.rows(provenance=provenance if ROW_FORMATS[chosen].is_described else False)
         with progress_bar("save", None, show=progress) as bar:
 
             def counted() -> Iterator[pa.RecordBatch]:

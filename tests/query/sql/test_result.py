@@ -25,7 +25,8 @@ import pytest
 
 from daf_query import DafSession, QueryResult, connect
 from daf_query import _row_files as row_files
-from daf_query._row_files import SUFFIXES, Format, Rows, write_rows
+from daf_query._formats import ROW_SUFFIXES
+from daf_query._row_files import Format, Rows, write_rows
 from daf_query.sql import TableResult
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from tests.support import create, is_mapped, reopen
@@ -293,13 +294,13 @@ READERS: dict[str, Callable[[Path], dict[str, list[Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("suffix", list(SUFFIXES))
+@pytest.mark.parametrize("suffix", list(ROW_SUFFIXES))
 def test_files(session: DafSession, tmp_path: Path, suffix: str) -> None:
     """Every format holds the same rows; the count is returned."""
     target = tmp_path / f"rows{suffix}"
     result = session.sql(QUERY)
     assert result.save(target) == result.count()
-    found = READERS[SUFFIXES[suffix]](target)
+    found = READERS[ROW_SUFFIXES[suffix]](target)
     expected = result.to_pydict()
     assert all(found[name] == expected[name] for name in ("name", "age", "donor"))
     assert [p.name for p in tmp_path.iterdir()] == [target.name]

@@ -1,0 +1,44 @@
+"""Tests of the formats of files: each is declared once, and everything that names formats agrees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from daf_query import connect
+from daf_query._formats import ROW_FORMATS, SLICE_FORMATS
+from daf_query._row_files import Format
+from daf_query.cli import main
+from daf_storage import MemoryDaf, copy_all, open_daf
+
+
+def test_each_format_is_written_by_its_name_and_its_suffix(tmp_path: Path) -> None:
+    """Of rows and of slices; types of Python, and the help of the commands, name the same."""
+    assert set(get_args(Format)) == set(ROW_FORMATS)
+    daf = MemoryDaf(name="tiny")
+    daf.add_axis("cell", ["A", "B"])
+    daf.add_axis("gene", ["X", "Y"])
+    daf.set_matrix("cell", "gene", "UMIs", np.ones((2, 2), np.float32))
+    with connect(daf) as session:
+        for name in ROW_FORMATS:
+            session.sql("SELECT name FROM cell").save(tmp_path / f"rows.{name}")
+            session.sql("SELECT name FROM cell").save(tmp_path / f"named.{name}.out", format=name)  # type: ignore[arg-type] # each of them
+        for name in SLICE_FORMATS:
+            session.matrix("cell", "gene", "UMIs").save(tmp_path / f"slice.{name}")
+            assert (tmp_path / f"slice.{name}").exists()
+
+
+@pytest.mark.parametrize(("command", "known"), [("sql", ROW_FORMATS), ("extract", SLICE_FORMATS)])
+def test_commands_offer_the_formats_that_there_are(
+    command: str, known: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As choices of ``--format``; another one is refused with a list of them."""
+    with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
+        copy_all(MemoryDaf(name="tiny"), daf)
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    offered = "".join(capsys.readouterr().out.split())
+    assert ",".join(known) in offered
