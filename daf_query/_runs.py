@@ -33,7 +33,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from daf_query._cancellation import CancelledWork, Check, check_cancelled, checking, current_check
 
@@ -57,6 +57,7 @@ _PATIENCE_SECONDS: Final = 0.5
 """How long a query waits for one of those that run to end."""
 _LAST_SECONDS: Final = 1.2
 """How long Ctrl-C waits for the engine to end, which looks every second."""
+_CLOSED_SECONDS: Final = 0.2
 _MAX_CANCELLED: Final = 1000
 _STALLED_SECONDS: Final = 30.0
 """After how long rows that nobody takes give way."""
@@ -331,6 +332,33 @@ class Runs:
             works = list(self._running)
         for work in works:
             work.stop(self._endings.closing("the server is closing"))
+
+
+class Serving:
+    """A server that runs in threads of its own, until `close` or the end of ``with``."""
+
+    def __init__(self) -> None:
+        self._has_ended = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def serve_forever(self) -> None:
+        """Wait until the server is closed, or this thread is interrupted."""
+        while not self._has_ended.is_set():  # not `wait`: Ctrl-C may leave its lock held
+            time.sleep(_CLOSED_SECONDS)
+
+    def close(self) -> None:
+        """End the queries that run, and the server."""
+        if not self._has_ended.is_set():
+            self._has_ended.set()
+            self._end()
+
+    def _end(self) -> None:
+        raise NotImplementedError
 
 
 def call_engine(function: Callable[[], _T]) -> _T:

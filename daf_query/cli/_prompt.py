@@ -12,7 +12,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -71,7 +70,6 @@ LEAVING: Final = ("quit", "exit")
 
 _PROMPT: Final = "daf> "
 _CONTINUATION: Final = "...> "
-_MOST_REMEMBERED: Final = 10_000
 _EXTRA: Final = "prompt"
 _STYLE: Final = {
     "pygments.keyword": "bold ansigreen",
@@ -116,7 +114,6 @@ def line_reader(completer: SqlCompleter) -> ReadLine:
         The extra ``prompt`` is not installed.
     """
     shortcuts = optional_import("prompt_toolkit.shortcuts", extra=_EXTRA)
-    history = _History()
     session = shortcuts.PromptSession(
         _PROMPT,
         multiline=True,
@@ -124,16 +121,11 @@ def line_reader(completer: SqlCompleter) -> ReadLine:
         completer=_PromptCompleter(completer),
         complete_in_thread=True,
         complete_while_typing=True,
-        history=history.in_memory,
+        history=_history(),
         key_bindings=_key_bindings(),
         **_colours(),
     )
-
-    def read() -> str:
-        text: str = session.prompt()
-        history.store(text)
-        return text
-
+    read: ReadLine = session.prompt
     return read
 
 
@@ -199,30 +191,16 @@ class _PromptCompleter:
             )
 
 
-class _History:
-    """What was typed, in this run and earlier ones; kept in memory if the file cannot be."""
-
-    def __init__(self) -> None:
-        module = optional_import("prompt_toolkit.history", extra=_EXTRA)
-        self._file: Any = None
-        remembered: list[str] = []
-        with contextlib.suppress(OSError, RuntimeError):  # no such home, or it is read-only
-            path = history_path()
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-            file = module.FileHistory(str(path))
-            remembered = list(islice(file.load_history_strings(), _MOST_REMEMBERED))
-            self._file = file
-        self.in_memory: Any = module.InMemoryHistory(remembered[::-1])
-        self._last = remembered[0] if remembered else ""
-
-    def store(self, text: str) -> None:
-        """Append to the file what is not what was typed just before."""
-        if self._file is None or not text.strip() or text == self._last:
-            return
-        self._last = text
-        with contextlib.suppress(OSError):
-            self._file.store_string(text)
+def _history() -> Any:
+    """Return what was typed, in this run and earlier ones; in memory if the file cannot be."""
+    module = optional_import("prompt_toolkit.history", extra=_EXTRA)
+    try:
+        path = history_path()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    except (OSError, RuntimeError):  # no such home, or it is read-only
+        return module.InMemoryHistory()
+    return module.FileHistory(str(path))
 
 
 _SWITCH: Final = ("on", "off")
@@ -244,20 +222,20 @@ class PromptCommands:
             There is no such command, or its argument is none that it takes.
         """
         name, _, argument = line.strip().removesuffix(";").partition(" ")
-        command = _COMMANDS.get(name)
-        if command is None:
+        if name not in _COMMANDS:
             has = ", ".join(_COMMANDS)
             raise errors.InvalidInputError(
                 f"there is no command {name!r}; there are {has}{errors.nearest(name, _COMMANDS)}"
             )
-        command.run(self, argument.strip())
+        _COMMANDS[name][2](self, argument.strip())
 
     def tables(self, argument: str) -> None:
         """List the tables, with their rows where that is known."""
         _no_argument(".tables", argument)
-        names = [_query_name(self.session, each.schema, each.name) for each in self._listed()]
-        rows = [self._length(each.schema, each.name) for each in self._listed()]
-        kinds = [each.type.lower() for each in self._listed()]
+        listed = self._listed()
+        names = [_query_name(self.session, each.schema, each.name) for each in listed]
+        rows = [self._length(each.schema, each.name) for each in listed]
+        kinds = [each.type.lower() for each in listed]
         self._show({"table": names, "rows": pa.array(rows, pa.int64()), "type": kinds})
 
     def schema(self, argument: str) -> None:
@@ -326,9 +304,9 @@ class PromptCommands:
     def help(self, argument: str) -> None:
         """List the commands."""
         _no_argument(".help", argument)
-        width = max(len(command.usage) for command in _COMMANDS.values())
-        for command in _COMMANDS.values():
-            print(f"{command.usage:<{width}}  {command.summary}")
+        width = max(len(usage) for usage, *_ in _COMMANDS.values())
+        for usage, summary, _ in _COMMANDS.values():
+            print(f"{usage:<{width}}  {summary}")
         print(
             "\nAnything else is SQL, which a semicolon ends. Tab completes, Ctrl-R searches the "
             "history,\nCtrl-C cancels a query or a line, Ctrl-D leaves."
@@ -352,38 +330,26 @@ class PromptCommands:
         _output.show_table(rows, pager=self.settings.pager)
 
 
-Action: TypeAlias = Callable[[PromptCommands, str], None]
-"""Runs a command with its argument."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Command:
-    usage: str
-    summary: str
-    run: Action
-
-
-_COMMANDS: Final[Mapping[str, _Command]] = {
-    each.usage.split(maxsplit=1)[0]: each
-    for each in (
-        _Command(".tables", "list the tables", PromptCommands.tables),
-        _Command(
-            ".schema [TABLE]", "list the columns of a table, or of all", PromptCommands.schema
-        ),
-        _Command(".matrices", "list the matrices", PromptCommands.matrices),
-        _Command(f".mode {'|'.join(MODES)}", "show rows so", PromptCommands.mode),
-        _Command(".timer on|off", "show how long queries take", PromptCommands.timer),
-        _Command(
+_COMMANDS: Final[Mapping[str, tuple[str, str, Callable[[PromptCommands, str], None]]]] = {
+    usage.split(maxsplit=1)[0]: (usage, summary, run)
+    for usage, summary, run in (
+        (".tables", "list the tables", PromptCommands.tables),
+        (".schema [TABLE]", "list the columns of a table, or of all", PromptCommands.schema),
+        (".matrices", "list the matrices", PromptCommands.matrices),
+        (f".mode {'|'.join(MODES)}", "show rows so", PromptCommands.mode),
+        (".timer on|off", "show how long queries take", PromptCommands.timer),
+        (
             ".output FILE",
             "write the rows of the next query: .csv, .tsv, .parquet, .arrow, .json, .ndjson, .txt",
             PromptCommands.output,
         ),
-        _Command(".maxrows N", "show N rows of a table; 0: all", PromptCommands.max_rows),
-        _Command(".pager on|off", "show long tables in a pager", PromptCommands.paging),
-        _Command(".help", "list the commands", PromptCommands.help),
-        _Command(".quit", "leave, as Ctrl-D does", PromptCommands.quit),
+        (".maxrows N", "show N rows of a table; 0: all", PromptCommands.max_rows),
+        (".pager on|off", "show long tables in a pager", PromptCommands.paging),
+        (".help", "list the commands", PromptCommands.help),
+        (".quit", "leave, as Ctrl-D does", PromptCommands.quit),
     )
 }
+"""How each is written, what it does, and what runs it."""
 
 
 def _no_argument(command: str, argument: str) -> None:

@@ -10,14 +10,13 @@ import asyncio
 import secrets
 import socket
 import threading
-import time
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from daf_query._runs import Serving
 from daf_query.explore._app import app
 from daf_query.explore._data import ExploredData, ExploreLimits
 from daf_query.session import DafSession
@@ -64,13 +63,12 @@ class Connection(H11Protocol):  # type: ignore[misc] # uvicorn has no types
 _HOST: Final = "127.0.0.1"
 _TOKEN_BYTES: Final = 24
 _START_SECONDS: Final = 30.0
-_CLOSED_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.01
 _BACKLOG: Final = 128
 
 
-class ExploreServer:
+class ExploreServer(Serving):
     """Serves the explorer to programs of this machine that have its token.
 
     It runs as soon as it is made, in threads of its own; `close` or the end of ``with`` ends it.
@@ -108,6 +106,7 @@ class ExploreServer:
         port: int = 0,
         limits: ExploreLimits | None = None,
     ) -> None:
+        super().__init__()
         self.token: str = secrets.token_urlsafe(_TOKEN_BYTES)
         """Who has it may ask."""
         listening = _listening(port)
@@ -116,7 +115,6 @@ class ExploreServer:
         application = app(source, token=self.token, limits=limits)
         self._explorer = application.state.explorer
         self._server = _uvicorn(application)
-        self._has_ended = threading.Event()
         self._thread = threading.Thread(
             target=self._server.run, args=([listening],), name="daf-explore", daemon=True
         )
@@ -159,27 +157,7 @@ class ExploreServer:
         running: int = self._explorer.runs.count + self._explorer.exports.count
         return running
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def serve_forever(self) -> None:
-        """Wait until the server is closed, or this thread is interrupted."""
-        while not self._has_ended.is_set():  # not `wait`: Ctrl-C may leave its lock held
-            time.sleep(_CLOSED_SECONDS)
-
-    def close(self) -> None:
-        """End the queries that run, and the server."""
-        if self._has_ended.is_set():
-            return
-        self._has_ended.set()
+    def _end(self) -> None:
         self._explorer.close()
         self._server.should_exit = True
         self._thread.join(_CLOSE_SECONDS)

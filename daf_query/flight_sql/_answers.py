@@ -18,7 +18,7 @@ from pyarrow import flight
 
 from daf_query._runs import Endings, fault
 from daf_query._runs import Runs as AnyRuns
-from daf_query._wire import joined, wire_parts, wire_schema
+from daf_query._wire import wire_parts
 from daf_storage import DafError, errors
 
 
@@ -164,9 +164,6 @@ def answering(method: Callable[..., _T]) -> Callable[..., _T]:
         raise status
 
     return answered
-
-
-__all__ = ["joined", "wire_batches", "wire_schema"]
 
 
 def wire_batches(

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.flight_sql._answers import wire_schema
+from daf_query._wire import wire_schema
 from daf_query.flight_sql._messages import decoded, given
 from daf_query.session import DafSession
 from daf_query.sql import CATALOG, ListedTable, listed_tables

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
 
+from daf_query._runs import Serving
 from daf_query.flight_sql._answers import FlightSqlLimits, Statuses
 from daf_query.flight_sql._authentication import Tokens
 from daf_query.flight_sql._service import Service
@@ -20,11 +19,10 @@ from daf_query.session import DafSession, connect
 from daf_storage import errors
 from daf_storage.upkeep import cannot_listen
 
-_CLOSED_SECONDS: Final = 0.2
 _CLOSE_SECONDS: Final = 5.0
 
 
-class FlightSqlServer:
+class FlightSqlServer(Serving):
     """Answers SQL of other programs over Arrow Flight SQL, read-only.
 
     It runs as soon as it is made, in threads of its own; `close` or the end of ``with`` ends it.
@@ -75,6 +73,7 @@ class FlightSqlServer:
         limits: FlightSqlLimits | None = None,
         allow_anyone: bool = False,
     ) -> None:
+        super().__init__()
         accepted = Tokens(tokens)
         if not (tokens or allow_anyone or is_loopback(host)):
             raise errors.InvalidInputError(
@@ -105,34 +104,13 @@ class FlightSqlServer:
         """Where it listens."""
         self.uri = f"{scheme}://{name}:{self.port}"
         """The address for ADBC; JDBC writes it ``jdbc:arrow-flight-sql://HOST:PORT``."""
-        self._has_ended = threading.Event()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def running_queries(self) -> int:
         """How many queries are planned or run at this moment."""
         return self._service.runs.count
 
-    def serve_forever(self) -> None:
-        """Wait until the server is closed, or this thread is interrupted."""
-        while not self._has_ended.is_set():  # not `wait`: Ctrl-C may leave its lock held
-            time.sleep(_CLOSED_SECONDS)
-
-    def close(self) -> None:
-        """End the queries that run, and the server."""
-        if self._has_ended.is_set():
-            return
-        self._has_ended.set()
+    def _end(self) -> None:
         self._service.runs.close()
         # It waits for clients that have stopped to read their rows, perhaps for ever.
         ending = threading.Thread(target=self._service.shutdown, daemon=True)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import flight
 
+from daf_query._wire import joined, wire_schema
 from daf_query.flight_sql import _messages as messages
 from daf_query.flight_sql._answers import (
     FlightSqlLimits,
@@ -16,10 +17,8 @@ from daf_query.flight_sql._answers import (
     Runs,
     Statuses,
     answering,
-    joined,
     limit_reached,
     wire_batches,
-    wire_schema,
 )
 from daf_query.flight_sql._authentication import CLIENT, AnyHandshake, Tokens
 from daf_query.flight_sql._catalog import COMMANDS, Catalog

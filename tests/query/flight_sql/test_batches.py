@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from daf_query._wire import joined, wire_schema
 from daf_query.flight_sql import FlightSqlLimits
-from daf_query.flight_sql._answers import joined, wire_batches, wire_schema
+from daf_query.flight_sql._answers import wire_batches
 
 NO_LIMITS = FlightSqlLimits()
 
