@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy.typing as npt
 from daf_storage import errors
 from daf_storage.base import ForkLock
 from daf_storage.upkeep import PagedArray
+
+_ArrayT = TypeVar("_ArrayT", npt.NDArray[Any], PagedArray)
 
 
 class UnusedIndexWarning(errors.DafWarning):
@@ -60,9 +62,7 @@ class IndexReport:
             warn_once(owner, self.location, self.path, str(problem), self.remedy)
 
 
-def list_of(
-    arrays: Mapping[str, npt.NDArray[Any]], name: str, *dtypes: npt.DTypeLike
-) -> npt.NDArray[Any]:
+def list_of(arrays: Mapping[str, _ArrayT], name: str, *dtypes: npt.DTypeLike) -> _ArrayT:
     """Return one array of an index: of one dimension, and one of some types.
 
     Raises
@@ -70,21 +70,7 @@ def list_of(
     UnfitIndexError
         It is missing, of another type, or has several dimensions.
     """
-    _check_list(arrays.get(name), name, dtypes)
-    return arrays[name]
-
-
-def paged_list_of(
-    arrays: Mapping[str, PagedArray], name: str, *dtypes: npt.DTypeLike
-) -> PagedArray:
-    """Return one array of an index whose pages are verified as they are read: as `list_of`."""
-    _check_list(arrays.get(name), name, dtypes)
-    return arrays[name]
-
-
-def _check_list(
-    array: npt.NDArray[Any] | PagedArray | None, name: str, dtypes: Sequence[npt.DTypeLike]
-) -> None:
+    array = arrays.get(name)
     if array is None:
         raise UnfitIndexError(f"it has no array {name!r}")
     if array.dtype not in [np.dtype(dtype) for dtype in dtypes] or array.ndim != 1:
@@ -92,3 +78,4 @@ def _check_list(
             f"its array {name!r} holds {array.dtype} in {array.ndim} dimensions; it should be a "
             f"list of {' or '.join(str(np.dtype(dtype)) for dtype in dtypes)}"
         )
+    return array

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.index._faults import UnfitIndexError, paged_list_of
+from daf_query.index._faults import UnfitIndexError, list_of
 from daf_query.scan import Positions
 from daf_storage.upkeep import PagedArray
 
@@ -88,10 +88,10 @@ class PostingLists:
         CorruptDataError
             The fences are not what was stored.
         """
-        keys = paged_list_of(arrays, "key", dtype)
-        rows = paged_list_of(arrays, "row", np.uint32, np.uint64)
-        first = paged_list_of(arrays, "first", np.uint64) if "first" in arrays else None
-        fences = paged_list_of(arrays, "fence", dtype).whole()
+        keys = list_of(arrays, "key", dtype)
+        rows = list_of(arrays, "row", np.uint32, np.uint64)
+        first = list_of(arrays, "first", np.uint64) if "first" in arrays else None
+        fences = list_of(arrays, "fence", dtype).whole()
         if len(rows) > length:
             raise _beyond(length)
         if first is None and len(keys) != len(rows):

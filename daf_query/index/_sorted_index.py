@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 import pyarrow as pa
 
-from daf_query.index._faults import UnfitIndexError, paged_list_of
+from daf_query.index._faults import UnfitIndexError, list_of
 from daf_query.index._posting_lists import PostingLists
 from daf_query.index._string_hash import Hashes, hash_of
 from daf_query.scan import MAX_SINGLE_STRINGS, Compare, In, Positions, Predicate, ScanOptions
@@ -181,16 +181,14 @@ class StringIndex(_SortedIndex):
             They are not what was stored.
         """
         postings = PostingLists.from_arrays(arrays, length, np.dtype(np.uint64))
-        starts = paged_list_of(arrays, "start", np.uint64)
+        starts = list_of(arrays, "start", np.uint64)
         if len(postings) != length:
             raise UnfitIndexError(f"it has {len(postings):,} rows of the {length:,} that there are")
         if len(starts) != -(-length // EVERY):
             raise UnfitIndexError(
                 f"it has {len(starts):,} offsets for a chunk of {length:,} strings"
             )
-        is_exact = "exact" in arrays and bool(
-            paged_list_of(arrays, "exact", np.uint8).whole().any()
-        )
+        is_exact = "exact" in arrays and bool(list_of(arrays, "exact", np.uint8).whole().any())
         return cls(column, postings, report, starts, chunk, is_exact=is_exact)
 
     def check(self) -> None:

@@ -21,7 +21,6 @@ from daf_query.scan._arrow_filter import field_names, parse
 from daf_query.scan._column import (
     INDEX,
     NAME,
-    CachedSpans,
     Column,
     OpenColumn,
     VectorColumn,
@@ -35,7 +34,7 @@ from daf_query.scan._group_scan import Aggregate, Function, GroupScan
 from daf_query.scan._interpreter_end import until_interpreter_ends
 from daf_query.scan._membership import with_sql_membership
 from daf_query.scan._missing_strings import nulls_for_empty, offsets_of
-from daf_query.scan._number_column import NumberColumn, ReadSpan, runs_of_chunks
+from daf_query.scan._number_column import CachedSpans, NumberColumn, ReadSpan, runs_of_chunks
 from daf_query.scan._open_table import FindPointIndexes, OpenTable
 from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
 from daf_query.scan._partition import balanced

@@ -14,7 +14,13 @@ from daf_query.scan._arrow_arrays import arrow_type
 from daf_query.scan._dictionary_codes import DictionaryCodes
 from daf_query.scan._evaluate import Mask, Values
 from daf_query.scan._missing_strings import nulls_for_empty
-from daf_query.scan._number_column import MappedVector, NumberColumn, PositionColumn, ReadSpan
+from daf_query.scan._number_column import (
+    CachedSpans,
+    MappedVector,
+    NumberColumn,
+    PositionColumn,
+    ReadSpan,
+)
 from daf_query.scan._options import ScanOptions
 from daf_query.scan._predicate import Compare, In, IsNull
 from daf_query.scan._row_index import Indexes, RowIndex
@@ -283,29 +289,6 @@ class VectorColumn:
             sparse_divisor=options.sparse_divisor,
             empty_is_missing=empty_is_missing,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class CachedSpans:
-    """The spans of one column in a cache."""
-
-    cache: DecodedCache
-    key: tuple[Hashable, ...]
-    identity: Hashable
-
-    def get(self, span: Span, read: ReadSpan) -> npt.NDArray[Any]:
-        """Return a span, reading it if it is not here."""
-        values: npt.NDArray[Any] = self.cache.get(
-            (*self.key, span.start, span.stop), self.identity, lambda: read(span)
-        )
-        return values
-
-    def peek(self, span: Span) -> npt.NDArray[Any] | None:
-        """Return a span if it is here."""
-        values: npt.NDArray[Any] | None = self.cache.peek(
-            (*self.key, span.start, span.stop), self.identity
-        )
-        return values
 
 
 def _is_alike(stored: VectorInfo, expected: VectorInfo) -> bool:

@@ -23,7 +23,7 @@ from daf_query.scan._group_keys import (
     group_key,
     plain_values,
 )
-from daf_query.scan._group_totals import MAX_BLOCK_ROWS, Totals, UngroupedTotals
+from daf_query.scan._group_totals import MAX_BLOCK_ROWS, Totals
 from daf_query.scan._open_table import OpenTable
 from daf_query.scan._plan import ScanPlan
 from daf_query.scan._scanner import Scan
@@ -152,7 +152,8 @@ class GroupScan:
             read = {name: plain_values(self._scan.values(name, rows)) for name in totals}
             for block in _blocks(rows.count, size):
                 groups = _combined([each[block] for each in numbers], keys)
-                added = np.bincount(groups, minlength=size) if keys else _row_count(block)
+                rows_left = np.array([block.stop - block.start])
+                added = rows_left if groups is None else np.bincount(groups, minlength=size)
                 counts += added
                 for name, (values, is_valid) in read.items():
                     valid = None if is_valid is None else is_valid[block]
@@ -164,9 +165,8 @@ class GroupScan:
         for each in self._aggregates:
             if self._is_read(each):
                 functions.setdefault(str(each.column), set()).add(each.function)
-        make = Totals if self._names else UngroupedTotals
         return {
-            name: make(_number_type(self._table.columns[name].field.type), size, frozenset(of))
+            name: Totals(_number_type(self._table.columns[name].field.type), size, frozenset(of))
             for name, of in functions.items()
         }
 
@@ -206,14 +206,10 @@ def _blocks(count: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + rows, count))
 
 
-def _row_count(block: slice) -> npt.NDArray[np.int64]:
-    return np.array([block.stop - block.start])
-
-
-def _combined(numbers: Sequence[npt.NDArray[Any]], keys: Sequence[GroupKey]) -> GroupNumbers:
-    """Return the number of the group of each row, of the numbers of its keys."""
+def _combined(numbers: Sequence[npt.NDArray[Any]], keys: Sequence[GroupKey]) -> GroupNumbers | None:
+    """Return the number of the group of each row, of the numbers of its keys; None without any."""
     if not numbers:
-        return np.empty(0, np.intp)
+        return None
     groups = numbers[0].astype(np.intp)
     for each, key in zip(numbers[1:], keys[1:], strict=True):
         groups *= key.size

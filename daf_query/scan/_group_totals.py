@@ -20,7 +20,6 @@ _AS_IN_SQL: Final = np.errstate(invalid="ignore", over="ignore")
 """Sums of both infinities are NaN, of large floats infinite, and of integers wrap, all silently."""
 
 _EXACT: Final = 2**53
-_EXTREMES: Final = frozenset({"min", "max"})
 _HALF: Final = np.uint64(32)
 
 
@@ -54,7 +53,7 @@ class Totals:
     @_AS_IN_SQL
     def add(
         self,
-        groups: GroupNumbers,
+        groups: GroupNumbers | None,
         counts: npt.NDArray[np.int64],
         values: npt.NDArray[Any],
         is_valid: npt.NDArray[np.bool_] | None = None,
@@ -64,32 +63,43 @@ class Totals:
         Parameters
         ----------
         groups
-            The group of each row; at most `MAX_BLOCK_ROWS`.
+            The group of each row; at most `MAX_BLOCK_ROWS`. None if all are of the only one.
         counts
             How many rows each group has.
         """
         if self._is_float and values.size and np.isnan(values.min()):
             is_valid = ~np.isnan(values)
         if is_valid is not None:
-            groups, values = groups[is_valid], values[is_valid]
-            counts = np.bincount(groups, minlength=counts.size)
+            values = values[is_valid]
+            groups = None if groups is None else groups[is_valid]
+            counts = _counts(groups, values, counts.size)
         self.counts += counts
         if not values.size:
             return
         size, functions = counts.size, self._functions
         if "avg" in functions or (self._is_float and "sum" in functions):
-            self.float_sums += np.bincount(groups, values, size)
+            self.float_sums += (
+                _float_sum(values) if groups is None else np.bincount(groups, values, size)
+            )
         if not self._is_float and "sum" in functions:
-            self.sums += _integer_sums(groups, values, size).view(self.sums.dtype)
-        if functions & _EXTREMES:
-            dtype = (
-                self.low.dtype
-            )  # the very same: one that is only equal takes thirty times as long
-            same = values.astype(dtype, copy=False).view(dtype)
-            if "min" in functions:
-                np.minimum.at(self.low, groups, same)
-            if "max" in functions:
-                np.maximum.at(self.high, groups, same)
+            self.sums += (
+                values.sum(dtype=self.sums.dtype)
+                if groups is None
+                else _integer_sums(groups, values, size).view(self.sums.dtype)
+            )
+        for function, extremes, of in (
+            ("min", self.low, np.minimum),
+            ("max", self.high, np.maximum),
+        ):
+            if function not in functions:
+                continue
+            if groups is None:
+                extremes[0] = of(extremes[0], of.reduce(values))
+            else:
+                dtype = (
+                    extremes.dtype
+                )  # the very same: one that is only equal takes 30 times as long
+                of.at(extremes, groups, values.astype(dtype, copy=False).view(dtype))
 
     @_AS_IN_SQL
     def merge_groups(self, other: Totals, groups: GroupNumbers, targets: GroupNumbers) -> None:
@@ -112,35 +122,10 @@ class Totals:
         self.high = np.maximum(self.high, other.high)
 
 
-class UngroupedTotals(Totals):
-    """The same of all rows as one group."""
-
-    @_AS_IN_SQL
-    def add(
-        self,
-        groups: GroupNumbers,  # noqa: ARG002 - all are 0
-        counts: npt.NDArray[np.int64],
-        values: npt.NDArray[Any],
-        is_valid: npt.NDArray[np.bool_] | None = None,
-    ) -> None:
-        """Add a block."""
-        if self._is_float and values.size and np.isnan(values.min()):
-            is_valid = ~np.isnan(values)
-        if is_valid is not None:
-            values = values[is_valid]
-            counts = np.array([values.size])
-        self.counts += counts
-        if not values.size:
-            return
-        functions = self._functions
-        if "avg" in functions or (self._is_float and "sum" in functions):
-            self.float_sums += _float_sum(values)
-        if not self._is_float and "sum" in functions:
-            self.sums += values.sum(dtype=self.sums.dtype)
-        if "min" in functions:
-            self.low[0] = min(self.low[0], values.min())
-        if "max" in functions:
-            self.high[0] = max(self.high[0], values.max())
+def _counts(
+    groups: GroupNumbers | None, values: npt.NDArray[Any], size: int
+) -> npt.NDArray[np.int64]:
+    return np.array([values.size]) if groups is None else np.bincount(groups, minlength=size)
 
 
 def _float_sum(values: npt.NDArray[Any]) -> float:

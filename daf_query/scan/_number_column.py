@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,22 +14,33 @@ from daf_query.scan._arrow_arrays import number_array
 from daf_query.scan._row_index import RowIndex
 from daf_query.scan._rows import Positions, Rows
 from daf_query.scan._zone_map import ZoneMap
-from daf_storage.base import ForkLock, Span
+from daf_storage.base import DecodedCache, ForkLock, Span
 from daf_storage.data import StoredVector
 
 ReadSpan: TypeAlias = Callable[[Span], npt.NDArray[Any]]
 
 
-class SpanCache(Protocol):
-    """The spans of one column that were decoded."""
+@dataclass(frozen=True, slots=True)
+class CachedSpans:
+    """The spans of one column in a cache."""
+
+    cache: DecodedCache
+    key: tuple[Hashable, ...]
+    identity: Hashable
 
     def get(self, span: Span, read: ReadSpan) -> npt.NDArray[Any]:
         """Return a span, reading it if it is not here."""
-        ...
+        values: npt.NDArray[Any] = self.cache.get(
+            (*self.key, span.start, span.stop), self.identity, lambda: read(span)
+        )
+        return values
 
     def peek(self, span: Span) -> npt.NDArray[Any] | None:
         """Return a span if it is here."""
-        ...
+        values: npt.NDArray[Any] | None = self.cache.peek(
+            (*self.key, span.start, span.stop), self.identity
+        )
+        return values
 
 
 class PositionColumn:
@@ -86,7 +98,7 @@ class NumberColumn:
         row_index: Callable[[], RowIndex | None],
         *,
         chunk_rows: int,
-        cache: SpanCache | None,
+        cache: CachedSpans | None,
     ) -> None:
         self.zones: ZoneMap | None = zones
         self.row_index = row_index

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,6 @@ from daf_query.scan._predicate import (
     Predicate,
     values_of_type,
 )
-from daf_query.scan._rows import Positions
-
-Bits: TypeAlias = npt.NDArray[np.uint64]
-
-_MAX_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +40,6 @@ class Zones:
     table: Callable[[Predicate], Mask] | None = None
     """Of strings, whose bounds are dictionary codes: returns for which codes a predicate is true.
     Null has a code, and counts as a value here."""
-    present: Bits | None = None
-    """Of few distinct strings: which codes each zone has, a bit each."""
 
 
 def may_match(predicate: Predicate, zones: Callable[[str], Zones | None], count: int) -> Mask:
@@ -75,10 +68,6 @@ def may_match(predicate: Predicate, zones: Callable[[str], Zones | None], count:
 
 def _possible(predicate: Predicate, zones: Zones) -> Mask:
     low, high = zones.low, zones.high
-    if zones.table is not None and zones.present is not None:
-        bits = _bits_of(np.flatnonzero(zones.table(predicate)))
-        has_some: Mask = (zones.present & bits) != 0
-        return has_some
     if zones.table is not None:
         counts = np.concatenate([[0], np.cumsum(zones.table(predicate))])
         some: Mask = counts[high.astype(np.int64) + 1] > counts[low.astype(np.int64)]
@@ -108,22 +97,3 @@ def _possible(predicate: Predicate, zones: Zones) -> Mask:
     }
     possible: Mask = zones.has_value & tests[predicate.operator]()
     return possible
-
-
-def present_bits(codes: npt.NDArray[Any], starts: Positions, distinct: int) -> Bits | None:
-    """Return which codes each zone has, a bit each; ``None`` if they are too many for that.
-
-    >>> present_bits(np.array([0, 2, 2, 1], np.uint8), np.array([0, 3]), 3).tolist()
-    [5, 2]
-    """
-    if distinct > _MAX_BITS or not starts.size:
-        return None
-    bits = np.left_shift(np.uint64(1), np.arange(distinct, dtype=np.uint64))
-    ends = [*starts[1:], len(codes)]
-    parts = (np.bincount(codes[a:b], minlength=distinct) for a, b in zip(starts, ends, strict=True))
-    return np.array([np.bitwise_or.reduce(bits[part > 0]) for part in parts], np.uint64)
-
-
-def _bits_of(codes: npt.NDArray[np.intp]) -> np.uint64:
-    bits: Bits = np.left_shift(np.uint64(1), codes.astype(np.uint64))
-    return np.uint64(np.bitwise_or.reduce(bits))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from daf_query.scan._evaluate import Mask
 from daf_query.scan._options import ZONE_ROWS
 from daf_query.scan._predicate import Predicate
-from daf_query.scan._prune import Bits, Zones, present_bits
+from daf_query.scan._prune import Zones
 from daf_storage.base import Span
 
 
@@ -30,8 +30,6 @@ class ZoneMap:
         Whether the bounds are those of the column already.
     table
         Returns for which of the distinct strings a predicate is true.
-    present
-        Which of few distinct strings each zone has, a bit each.
     """
 
     def __init__(
@@ -43,7 +41,6 @@ class ZoneMap:
         zone_rows: int,
         is_known: bool,
         table: Callable[[Predicate], Mask] | None = None,
-        present: Bits | None = None,
     ) -> None:
         self._low, self._high = low, high
         self._length = length
@@ -52,7 +49,6 @@ class ZoneMap:
         self._nulls = np.zeros(len(low), np.int64)
         self._sizes = np.minimum(length - zone_rows * np.arange(len(low)), zone_rows)
         self._table = table
-        self._present = present
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -115,16 +111,7 @@ class ZoneMap:
         starts = np.arange(0, len(codes), zone_rows)
         low = np.minimum.reduceat(codes, starts)
         high = np.maximum.reduceat(codes, starts)
-        present = present_bits(codes, starts, int(high.max(initial=0)) + 1)
-        return cls(
-            low,
-            high,
-            len(codes),
-            zone_rows=zone_rows,
-            is_known=True,
-            table=table,
-            present=present,
-        )
+        return cls(low, high, len(codes), zone_rows=zone_rows, is_known=True, table=table)
 
     @classmethod
     def of_constant(
@@ -155,7 +142,6 @@ class ZoneMap:
             self._nulls[part] > 0,
             self._nulls[part] < self._sizes[part],
             self._table,
-            None if self._present is None else self._present[part],
         )
 
     def record(self, span: Span, values: npt.NDArray[Any]) -> None:

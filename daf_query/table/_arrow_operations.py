@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,33 +63,6 @@ def unscannable(schema: pa.Schema) -> ds.Dataset:
     return ds.FileSystemDataset([_FRAGMENT], schema, _FORMAT, _FILES)
 
 
-_FragmentT_co = TypeVar("_FragmentT_co", covariant=True)
-
-
-class _HasRows(Protocol):
-    """A dataset whose rows can be had as one table."""
-
-    def to_table(self) -> pa.Table:
-        """Return all rows."""
-        ...
-
-
-class _HasScanner(Protocol):
-    """A dataset whose rows can be had as a stream."""
-
-    def scanner(self) -> ds.Scanner:
-        """Return a scanner of all rows."""
-        ...
-
-
-class _HasFragments(Protocol[_FragmentT_co]):
-    """A dataset whose rows can be had in parts."""
-
-    def get_fragments(self, filter: pc.Expression | None) -> Iterator[_FragmentT_co]:  # noqa: A002 - pyarrow's name
-        """Yield parts that can be scanned side by side."""
-        ...
-
-
 class ArrowOperations:
     """What a table overrides of a Dataset without knowing its own columns.
 
@@ -114,31 +87,31 @@ class ArrowOperations:
             f"cast the result instead (asked for {schema.names})"
         )
 
-    def sort_by(self: _HasRows, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
+    def sort_by(self: Any, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
         """Return the sorted table, in memory."""
         return ds.InMemoryDataset(self.to_table().sort_by(sorting, **kwargs))
 
-    def join(self: _HasRows, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
+    def join(self: Any, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
         """Return this table joined with another, in memory; SQL does it in a stream."""
         right = right_dataset.to_table()
         return ds.InMemoryDataset(self.to_table().join(right, *args, **kwargs))
 
-    def join_asof(
-        self: _HasRows, right_dataset: Any, *args: Any, **kwargs: Any
-    ) -> ds.InMemoryDataset:
+    def join_asof(self: Any, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
         """Return this table joined to the nearest rows of another, in memory."""
         right = right_dataset.to_table()
         return ds.InMemoryDataset(self.to_table().join_asof(right, *args, **kwargs))
 
-    def __arrow_c_stream__(self: _HasScanner, requested_schema: object = None) -> object:
+    def __arrow_c_stream__(self: Any, requested_schema: object = None) -> object:
         """Export all rows as an Arrow stream."""
-        return self.scanner().__arrow_c_stream__(requested_schema)
+        stream: object = self.scanner().__arrow_c_stream__(requested_schema)
+        return stream
 
     def _get_fragments(
-        self: _HasFragments[_FragmentT_co],
+        self: Any,
         filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-    ) -> Iterator[_FragmentT_co]:
-        return self.get_fragments(filter)
+    ) -> Iterator[Any]:
+        fragments: Iterator[Any] = self.get_fragments(filter)
+        return fragments
 
 
 BATCH_ROWS: Final = 1 << 17

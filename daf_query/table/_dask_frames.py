@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.dask_blocks import (
     FrameForm,
@@ -23,11 +22,12 @@ from daf_query.dask_blocks import (
     frame_of_pieces,
     token_of,
 )
-from daf_query.scan import INDEX, ScanOptions
+from daf_query.scan import INDEX
 from daf_storage import errors
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
+    import pyarrow.compute as pc
 
 _PARTITION_ROWS: Final = 1 << 20
 
@@ -44,54 +44,6 @@ class PartSpan:
 
 TablePiece = tuple[PartSpan, ...]
 """The rows of a partition."""
-
-
-class Cut(Protocol):
-    """What a data frame needs of a table."""
-
-    @property
-    def location(self) -> str:
-        """Where it is, for messages."""
-        ...
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema."""
-        ...
-
-    @property
-    def options(self) -> ScanOptions:
-        """How its rows are cut."""
-        ...
-
-    def with_options(self, options: ScanOptions) -> Self:
-        """Return the same table, cut in another way."""
-        ...
-
-    def filter(self, expression: pc.Expression) -> Self:
-        """Return the same table with only the rows for which ``expression`` is true."""
-        ...
-
-    def part_spans(self) -> list[PartSpan]:
-        """Return the spans of rows in which the filter may be true."""
-        ...
-
-    def read_spans(self, spans: Sequence[PartSpan], columns: Sequence[str]) -> pa.Table:
-        """Return the rows of spans for which the filter is true."""
-        ...
-
-    def data_version(self, columns: Iterable[str]) -> str | None:
-        """Return what changes with the values of columns; None if that cannot be known."""
-        ...
-
-    @property
-    def has_positions(self) -> bool:
-        """Whether the column ``index`` counts the rows of the whole table."""
-        ...
-
-    def filter_columns(self) -> list[str]:
-        """Return the columns of the filter."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +96,7 @@ class DaskFrames:
     """The part of a table that is about Dask."""
 
     def to_dask_dataframe(
-        self: Cut,
+        self: Any,
         *,
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name

@@ -35,7 +35,7 @@ from daf_query.scan import (
     with_sql_membership,
 )
 from daf_query.table._arrow_operations import BATCH_ROWS, ArrowOperations, Fragment, unscannable
-from daf_query.table._columns import is_of_few_bits, wide_columns
+from daf_query.table._columns import NullColumn, is_of_few_bits, wide_columns
 from daf_query.table._dask_frames import DaskFrames, PartSpan
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._table_columns import TableColumns, table_page
@@ -49,6 +49,7 @@ from daf_query.table._table_scanner import (
     plain_schema,
     referenced_columns,
     scanned_batches,
+    without,
 )
 from daf_storage import DafError, errors
 from daf_storage.base import DecodedCache, Span
@@ -118,6 +119,11 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
     def member_name(self) -> str | None:
         """What the column ``dataset`` of a union calls it; ``None`` for a table of its own."""
         return None
+
+    @property
+    def view(self) -> TableView:
+        """Which rows are wanted, and how they are read."""
+        return self._view
 
     @property
     def cache(self) -> DecodedCache:
@@ -287,6 +293,12 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
             options=view.options,
         )
 
+    @property
+    def _absent(self) -> frozenset[str]:
+        """The columns of a union that are lacking here: they are null."""
+        columns = self._columns.columns.items()
+        return frozenset(name for name, column in columns if isinstance(column, NullColumn))
+
     def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
         """Return a filter as a predicate; ``None`` if Arrow has to evaluate it.
 
@@ -296,11 +308,17 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         if last is not None and expression is not None and expression.equals(last[0]):
             return last[1]
         predicate = parse(expression, self.schema)
+        if predicate is not None and self._absent:
+            predicate = without(predicate, self._absent)
         if predicate is not None and self._view.inferred is not None:
             predicate = conjunction([predicate, self._view.inferred])
         if expression is not None:
             self._last_filter = (expression, predicate)
         return predicate
+
+    def predicate_of(self, expression: pc.Expression | None) -> Predicate | None:
+        """Return what a filter asks of the columns of a union; ``None`` if Arrow evaluates it."""
+        return parse(both(self._view.base_filter, as_expression(expression)), self.schema)
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
         """Return the number of rows; without a filter nothing is read."""

@@ -205,6 +205,10 @@ class MatrixDataset(TableDataset):
         return None if member is None else member.name
 
     @property
+    def _absent(self) -> frozenset[str]:
+        return frozenset()  # what is planned reads its columns
+
+    @property
     def value_type(self) -> pa.DataType:
         """The type of the values."""
         return self.schema.field(self._place_of.columns[2]).type
@@ -213,11 +217,6 @@ class MatrixDataset(TableDataset):
     def stored_type(self) -> pa.DataType:
         """The Arrow type in which they are stored."""
         return arrow_type(self._info.storage_type)
-
-    @property
-    def pickled_view(self) -> dict[str, Any]:
-        """Which rows are left."""
-        return self._view.pickled()
 
     def as_member(self, name: str, value_type: pa.DataType) -> Self:
         """Return the same table as one of several."""

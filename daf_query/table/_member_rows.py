@@ -2,8 +2,7 @@
 
 Of thousands of data sets tables are made when they are asked for, and which rows a filter may leave
 is found without opening small ones.  To plan the scan of a data set opens the columns of its
-filter.  Of one that is small, and has no index, that leaves out nothing but what its name or a
-lacking column tells, and both are known.
+filter.  Of one that is small, and has no index, that leaves out hardly more than its name does.
 """
 
 from __future__ import annotations
@@ -11,29 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Self, overload
+from typing import Final, Self, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan import (
-    And,
     Column,
-    Constant,
-    IsNull,
     Mask,
-    Or,
-    Predicate,
     Zones,
-    columns_of,
     evaluate,
     may_match,
 )
-from daf_query.table._columns import DATASET, ConstantColumn, NullColumn, column_as, vector_of
+from daf_query.table._columns import DATASET, ConstantColumn, column_as, vector_of
 from daf_query.table._dataset import TableDataset
 from daf_query.table._table_columns import TableColumns, signature_of
-from daf_query.table._table_scanner import TableView, both
+from daf_query.table._table_scanner import TableView
 from daf_storage.base import Span
 from daf_storage.upkeep import IndexStorage
 
@@ -78,36 +71,7 @@ def columns_of_tables(
     return {name: table.own_columns for name, table in tables.items()}, False
 
 
-class MemberRows(TableDataset):
-    """The rows of some data sets, with the columns of all."""
-
-    @property
-    def view(self) -> TableView:
-        """Which rows are wanted, and how they are read."""
-        return self._view
-
-    @property
-    def _absent(self) -> frozenset[str]:
-        columns = self._columns.columns.items()
-        return frozenset(name for name, column in columns if isinstance(column, NullColumn))
-
-    def predicate_of(self, expression: pc.Expression | None) -> Predicate | None:
-        """Return what is evaluated for a filter; ``None`` if Arrow has to do it."""
-        return super()._parsed(both(self._view.base_filter, expression))
-
-    def own_predicate_of(self, expression: pc.Expression | None) -> Predicate | None:
-        """Return the same, where columns that are lacking here are null."""
-        return self._parsed(both(self._view.base_filter, expression))
-
-    def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
-        predicate = super()._parsed(expression)
-        absent = self._absent if predicate is not None else frozenset()
-        if predicate is None or not absent.intersection(columns_of(predicate)):
-            return predicate
-        return without(predicate, absent)
-
-
-class MemberPart(MemberRows):
+class MemberPart(TableDataset):
     """The rows of one data set, with the columns of all.
 
     Parameters
@@ -151,11 +115,6 @@ class MemberPart(MemberRows):
     def with_source(self, source: TableDataset, fields: Sequence[pa.Field]) -> Self:
         """Return the same rows of another table."""
         return type(self)(self.name, source, fields, view=self._view)
-
-    @property
-    def pickled_view(self) -> dict[str, Any]:
-        """Which rows are left."""
-        return self._view.pickled()
 
 
 class MemberParts(Sequence[MemberPart]):
@@ -257,19 +216,6 @@ def _columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> 
     return TableColumns(table, source.length, columns, {}, source.point_indexes)
 
 
-def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
-    """Return a predicate where some columns are null in all rows.
-
-    >>> without(And((IsNull("age"), IsNull("name"))), frozenset({"age"}))
-    And(parts=(Constant(value=True), IsNull(column='name', is_negated=False)))
-    """
-    if isinstance(predicate, And | Or):
-        return type(predicate)(tuple(without(part, absent) for part in predicate.parts))
-    if isinstance(predicate, Constant) or predicate.column not in absent:
-        return predicate
-    return Constant(value=isinstance(predicate, IsNull) and not predicate.is_negated)
-
-
 MIN_WHOLE_MEMBERS: Final = 64
 """Of fewer members the scan of each is planned."""
 
@@ -288,42 +234,21 @@ class MemberSpans:
 
 def member_spans(parts: MemberParts, filter: pc.Expression | None) -> Iterator[MemberSpans]:  # noqa: A002 - pyarrow's name
     """Yield the rows of each member for which a filter may be true, by partitions."""
-    whole = _WholeMembers(parts, filter)
+    names = iter(may_match_by_name(parts, filter).tolist())
+    is_worth_it = parts.is_uniform and len(parts) >= MIN_WHOLE_MEMBERS
+    options = parts[0].options if is_worth_it else None
+    most = min(options.joined_member_rows, options.partition_rows) if options else -1
     for number, (name, columns) in enumerate(parts.columns.items()):
-        is_left = whole.is_left(number, columns)
-        if is_left is None:
-            for fragment in parts[number].get_fragments(filter):
-                spans = tuple(span for span in fragment.partitions if span.size)
-                if spans:
-                    yield MemberSpans(name, columns.length, spans)
-        elif is_left and columns.length:
+        is_left = next(names) and columns.length > 0
+        if not is_left:
+            continue
+        if columns.length <= most and not _has_index(columns):
             yield MemberSpans(name, columns.length, (Span(0, columns.length),))
-
-
-class _WholeMembers:
-    """Decides for small members whether a filter may be true for a row of them."""
-
-    def __init__(self, parts: MemberParts, filter: pc.Expression | None) -> None:  # noqa: A002 - pyarrow's name
-        self._parts = parts
-        self._filter = filter
-        self._masks: dict[Hashable, Mask] = {}
-        options = parts[0].options if parts else None
-        is_worth_it = parts.is_uniform and len(parts) >= MIN_WHOLE_MEMBERS
-        if options is None or not is_worth_it:
-            self._max_rows = -1
-        else:
-            self._max_rows = min(options.joined_member_rows, options.partition_rows)
-
-    def is_left(self, number: int, columns: TableColumns) -> bool | None:
-        """Return whether all rows of a member are left, or none; None if its scan decides."""
-        signature = None if columns.length > self._max_rows else self._parts.signatures[number]
-        if signature is None or _has_index(columns):
-            return None
-        mask = self._masks.get(signature)
-        if mask is None:
-            predicate = self._parts[number].own_predicate_of(self._filter)
-            mask = self._masks[signature] = _may_match_by_name(predicate, self._parts.names)
-        return bool(mask[number])
+            continue
+        for fragment in parts[number].get_fragments(filter):
+            spans = tuple(span for span in fragment.partitions if span.size)
+            if spans:
+                yield MemberSpans(name, columns.length, spans)
 
 
 def _has_index(columns: TableColumns) -> bool:
@@ -333,16 +258,18 @@ def _has_index(columns: TableColumns) -> bool:
     return vector is not None and IndexStorage(vector.daf).has_any(vector.info.axis)
 
 
-def _may_match_by_name(predicate: Predicate | None, names: list[str]) -> Mask:
+def may_match_by_name(parts: MemberParts, filter: pc.Expression | None) -> Mask:  # noqa: A002 - pyarrow's name
     """Return for which members a filter may be true, by their names alone.
 
-    ``None`` is a filter that Arrow evaluates.  A member is a zone, whose name is all that is known.
+    A member is a zone, whose name is all that is known.
     """
-    count = len(names)
-    if predicate is None:
-        return np.ones(count, np.bool_)
-    strings = pa.array(names, pa.string())
-    numbers, known = np.arange(count), np.ones(count, np.bool_)
+    count = len(parts)
+    known = np.ones(count, np.bool_)
+    predicate = parts[0].predicate_of(filter) if count else None
+    if predicate is None:  # it is evaluated by Arrow
+        return known
+    strings = pa.array(parts.names, pa.string())
+    numbers = np.arange(count)
     zones = Zones(
         numbers,
         numbers,

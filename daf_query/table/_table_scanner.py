@@ -18,6 +18,10 @@ import pyarrow.dataset as ds
 from daf_query.scan import (
     DEFAULT_OPTIONS,
     PLAIN_TYPES,
+    And,
+    Constant,
+    IsNull,
+    Or,
     Positions,
     Predicate,
     Scan,
@@ -212,3 +216,16 @@ def scanned_batches(
         yield from make_scan(predicate).batches(names, partitions)
 
     return until_interpreter_ends(batches())
+
+
+def without(predicate: Predicate, absent: frozenset[str]) -> Predicate:
+    """Return a predicate where some columns are null in all rows.
+
+    >>> without(And((IsNull("age"), IsNull("name"))), frozenset({"age"}))
+    And(parts=(Constant(value=True), IsNull(column='name', is_negated=False)))
+    """
+    if isinstance(predicate, And | Or):
+        return type(predicate)(tuple(without(part, absent) for part in predicate.parts))
+    if isinstance(predicate, Constant) or predicate.column not in absent:
+        return predicate
+    return Constant(value=isinstance(predicate, IsNull) and not predicate.is_negated)

@@ -30,9 +30,6 @@ from daf_query.scan import (
     ScanOptions,
     ScanReport,
     balanced,
-    columns_of,
-    conjuncts,
-    evaluate,
     numpy_type,
 )
 from daf_query.table._arrow_operations import BATCH_ROWS, Fragment
@@ -44,9 +41,9 @@ from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
 from daf_query.table._member_rows import (
     MemberPart,
     MemberParts,
-    MemberRows,
     MemberSpans,
     columns_of_tables,
+    may_match_by_name,
     member_spans,
 )
 from daf_query.table._table_columns import TableColumns, signature_of
@@ -225,15 +222,15 @@ class UnionDataset(TableDataset):
             known = self._known_runs = JoinedRuns(self.options, runs)
         return known.runs
 
-    def _scanned(self, filter: pc.Expression | None) -> Sequence[MemberRows]:  # noqa: A002 - pyarrow's name
+    def _scanned(self, filter: pc.Expression | None) -> Sequence[TableDataset]:  # noqa: A002 - pyarrow's name
         """Return what is scanned for a filter: parts, and runs of small ones as one table.
 
         Where a filter of the column ``dataset`` leaves few of a run, these are scanned singly.
         """
         if not self._runs or not self._parts:
             return self._parts
-        may_match = self._may_match(as_expression(filter))
-        tables: list[MemberRows] = []
+        may_match = may_match_by_name(self._members, filter)
+        tables: list[TableDataset] = []
         position = 0
         for run in self._runs:
             span = run.members
@@ -242,7 +239,7 @@ class UnionDataset(TableDataset):
                 view = self._parts[span.start].view
                 location = self._location
                 joined = replace(view, cache=self._joined_cache)
-                tables.append(MemberRows(run.columns, location=location, view=joined))
+                tables.append(TableDataset(run.columns, location=location, view=joined))
             else:
                 tables += self._single(span, may_match)
             position = span.stop
@@ -253,21 +250,10 @@ class UnionDataset(TableDataset):
         numbers = np.flatnonzero(may_match[span.slice]) + span.start
         return [self._parts[number] for number in numbers.tolist()]
 
-    def _may_match(self, expression: pc.Expression | None) -> Mask:
-        """Return which parts have rows for which a filter may be true, by their name alone."""
-        count = len(self._parts)
-        mask = np.ones(count, np.bool_)
-        predicate = self._parts[0].predicate_of(expression)
-        names = pa.array(self._members.names, pa.string())
-        for condition in conjuncts(predicate):
-            if columns_of(condition) == [DATASET]:
-                mask &= evaluate(condition, lambda _: names, count)
-        return mask
-
     def __reduce__(self) -> Any:
         """Pickle the places of the parts, not the data; the other process opens them again."""
         tables = {part.name: part.source for part in self._parts}
-        views = {part.name: part.pickled_view for part in self._parts}
+        views = {part.name: part.view.pickled() for part in self._parts}
         return _open_union, (self._columns.table, tables, self._location, views)
 
     def get_fragments(
