@@ -69,6 +69,11 @@ def encode_column(series: Any) -> EncodedColumn:
         return _encode_nullable(series)
     if types.is_object_dtype(dtype):
         return _encode_objects(series)
+    if dtype.kind == "m" or isinstance(dtype, pandas().PeriodDtype | pandas().IntervalDtype):
+        encoded = _encode_string(series.astype(str).astype(object).where(series.notna(), None), {})
+        if dtype.kind == "m":
+            return replace(encoded, rule={"kind": "date", "dtype": str(dtype)})
+        return replace(encoded, note=f"values of dtype {dtype} became text")
     raise UnsupportedInputError(f"Daf has no place for values of dtype {dtype}")
 
 
@@ -309,6 +314,8 @@ def _capital_float(values: Any, target: str) -> str:
 
 def _decode_dates(values: Any, rule: Rule) -> Any:
     dtype = rule["dtype"]
+    if dtype.startswith("timedelta64"):
+        return pandas().to_timedelta(np.where(values == "", "NaT", values)).astype(dtype).array
     unit, _, zone = dtype.removeprefix("datetime64[").removesuffix("]").partition(", ")
     # The unit is given: numpy cannot infer one from no values, or from missing ones alone.
     dates = np.where(values == "", "NaT", values).astype(f"datetime64[{unit}]")

@@ -218,14 +218,14 @@ class CategoricalColumn(Column):
         codes: str,
         categories: StoredArray,
         *,
-        is_ordered: bool,
+        ordered_by: Node | None,
         what: str,
     ) -> None:
         self.sources = sources
         self._codes_name = codes
+        self._ordered_by = ordered_by
         self._has_missing = functools.cache(lambda: bool((self._codes((node,)).read() < 0).any()))
         self._categories = categories
-        self._is_ordered = is_ordered
         self._what = what
 
     def _codes(self, nodes: Nodes) -> StoredArray:
@@ -236,7 +236,7 @@ class CategoricalColumn(Column):
         """Why Daf has no such vector; strings need not be looked at."""
         try:
             if not self._categories.info.storage_type.is_string:
-                _ = self._encoded
+                _ = self._unusual
         except UNREADABLE as error:
             return str(error)
         return ""
@@ -247,25 +247,37 @@ class CategoricalColumn(Column):
 
     def categories(self) -> pa.Array:
         """Return the categories as strings, in order."""
-        return self._encoded[0]
+        return self._strings
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column."""
-        return dict(self._encoded[1])
+        if self._is_plain:
+            return {"kind": "categorical", "ordered": self._is_ordered}
+        return dict(self._unusual.rule)
+
+    @property
+    def _is_plain(self) -> bool:
+        info = self._categories.info
+        return info.storage_type.is_string and info.size > 0
+
+    @property
+    def _is_ordered(self) -> bool:
+        return self._ordered_by is not None and bool(self._ordered_by.attribute("ordered"))
 
     @functools.cached_property
-    def _encoded(self) -> tuple[pa.Array, dict[str, Any]]:
-        """The categories, and the rule."""
+    def _strings(self) -> pa.Array:
+        return self._categories.read_strings() if self._is_plain else self._unusual.categories
+
+    @functools.cached_property
+    def _unusual(self) -> rules.EncodedColumn:
+        """What becomes of categories that are no strings, or of none at all."""
         stored = self._categories
-        if stored.info.storage_type.is_string and stored.info.size:
-            return stored.read_strings(), {"kind": "categorical", "ordered": self._is_ordered}
         is_string = stored.info.storage_type.is_string
         values: Any = np.empty(0, dtype=object) if is_string else stored.read()
         empty = pandas(extra="anndata").Categorical.from_codes(
             np.empty(0, np.int8), categories=values, ordered=self._is_ordered
         )
-        encoded = rules.encode_column(pandas(extra="anndata").Series(empty))
-        return encoded.categories, encoded.rule
+        return rules.encode_column(pandas(extra="anndata").Series(empty))
 
     @functools.cached_property
     def _has_empty(self) -> bool:
@@ -473,8 +485,8 @@ def _categorical(tree: Tree, path: str, node: Node) -> Column:
     categories = _categories(tree, f"{path}/categories")
     if categories is None:  # such as dates, or numbers with a mask
         return _read_column(tree, path, node)
-    is_ordered, what = bool(node.attribute("ordered")), f"{tree.location}: {path}"
-    return CategoricalColumn((path,), node, "codes", categories, is_ordered=is_ordered, what=what)
+    what = f"{tree.location}: {path}"
+    return CategoricalColumn((path,), node, "codes", categories, ordered_by=node, what=what)
 
 
 def _nullable(tree: Tree, path: str, node: Node) -> Column:
@@ -522,13 +534,12 @@ def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
         categories = _readable(tree, old_categories)
         if categories is None:  # such as dates
             return SeriesColumn((path,), lambda: _old_series(tree, path, old_categories))
-        noted = tree.node(old_categories)
         return CategoricalColumn(
             (path, old_categories),
             node,
             "",
             categories,
-            is_ordered=noted is not None and bool(noted.attribute("ordered")),
+            ordered_by=tree.node(old_categories),
             what=f"{tree.location}: {path}",
         )
     try:

@@ -115,11 +115,10 @@ def shape_and_dtype(tree: Tree, path: str) -> tuple[tuple[int, ...], np.dtype[An
 def has_bytes(tree: Tree, path: str) -> bool:
     """Return whether an array has byte strings, of which nothing says that they are text."""
     node = tree.node(path)
-    if node is None or encoding_of(node) != "array":
-        return False
     with suppress(UnsupportedDataError):
-        array = node.array()
-        if array is not None and array.info.storage_type.is_string:
+        array = None if node is None else node.array()
+        is_string = array is not None and array.info.storage_type.is_string
+        if node is not None and is_string and encoding_of(node) == "array":
             with element(tree, path) as stored:
                 return bool(np.dtype(stored.dtype).kind == "S")
     return False

@@ -1,4 +1,4 @@
-"""The values of ``uns``, the notes, and the parts that are kept: all without vector or matrix.
+"""The scalars of ``uns``, the notes, and the parts that are kept: all without vector or matrix.
 
 The notes are made when they are read; so are the images of what Daf has no place for.
 """
@@ -6,12 +6,11 @@ The notes are made when they are read; so are the images of what Daf has no plac
 from __future__ import annotations
 
 import json
-import math
 import posixpath
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,12 +28,11 @@ from daf_storage.base import AnyArray, StorageType, name_problem
 from daf_storage.data import kept, layout, required_array
 from daf_storage.trees import Hdf5Tree, MemoryArray, Node, Tree, WritableTree
 
-_MOST_ELEMENTS: Final = 1 << 20
-_DICTIONARIES: Final = frozenset(
-    {"", "dict", "array", "string-array", "numeric-scalar", "string", "rec-array", "null"}
-)
-"""Encodings of which a dictionary may consist whose entries are read."""
 _PYTHON: Final = {"b": StorageType.BOOL, "i": StorageType.INT64, "f": StorageType.FLOAT64}
+
+
+WriteValue: TypeAlias = Callable[[Any, str, Any], None]
+"""Writes a value into a group of an h5ad file, under a name; or nothing."""
 
 
 @dataclass(slots=True)
@@ -118,60 +116,6 @@ class _PythonScalar(MemoryArray):
         )
 
 
-def encoded_values(
-    tree: Tree, others: Mapping[str, Place], moved: frozenset[str]
-) -> Iterator[tuple[str, dict[str, Any] | None, str]]:
-    """Yield each value that is no scalar as the notes hold it; or None, and why they do not.
-
-    Parameters
-    ----------
-    moved
-        Paths of matrices below ``uns`` that are in ``obsp``.
-    """
-    for key, place in others.items():
-        try:
-            problem = _why_unread(tree, place.path, moved) if place.is_stored else ""
-            if problem:
-                yield key, None, problem
-                continue
-            value = _without_moved(tree, place, moved)
-            yield key, {"type": "json", "value": kept.encode(value)}, ""
-        except errors.UnsupportedInputError as error:
-            yield key, None, f"it holds {error}"
-        except errors.FormatError as error:
-            yield key, None, str(error)
-
-
-def _without_moved(tree: Tree, place: Place, moved: frozenset[str]) -> Any:
-    if not place.is_stored or not any(path.startswith(f"{place.path}/") for path in moved):
-        return place.read(tree)
-    paths = {name: f"{place.path}/{name}" for name in tree.children(place.path)}
-    return {
-        name: elements.read_value(tree, path) for name, path in paths.items() if path not in moved
-    }
-
-
-def _why_unread(tree: Tree, path: str, moved: frozenset[str], inside: str = "") -> str:
-    """Return why a value is not read; empty for arrays of moderate size and their dictionaries."""
-    node = tree.node(path)
-    if node is None or path in moved:
-        return ""
-    encoding = elements.encoding_of(node)
-    if node.attribute("h5sparse_format") is not None:
-        encoding = "sparse matrix"
-    if encoding not in _DICTIONARIES:
-        return f"{f'{inside} in it' if inside else 'it'} is a {encoding}"
-    if node.kind == "array":
-        size = math.prod(elements.shape_and_dtype(tree, path)[0])
-        return f"it has {size:,} elements" if size > _MOST_ELEMENTS else ""
-    for name in tree.children(path):
-        below = f"{inside}/{name}" if inside else name
-        problem = _why_unread(tree, f"{path}/{name}", moved, below)
-        if problem:
-            return problem
-    return ""
-
-
 # Parts that are kept
 
 
@@ -194,33 +138,35 @@ def _property(tree: Tree, place: KeptPlace) -> Property:
     return memory_property((place.place.path,), lambda: MemoryArray(lambda: _image(tree, place)))
 
 
-def keep_part(tree: Tree, kept_place: KeptPlace, target: WritableTree) -> None:
+def keep_part(tree: Tree, place: KeptPlace, target: WritableTree, write: WriteValue) -> None:
     """Store a part beside the data of another tree.
+
+    Parameters
+    ----------
+    write
+        Writes what is not copied as it lies in a file of HDF5.
 
     Raises
     ------
     UnsupportedInputError
-        Anndata cannot write it either; nothing was stored.
+        Nothing of it can be written, so nothing was stored.
     """
-    axes, part, key, place = (
-        kept_place.axes,
-        kept_place.part,
-        kept_place.key,
-        kept_place.place,
-    )
+    with _writer(tree, place.place, write) as writer:
+        kept.keep(target, place.axes, place.part, place.key, writer)
+
+
+def _image(tree: Tree, place: KeptPlace) -> AnyArray:
+    with _writer(tree, place.place, kept.write_element) as writer:
+        return kept.image_of(place.part, place.key, writer)
+
+
+@contextmanager
+def _writer(tree: Tree, place: Place, write: WriteValue) -> Iterator[kept.Writer]:
     if place.is_stored and isinstance(tree, Hdf5Tree):
         with elements.element(tree, place.path) as stored:
-            kept.keep(target, axes, part, key, stored)
+            yield kept.writer_of(stored)
     else:
-        kept.keep(target, axes, part, key, place.read(tree))
-
-
-def _image(tree: Tree, kept_place: KeptPlace) -> AnyArray:
-    part, key, place = kept_place.part, kept_place.key, kept_place.place
-    if place.is_stored and isinstance(tree, Hdf5Tree):
-        with elements.element(tree, place.path) as stored:
-            return np.asarray(kept.image_of(part, key, stored))
-    return kept.image_of(part, key, place.read(tree))
+        yield lambda group, name: write(group, name, place.read(tree))
 
 
 # The notes

@@ -191,11 +191,14 @@ def _add_neighbors(tree: Tree, parts: Parts) -> None:
     """Take the matrices of neighbours from where AnnData 0.7 kept them."""
     if "neighbors" not in parts.uns or tree.kind("uns/neighbors") != "group":
         return
-    for key in _NEIGHBORS:
-        path = f"uns/neighbors/{key}"
-        node = tree.node(path)
+    others = _places(tree, "uns/neighbors")
+    for key in others.keys() & set(_NEIGHBORS):
+        node = tree.node(others[key].path)
         if node is not None and elements.encoding_of(node).startswith(("csr", "csc")):
-            parts.obsp.setdefault(key, Place(path))
+            parts.obsp.setdefault(key, others.pop(key))
+    if len(others) < len(tree.children("uns/neighbors")):
+        value = {key: place.read(tree) for key, place in others.items()}
+        parts.uns["neighbors"] = Place("uns/neighbors", value)
 
 
 def _old_parts(tree: Tree, children: Mapping[str, Any]) -> Parts:

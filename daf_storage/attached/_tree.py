@@ -14,11 +14,11 @@ import pyarrow as pa
 from daf_storage.anndata_rules import AnnDataWarning, Report, part_label
 from daf_storage.anndata_rules import notes as rules
 from daf_storage.attached._columns import BrokenColumn, SeriesColumn
+from daf_storage.attached._frames import StoredFrame
 from daf_storage.attached._matrices import STORED, Place
 from daf_storage.attached._notes import (
     UnsValues,
     column_rules,
-    encoded_values,
     kept_properties,
     notes_text,
     uns_values,
@@ -292,33 +292,28 @@ class Contents:
             note = {"type": "colors", "list": axis[1].is_list}
             uns += [[f"{axis[0][1]}_colors", note]] if axis[1].has_colors else []
         noted = dict(self._uns.notes)
-        noted.update((key, note) for key, note, _ in self._encoded_uns if note is not None)
         uns += [[key, noted[key]] for key in self._plan.uns if key in noted]
         return notes_text(self._plan, uns, names)
-
-    @functools.cached_property
-    def _encoded_uns(self) -> list[tuple[str, dict[str, Any] | None, str]]:
-        squares = self._plan.parts.obsp.values()
-        moved = frozenset(place.path for place in squares if place.path.startswith("uns/"))
-        return list(encoded_values(self._base, self._uns.others, moved))
 
     @functools.cached_property
     def kept(self) -> dict[str, tuple[KeptPlace, Property]]:
         """The parts that Daf has no place for, by the paths of their images."""
         places = [*self._kept_columns(), *self._plan.kept]
-        for key, note, why in self._encoded_uns:
-            if note is None:
-                places.append(KeptPlace((), "uns", key, self._uns.others[key], why))
+        for key, place in self._uns.others.items():
+            places.append(KeptPlace((), "uns", key, place, "it is no scalar"))
         return kept_properties(self._base, places)
 
     def _kept_columns(self) -> Iterator[KeptPlace]:
-        for axis, (_, part) in self._plan.frames.items():
+        for axis, (frame, part) in self._plan.frames.items():
             for vector in self._plan.vectors(axis):
                 if not vector.problem:
                     continue
                 column = vector.column
-                value = column.value() if isinstance(column, SeriesColumn) else None
-                place = Place(column.sources[0], getattr(value, "array", STORED))
+                is_whole = isinstance(frame, StoredFrame) and len(column.sources) == 1
+                value: Any = STORED
+                if isinstance(column, SeriesColumn) and not is_whole:
+                    value = column.value().values
+                place = Place(column.sources[0], value)
                 yield KeptPlace((axis,), part, vector.column_name, place, vector.problem)
 
     def losses(self) -> list[tuple[str, str]]:
@@ -327,7 +322,7 @@ class Contents:
         return [(item.what, item.message) for item in items if item.kind == "lost"]
 
     def report(self) -> Report:
-        """Return what differs from the AnnData: of obs and var first, what is kept last."""
+        """Return what differs from the AnnData: of obs and var first, what is kept but uns last."""
         report, kept_parts = Report(), [place for place, _ in self.kept.values()]
         for axis, (_, part) in self._plan.frames.items():
             for vector in self._plan.vectors(axis):
@@ -342,7 +337,7 @@ class Contents:
                     report.renamed(what, f"stored as the vector {vector.name!r}")
         report.items += self._plan.report.items
         for place in kept_parts:
-            if place.part not in ("obs", "var", "raw.var"):
+            if place.part not in ("obs", "var", "raw.var", "uns"):
                 report.kept(part_label(place.part, place.key), place.why)
         return report
 

@@ -56,7 +56,7 @@ class Concatenation:
                 matrices.write(plan)
         left_out = self._report.lost
         write_kept_parts(self._daf, self._members, self._options, left_out)
-        self._notes.write(self._daf, self._options, left_out)
+        self._notes.write(self._daf, left_out)
         return self._report
 
     # Axes

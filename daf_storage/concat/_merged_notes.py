@@ -13,9 +13,8 @@ from daf_storage.anndata_rules import Notes
 from daf_storage.anndata_rules import notes as rules_of_notes
 from daf_storage.concat._column_rules import Rule, merged_rule
 from daf_storage.concat._members import Member
-from daf_storage.concat._options import Options
 from daf_storage.concat._shared_properties import LeftOut
-from daf_storage.data import DafReader, DafWriter
+from daf_storage.data import DafReader, DafWriter, kept
 
 _PARTS = ("obsm", "varm", "raw.varm")
 _FRAME = ("frame", "dtypes")
@@ -42,14 +41,14 @@ class MergedNotes:
                 merged["is_missing"] = companions.pop()
             self.add_vector(axis, name, merged)
 
-    def write(self, daf: DafWriter, options: Options, left_out: LeftOut) -> None:
+    def write(self, daf: DafWriter, left_out: LeftOut) -> None:
         """Store the notes, if a member has some."""
         if not self._members:
             return
         notes: Notes = {"version": 1}
         notes["axes"] = {axis: self._axis(axis) for axis in self._noted_axes(daf)}
         notes["matrices"] = self._matrices()
-        notes["uns"] = self._uns(daf, options, left_out)
+        notes["uns"] = self._uns(daf, left_out)
         for part in ("raw", "layers"):
             given = [m.notes[part] for m in self._members if part in m.notes]
             if given:
@@ -89,24 +88,20 @@ class MergedNotes:
             merged[label] = common if is_everywhere else _without(common, "dtype")
         return merged
 
-    def _uns(self, daf: DafReader, options: Options, left_out: LeftOut) -> list[Any]:
+    def _uns(self, daf: DafReader, left_out: LeftOut) -> list[Any]:
         """Return the keys of ``uns`` whose scalars, colours or values the result has."""
         given: dict[str, list[dict[str, Any]]] = {}
         for member in self._members:
             for key, entry in member.notes.get("uns", []):
                 given.setdefault(key, []).append(entry)
-        kept = []
+        named = []
         for key, entries in given.items():
             last = entries[-1]
             if last["type"] == "json":
-                action = options.merge_action(key)
-                if action == "last" or (action == "same" and all(e == last for e in entries)):
-                    kept.append([key, last])
-                else:
-                    left_out(f"uns[{key!r}]", "merge= keeps it, if it is 'last', or 'same' and is")
+                left_out(f"uns[{key!r}]", kept.EARLIER_FORM)
             elif last["type"] == "colors" or daf.has_scalar(key):
-                kept.append([key, last])
-        return kept
+                named.append([key, last])
+        return named
 
     def _annotations(self, daf: DafReader, part: str) -> dict[str, dict[str, Any]]:
         """Return the notes of ``obsm`` or ``varm`` whose axes the result has."""

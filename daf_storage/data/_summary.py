@@ -222,6 +222,7 @@ def _remarks(tree: Tree) -> list[tuple[str, str]]:
     return [
         (posixpath.basename(path), "only in exports: Daf has no place for it")
         for path in kept.arrays(tree)
+        if not posixpath.basename(path).startswith("uns.")
     ]
 
 

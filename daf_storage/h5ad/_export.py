@@ -351,7 +351,7 @@ class _Exporter:
         uns: dict[str, Any] = {}
         for key, entry in self._notes.get("uns", []):
             if entry["type"] == "json":
-                uns[key] = kept.decode(entry["value"])
+                self.report.lost(f"uns[{key!r}]", kept.EARLIER_FORM)
             elif entry["type"] == "colors" and key in colors:
                 uns[key] = list(colors.pop(key)) if entry["list"] else colors.pop(key)
             elif entry["type"] == "scalar_of_daf" and self._daf.has_scalar(key):

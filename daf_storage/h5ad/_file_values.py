@@ -13,6 +13,7 @@ import numpy as np
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import Report
 from daf_storage.base import optional_import, pandas
+from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError
 from daf_storage.trees import hdf5_output
 
@@ -196,18 +197,10 @@ def write_value(group: Any, key: Any, value: Any, *, what: str, report: Report) 
         dataset = group.create_dataset(key, data=np.bytes_(value))
         dataset.attrs.update({"encoding-type": "bytes", "encoding-version": "0.2.0"})
         return
-    anndata = optional_import("anndata", extra="anndata")
-    written = _writable(value, what, report)
     try:
-        with anndata.settings.override(allow_write_nullable_strings=True):
-            anndata.io.write_elem(group, key, written)
-    except OSError:
-        raise
-    except Exception:  # noqa: BLE001 - anndata and h5py raise many kinds
-        if key in group:
-            del group[key]
-        kind = f"{type(value).__module__}.{type(value).__name__}"
-        report.lost(what, f"anndata cannot write this value, of the type {kind}")
+        kept.write_element(group, key, _writable(value, what, report))
+    except UnsupportedInputError as error:
+        report.lost(what, str(error))
 
 
 def _writable(value: Any, what: str, report: Report) -> Any:
@@ -221,6 +214,9 @@ def _writable(value: Any, what: str, report: Report) -> Any:
         return value.tocsr()
     if hasattr(value, "columns") and hasattr(value, "iloc"):
         return writable_frame(value, what, report)
+    if isinstance(value, pandas().arrays.FloatingArray):
+        report.changed(what, "an h5ad file has no nullable floats; missing became NaN")
+        return value.to_numpy(dtype=np.float64, na_value=np.nan)
     return value
 
 

@@ -6,6 +6,7 @@ what cannot be carried over is listed in the report.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from daf_storage import errors
-from daf_storage.anndata_rules import AnnDataWarning, Report, ReportItem, notes, part_label
+from daf_storage.anndata_rules import AnnDataWarning, Report, notes, part_label
 from daf_storage.attached import AnnDataTree, EntryNames, keep_part, tree_of_object
 from daf_storage.base import (
     IMPORT_CHUNK_KB,
@@ -35,6 +36,7 @@ from daf_storage.data import (
     kept,
     layout,
 )
+from daf_storage.h5ad._file_values import write_value
 from daf_storage.h5ad._matrix_input import MatrixCopy, size_bytes
 from daf_storage.opening import MemoryDaf, anndata_at, new_data_set
 from daf_storage.trees import ZarrVersion
@@ -253,7 +255,7 @@ class _Import:
             lost = self._keep_parts()
             items = [*self._contents.report().items]
             self._copy_vectors()
-        self._report.items += [lost.get(item.what, item) for item in items]
+        self._report.items += [item for item in items if item.what not in lost]
         self._copy_matrices(counts)
         if self._how.strict:
             self._report.refuse_losses(self._tree.location, what="import")
@@ -322,15 +324,16 @@ class _Import:
                 path = layout.vector_path(axis, name)
                 copy_property(self._daf, path, stored, how, lambda _: None)
 
-    def _keep_parts(self) -> dict[str, ReportItem]:
-        """Keep what Daf has no place for; return, by its name, what anndata cannot write either."""
-        lost = {}
+    def _keep_parts(self) -> set[str]:
+        """Keep what Daf has no place for; return the names of what anndata cannot write either."""
+        lost = set()
         for place, _ in self._contents.kept.values():
             what = part_label(place.part, place.key)
+            write = functools.partial(write_value, what=what, report=self._report)
             try:
-                keep_part(self._tree.base, place, self._daf.writable_tree)
-            except errors.UnsupportedInputError as error:
-                lost[what] = ReportItem("lost", what, f"{place.why}; and it holds {error}")
+                keep_part(self._tree.base, place, self._daf.writable_tree, write)
+            except errors.UnsupportedInputError:  # the report says why
+                lost.add(what)
         return lost
 
     def _copy_matrices(self, counts: dict[str, StorageType]) -> None:

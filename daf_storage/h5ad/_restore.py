@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from daf_storage.anndata_rules import Report
 from daf_storage.data import DafReader, kept
 from daf_storage.data.kept import KeptPart
-from daf_storage.h5ad._file_values import write_value
 
 _COLUMNS = frozenset({"obs", "var", "raw.var"})
 """Parts that are columns of a DataFrame; `axis_frame` has them."""
@@ -76,7 +74,9 @@ class KeptParts:
             if part.part.startswith("raw.") != bool(below) or part.part == "raw.X":
                 continue
             value = part.value()
-            if not self._fits(part, value):
+            if part.axes and not self._fits(
+                part, value.shape if hasattr(value, "shape") else (len(value),)
+            ):
                 continue
             if part.part in _FRAMES and hasattr(value, "iloc"):
                 value = value.set_axis(adata.obs_names if name == "obsm" else adata.var_names)
@@ -93,18 +93,18 @@ class KeptParts:
             place, key = (place, name) if part.part in _WHOLE else (place[name], part.key)
             if key in place:
                 continue
-            if part.copy_to(place, key):
-                if part.part in _FRAMES:
-                    _rename_rows(place[key], file[_FRAMES[part.part]])
-            else:
-                value = part.value()
-                if self._fits(part, value):
-                    write_value(place, key, value, what=_label(part), report=self._report)
+            part.copy_to(place, key)
+            stored = place[key]
+            shape = getattr(stored, "shape", stored.attrs.get("shape"))
+            if shape is not None and not self._fits(part, shape):
+                del place[key]
+            elif part.part in _FRAMES:
+                _rename_rows(stored, file[_FRAMES[part.part]])
 
-    def _fits(self, part: KeptPart, value: Any) -> bool:
-        """Return whether a value has the length of its axes; say so if it has not."""
+    def _fits(self, part: KeptPart, given: Any) -> bool:
+        """Return whether a shape has the length of its axes; say so if it has not."""
         lengths = tuple(self._daf.axis_length(axis) for axis in part.axes)
-        shape = tuple(np.shape(value)) if hasattr(value, "shape") else (len(value),) * bool(lengths)
+        shape = tuple(map(int, given))
         if shape[: len(lengths)] == lengths:
             return True
         self._report.lost(_label(part), f"it has the shape {shape}, and its axes {lengths}")
@@ -124,7 +124,7 @@ def with_kept_columns(
     axis: str,
     columns: dict[str, Any],
     noted: list[dict[str, Any]],
-    positions: npt.NDArray[np.int64] | None,
+    positions: npt.NDArray[Any] | None,
 ) -> dict[str, Any]:
     """Return the columns of an axis with those that no vector can hold, in their order.
 

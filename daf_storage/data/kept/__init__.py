@@ -9,7 +9,13 @@ Knows trees, h5py and anndata; knows neither readers nor which value belongs whe
 Source: docs/reference/format.md, "Parts of an AnnData".
 """
 
-from daf_storage.data.kept._image import read_element
+from daf_storage.data.kept._image import (
+    EARLIER_FORM,
+    Writer,
+    read_element,
+    write_element,
+    writer_of,
+)
 from daf_storage.data.kept._parts import (
     GROUP,
     LEVELS,
@@ -26,18 +32,17 @@ from daf_storage.data.kept._parts import (
     paths_of_axis,
     write_reordered,
 )
-from daf_storage.data.kept._values import decode, encode
 
 __all__ = [
+    "EARLIER_FORM",
     "GROUP",
     "LEVELS",
     "KeptPart",
+    "Writer",
     "aligned_paths",
     "arrays",
     "check_part",
-    "decode",
     "delete_part",
-    "encode",
     "free_name",
     "image_of",
     "keep",
@@ -45,5 +50,7 @@ __all__ = [
     "parts",
     "paths_of_axis",
     "read_element",
+    "write_element",
     "write_reordered",
+    "writer_of",
 ]

@@ -1,114 +1,128 @@
 """One part of an AnnData as a small HDF5 file: an image that is stored as an array of bytes.
 
-It holds ``elements/0``, ``elements/1`` and so on, each in the encoding in which ``write_h5ad``
-writes it; ``document``, the JSON from which the value is put together; and as attributes which part
-of the AnnData it was.
+It holds ``elements/0``, in the encoding in which ``write_h5ad`` writes it; as attributes, which
+part of the AnnData it was; and ``document``, which says that it is all of the value.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import IO, Any, Final, TypeAlias
 
 import numpy as np
 
 from daf_storage.base import AnyArray, optional_import
-from daf_storage.data.kept import _values
-from daf_storage.errors import CorruptDataError, DafError, UnsupportedInputError
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    UnsupportedDataError,
+    UnsupportedInputError,
+)
 from daf_storage.trees import StoredArray, check_contained
 
-ELEMENTS: Final = "elements"
-DOCUMENT: Final = "document"
-WHOLE: Final = {"type": "element", "name": "0"}
-"""The document of a value that is one element."""
+Writer: TypeAlias = Callable[[Any, str], None]
+"""Writes a value into a group of an h5ad file, under a name; or nothing."""
+
+EARLIER_FORM: Final = (
+    "an earlier version kept it in a form that is no longer read; import the AnnData again"
+)
+_ELEMENTS: Final = "elements"
+_DOCUMENT: Final = "document"
+_NAME: Final = "0"
+_WHOLE: Final = b'{"type":"element","name":"0"}'
+"""The document of a value that is one element, as all are."""
 
 _BLOCK_BYTES = 1 << 24
 _OLD_FRAMES = "0.1.0"
 
 
-class Image:
-    """An image that is being written, in a temporary file.
+@contextmanager
+def new_image(part: str, key: str, write: Writer) -> Iterator[IO[bytes]]:
+    """Hand out a new image as a temporary file.
 
     Parameters
     ----------
     part, key
         Which value of the AnnData it holds, such as ``"uns"`` and ``"paga"``.
+
+    Raises
+    ------
+    UnsupportedInputError
+        Anndata cannot write the value, or nothing of it was written.
     """
+    h5py = optional_import("h5py", extra="anndata")
+    with tempfile.TemporaryFile() as storage:
+        with h5py.File(storage, "w") as file:
+            file.attrs.update({"part": part, "key": key})
+            elements = file.create_group(_ELEMENTS)
+            write(elements, _NAME)
+            if _NAME not in elements:
+                raise UnsupportedInputError(f"nothing of {part}[{key!r}] was written")
+            file.create_dataset(_DOCUMENT, data=np.frombuffer(_WHOLE, np.uint8))
+        yield storage
 
-    def __init__(self, part: str, key: str) -> None:
-        h5py = optional_import("h5py", extra="anndata")
-        self._storage = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
-        self._file = h5py.File(self._storage, "w")
-        self._file.attrs.update({"part": part, "key": key})
-        self._elements = self._file.create_group(ELEMENTS)
-        self._count = 0
 
-    def __enter__(self) -> Self:
-        return self
+def blocks_of(image: IO[bytes]) -> Iterator[AnyArray]:
+    """Yield the bytes of a file."""
+    image.seek(0)
+    while block := image.read(_BLOCK_BYTES):
+        yield np.frombuffer(block, np.uint8)
 
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._storage.close()
 
-    def add(self, value: Any) -> str:
-        """Write an element and return its name."""
-        anndata = optional_import("anndata", extra="anndata")
-        name = self._next()
-        try:
-            with _quiet(), anndata.settings.override(allow_write_nullable_strings=True):
-                anndata.io.write_elem(self._elements, name, value)
-        except OSError:
-            raise
-        except Exception as error:  # anndata and h5py raise many kinds
-            if name in self._elements:
-                self.remove(name)
-            kind = f"{type(value).__module__}.{type(value).__name__}"
-            raise UnsupportedInputError(f"{kind} objects, which anndata cannot write") from error
-        return name
+def writer_of(value: Any) -> Writer:
+    """Return what writes a value as anndata does; a group or a dataset is copied as it is.
 
-    def copy(self, element: Any) -> None:
-        """Copy a group or a dataset of another HDF5 file as it is; it is the whole value."""
-        element.file.copy(
-            element, self._elements, self._next(), expand_soft=True, expand_external=True
-        )
-        self.write_document(WHOLE)
+    DataFrames of AnnData 0.7 are not: their columns refer to categories elsewhere in the file.
+    """
+    h5py = optional_import("h5py", extra="anndata")
+    if not isinstance(value, h5py.Group | h5py.Dataset):
+        return lambda group, name: write_element(group, name, value)
+    nodes = [value]
+    if isinstance(value, h5py.Group):
+        value.visititems(lambda _, node: nodes.append(node))
+    if any(map(_is_old_frame, nodes)):
+        return writer_of(read_element(value))
+    return lambda group, name: value.file.copy(
+        value, group, name, expand_soft=True, expand_external=True
+    )
 
-    def read(self, name: str) -> Any:
-        """Return an element."""
-        return read_element(self._elements[name])
 
-    def remove(self, name: str) -> None:
-        """Take an element away."""
-        del self._elements[name]
+def _is_old_frame(node: Any) -> bool:
+    encoding = [str(node.attrs.get(f"encoding-{name}", "")) for name in ("type", "version")]
+    return encoding == ["dataframe", _OLD_FRAMES]
 
-    def write(self, value: Any) -> None:
-        """Write a value."""
-        self.write_document(_values.encode(value, self))
 
-    def write_document(self, document: Any) -> None:
-        """Write how the value is put together."""
-        text = json.dumps(document, separators=(",", ":"))
-        self._file.create_dataset(DOCUMENT, data=np.frombuffer(text.encode(), np.uint8))
+def write_element(group: Any, name: str, value: Any) -> None:
+    """Write a value into a group of an h5ad file.
 
-    def finish(self) -> int:
-        """Write everything to the file and return its length in bytes."""
-        self._file.close()
-        return self._storage.seek(0, io.SEEK_END)
+    Raises
+    ------
+    UnsupportedInputError
+        Anndata cannot write it; nothing was written.
+    """
+    anndata = optional_import("anndata", extra="anndata")
+    try:
+        with _quiet(), anndata.settings.override(allow_write_nullable_strings=True):
+            anndata.io.write_elem(group, name, value)
+    except OSError:
+        raise
+    except Exception as error:  # anndata and h5py raise many kinds
+        if name in group:
+            del group[name]
+        kind = f"{type(value).__module__}.{type(value).__name__}"
+        raise UnsupportedInputError(
+            f"anndata cannot write this value, of the type {kind}"
+        ) from error
 
-    def blocks(self) -> Iterator[AnyArray]:
-        """Yield the bytes of the finished file."""
-        self._storage.seek(0)
-        while block := self._storage.read(_BLOCK_BYTES):
-            yield np.frombuffer(block, np.uint8)
 
-    def _next(self) -> str:
-        self._count += 1
-        return str(self._count - 1)
+def read_element(element: Any) -> Any:
+    """Return a group or dataset of an h5ad file as anndata reads it, without its warnings."""
+    with _quiet():
+        return optional_import("anndata", extra="anndata").io.read_elem(element)
 
 
 @contextmanager
@@ -138,37 +152,11 @@ def opened(array: StoredArray, *, what: str) -> Iterator[Any]:
         ) from error
 
 
-def document_of(file: Any) -> Any:
-    """Return how the value of an opened image is put together."""
-    return json.loads(bytes(file[DOCUMENT][()]))
-
-
-def value_of(file: Any) -> Any:
-    """Return the value of an opened image."""
-    elements = file[ELEMENTS]
-    return _values.decode(document_of(file), lambda name: read_element(elements[name]))
-
-
-def is_copied_as_it_is(element: Any) -> bool:
-    """Return whether an element of an h5ad file stays itself when it is copied into another file.
-
-    DataFrames of AnnData 0.7 do not: their columns refer to categories elsewhere in the file.
-    """
-    nodes = [element]
-    if hasattr(element, "visititems"):
-        element.visititems(lambda _, node: nodes.append(node))
-    return not any(_is_old_frame(node) for node in nodes)
-
-
-def _is_old_frame(node: Any) -> bool:
-    encoding = [str(node.attrs.get(f"encoding-{name}", "")) for name in ("type", "version")]
-    return encoding == ["dataframe", _OLD_FRAMES]
-
-
-def read_element(element: Any) -> Any:
-    """Return a group or dataset of an h5ad file as anndata reads it, without its warnings."""
-    with _quiet():
-        return optional_import("anndata", extra="anndata").io.read_elem(element)
+def element_of(file: Any, *, what: str) -> Any:
+    """Return the group or dataset that an opened image holds."""
+    if bytes(file[_DOCUMENT][()]) != _WHOLE:
+        raise UnsupportedDataError(f"{what}: {EARLIER_FORM}")
+    return file[_ELEMENTS][_NAME]
 
 
 @contextmanager

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import posixpath
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, StorageType, name_problem, optional_import
+from daf_storage.base import AnyArray, StorageType, name_problem
 from daf_storage.data.kept import _image
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import StoredArray, Tree, TreeTransaction, WritableTree
@@ -52,55 +53,39 @@ class KeptPart:
     def value(self) -> Any:
         """Return the value as the AnnData had it."""
         with _image.opened(self.array, what=self.path) as file:
-            return _image.value_of(file)
+            return _image.read_element(_image.element_of(file, what=self.path))
 
-    def copy_to(self, group: Any, name: str) -> bool:
-        """Copy it into a group of an h5ad file as it was in one; say whether that is possible."""
+    def copy_to(self, group: Any, name: str) -> None:
+        """Copy it into a group of an h5ad file."""
         with _image.opened(self.array, what=self.path) as file:
-            if _image.document_of(file) != _image.WHOLE:
-                return False
-            file.copy(file[_image.ELEMENTS]["0"], group, name)
-            return True
+            file.copy(_image.element_of(file, what=self.path), group, name)
 
 
-def keep(tree: WritableTree, axes: tuple[str, ...], part: str, key: str, value: Any) -> str:
-    """Store a part of an AnnData; return the last component of its path.
-
-    Parameters
-    ----------
-    value
-        Any value, or a group or dataset of an h5ad file, which is copied as it is.
+def keep(
+    tree: WritableTree, axes: tuple[str, ...], part: str, key: str, write: _image.Writer
+) -> None:
+    """Store a part of an AnnData.
 
     Raises
     ------
     UnsupportedInputError
         Anndata cannot write it either; nothing was stored.
     """
-    with _image.Image(part, key) as image:
-        _fill(image, value)
-        path = _free_path(tree, axes, f"{part}.{key}" if key else part)
-        with tree.transaction() as changes, tree.lock():
-            make_groups(tree, changes, path)
-            _write(changes, path, image)
-            changes.publish(path, replace=False)
-    return posixpath.basename(path)
+    path = _free_path(tree, axes, f"{part}.{key}" if key else part)
+    with (
+        _image.new_image(part, key, write) as image,
+        tree.transaction() as changes,
+        tree.lock(),
+    ):
+        make_groups(tree, changes, path)
+        _write(changes, path, image)
+        changes.publish(path, replace=False)
 
 
-def _fill(image: _image.Image, value: Any) -> None:
-    if not _is_of_hdf5(value):
-        image.write(value)
-    elif _image.is_copied_as_it_is(value):
-        image.copy(value)
-    else:
-        image.write(_image.read_element(value))
-
-
-def image_of(part: str, key: str, value: Any) -> AnyArray:
+def image_of(part: str, key: str, write: _image.Writer) -> AnyArray:
     """Return the bytes that `keep` would store of a part."""
-    with _image.Image(part, key) as image:
-        _fill(image, value)
-        image.finish()
-        return np.concatenate([np.empty(0, np.uint8), *image.blocks()])
+    with _image.new_image(part, key, write) as image:
+        return np.concatenate([np.empty(0, np.uint8), *_image.blocks_of(image)])
 
 
 def parts(tree: Tree, *, axes: tuple[str, ...] | None = None) -> Iterator[KeptPart]:
@@ -135,7 +120,7 @@ def arrays(tree: Tree) -> dict[str, StoredArray]:
 def check_part(path: str, array: StoredArray) -> None:
     """Raise unless an image can be opened."""
     with _image.opened(array, what=path) as file:
-        _image.document_of(file)
+        _image.element_of(file, what=path)
 
 
 def delete_part(tree: WritableTree, path: str) -> None:
@@ -182,8 +167,11 @@ def write_reordered(source: Tree, target: WritableTree, orders: Mapping[str, Any
         for dimension, own in enumerate(found.axes):
             if own in orders:
                 value = _taken(value, orders[own], dimension, what=found.path)
-        with _image.Image(found.part, found.key) as image, target.transaction() as changes:
-            image.write(value)
+        write = _image.writer_of(value)
+        with (
+            _image.new_image(found.part, found.key, write) as image,
+            target.transaction() as changes,
+        ):
             _write(changes, found.path, image)
             changes.publish(found.path, replace=False)
 
@@ -207,8 +195,9 @@ def _taken(value: Any, positions: AnyArray, dimension: int, *, what: str) -> Any
 # Helpers
 
 
-def _write(changes: TreeTransaction, path: str, image: _image.Image) -> None:
-    changes.write_blocks(path, (image.finish(),), StorageType.UINT8, image.blocks())
+def _write(changes: TreeTransaction, path: str, image: IO[bytes]) -> None:
+    length = image.seek(0, io.SEEK_END)
+    changes.write_blocks(path, (length,), StorageType.UINT8, _image.blocks_of(image))
 
 
 def _axes_of(path: str) -> tuple[str, ...]:
@@ -235,8 +224,3 @@ def free_name(wanted: str, taken: Collection[str]) -> str:
         count += 1
         free = f"{name}.{count}"
     return free
-
-
-def _is_of_hdf5(value: Any) -> bool:
-    h5py = optional_import("h5py", extra="anndata")
-    return isinstance(value, h5py.Group | h5py.Dataset)

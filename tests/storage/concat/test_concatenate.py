@@ -710,7 +710,7 @@ def test_parts_beside_the_data() -> None:
             np.ones((2, 1), "f4"),
             obs=pd.DataFrame(index=[f"{number}a", f"{number}b"]),
             uns={
-                "tree": sp.eye_array(2),
+                "tree": sp.eye_array(2, format="csr"),
                 "each": {"n": np.arange(number)},
                 "l": [1],
                 "m": [number],

@@ -19,8 +19,6 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from anndata.tests.helpers import assert_equal
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from daf_query import connect
 from daf_storage import (
@@ -35,7 +33,6 @@ from daf_storage import (
     to_anndata,
 )
 from daf_storage.anndata_rules._columns import encode_column
-from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError
 from daf_storage.h5ad import _matrix_input, axis_frame
 from tests.faulty_disk import environment, has_faults
@@ -162,7 +159,7 @@ class TestPbmc:
         assert_same(without_axis_keys(to_anndata(daf)), expected)
 
     def test_nothing_is_reported(self, tmp_path: Path) -> None:
-        """All of it can be represented."""
+        """All of it can be represented, but for uns."""
         assert import_h5ad(PBMC, tmp_path / "x.daf.zarr").items == []
 
     def test_the_default_names(self, tmp_path: Path) -> None:
@@ -234,7 +231,8 @@ class TestRoundTrip:
             del rich.uns["nested"]["params"]["list"], expected.uns["nested"]["params"]["list"]
             rich.write_h5ad(tmp_path / "in.h5ad")
             report = import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr", obs_is="cell")
-            assert [item.kind for item in report.items] == ["renamed", "renamed"]
+            kinds = [item.kind for item in report.items]
+            assert kinds == ["renamed", "renamed"]
             export_h5ad(ZarrDaf(tmp_path / "x.daf.zarr"), tmp_path / "out.h5ad")
             found, expected = read(tmp_path / "out.h5ad"), read(tmp_path / "in.h5ad")
         assert_same(without_axis_keys(found), expected)
@@ -386,7 +384,7 @@ def test_columns_of_types_that_daf_has_not() -> None:
     with pytest.raises(UnsupportedInputError, match="no place for values of dtype"):
         encode_column(pd.Series(values))
     with pytest.raises(UnsupportedInputError, match="no place for values of dtype"):
-        encode_column(pd.Series(pd.period_range("2020-01", periods=3, freq="M")))
+        encode_column(pd.Series(values * 1j))
 
 
 def test_missing_numbers_are_null_in_sql() -> None:
@@ -414,9 +412,9 @@ def test_values_without_any_place_are_reported_by_name(value: Any) -> None:
     """What not even anndata can write is named with the reason."""
     adata = anndata.AnnData(np.zeros((3, 2)))
     adata.uns["odd"] = value
-    with pytest.warns(AnnDataWarning, match=r"uns\['odd'\]: it holds builtins.object objects"):
+    with pytest.warns(AnnDataWarning, match=r"uns\['odd'\].*: anndata cannot write this value"):
         daf = from_anndata(adata)
-    assert "odd" not in to_anndata(daf).uns
+    assert not to_anndata(daf).uns.get("odd")
 
 
 def test_names_that_daf_cannot_store(rich: Any) -> None:
@@ -736,36 +734,6 @@ def test_what_stays_behind_is_reported_by_name(tmp_path: Path, *, in_memory: boo
     assert [name for name, text in zip(expected, found, strict=True) if name in text] == expected
     assert list(adata.uns["donor_colors"]) == ["red", "blue"]
     assert dict(adata.layers) == {}
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-@settings(deadline=None)
-@given(JSON)
-def test_nested_uns_survives_json(value: Any) -> None:
-    """Whatever dictionaries, lists, numbers and strings there are, NaN and infinity included."""
-    assert repr(kept.decode(kept.encode(value))) == repr(value)
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "u8", "bool", "U3", "O", ">i4"])
-def test_arrays_in_uns_keep_shape_and_dtype(dtype: str) -> None:
-    """Also empty ones and scalars."""
-    for shape in ((), (0,), (2, 3)):
-        value = (
-            np.ones(shape, dtype="i4").astype("U1").astype(dtype)
-            if dtype in {"U3", "O"}
-            else np.ones(shape, dtype)
-        )
-        found = kept.decode(kept.encode(value))
-        assert (found.dtype, found.shape) == (value.dtype, value.shape)
-        assert found.tolist() == value.tolist()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
