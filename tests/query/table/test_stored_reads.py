@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from daf_query import ScanOptions, connect
@@ -72,8 +71,3 @@ def test_what_is_damaged_is_named(tmp_path: Path) -> None:
             table.to_table(columns=["donor"])
         with pytest.warns(UnreadableVectorWarning, match="run2"):
             assert "donor" not in session.table("cell").schema.names
-
-
-def test_batches_of_nothing() -> None:
-    """Of no column there is an empty array."""
-    assert _joined_members.StringBatches().finished() == [pa.array([], pa.string())]
