@@ -1,4 +1,4 @@
-"""Sparse vectors and matrices of which some entries are shown.
+"""Sparse matrices of which some entries are shown.
 
 Where the selected entries are the stored columns of a matrix, only ``colptr`` is made; elements are
 read from the file when they are asked for.  Where they are its rows, all row numbers of the stored
@@ -13,33 +13,20 @@ from typing import Final
 import numpy as np
 
 from daf_storage.base import AnyArray, Span
-from daf_storage.combined._entry_selection import (
+from daf_storage.data import (
     EntrySelection,
+    HeldArray,
     Picks,
     Positions,
     RangePicks,
     RunPicks,
+    StoredMatrix,
+    SubsetArray,
 )
-from daf_storage.combined._subset_arrays import HeldArray, SubsetArray
-from daf_storage.data import StoredMatrix, StoredVector
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import StoredArray
 
 _BLOCK_ELEMENTS: Final = 1 << 22
-
-
-def subset_vector(stored: StoredVector, entries: EntrySelection) -> dict[str, StoredArray]:
-    """Return the arrays of a sparse vector of some entries."""
-    nzind = stored.sparse_parts().nzind
-    shown = _inverse(entries)[nzind.astype(np.int64) - 1]
-    places = np.flatnonzero(shown)
-    if not entries.is_ascending:
-        places = places[np.argsort(shown[places], kind="stable")]
-    arrays: dict[str, StoredArray] = {"nzind": HeldArray(shown[places].astype(nzind.dtype))}
-    nzval = stored.arrays().get("nzval")
-    if nzval is not None:
-        arrays["nzval"] = SubsetArray(nzval, EntrySelection(places, nzind.size))
-    return arrays
 
 
 def subset_matrix(
@@ -74,7 +61,7 @@ def _filtered(
     """Return the row numbers of the elements in some rows, where these are, and how many each."""
     rowval = stored.entries("rowval")
     dtype = rowval.info.storage_type.dtype
-    inverse = _inverse(rows)
+    inverse = rows.numbers()
     minors, places = [np.zeros(0, dtype)], [np.zeros(0, np.int64)]
     kept = np.zeros(counts.size, np.int64)
     for block in _blocks(counts):
@@ -102,10 +89,3 @@ def _blocks(counts: Positions) -> list[Span]:
     groups = np.cumsum(counts) // _BLOCK_ELEMENTS
     cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), counts.size]
     return [Span(start, stop) for start, stop in pairwise(cuts)]
-
-
-def _inverse(entries: EntrySelection) -> Positions:
-    """Return the number of each entry among those that are shown, from 1; 0 of the others."""
-    inverse = np.zeros(entries.length, np.int64)
-    inverse[entries.positions] = np.arange(1, entries.size + 1)
-    return inverse

@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import name_problem
-from daf_storage.combined._entry_selection import EntrySelection, Positions
 from daf_storage.combined._view_names import ANY, SAME, in_order
-from daf_storage.data import DafReader, layout, plain_values
+from daf_storage.data import DafReader, EntrySelection, Positions, layout, plain_values
 from daf_storage.trees import Node
 
 ViewAxes: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, Any]]

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from daf_storage import errors
 from daf_storage.combined._property_paths import property_of
-from daf_storage.combined._subset_arrays import SubsetArray
-from daf_storage.combined._subset_sparse import subset_matrix, subset_vector
+from daf_storage.combined._subset_sparse import subset_matrix
 from daf_storage.combined._view_axes import ViewAxis
 from daf_storage.combined._view_names import DataRules
-from daf_storage.data import ENTRIES_OF, layout
+from daf_storage.data import ENTRIES_OF, SubsetArray, layout, subset_vector
 from daf_storage.data.kept import GROUP as PARTS
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree, version_of
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, cast
 
-import pyarrow as pa
-
-from daf_storage.base import AnyArray, Packing, StorageType
+from daf_storage.base import Packing
 from daf_storage.combined._chain_tree import ChainTree
 from daf_storage.combined._property_paths import property_of
 from daf_storage.data import copy_entries, layout
@@ -58,10 +56,10 @@ class WritableChainTree(ChainTree):
         return self._target.is_append_only
 
     @contextmanager
-    def transaction(self) -> Iterator[ChainTransaction]:
+    def transaction(self) -> Iterator[TreeTransaction]:
         """Begin changes of the last tree."""
         with self._target.transaction() as changes:
-            yield ChainTransaction(self, self._target, changes)
+            yield cast(TreeTransaction, ChainTransaction(self, self._target, changes))
 
     @property
     def packing(self) -> Packing | None:
@@ -113,10 +111,8 @@ class ChainTransaction:
         self._target = target
         self._changes = changes
 
-    @property
-    def stores_sparse_strings(self) -> bool:
-        """Whether arrays of mostly empty strings are stored without those."""
-        return self._changes.stores_sparse_strings
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._changes, name)
 
     def publish(self, path: str, *, replace: bool) -> None:
         """Put what was prepared in place, after the axes to which it belongs.
@@ -141,67 +137,3 @@ class ChainTransaction:
         with self._target.transaction() as changes:
             changes.create_group(parent)
             changes.publish(parent, replace=False)
-
-    def remove(self, path: str) -> None:
-        """Take away what the last tree has at and below ``path``."""
-        self._changes.remove(path)
-
-    def mark_group(self, path: str) -> None:
-        """Make what is at ``path`` a group, in place; the root of the tree if it is empty."""
-        self._changes.mark_group(path)
-
-    def mark(self, name: str, numbers: tuple[int, ...]) -> None:
-        """Mark the root of the last tree with a few numbers."""
-        self._changes.mark(name, numbers)
-
-    def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
-        """Give attributes to the group or array that will be prepared at ``path`` after this."""
-        self._changes.annotate(path, attributes)
-
-    def create_group(self, path: str) -> None:
-        """Prepare an empty group."""
-        self._changes.create_group(path)
-
-    def write_scalar(self, path: str, values: Any) -> None:
-        """Prepare a scalar."""
-        self._changes.write_scalar(path, values)
-
-    def write_array(self, path: str, values: AnyArray) -> None:
-        """Prepare a numeric array with these values."""
-        self._changes.write_array(path, values)
-
-    def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
-        """Prepare an array of strings."""
-        self._changes.write_strings(path, strings, shape)
-
-    def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
-        """Return whether an array of this kind would be packed."""
-        return self._changes.packs(shape, storage_type)
-
-    def write_blocks(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        storage_type: StorageType,
-        blocks: Iterable[AnyArray],
-    ) -> None:
-        """Prepare a numeric array of consecutive ranges of its first dimension."""
-        self._changes.write_blocks(path, shape, storage_type, blocks)
-
-    def adopt_array(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        storage_type: StorageType,
-        descriptor: int,
-        *,
-        link: bool,
-    ) -> bool:
-        """Prepare an array whose elements are those of a file; say if that worked."""
-        return self._changes.adopt_array(path, shape, storage_type, descriptor, link=link)
-
-    def reserve_array(
-        self, path: str, shape: tuple[int, ...], storage_type: StorageType
-    ) -> AnyArray:
-        """Prepare a numeric array of zeros and return it to be filled in place."""
-        return self._changes.reserve_array(path, shape, storage_type)

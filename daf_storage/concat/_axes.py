@@ -12,9 +12,9 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import NAME_VECTOR, Span, first_duplicate
-from daf_storage.concat._members import Alignment, Member, ResultAxis
+from daf_storage.concat._members import Member, ResultAxis
 from daf_storage.concat._options import Options
-from daf_storage.data import relation_of
+from daf_storage.data import Alignment, relation_of
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

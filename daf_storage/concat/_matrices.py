@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, Progress, StorageType
-from daf_storage.concat._members import Alignment, Member, ResultAxis
+from daf_storage.base import Progress, StorageType
+from daf_storage.concat._members import Member, ResultAxis
 from daf_storage.concat._options import Options
-from daf_storage.concat._pieces import Part, SparsePieces, columns_of, dense_pieces
 from daf_storage.concat._promotion import promoted
 from daf_storage.data import (
+    Alignment,
+    Convention,
     DafWriter,
-    EmptySparse,
+    Part,
     StoredMatrix,
+    convention_attributes,
     layout,
     new_property,
-    write_text,
+    write_assembled,
 )
-from daf_storage.trees import TreeTransaction
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
 
 _UINT32_MOST = 2**32 - 1
 
@@ -70,14 +63,21 @@ class MatrixPlan:
 
     def n_columns(self, number: int) -> int:
         """Return how many columns a member contributes."""
-        return self.columns.member_length(number)
+        is_part = self.columns.is_concatenated
+        return self.columns.member_length(number) if is_part else self.columns.length
 
-    def lacks_rows(self, number: int) -> bool:
+    def lacks(self, number: int) -> bool:
         """Return whether the fill value occurs in the columns of a member."""
         if self.rows.is_concatenated or not self.n_columns(number):
             return False
         has_none = self.stored[number] is None and self.rows.length > 0
-        return has_none or self.rows.alignments[number].missing.size > 0
+        lacks_rows = self.rows.alignments[number].missing.size > 0
+        return has_none or lacks_rows or self.lacks_columns(number)
+
+    def lacks_columns(self, number: int) -> bool:
+        """Return whether a member has not all columns, which are not concatenated."""
+        is_shared = not self.columns.is_concatenated
+        return is_shared and self.columns.alignments[number].missing.size > 0
 
 
 def plan_matrix(
@@ -111,23 +111,16 @@ class MatrixWriter:
         self._progress = progress
         self._folder = folder
 
-    def write(self, plan: MatrixPlan) -> bool:
-        """Write a matrix in both orientations, or in one; return whether it is sparse."""
+    def write(self, plan: MatrixPlan) -> None:
+        """Write a matrix in both orientations, or in one."""
         path = layout.matrix_path(plan.rows.name, plan.columns.name, plan.name)
-        is_sparse = False
         with new_property(self._daf, path) as changes:
-            if plan.is_string:
-                _write_strings(changes, path, plan)
-            else:
-                dtype = self._dtype(plan)
-                is_sparse = self._is_sparse(plan, dtype)
-                parts = [self._part(plan, number, dtype) for number in range(len(plan.stored))]
-                if plan.is_row_major:
-                    changes.annotate(path, _row_major(plan))
-                if is_sparse:
-                    self._write_sparse(changes, path, plan, parts, dtype)
-                else:
-                    self._write_dense(changes, path, plan, parts, dtype)
+            kind = StorageType.STRING if plan.is_string else StorageType.of(self._dtype(plan))
+            is_sparse = not plan.is_string and self._is_sparse(plan, kind.dtype)
+            parts = [self._part(plan, number, kind) for number in range(len(plan.stored))]
+            if plan.is_row_major:
+                changes.annotate(path, convention_attributes(Convention.ROW_MAJOR))
+            write_assembled(changes, path, parts, is_sparse=is_sparse, add=self._progress.add)
         if self._options.relayout and not plan.is_square:
             item_bytes = self._item_bytes(plan)
             self._daf.relayout_matrix(
@@ -136,7 +129,6 @@ class MatrixWriter:
                 plan.name,
                 progress=lambda count: self._progress.add(count * item_bytes),
             )
-        return is_sparse
 
     def _item_bytes(self, plan: MatrixPlan) -> int:
         info = self._daf.open_matrix(plan.rows.name, plan.columns.name, plan.name).info
@@ -146,7 +138,7 @@ class MatrixWriter:
 
     def _dtype(self, plan: MatrixPlan) -> np.dtype[Any]:
         dtypes = [matrix.info.storage_type.dtype for matrix in plan.stored if matrix is not None]
-        needs_fill = any(plan.lacks_rows(number) for number in range(len(plan.stored)))
+        needs_fill = any(plan.lacks(number) for number in range(len(plan.stored)))
         return promoted(dtypes, plan.fill if needs_fill else None)
 
     def _is_sparse(self, plan: MatrixPlan, dtype: np.dtype[Any]) -> bool:
@@ -155,13 +147,15 @@ class MatrixWriter:
         What is stored densely counts as having no zeros.
         """
         n_rows = plan.rows.length
+        if plan.fill and any(map(plan.lacks_columns, range(len(plan.stored)))):
+            return False
         count = 0
         for number, stored in enumerate(plan.stored):
             n_columns = plan.n_columns(number)
             if stored is not None:
                 info = stored.info
                 count += info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
-            if plan.fill and plan.lacks_rows(number):
+            if plan.fill and plan.lacks(number):
                 alignment = plan.rows.alignments[number]
                 count += n_columns * (n_rows if stored is None else alignment.missing.size)
         size = n_rows * plan.columns.length
@@ -172,101 +166,21 @@ class MatrixWriter:
         least = self._options.sparse_if_saves_storage_fraction
         return dense_bytes > 0 and (dense_bytes - sparse_bytes) / dense_bytes >= least
 
-    def _part(self, plan: MatrixPlan, number: int, dtype: np.dtype[Any]) -> Part:
+    def _part(self, plan: MatrixPlan, number: int, kind: StorageType) -> Part:
         stored = plan.stored[number]
-        rows, n_columns = plan.rows.alignments[number], plan.n_columns(number)
-        fill = plan.fill if plan.lacks_rows(number) else 0
-        if stored is None:
-            absent = Alignment.absent(plan.rows.length)
-            return Part(None, absent, n_columns, dtype, fill)
-        is_transposed = plan.is_transposed(stored)
-        columns = columns_of(stored, is_transposed=is_transposed, folder=self._folder)
-        return Part(columns, rows, n_columns, dtype, fill)
-
-    def _write_sparse(
-        self,
-        changes: TreeTransaction,
-        path: str,
-        plan: MatrixPlan,
-        parts: list[Part],
-        dtype: np.dtype[Any],
-    ) -> None:
-        pieces = [SparsePieces(part) for part in parts]
-        colptr = np.concatenate([[1], *(piece.counts() for piece in pieces)]).astype(np.int64)
-        np.cumsum(colptr, out=colptr)
-        nnz = int(colptr[-1]) - 1
-        index = StorageType.UINT32 if max(nnz + 1, plan.rows.length) <= _UINT32_MOST else None
-        index = StorageType.UINT64 if index is None else index
-        changes.create_group(path)
-        changes.write_array(f"{path}/colptr", colptr.astype(index.dtype))
-        is_all_true = dtype == np.bool_ and not any(piece.has_values for piece in pieces)
-        kind = StorageType.of(dtype)
-        is_packed = changes.packs((nnz,), index) or changes.packs((nnz,), kind)
-        if is_all_true or is_packed:
-            rows = (row.astype(index.dtype) for piece in pieces for row in piece.rows())
-            changes.write_blocks(f"{path}/rowval", (nnz,), index, self._counted(rows))
-        if is_all_true:
-            return
-        if is_packed:
-            values = self._counted(block for piece in pieces for block in piece.values())
-            changes.write_blocks(f"{path}/nzval", (nnz,), kind, values)
-            return
-        out = EmptySparse(
-            rowval=changes.reserve_array(f"{path}/rowval", (nnz,), index),
-            nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
+        rows, columns = plan.rows.alignments[number], plan.columns.alignments[number]
+        is_whole = plan.columns.is_concatenated or columns.places is None
+        fill = plan.fill if plan.lacks(number) and not plan.is_string else 0
+        return Part(
+            stored,
+            Alignment.absent(plan.rows.length) if stored is None else rows,
+            plan.n_columns(number),
+            kind,
+            fill,
+            is_transposed=stored is not None and plan.is_transposed(stored),
+            chosen=None if is_whole else columns.sources,
+            folder=self._folder,
         )
-        self._fill(out, pieces)
-
-    def _fill(self, out: EmptySparse, pieces: list[SparsePieces]) -> None:
-        start = 0
-        for piece in pieces:
-            for rows, values in piece.elements():
-                stop = start + rows.size
-                out.rowval[start:stop] = rows
-                out.nzval[start:stop] = values
-                self._progress.add((stop - start) * (out.rowval.itemsize + out.nzval.itemsize))
-                start = stop
-
-    def _write_dense(
-        self,
-        changes: TreeTransaction,
-        path: str,
-        plan: MatrixPlan,
-        parts: list[Part],
-        dtype: np.dtype[Any],
-    ) -> None:
-        shape = (plan.columns.length, plan.rows.length)
-        blocks = self._counted(block for part in parts for block in dense_pieces(part))
-        changes.write_blocks(path, shape, StorageType.of(dtype), blocks)
-
-    def _counted(self, blocks: Iterator[AnyArray]) -> Iterator[AnyArray]:
-        for block in blocks:
-            yield block
-            self._progress.add(block.nbytes)
-
-
-def _row_major(plan: MatrixPlan) -> dict[str, str]:
-    stored = next(matrix for matrix in plan.stored if matrix is not None)
-    return stored.attributes
-
-
-def _write_strings(changes: TreeTransaction, path: str, plan: MatrixPlan) -> None:
-    """Write a matrix of strings, of which all elements are in memory."""
-    parts = []
-    for number, stored in enumerate(plan.stored):
-        n_columns = plan.n_columns(number)
-        if stored is None:
-            empty = pa.scalar("", pa.large_string())
-            parts.append(pa.repeat(empty, n_columns * plan.rows.length))
-            continue
-        strings = stored.dense().read_strings().cast(pa.large_string())
-        places = np.arange(len(strings)).reshape(stored.dense().info.shape)
-        places = places.T if plan.is_transposed(stored) else places
-        sources = plan.rows.alignments[number].sources
-        chosen = np.where(sources < 0, -1, places[:, sources]).reshape(-1)
-        parts.append(pc.fill_null(strings.take(pa.array(chosen, mask=chosen < 0)), ""))
-    shape = (plan.columns.length, plan.rows.length)
-    write_text(changes, path, pa.concat_arrays(parts), shape)
 
 
 def matrix_bytes(plan: MatrixPlan, options: Options) -> int:

@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage.anndata_rules import Notes, notes
-from daf_storage.base import Span
-from daf_storage.data import DafReader, StoredVector
-
-Positions = npt.NDArray[np.int64]
+from daf_storage.data import Alignment, DafReader, StoredVector
 
 
 @dataclass(frozen=True)
@@ -71,53 +66,6 @@ class Member:
     @cached_property
     def _matrices(self) -> dict[tuple[str, str], set[str]]:
         return {}
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """Where the entries of a member are on an axis of the result."""
-
-    places: Positions | None
-    """The position in the result for each entry, -1 for one that is left out; None if each entry
-    has the same position in both, and there are no others."""
-    n_entries: int
-    """How many entries the axis has in the result."""
-
-    @cached_property
-    def is_complete(self) -> bool:
-        """Whether no entry of the member is left out."""
-        return self.places is None or bool((self.places >= 0).all())
-
-    @cached_property
-    def missing(self) -> Positions:
-        """The positions of the result at which the member has no entry, ascending."""
-        if self.places is None:
-            return np.empty(0, np.int64)
-        is_there = np.zeros(self.n_entries, bool)
-        is_there[self.places[self.places >= 0]] = True
-        return np.flatnonzero(~is_there).astype(np.int64)
-
-    @cached_property
-    def sources(self) -> Positions:
-        """For each position of the result that of the member, -1 where it has no entry."""
-        if self.places is None:
-            return np.arange(self.n_entries)
-        sources = np.full(self.n_entries, -1, np.int64)
-        is_kept = self.places >= 0
-        sources[self.places[is_kept]] = np.flatnonzero(is_kept)
-        return sources
-
-    @classmethod
-    def absent(cls, n_entries: int) -> Alignment:
-        """Return that of a member that has no such axis."""
-        return cls(np.empty(0, np.int64), n_entries)
-
-    @classmethod
-    def block(cls, span: Span, n_entries: int) -> Alignment:
-        """Return that of consecutive entries of the result."""
-        if span == Span(0, n_entries):
-            return cls(None, n_entries)
-        return cls(np.arange(span.start, span.stop), n_entries)
 
 
 @dataclass(frozen=True)

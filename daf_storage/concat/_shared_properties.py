@@ -150,7 +150,8 @@ class SharedProperties:
         if axis is None or not self._daf.has_axis(axis):
             return None
         entries = self._daf.get_pa_vector(axis, NAME_VECTOR)
-        return axis if values_without_entry([strings], entries) is None else None
+        listed = [pa.array(strings, pa.large_string())]
+        return axis if values_without_entry(listed, entries) is None else None
 
     def _collect_vector(
         self, axis: ResultAxis, name: str, values: AlignedVectors, what: str
@@ -160,30 +161,22 @@ class SharedProperties:
         for member, given in zip(self._members, values.given, strict=True):
             if given is None and empty is None and self._options.join != "outer":
                 raise _no_empty(self._daf.location, member, what, (axis.name, name))
-        if values.is_string:
-            columns = [
-                np.array(values.filled_strings(number, empty).to_pylist(), object)
-                for number in range(len(self._members))
-            ]
-            matrix: Any = np.stack(columns, axis=1)
-        else:
-            matrix = self._stacked(values, empty)
-        self._daf.set_matrix(axis.name, dataset_axis, name, matrix, relayout=self._options.relayout)
-
-    def _stacked(self, values: AlignedVectors, empty: Any) -> Any:
-        """Return a matrix with a column for each member, sparse if that saves enough."""
         fill = empty
-        if fill is None:
-            fill = self._options.fill_value
-        if fill is None:
-            fill = 0 if values.is_sparse else np.nan
-        dtype, columns, count = values.stacked(fill)
-        dense_bytes = columns.size * dtype.itemsize
-        sparse_bytes = count * (dtype.itemsize + _UINT32_BYTES)
+        if fill is None and not values.is_string:
+            default = 0 if values.is_sparse else np.nan
+            fill = default if self._options.fill_value is None else self._options.fill_value
+        matrix, count = values.stacked(fill)
+        dense_bytes, item_bytes = matrix.nbytes, matrix.dtype.itemsize
+        saved = dense_bytes - count * (item_bytes + _UINT32_BYTES)
         least = self._options.sparse_if_saves_storage_fraction
-        if dense_bytes and (dense_bytes - sparse_bytes) / dense_bytes >= least:
-            return sp.csc_array(columns)
-        return columns
+        is_sparse = not values.is_string and dense_bytes and saved / dense_bytes >= least
+        self._daf.set_matrix(
+            axis.name,
+            dataset_axis,
+            name,
+            sp.csc_array(matrix) if is_sparse else matrix,
+            relayout=self._options.relayout,
+        )
 
     # Matrices
 
@@ -210,10 +203,12 @@ class SharedProperties:
             return
         if columns.alignments[last].places is not None:
             rows, columns = columns, rows
-        if columns.alignments[last].places is None:
-            self._write_streamed(rows, columns, name, last)
-        else:
-            self._write_reindexed(rows, columns, name, last)
+        member = [self._members[last]]
+        lone_rows, lone_columns = (
+            ResultAxis(axis.name, axis.entries, (axis.alignments[last],))
+            for axis in (rows, columns)
+        )
+        self._matrices.write(plan_matrix(member, lone_rows, lone_columns, name, self._options))
 
     def _agree(self, axes: tuple[str, str], name: str, having: list[int]) -> bool:
         first = self._members[having[0]].daf.get_np_matrix(*axes, name)
@@ -221,43 +216,6 @@ class SharedProperties:
             _is_same_matrix(first, self._members[n].daf.get_np_matrix(*axes, name))
             for n in having[1:]
         )
-
-    def _write_streamed(
-        self, rows: ResultAxis, columns: ResultAxis, name: str, number: int
-    ) -> None:
-        member = [self._members[number]]
-        lone_rows, lone_columns = (
-            ResultAxis(axis.name, axis.entries, (axis.alignments[number],))
-            for axis in (rows, columns)
-        )
-        self._matrices.write(plan_matrix(member, lone_rows, lone_columns, name, self._options))
-
-    def _write_reindexed(
-        self, rows: ResultAxis, columns: ResultAxis, name: str, number: int
-    ) -> None:
-        """Write the matrix of a member in the order of two axes, both of which differ from its."""
-        given = self._members[number].daf.get_np_matrix(rows.name, columns.name, name)
-        sources = [axis.alignments[number].sources for axis in (rows, columns)]
-        shape = (rows.length, columns.length)
-        places = [np.flatnonzero(s >= 0) for s in sources]
-        chosen = [s[s >= 0] for s in sources]
-        fill = self._options.fill_value
-        if sp.issparse(given) and not fill:
-            part = sp.coo_array(given.tocsr()[chosen[0]][:, chosen[1]])
-            elements = (part.data, (places[0][part.coords[0]], places[1][part.coords[1]]))
-            matrix: Any = sp.csc_array(elements, shape=shape)
-        else:
-            dense = given.toarray() if sp.issparse(given) else given
-            if fill is None:
-                fill = "" if dense.dtype == object else np.nan
-            is_whole = all(p.size == n for p, n in zip(places, shape, strict=True))
-            needs_promotion = not is_whole and dense.dtype.kind != "O"
-            dtype = promoted([dense.dtype], fill) if needs_promotion else dense.dtype
-            matrix = np.empty(shape, dtype)
-            if not is_whole:
-                matrix[:] = fill
-            matrix[np.ix_(*places)] = dense[np.ix_(*chosen)]
-        self._daf.set_matrix(rows.name, columns.name, name, matrix, relayout=self._options.relayout)
 
 
 def _scalar(member: Member, name: str) -> Any:

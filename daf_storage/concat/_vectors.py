@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 else:
     pc = lazy_module("pyarrow.compute")
 
-_BLOCK_ROWS = 1 << 20
 _UINT32_MOST = 2**32 - 1
 
 
@@ -121,13 +120,26 @@ class VectorWriter:
         if fill is not None and plan.empty is None:
             dtypes = [*dtypes, np.dtype(_gappy(dtypes))]
         dtype = promoted(dtypes, fill)
-        if self._is_sparse(plan, dtype, fill):
-            self._write_sparse(plan, dtype)
-            return
+        parts = [self._numbers(plan, number, dtype, fill) for number in range(len(plan.stored))]
+        values = np.concatenate(parts)
         path = layout.vector_path(plan.axis.name, plan.name)
         with new_property(self._daf, path) as changes:
-            blocks = self._blocks(plan, dtype, fill)
-            changes.write_blocks(path, (plan.axis.length,), StorageType.of(dtype), blocks)
+            if not self._is_sparse(plan, dtype, fill):
+                changes.write_array(path, values)
+                return
+            places = np.flatnonzero(values)
+            index = np.uint32 if values.size <= _UINT32_MOST else np.uint64
+            changes.create_group(path)
+            changes.write_array(f"{path}/nzind", (places + 1).astype(index))
+            if not layout.is_all_true(values[places]):
+                changes.write_array(f"{path}/nzval", values[places])
+
+    def _numbers(self, plan: VectorPlan, number: int, dtype: np.dtype[Any], fill: Any) -> AnyArray:
+        stored, length = plan.stored[number], plan.length(number)
+        if stored is None:
+            return np.full(length, fill, dtype)
+        what = f"{self._members[number].name}: vector {plan.name!r} of axis {plan.axis.name!r}"
+        return converted(stored.read(Span(0, length)), dtype, what=what)
 
     def _is_sparse(self, plan: VectorPlan, dtype: np.dtype[Any], fill: Any) -> bool:
         count = 0
@@ -142,39 +154,6 @@ class VectorWriter:
         sparse_bytes = count * (dtype.itemsize + index_bytes)
         least = self._options.sparse_if_saves_storage_fraction
         return dense_bytes > 0 and (dense_bytes - sparse_bytes) / dense_bytes >= least
-
-    def _blocks(self, plan: VectorPlan, dtype: np.dtype[Any], fill: Any) -> Iterator[AnyArray]:
-        for number, stored in enumerate(plan.stored):
-            length = plan.length(number)
-            for start in range(0, length, _BLOCK_ROWS):
-                span = Span(start, min(start + _BLOCK_ROWS, length))
-                if stored is None:
-                    yield np.full(span.size, fill, dtype)
-                else:
-                    what = self._what(number, plan)
-                    yield converted(stored.read(span), dtype, what=what)
-
-    def _write_sparse(self, plan: VectorPlan, dtype: np.dtype[Any]) -> None:
-        """Write the elements that are not zero; the fill value is."""
-        places, values, start = [np.empty(0, np.int64)], [np.empty(0, dtype)], 0
-        for number, stored in enumerate(plan.stored):
-            length = plan.length(number)
-            if stored is not None:
-                offsets, block = _nonzero(stored, length)
-                places.append(offsets + (start + 1))
-                values.append(converted(block, dtype, what=self._what(number, plan)))
-            start += length
-        index = np.uint32 if plan.axis.length <= _UINT32_MOST else np.uint64
-        path = layout.vector_path(plan.axis.name, plan.name)
-        with new_property(self._daf, path) as changes:
-            changes.create_group(path)
-            changes.write_array(f"{path}/nzind", np.concatenate(places).astype(index))
-            together = np.concatenate(values)
-            if not layout.is_all_true(together):
-                changes.write_array(f"{path}/nzval", together)
-
-    def _what(self, number: int, plan: VectorPlan) -> str:
-        return f"{self._members[number].name}: vector {plan.name!r} of axis {plan.axis.name!r}"
 
     # Strings
 
@@ -276,17 +255,6 @@ def _gappy(dtypes: list[np.dtype[Any]]) -> Any:
     """Return a float type that has NaN for the missing ones of such values."""
     is_float = all(dtype.kind == "f" for dtype in dtypes)
     return max(dtypes, key=lambda dtype: dtype.itemsize) if is_float else np.float64
-
-
-def _nonzero(stored: StoredVector, length: int) -> tuple[AnyArray, AnyArray]:
-    """Return the positions, from 0, and the values of the elements that are stored."""
-    if stored.info.is_sparse:
-        parts = stored.sparse_parts()
-        places = parts.nzind.astype(np.int64) - 1
-        return places, np.ones(places.size, bool) if parts.nzval is None else parts.nzval
-    values = stored.read(Span(0, length))
-    places = np.flatnonzero(values)
-    return places, values[places]
 
 
 def _strings_of_numbers(values: AnyArray, rule: Rule) -> tuple[pa.Array, AnyArray]:

@@ -16,9 +16,11 @@ from daf_storage.data._archive_recovery import (
     take_out_consolidated,
     warn_of_lost,
 )
+from daf_storage.data._assembled import Alignment, Part, write_assembled
 from daf_storage.data._axis_reader import REQUIRED
-from daf_storage.data._casting import stored_numbers
-from daf_storage.data._coercion import strings_input
+from daf_storage.data._blocks import block_spans
+from daf_storage.data._casting import numeric_type, stored_numbers
+from daf_storage.data._coercion import check_string_dtype, strings_input
 from daf_storage.data._containers import plain_values
 from daf_storage.data._convention import (
     ENTRIES_OF,
@@ -39,7 +41,19 @@ from daf_storage.data._counts import (
 )
 from daf_storage.data._damage import Damage, damage_of, listed, one_each
 from daf_storage.data._digest import check_bools, contents_of, digest
-from daf_storage.data._encoding import EmptySparse, write_text
+from daf_storage.data._encoding import (
+    EmptySparse,
+    copy_array,
+    size_bytes,
+    write_transposed,
+)
+from daf_storage.data._entry_selection import (
+    EntrySelection,
+    Picks,
+    Positions,
+    RangePicks,
+    RunPicks,
+)
 from daf_storage.data._layout import (
     MAJOR_VERSION,
     MINOR_VERSION,
@@ -55,16 +69,16 @@ from daf_storage.data._relations import (
     relation_of,
     values_without_entry,
 )
-from daf_storage.data._relayout import column_blocks, transposed_colptr
+from daf_storage.data._relayout import column_blocks
 from daf_storage.data._sparse_checks import required_array
 from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
 from daf_storage.data._stored_matrix import StoredMatrix
+from daf_storage.data._subset_arrays import HeldArray, SubsetArray, subset_vector
 from daf_storage.data._summary import axes_in_order
 from daf_storage.data._transpose import (
     DEFAULT_MEMORY_BYTES,
     LEAST_MEMORY_BYTES,
     check_memory,
-    transpose_sparse,
 )
 from daf_storage.data._versions import matrix_version, vectors_version
 from daf_storage.data._writer import DafWriter, check_writer, matrix_property, new_property
@@ -77,6 +91,7 @@ __all__ = [
     "MAJOR_VERSION",
     "MINOR_VERSION",
     "REQUIRED",
+    "Alignment",
     "Convention",
     "ConventionWarning",
     "CountType",
@@ -85,29 +100,40 @@ __all__ = [
     "DafWriter",
     "Damage",
     "EmptySparse",
+    "EntrySelection",
+    "HeldArray",
     "Origin",
+    "Part",
+    "Picks",
+    "Positions",
+    "RangePicks",
     "RecoveryWarning",
     "Relation",
     "RelationSource",
+    "RunPicks",
     "SparseMatrixParts",
     "SparseVectorParts",
     "StoredMatrix",
     "StoredVector",
+    "SubsetArray",
     "archive_recovery",
     "arrow_of",
     "ascend",
     "axes_in_order",
     "axis_section",
+    "block_spans",
     "changed_by",
     "check_bools",
     "check_memory",
     "check_reader",
+    "check_string_dtype",
     "check_writer",
     "checked_indices",
     "column_blocks",
     "contents_of",
     "convention_attributes",
     "convention_problem",
+    "copy_array",
     "copy_entries",
     "count_types",
     "damage_of",
@@ -124,6 +150,7 @@ __all__ = [
     "matrix_version",
     "new_property",
     "number_strings",
+    "numeric_type",
     "one_each",
     "ordered",
     "plain_values",
@@ -132,15 +159,16 @@ __all__ = [
     "relation_of",
     "required_array",
     "scipy_index_dtype",
+    "size_bytes",
     "stored_numbers",
     "strings_input",
+    "subset_vector",
     "take_out_consolidated",
-    "transpose_sparse",
-    "transposed_colptr",
     "values_without_entry",
     "vector_previews",
     "vectors_version",
     "warn_of_lost",
-    "write_text",
+    "write_assembled",
+    "write_transposed",
     "writing_remedy",
 ]

@@ -66,7 +66,7 @@ def vector_input(value: Any, *, length: int, dtype: Any, what: str) -> VectorInp
         return sparse_vector_input(value, dtype, what=what)
     values = plain_values(value, what=what)
     if not isinstance(values, np.ndarray):
-        _check_string_dtype(dtype, what=what)
+        check_string_dtype(dtype, what=what)
         return values
     if values.ndim == 0:
         return _filled(values, length, dtype, what=what)
@@ -90,7 +90,7 @@ def matrix_input(value: Any, *, shape: tuple[int, int], dtype: Any, what: str) -
         raise UnsupportedInputError(f"{what} has {found} dimensions; a matrix has two")
     if not holds_strings(values):
         return stored_numbers(values, dtype, what=what)
-    _check_string_dtype(dtype, what=what)
+    check_string_dtype(dtype, what=what)
     return _string_matrix(values, what=what)
 
 
@@ -110,7 +110,7 @@ def strings_input(values: Any, *, what: str) -> pa.Array:
 def _filled(value: Any, length: int, dtype: Any, *, what: str) -> AnyArray | pa.Array:
     """Return a single value as often as needed."""
     if isinstance(value, pa.Array) or holds_strings(value):
-        _check_string_dtype(dtype, what=what)
+        check_string_dtype(dtype, what=what)
         one = value if isinstance(value, pa.Array) else strings_array(value.reshape(1), what=what)
         is_long = len(one[0].as_py().encode()) * length > _MAX_STRING_BYTES
         return pa.repeat(one[0].cast(pa.large_string()) if is_long else one[0], length)
@@ -121,7 +121,7 @@ def _filled_matrix(
     value: AnyArray, shape: tuple[int, int], dtype: Any, *, what: str
 ) -> AnyArray | StringMatrixInput:
     if holds_strings(value):
-        _check_string_dtype(dtype, what=what)
+        check_string_dtype(dtype, what=what)
         return StringMatrixInput(shape, _filled(value, shape[0] * shape[1], dtype, what=what))
     return np.broadcast_to(stored_numbers(value, dtype, what=what), shape)
 
@@ -155,7 +155,7 @@ def _of_columns(
     found = [plain_values(v, what=n) for n, (_, v) in zip(names, columns, strict=True)]
     strings = [v.cast(pa.large_string()) for v in found if not isinstance(v, np.ndarray)]
     if len(strings) == len(found):
-        _check_string_dtype(dtype, what=what)
+        check_string_dtype(dtype, what=what)
         return StringMatrixInput((len(found[0]), len(found)), pa.concat_arrays(strings))
     numbers = []
     for name, values in zip(names, found, strict=True):
@@ -171,7 +171,7 @@ def _of_columns(
     return stored_numbers(out, None, what=what)
 
 
-def _check_string_dtype(dtype: Any, *, what: str) -> None:
+def check_string_dtype(dtype: Any, *, what: str) -> None:
     """Raise if strings shall become something else."""
     if dtype is not None and np.dtype(dtype).kind not in "OUT":
         raise UnsupportedInputError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,12 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, StorageType
 from daf_storage.data import _layout as layout
 from daf_storage.data import _relayout as relayout
+from daf_storage.data._blocks import block_spans
 from daf_storage.data._coercion import StringMatrixInput
 from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.data._transpose import transpose_sparse
-from daf_storage.trees import TreeTransaction, computed, passing_over
+from daf_storage.trees import StoredArray, TreeTransaction, computed, passing_over
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -30,9 +32,10 @@ else:
     pc = lazy_module("pyarrow.compute")
 
 _BLOCK_BYTES = 1 << 24
-_SCRATCH_BYTES = 1 << 26
+_SCRATCH_BYTES = 1 << 24
 _CHECKED_ELEMENTS = 1 << 18
 _HELD_PART = 4
+_STRING_BYTES = 16
 
 
 class EmptySparse:
@@ -108,6 +111,40 @@ def write_text(
     changes.write_strings(f"{path}/nztxt", strings.filter(is_stored), (count,))
 
 
+def copy_array(
+    changes: TreeTransaction,
+    path: str,
+    array: StoredArray,
+    memory_bytes: int,
+    add: Callable[[int], None],
+) -> None:
+    """Copy an array of numbers in blocks; one of strings is held while it is copied.
+
+    Parameters
+    ----------
+    add
+        Called after each block with its bytes.
+    """
+    if array.info.storage_type.is_string:
+        write_text(changes, path, array.read_strings(), array.info.shape)
+        add(size_bytes(array))
+        return
+
+    def blocks() -> Iterator[AnyArray]:
+        for span in block_spans(array, memory_bytes):
+            block = array.read_rows(span)
+            yield block
+            add(block.nbytes)
+
+    changes.write_blocks(path, array.info.shape, array.info.storage_type, blocks())
+
+
+def size_bytes(array: StoredArray) -> int:
+    """Return the bytes of the elements of an array; of strings about."""
+    kind = array.info.storage_type
+    return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
+
+
 def write_sparse_vector(changes: TreeTransaction, path: str, value: SparseVectorInput) -> None:
     """Prepare a sparse vector; all-true Bool needs no values."""
     changes.create_group(path)
@@ -171,18 +208,32 @@ def empty_sparse_matrix(
 ) -> EmptySparse:
     """Return the parts of a sparse matrix, to be filled and then written; large ones in a file."""
     return EmptySparse(
-        colptr=_scratch(n_columns + 1, index_kind),
-        rowval=_scratch(nnz, index_kind),
-        nzval=_scratch(nnz, kind),
+        colptr=scratch_array(n_columns + 1, index_kind),
+        rowval=scratch_array(nnz, index_kind),
+        nzval=scratch_array(nnz, kind),
     )
 
 
-def _scratch(count: int, kind: StorageType) -> AnyArray:
-    """Return zeros, in memory or in a temporary file that goes with them."""
+def scratch_array(count: int, kind: StorageType, folder: Path | None = None) -> AnyArray:
+    """Return zeros, in memory or in a temporary file that goes with them.
+
+    Parameters
+    ----------
+    folder
+        Where such a file is; None for the system's folder.
+    """
     if count * kind.dtype.itemsize < _SCRATCH_BYTES:
         return np.zeros(count, kind.dtype)
-    with errors.os_errors(gettempdir()), TemporaryFile() as file:
+    with errors.os_errors(str(folder or gettempdir())), TemporaryFile(dir=folder) as file:
         return np.memmap(file, kind.dtype, "w+", shape=(count,))
+
+
+def decoded_array(array: StoredArray, memory_bytes: int, folder: Path | None = None) -> AnyArray:
+    """Return an array in chunks, each of which is decoded once; a large one lies in a file."""
+    out = scratch_array(array.info.size, array.info.storage_type, folder).reshape(array.info.shape)
+    for span in block_spans(array, memory_bytes):
+        out[span.slice] = array.read_rows(span)
+    return out
 
 
 def write_filled(changes: TreeTransaction, path: str, parts: EmptySparse) -> None:
@@ -231,7 +282,7 @@ def fill_transpose(
     rowval: Any
     nzval: Any
     if stored.info.is_row_major or decoded_bytes <= memory_bytes // _HELD_PART:
-        parts = stored.sparse_parts()
+        parts = stored.parts_as_stored()
         rowval, nzval = parts.rowval, parts.nzval
         memory_bytes = max(memory_bytes - decoded_bytes, memory_bytes // 2)
     else:
@@ -251,17 +302,59 @@ def fill_transpose(
         )
 
 
-def relayout_dense(changes: TreeTransaction, path: str, stored: StoredMatrix) -> None:
-    """Prepare the transpose of a dense matrix."""
-    array = stored.dense()
-    if array.info.storage_type.is_string:
+def write_transposed(
+    changes: TreeTransaction,
+    path: str,
+    stored: StoredMatrix,
+    *,
+    progress: Callable[[int], None],
+    memory_bytes: int,
+) -> None:
+    """Prepare the other orientation of a matrix.
+
+    Parameters
+    ----------
+    progress
+        Called after each block with the number of elements done.
+    """
+    kind, (n_rows, n_columns) = stored.info.storage_type, stored.info.shape
+    if not stored.info.is_sparse:
+        _write_transposed_dense(changes, path, stored.dense(), memory_bytes)
+        progress(n_rows * n_columns)
+        return
+    nnz, usual = int(stored.colptr()[-1]), stored.entries("colptr").info.storage_type
+    index_kind = index_type(max(n_columns, nnz + 1), usual)
+    is_packed = changes.packs((nnz,), index_kind) or changes.packs((nnz,), kind)
+    if is_packed:
+        out = empty_sparse_matrix(n_rows, nnz, index_kind, kind)
+    else:
+        out = reserve_sparse_matrix(changes, path, n_rows, nnz, index_kind, kind)
+    fill_transpose(stored, out, progress=progress, memory_bytes=memory_bytes)
+    if is_packed:
+        write_filled(changes, path, out)
+
+
+def _write_transposed_dense(
+    changes: TreeTransaction, path: str, array: StoredArray, memory_bytes: int
+) -> None:
+    """Prepare the transpose of a dense matrix; of what has to be decoded a block is held."""
+    kind, shape = array.info.storage_type, array.info.shape[::-1]
+    if kind.is_string:
         places = np.arange(array.info.size).reshape(array.info.shape)
         strings = array.read_strings().take(pa.array(places.reshape(-1, order="F")))
-        write_text(changes, path, strings, array.info.shape[::-1])
+        write_text(changes, path, strings, shape)
         return
-    values = array.read()
-    if changes.packs(values.shape[::-1], array.info.storage_type):
+    is_packed = changes.packs(shape, kind)
+    if array.info.is_mappable:
+        values = array.read()
+    elif is_packed:
+        values = decoded_array(array, memory_bytes)
+    if is_packed:
         write_dense_matrix(changes, path, values)
         return
-    out = changes.reserve_array(path, values.shape[::-1], array.info.storage_type)
-    relayout.transpose_dense(values, out)
+    out = changes.reserve_array(path, shape, kind)
+    if array.info.is_mappable:
+        relayout.transpose_dense(values, out)
+        return
+    for span in block_spans(array, memory_bytes):
+        relayout.transpose_dense(array.read_rows(span), out[:, span.slice])

@@ -10,29 +10,25 @@ import hashlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, Span, StorageType
+from daf_storage.base import AnyArray
 from daf_storage.data import _layout as layout
 from daf_storage.data import kept
+from daf_storage.data._assembled import Alignment, Part, write_assembled
 from daf_storage.data._containers import plain_values
-from daf_storage.data._encoding import index_type, write_text
+from daf_storage.data._encoding import copy_array, index_type
+from daf_storage.data._entry_selection import EntrySelection
 from daf_storage.data._layout import StoredVector
 from daf_storage.data._reader import DafReader
 from daf_storage.data._stored_matrix import StoredMatrix
-from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
-
-_BLOCK_ELEMENTS = 1 << 21
+from daf_storage.data._subset_arrays import SubsetArray, subset_vector
+from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES
+from daf_storage.trees import TreeTransaction, WritableTree
 
 Report = Callable[[int], None]
 Orders = Mapping[str, AnyArray]
@@ -150,119 +146,24 @@ def _properties(
 def _write_vector(
     changes: TreeTransaction, path: str, stored: StoredVector, positions: AnyArray
 ) -> None:
-    if stored.info.storage_type.is_string:
-        strings = stored.read_strings().take(pa.array(positions))
-        write_text(changes, path, strings, (len(strings),))
-        return
+    entries = EntrySelection(positions, stored.info.length)
     if not stored.info.is_sparse:
-        values = stored.read(Span(0, stored.info.length))
-        blocks = (values[part] for part in _cut(positions, 1))
-        changes.write_blocks(path, (positions.size,), stored.info.storage_type, blocks)
+        shown = SubsetArray(stored.string_array(), entries)
+        copy_array(changes, path, shown, DEFAULT_MEMORY_BYTES, lambda _: None)
         return
-    parts = stored.sparse_parts()
-    places = _inverse(positions)[parts.nzind.astype(np.int64) - 1]
-    order = np.argsort(places)
     changes.create_group(path)
-    index = index_type(positions.size, StorageType.of(parts.nzind.dtype))
-    changes.write_array(f"{path}/nzind", (places[order] + 1).astype(index.dtype))
-    if parts.nzval is not None:
-        changes.write_array(f"{path}/nzval", parts.nzval[order])
+    for part, array in subset_vector(stored, entries).items():
+        copy_array(changes, f"{path}/{part}", array, DEFAULT_MEMORY_BYTES, lambda _: None)
 
 
 def _write_matrix(
     changes: TreeTransaction, path: str, stored: StoredMatrix, orders: Orders
 ) -> None:
-    info = stored.info
+    info, kinds = stored.info, None
     rows, columns = orders.get(info.rows_axis), orders.get(info.columns_axis)
-    every = np.arange(info.shape[1])
-    majors = every if columns is None else columns
     if info.is_sparse:
-        _write_sparse(changes, path, stored, rows, majors)
-        return
-    array = stored.dense()
-    if info.storage_type.is_string:
-        numbers = np.arange(array.info.size).reshape(array.info.shape)[majors]
-        numbers = numbers if rows is None else numbers[:, rows]
-        strings = array.read_strings().take(pa.array(numbers.reshape(-1)))
-        write_text(changes, path, strings, array.info.shape)
-        return
-    blocks = _dense_blocks(array, majors, rows)
-    changes.write_blocks(path, array.info.shape, info.storage_type, blocks)
-
-
-def _dense_blocks(
-    array: StoredArray, majors: AnyArray, rows: AnyArray | None
-) -> Iterator[AnyArray]:
-    for part in _cut(majors, array.info.shape[1]):
-        block = np.concatenate(array.read_spans([Span(int(n), int(n) + 1) for n in part]))
-        yield block if rows is None else block[:, rows]
-
-
-def _write_sparse(
-    changes: TreeTransaction,
-    path: str,
-    stored: StoredMatrix,
-    rows: AnyArray | None,
-    majors: AnyArray,
-) -> None:
-    """Write the columns ``majors`` one after the other, their rows moved and sorted again."""
-    colptr = stored.colptr()
-    lengths = np.diff(colptr)[majors]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    rowval = stored.entries("rowval")
-    kind = index_type(stored.info.shape[0], rowval.info.storage_type)
-    changes.create_group(path)
-    colptr_dtype = stored.arrays()["colptr"].info.storage_type.dtype
-    changes.write_array(f"{path}/colptr", (ends + 1).astype(colptr_dtype))
-    moved = None if rows is None else _inverse(rows)
-
-    def blocks(part: str) -> Iterator[AnyArray]:
-        for block in np.split(majors, np.flatnonzero(np.diff(ends[1:] // _BLOCK_ELEMENTS)) + 1):
-            spans = [Span(int(colptr[n]), int(colptr[n + 1])) for n in block]
-            found = np.concatenate(rowval.read_spans(spans)) if spans else np.empty(0, kind.dtype)
-            order = None
-            if moved is not None:
-                found = _checked(found, moved.size, stored.what)
-                found = (moved[found.astype(np.int64) - 1] + 1).astype(kind.dtype)
-                order = _order_within(found, np.diff(colptr)[block], moved.size)
-            if part == "nzval" and spans:
-                found = np.concatenate(stored.entries(part).read_spans(spans))
-            yield found if order is None else found[order]
-
-    nnz = (int(ends[-1]),)
-    changes.write_blocks(f"{path}/rowval", nnz, kind, blocks("rowval"))
-    if stored.has_values():
-        values = stored.entries("nzval").info.storage_type
-        changes.write_blocks(f"{path}/nzval", nnz, values, blocks("nzval"))
-
-
-def _order_within(rows: AnyArray, lengths: AnyArray, n_rows: int) -> AnyArray:
-    """Return the order that sorts the rows of each column; columns follow one another."""
-    pointers = np.concatenate([[0], np.cumsum(lengths)])
-    places: Any = sp.csr_array(
-        (np.arange(rows.size), rows.astype(np.int64) - 1, pointers), shape=(lengths.size, n_rows)
-    )
-    places.sort_indices()
-    return np.asarray(places.data)
-
-
-def _checked(rows: AnyArray, n_rows: int, what: str) -> AnyArray:
-    if rows.size and (int(rows.min()) < 1 or int(rows.max()) > n_rows):
-        raise errors.CorruptDataError(
-            f"{what}: rowval leaves the range 1 to {n_rows:,} of its rows axis"
-        )
-    return rows
-
-
-def _cut(positions: AnyArray, width: int) -> Iterator[AnyArray]:
-    """Yield positions in parts of bounded numbers of elements."""
-    step = max(_BLOCK_ELEMENTS // max(width, 1), 1)
-    for start in range(0, positions.size, step):
-        yield positions[start : start + step]
-
-
-def _inverse(positions: AnyArray) -> AnyArray:
-    """Return which new position each old one comes to."""
-    found = np.empty(positions.size, np.int64)
-    found[positions] = np.arange(positions.size)
-    return found
+        pointers, index = (stored.entries(part).info.storage_type for part in ("colptr", "rowval"))
+        kinds = pointers, index_type(info.shape[0], index)
+    moved = Alignment.reordered(rows, info.shape[0])
+    part = Part(stored, moved, info.shape[1], info.storage_type, chosen=columns)
+    write_assembled(changes, path, [part], is_sparse=info.is_sparse, kinds=kinds)

@@ -10,7 +10,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,12 +29,10 @@ from daf_storage.data._encoding import (
     EmptySparse,
     check_filled,
     empty_sparse_matrix,
-    fill_transpose,
-    index_type,
-    relayout_dense,
     reserve_sparse_matrix,
     write_dense_matrix,
     write_filled,
+    write_transposed,
 )
 from daf_storage.data._new_axis import write_matrix
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
@@ -351,24 +349,9 @@ class DafWriter(VectorWriter):
     ) -> None:
         stored = self.open_matrix(rows_axis, columns_axis, name)
         path = layout.matrix_path(columns_axis, rows_axis, name)
-        n_rows, n_columns = stored.info.shape
         axes = (rows_axis, columns_axis)
-        is_packed = self._packing_tree(packed).packing is not None
         with self._change(path, if_exists=if_exists, axes=axes, packed=packed) as (_, changes):
-            if not stored.info.is_sparse:
-                relayout_dense(changes, path, stored)
-                progress(n_rows * n_columns)
-                return
-            nnz, colptr_type = stored.info.nnz or 0, stored.entries("colptr").info.storage_type
-            index_kind = index_type(max(n_columns, nnz + 1), colptr_type)
-            kind = stored.info.storage_type
-            if is_packed:
-                out = empty_sparse_matrix(n_rows, nnz, index_kind, kind)
-            else:
-                out = reserve_sparse_matrix(changes, path, n_rows, nnz, index_kind, kind)
-            fill_transpose(stored, out, progress=progress, memory_bytes=memory_bytes)
-            if is_packed:
-                write_filled(changes, path, out)
+            write_transposed(changes, path, stored, progress=progress, memory_bytes=memory_bytes)
 
 
 @contextmanager
@@ -390,22 +373,27 @@ def matrix_property(
     *,
     if_exists: IfExists,
     packed: bool | Packing | None,
-    removes_flipped: bool = True,
+    flipped: Literal["goes", "follows", "stays"] = "goes",
 ) -> Iterator[tuple[str, TreeTransaction]]:
     """Begin one orientation of a matrix, and put it in place when the block ends well.
 
     Parameters
     ----------
-    removes_flipped
-        Whether the other orientation of a matrix that is replaced is taken away.
+    flipped
+        What becomes of the other orientation of a matrix that is replaced; if it is to follow, that
+        must be free as well.
     """
-    path, flipped = _both_paths(rows_axis, columns_axis, name)
-    with daf._change(  # noqa: SLF001 - what its own methods begin with
+    path, other = _both_paths(rows_axis, columns_axis, name)
+    daf._check_matrix(rows_axis, columns_axis, name)  # noqa: SLF001 - what its own methods begin with
+    daf._check_matrix_free(  # noqa: SLF001
+        rows_axis, columns_axis, name, if_exists=if_exists, flipped=flipped == "follows"
+    )
+    with daf._change(  # noqa: SLF001
         path,
         if_exists=if_exists,
         axes=(rows_axis, columns_axis),
-        flipped=flipped if removes_flipped else None,
-        rewrites_flipped=removes_flipped,
+        flipped=None if flipped == "stays" else other,
+        rewrites_flipped=flipped != "stays",
         packed=packed,
     ) as found:
         yield found

@@ -169,8 +169,8 @@ class _Groups:
 class _Moved:
     """A vector of the new axis."""
 
-    values: Any
-    """Numpy or Arrow, one for each entry of the new axis."""
+    values: pa.Array
+    """One for each entry of the new axis."""
     value_of_none: Any
     """The value of the entries that have no entry of the new axis; None if all have one."""
     empty_is_missing: bool = False
@@ -189,14 +189,14 @@ class _Moved:
                 f"{daf.location}: the entry {entry!r} of axis {axis!r} is not used, so there is no "
                 f"value of {name!r} for it; pass properties_defaults={{{name!r}: ...}}"
             )
-        mask = pa.array(is_unused)
-        if isinstance(self.values, pa.Array):
-            filled: Any = pc.if_else(mask, pa.scalar(str(default), self.values.type), self.values)
+        kind = self.values.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            value: Any = str(default)
         else:
             what = f"{daf.location}: the default of {name!r}"
-            filled = self.values.copy()
-            filled[is_unused] = stored_numbers(np.asarray(default), filled.dtype, what=what)
-        return replace(self, values=filled)
+            value = stored_numbers(np.asarray(default), kind.to_pandas_dtype(), what=what)[()]
+        mask = pa.array(is_unused)
+        return replace(self, values=pc.if_else(mask, pa.scalar(value, kind), self.values))
 
 
 def _implicit_values(daf: DafWriter, axis: str, name: str, empty: Any) -> _Implicit:
@@ -288,35 +288,18 @@ def _check_names(daf: DafWriter, axis: str, names: Collection[str], argument: st
 def _moved(daf: DafWriter, axis: str, name: str, groups: _Groups) -> _Moved | None:
     """Return a vector as one of the new axis; None if it depends on more than the new entries."""
     info = daf.open_vector(axis, name).info
+    values = daf.get_pa_vector(axis, name)
     if info.storage_type.is_string:
-        strings = daf.get_pa_vector(axis, name)
-        codes = strings.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-        if _differs(codes, groups).any():
-            return None
-        used = pa.array(groups.first, mask=groups.first < 0)
-        chosen = pc.fill_null(strings.take(used), "")
-        of_none = _of_none(chosen[-1].as_py(), groups)
-        return _Moved(chosen.slice(0, len(chosen) - 1), of_none, info.empty_is_missing)
-    numbers = daf.get_np_vector(axis, name)
-    if _differs(numbers, groups).any():
+        codes = values.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    else:  # zeros of both signs are equal, and so is NaN
+        codes = np.unique(daf.get_np_vector(axis, name), return_inverse=True)[1]
+    if (codes != codes[groups.first[groups.codes]]).any():
         return None
-    chosen = np.zeros(groups.first.size, numbers.dtype)
-    is_used = groups.first >= 0
-    chosen[is_used] = numbers[groups.first[is_used]]
-    return _Moved(chosen[:-1], _of_none(chosen[-1].item(), groups))
-
-
-def _of_none(value: Any, groups: _Groups) -> Any:
-    return value if groups.first[-1] >= 0 else None
-
-
-def _differs(values: Any, groups: _Groups) -> npt.NDArray[np.bool_]:
-    """Return where a value is not that of the first entry of the group; NaN is equal to itself."""
-    firsts = values[groups.first[groups.codes]]
-    differs: npt.NDArray[np.bool_] = values != firsts
-    if values.dtype.kind == "f":
-        differs &= ~(np.isnan(values) & np.isnan(firsts))
-    return differs
+    used = pa.array(groups.first, mask=groups.first < 0)
+    empty = "" if info.storage_type.is_string else info.storage_type.dtype.type(0)
+    chosen = pc.fill_null(values.take(used), pa.scalar(empty, values.type))
+    value_of_none = chosen[-1].as_py() if groups.first[-1] >= 0 else None
+    return _Moved(chosen.slice(0, len(chosen) - 1), value_of_none, info.empty_is_missing)
 
 
 def _inconsistent(

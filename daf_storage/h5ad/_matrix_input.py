@@ -17,6 +17,7 @@ from daf_storage.data import (
     EmptySparse,
     StoredMatrix,
     ascend,
+    block_spans,
     changed_by,
     column_blocks,
     largest_number,
@@ -26,7 +27,6 @@ from daf_storage.data import (
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import put_values
 from daf_storage.trees import THREADS, StoredArray, passing_over, run_all
-from daf_storage.upkeep import block_spans
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -6,7 +6,6 @@ did and what was lost.
 Must not know AnnData, SQL or queries.
 """
 
-from daf_storage.upkeep._blocks import block_spans
 from daf_storage.upkeep._copy import CopySettings, convert, copy_all, copy_property, copy_scalars
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
@@ -51,7 +50,6 @@ __all__ = [
     "RepairReport",
     "SidecarStatus",
     "StoredIndex",
-    "block_spans",
     "can_have_sidecar",
     "cannot_listen",
     "convert",

@@ -25,13 +25,16 @@ from daf_storage.data import (
     DafWriter,
     StoredMatrix,
     StoredVector,
+    block_spans,
     check_memory,
     check_reader,
     check_writer,
+    copy_array,
     kept,
     layout,
     new_property,
     ordered,
+    size_bytes,
 )
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, read_path
 from daf_storage.stores import is_remote, shown_url
@@ -43,7 +46,6 @@ from daf_storage.trees import (
     passing_over,
 )
 from daf_storage.upkeep._alignment import align
-from daf_storage.upkeep._blocks import block_spans, copy_array, size_bytes
 from daf_storage.upkeep._copy_into import CopyOptions, copy_into, size_of
 from daf_storage.upkeep._copy_properties import CopyIfExists, check_copy_if_exists
 from daf_storage.upkeep._counted import CountedCopy, CountedMatrix
@@ -318,7 +320,7 @@ def _copy_kept(source: DafReader, destination: DafWriter, memory_bytes: int) -> 
     left: list[str] = []
     for path, array in kept.arrays(source.tree).items():
         axes = path.split("/")[2:-1]
-        is_same = all(align(source, axis, destination, axis).is_identity for axis in axes)
+        is_same = all(align(source, axis, destination, axis).places is None for axis in axes)
         if destination.tree.kind(path) is not None or not is_same:
             left.append(path)
             continue

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from daf_storage import errors
-from daf_storage.base import IfExists, Packing
+from daf_storage.base import Packing
 from daf_storage.data import (
     DEFAULT_MEMORY_BYTES,
     DafReader,
     DafWriter,
     StoredMatrix,
     StoredVector,
+    size_bytes,
 )
-from daf_storage.upkeep._alignment import Alignment, align
-from daf_storage.upkeep._blocks import size_bytes
-from daf_storage.upkeep._copy_blocks import BlockOptions, can_copy_in_blocks, copy_in_blocks
+from daf_storage.upkeep._alignment import EntryAlignment, align
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
     copy_axis,
@@ -80,41 +79,12 @@ def copy_into(
         add(_bytes_of(source.open_vector(axis, name)))
     for matrix in _matrices(source):
         values = {"empty": _either(empty, matrix), "dtype": _either(dtypes, matrix)}
-        _copy_matrix(source, destination, matrix, options, **values)
+        rows, columns, name = matrix
+        both = source.has_matrix(columns, rows, name, relayout=False)
+        values |= {"relayout": both, "memory_bytes": options.memory_bytes}
+        copy_matrix(source, destination, rows, columns, name, **values, **how)
         add(_bytes_of(source.open_matrix(*matrix)))
     _make_tensors(source, destination, options, dtypes)
-
-
-def _copy_matrix(
-    source: DafReader,
-    destination: DafWriter,
-    matrix: tuple[str, str, str],
-    options: CopyOptions,
-    *,
-    empty: Any,
-    dtype: Any,
-) -> None:
-    """Copy a matrix: in blocks, if that can be."""
-    rows_axis, columns_axis, name = matrix
-    has_both = source.has_matrix(columns_axis, rows_axis, name, relayout=False)
-    if options.if_exists == "skip" and destination.has_matrix(*matrix, relayout=has_both):
-        return
-    rows, columns = (align(source, axis, destination, axis) for axis in (rows_axis, columns_axis))
-    if dtype is None and can_copy_in_blocks(source.open_matrix(*matrix), rows, columns, empty):
-        how: IfExists = "replace" if options.if_exists == "replace" else "error"
-        blocks = BlockOptions(how, options.packed, options.memory_bytes)
-        copy_in_blocks(source, destination, matrix, rows, columns, empty, blocks)
-        return
-    copy_matrix(
-        source,
-        destination,
-        *matrix,
-        relayout=has_both,
-        empty=empty,
-        dtype=dtype,
-        if_exists=options.if_exists,
-        packed=options.packed,
-    )
 
 
 def size_of(source: DafReader) -> int:
@@ -163,7 +133,7 @@ def _is_left(destination: DafWriter, what: str, options: CopyOptions) -> bool:
     return options.if_exists == "skip"
 
 
-def _check(along: Alignment, empty: Any, what: str, key: PropertyKey) -> None:
+def _check(along: EntryAlignment, empty: Any, what: str, key: PropertyKey) -> None:
     along.check(empty, what=what, key=f"empty={{{key!r}: VALUE}}")
 
 

@@ -15,15 +15,32 @@ from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import IfExists, Packing
 from daf_storage.data import (
+    DEFAULT_MEMORY_BYTES,
     REQUIRED,
     DafReader,
     DafWriter,
+    Part,
+    StoredMatrix,
     check_reader,
+    check_string_dtype,
     check_writer,
+    copy_array,
+    matrix_property,
+    numeric_type,
+    ordered,
+    stored_numbers,
     values_without_entry,
+    write_assembled,
 )
 from daf_storage.opening import MemoryDaf
-from daf_storage.upkeep._alignment import align, aligned_matrix, aligned_strings, aligned_vector
+from daf_storage.trees import TreeTransaction
+from daf_storage.upkeep._alignment import (
+    EntryAlignment,
+    align,
+    aligned_strings,
+    aligned_vector,
+    filled,
+)
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -190,7 +207,7 @@ def copy_vector(  # noqa: PLR0913 - the choices of the reference
     if not source.has_vector(axis, name):
         if default is None:
             return
-        values = np.asarray(source.get_np_vector(axis, name, default=default))
+        values: Any = np.asarray(source.get_np_vector(axis, name, default=default))
         kept = aligned_vector(values, along, empty, what=what)
         destination.set_vector(target_axis, target, kept, dtype=dtype, if_exists=how, packed=packed)
         return
@@ -211,15 +228,14 @@ def copy_vector(  # noqa: PLR0913 - the choices of the reference
             packed=packed,
         )
         return
-    values = source.get_np_vector(axis, name)
     if stored.info.is_sparse:
         parts = stored.sparse_parts()
         data = np.ones(parts.nzind.size, bool) if parts.nzval is None else parts.nzval
-        ends = np.array([0, data.size])
-        places = parts.nzind.astype(np.int64) - 1
-        values = sp.csr_array((data, places, ends), shape=(1, stored.info.length))
-    if dtype is not None and not along.is_identity:
-        values = _converted(values, dtype)
+        data = stored_numbers(data, dtype, what=what)
+        indices = (parts.nzind.astype(np.int64) - 1, np.array([0, data.size]))
+        values = sp.csr_array((data, *indices), shape=(1, stored.info.length))
+    else:
+        values = stored_numbers(source.get_np_vector(axis, name), dtype, what=what)
     found = aligned_vector(values, along, empty, what=what)
     destination.set_vector(target_axis, target, found, dtype=dtype, if_exists=how, packed=packed)
 
@@ -240,6 +256,7 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
     relayout: bool = True,
     if_exists: CopyIfExists = "error",
     packed: bool | Packing | None = None,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> None:
     """Copy a matrix from one data set to another, by the entries of its axes.
 
@@ -262,6 +279,8 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
         Whether the destination gets both orientations; without it, only this one.
     if_exists, packed
         As of `copy_vector`.
+    memory_bytes
+        How much memory numbers may take on their way, see `copy_all`.
 
     Raises
     ------
@@ -289,15 +308,91 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
     what = f"{source.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}"
     for along in (rows, columns):
         along.check(empty, what=what, key="empty=")
-    if not source.has_matrix(rows_axis, columns_axis, name) and default is None:
-        return
-    values = source.get_np_matrix(rows_axis, columns_axis, name, default=default)
-    if dtype is not None and not (rows.is_identity and columns.is_identity):
-        values = _converted(values, dtype)
-    found = aligned_matrix(values, rows, columns, empty, what=what)
-    destination.set_matrix(
-        *target_axes, target, found, dtype=dtype, relayout=relayout, if_exists=how, packed=packed
+    if not source.has_matrix(rows_axis, columns_axis, name):
+        if default is None:
+            return
+        values = source.get_np_matrix(rows_axis, columns_axis, name, default=default)
+        given = MemoryDaf(name="!")
+        for axis in {rows_axis, columns_axis}:
+            given.add_axis(axis, source.get_pa_vector(axis, "name"))
+        given.set_matrix(rows_axis, columns_axis, name, values, relayout=False)
+        source = given
+    stored = ordered(source.open_orientations(rows_axis, columns_axis, name)[0])
+    is_square = target_axes[0] == target_axes[1]
+    is_as_stored = (
+        all(each is None for each in (dtype, rows.places, columns.places))
+        and stored.info.rows_axis == rows_axis
+        and is_square >= stored.info.is_row_major
     )
+    writing: Any = {"if_exists": how, "packed": packed}
+    both = relayout and not is_square
+    follows: Any = "follows" if both else "goes"
+    key, flipped = (*target_axes, target), (*target_axes[::-1], target)
+    with destination.batch():
+        with matrix_property(destination, *key, **writing, flipped=follows) as (path, changes):
+            if is_as_stored:
+                _write_as_stored(changes, path, stored, memory_bytes)
+            else:
+                part, is_sparse = _part_of(
+                    stored, rows, columns, empty, dtype, what=what, memory_bytes=memory_bytes
+                )
+                write_assembled(changes, path, [part], is_sparse=is_sparse)
+        has_both = source.has_matrix(columns_axis, rows_axis, name, relayout=False)
+        if both and is_as_stored and has_both:
+            other = ordered(source.open_matrix(columns_axis, rows_axis, name))
+            with matrix_property(destination, *flipped, **writing, flipped="stays") as found:
+                _write_as_stored(*found[::-1], other, memory_bytes)
+        elif both:
+            destination.relayout_matrix(*key, **writing, memory_bytes=memory_bytes)
+
+
+def _write_as_stored(
+    changes: TreeTransaction, path: str, stored: StoredMatrix, memory_bytes: int
+) -> None:
+    changes.annotate(path, stored.attributes)
+    parts = stored.arrays()
+    if "" not in parts:
+        changes.create_group(path)
+    for part, array in parts.items():
+        copy_array(changes, f"{path}/{part}" if part else path, array, memory_bytes, lambda _: None)
+
+
+def _part_of(
+    stored: StoredMatrix,
+    rows: EntryAlignment,
+    columns: EntryAlignment,
+    empty: Any,
+    dtype: Any,
+    *,
+    what: str,
+    memory_bytes: int,
+) -> tuple[Part, bool]:
+    """Return a matrix along the axes of the destination, and whether it is sparse there.
+
+    It is if the source's is, or entries are missing, and the missing elements are zero.
+    """
+    is_embedded = rows.first_missing is not None or columns.first_missing is not None
+    kind, fill = stored.info.storage_type, empty if is_embedded else 0
+    if kind.is_string:
+        check_string_dtype(dtype, what=what)
+        if is_embedded and not isinstance(empty, str):
+            raise errors.InvalidInputError(f"{what} has strings, and empty={empty!r} is none")
+    else:
+        kind = kind if dtype is None else numeric_type(dtype, what=what)
+        lacking = columns if rows.first_missing is None else rows
+        fill = filled((1,), kind.dtype, lacking, empty, what)[0]
+    is_sparse = stored.info.is_sparse or is_embedded
+    part = Part(
+        stored,
+        rows,
+        columns.n_entries,
+        kind,
+        fill,
+        is_transposed=stored.info.rows_axis != rows.axes[0] or stored.info.is_row_major,
+        chosen=None if columns.places is None else columns.sources,
+        memory_bytes=memory_bytes,
+    )
+    return part, is_sparse and (not is_embedded or bool(empty == 0))
 
 
 def copy_tensor(  # noqa: PLR0913 - the choices of the reference
@@ -376,17 +471,3 @@ def _are_entries(daf: DafReader, axis: str, strings: Any) -> bool:
     if not daf.has_axis(axis):
         return False
     return values_without_entry(iter([strings]), daf.get_pa_vector(axis, "name")) is None
-
-
-def _converted(values: Any, dtype: Any) -> Any:
-    """Return values in another type, by the rules of a writer: no value is changed."""
-    rows, columns = values.shape if values.ndim == 2 else (1, values.shape[0])
-    with MemoryDaf(name="!") as daf:
-        daf.add_axis("row", [str(n) for n in range(rows)])
-        daf.add_axis("column", [str(n) for n in range(columns)])
-        if values.ndim == 1:
-            daf.set_vector("column", "v", values, dtype=dtype)
-            return np.asarray(daf.get_np_vector("column", "v"))
-        daf.set_matrix("row", "column", "m", values, dtype=dtype, relayout=False)
-        found = daf.get_np_matrix("row", "column", "m")
-        return found.tocsr() if sp.issparse(found) else np.asarray(found)

@@ -196,7 +196,11 @@ class IndexStorage:
             return StoredIndex("damaged", "its checksum is wrong")
         if not arrays.keys() <= _PARTS_OF[place.kind]:
             return StoredIndex("damaged", "its arrays are those of an index of another kind")
-        if not self._is_of_now(place, numbers):
+        try:
+            is_of_now = self._is_of_now(place, tuple(numbers[2:_HEAD]), tuple(numbers[_HEAD:]))
+        except errors.DafError:
+            is_of_now = False
+        if not is_of_now:
             return StoredIndex("stale", "its vector was changed since it was built")
         return StoredIndex("fit", arrays=_paged(arrays, sums))
 
@@ -216,7 +220,7 @@ class IndexStorage:
             There is one in an archive; `discard` it first.
         """
         place = source.place
-        if not self._is_same(source):
+        if not self._is_of_now(place, source.contents, source.files):
             raise errors.InUseError(
                 f"{self._daf.location}: {' and '.join(place.columns)} of axis {place.axis!r} "
                 "changed while the index was being built; build it again"
@@ -266,22 +270,12 @@ class IndexStorage:
                         if self._tree.identity(place.path) is not None:
                             yield place
 
-    def _is_of_now(self, place: IndexPlace, numbers: list[int]) -> bool:
-        """Return whether an index was made of what is stored now."""
-        try:
-            sources = self._sources(place)
-            files = numbers[_HEAD:]
-            if files and tuple(files) == _files(sources):
-                return True
-            return tuple(numbers[2:_HEAD]) == contents_of(sources)
-        except errors.DafError:
-            return False
-
-    def _is_same(self, source: IndexSource) -> bool:
-        arrays = self._sources(source.place)
-        if source.files and source.files == _files(arrays):
-            return True
-        return source.contents == contents_of(arrays)
+    def _is_of_now(
+        self, place: IndexPlace, contents: tuple[int, ...], files: tuple[int, ...]
+    ) -> bool:
+        """Return whether something was made of what is stored now."""
+        sources = self._sources(place)
+        return bool(files and files == _files(sources)) or contents == contents_of(sources)
 
     def _sources(self, place: IndexPlace) -> list[StoredArray]:
         """Return the arrays that the vectors of an index consist of."""

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import ShowProgress, progress_bar
@@ -21,9 +20,10 @@ from daf_storage.data import (
     DafWriter,
     StoredMatrix,
     layout,
+    new_property,
     ordered,
-    transpose_sparse,
-    transposed_colptr,
+    size_bytes,
+    write_transposed,
 )
 from daf_storage.opening import new_data_set, open_daf
 from daf_storage.sidecars import (
@@ -41,8 +41,7 @@ from daf_storage.sidecars import (
     source_state,
 )
 from daf_storage.stores import scratch
-from daf_storage.trees import CodedArray, StoredArray
-from daf_storage.upkeep._blocks import block_spans
+from daf_storage.trees import CodedArray
 from daf_storage.upkeep._copy import CopySettings, copy_all, copy_property
 from daf_storage.upkeep._sidecar_status import (
     SidecarStatus,
@@ -137,7 +136,7 @@ def _made(
 ) -> SidecarStatus:
     """Write a sidecar with what an older one has."""
     tree = sidecar_tree(daf)
-    with _opened_sidecar(old) as known:
+    with nullcontext() if old is None else open_daf(old) as known:
         plan = _planned(daf, names, vectors, known)
         old_bytes = 0 if known is None else size_of(target)
         _check_budget(daf, old_bytes + plan.size_bytes, max_bytes)
@@ -247,9 +246,9 @@ def _planned(
     new_axes = sorted(a for a in axes if known is None or a not in known.axes_set())
     size = sum(_STRING_BYTES * daf.axis_length(axis) for axis in new_axes)
     for axis, name in new_vectors:
-        size += sum(_bytes_of(array) for array in daf.open_vector(axis, name).arrays().values())
+        size += sum(size_bytes(array) for array in daf.open_vector(axis, name).arrays().values())
     for rows, cols, name in new_matrices:
-        size += sum(_bytes_of(a) for a in daf.open_matrix(rows, cols, name).arrays().values())
+        size += sum(size_bytes(a) for a in daf.open_matrix(rows, cols, name).arrays().values())
     return _Plan(tuple(new_axes), tuple(new_vectors), tuple(new_matrices), size)
 
 
@@ -300,11 +299,6 @@ def _has_matrix(daf: DafReader, rows: str, cols: str, name: str) -> bool:
     return are_there and daf.has_matrix(rows, cols, name, relayout=False)
 
 
-def _bytes_of(array: StoredArray) -> int:
-    kind = array.info.storage_type
-    return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
-
-
 def _check_budget(daf: DafReader, size_bytes: int, max_bytes: int | None) -> None:
     if max_bytes is not None and size_bytes > max_bytes:
         raise errors.BudgetError(
@@ -326,20 +320,6 @@ def _check_target(target: Path) -> None:
 
 
 # Writing
-
-
-def _opened_sidecar(path: Path | None) -> Any:
-    return _Nothing() if path is None else open_daf(path)
-
-
-class _Nothing:
-    """No data set, in place of one."""
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, *_: object) -> None:
-        return
 
 
 def _write(
@@ -404,31 +384,13 @@ def _properties_of(daf: DafReader) -> tuple[str, ...]:
 def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], None]) -> None:
     """Write a matrix in the other layout, block by block."""
     info = stored.info
-    rows, cols = info.columns_axis, info.rows_axis  # of the other layout
-    dtype = info.storage_type.dtype
-    if not info.is_sparse:
-        array = stored.dense()
-        with new.empty_dense_matrix(rows, cols, info.name, dtype) as out:
-            for span in block_spans(array, DEFAULT_MEMORY_BYTES):
-                block = array.read_rows(span)
-                out[span.slice] = block
-                add(block.nbytes)
-        return
-    elements: Any = stored.element_ranges()
-    rowval, nzval = elements
-    item_bytes = rowval[0:0].dtype.itemsize + dtype.itemsize
-    out_indptr = transposed_colptr(rowval, info.shape[0], what=stored.what)
-    index_dtype = np.uint32 if max(rowval.size, info.shape[1]) < np.iinfo(np.uint32).max else None
-    with new.empty_sparse_matrix(
-        rows, cols, info.name, dtype, rowval.size, index_dtype=index_dtype
-    ) as parts:
-        transpose_sparse(
-            indptr=stored.colptr(),
-            rowval=rowval,
-            nzval=nzval,
-            out_indptr=out_indptr,
-            out_rowval=parts.rowval,
-            out_nzval=parts.nzval,
+    item_bytes = info.storage_type.dtype.itemsize + 4 * info.is_sparse
+    path = layout.matrix_path(info.columns_axis, info.rows_axis, info.name)
+    with new_property(new, path) as changes:
+        write_transposed(
+            changes,
+            path,
+            stored,
             progress=lambda count: add(count * item_bytes),
+            memory_bytes=DEFAULT_MEMORY_BYTES,
         )
-        parts.colptr[:] = out_indptr + 1

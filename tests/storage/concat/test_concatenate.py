@@ -25,11 +25,9 @@ from daf_storage import (
     open_daf,
     to_anndata,
 )
-from daf_storage.base import Span
-from daf_storage.concat import _pieces
 from daf_storage.concat._axes import made_unique
 from daf_storage.concat._matrices import MatrixWriter
-from daf_storage.concat._pieces import SparsePieces
+from daf_storage.data import _assembled, _blocks, _encoding
 from daf_storage.errors import (
     AxisNotFoundError,
     CorruptDataError,
@@ -318,20 +316,21 @@ def test_matrices_are_those_of_pandas(
     monkeypatch: pytest.MonkeyPatch, join: Any, fill: Any, *, is_sparse: bool
 ) -> None:
     """Any mix of forms, orientations and genes, in small pieces, in one pass and in two."""
-    monkeypatch.setattr(_pieces, "_BLOCK_BYTES", 64)
-    monkeypatch.setattr(_pieces, "column_blocks", lambda colptr: _pieces_of(len(colptr) - 1))
+    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+    monkeypatch.setattr(_assembled, "_HELD_PER_ELEMENT", 16)
     monkeypatch.setattr(MatrixWriter, "_is_sparse", lambda *_: is_sparse)
-    elements = SparsePieces.elements
+    elements = _assembled._SparsePieces.elements
 
-    def checked(self: SparsePieces) -> Any:
+    def checked(self: Any) -> Any:
         together = list(elements(self))
-        for number, alone in enumerate((list(self.rows()), list(self.values()))):
-            for one, pair in zip(alone, together, strict=True):
-                np.testing.assert_array_equal(one, pair[number])
+        for number, without in enumerate(("values", "rows")):
+            for alone, pair in zip(elements(self, **{without: False}), together, strict=True):
+                np.testing.assert_array_equal(alone[number], pair[number])
         assert int(self.counts().sum()) == sum(rows.size for rows, _ in together)
         return iter(together)
 
-    monkeypatch.setattr(SparsePieces, "elements", checked)
+    monkeypatch.setattr(_assembled._SparsePieces, "elements", checked)
     random = np.random.default_rng(5)
     genes = [["g", "f", "e"], ["e", "x", "g", "y"], ["g", "e", "f"], ["h", "g"], []]
     dtypes = ["u1", "i4", "f4", "?", "u2"]
@@ -363,10 +362,6 @@ def test_matrices_are_those_of_pandas(
         dense = dense if axes[0] == "cell" else dense.T
         frame = pd.DataFrame(dense, expected.index, daf.axis_entries("gene"))
         np.testing.assert_array_equal(frame[list(expected.columns)], expected)
-
-
-def _pieces_of(n_columns: int) -> list[Any]:
-    return [Span(start, min(start + 2, n_columns)) for start in range(0, n_columns, 2)]
 
 
 @pytest.mark.parametrize("fraction", [0.001, 0.999])
@@ -572,7 +567,7 @@ def test_collected_properties_that_some_lack() -> None:
 
 def test_a_large_transpose_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix that is stored by genes alone is turned round beside the target, unseen."""
-    monkeypatch.setattr(_pieces, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(_encoding, "_SCRATCH_BYTES", 1)
     folders = []
     temporary = tempfile.TemporaryFile
 
@@ -580,7 +575,7 @@ def test_a_large_transpose_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.Mo
         folders.append(dir)
         return temporary(dir=dir)
 
-    monkeypatch.setattr(tempfile, "TemporaryFile", recorded)
+    monkeypatch.setattr(_encoding, "TemporaryFile", recorded)
     source = _daf("a", ["A", "B"], ["g", "f", "e"])
     values = np.array([[1, 0, 2], [0, 3, 4]], np.float32)
     source.set_matrix("cell", "gene", "x", sp.csc_array(values), relayout=False)

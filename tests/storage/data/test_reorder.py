@@ -26,6 +26,7 @@ from daf_storage import (
     repair,
     verify,
 )
+from daf_storage.data import _blocks
 from daf_storage.data import _reorder as reordering
 from daf_storage.stores import DirectoryStore
 from tests.storage.data.test_crashes import Crash, FaultInjector, take_two_steps
@@ -52,7 +53,8 @@ def test_sparse_matrices_equal_scipy(data: st.DataObject) -> None:
     daf.set_matrix("cell", "gene", "m", matrix.astype(bool) if is_bool else matrix)
     expected = dense(daf.get_np_matrix("cell", "gene", "m"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reordering, "_BLOCK_ELEMENTS", data.draw(st.sampled_from([1, 7, 1 << 20])))
+        patch.setattr(_blocks, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 700, 1 << 20])))
+        patch.setattr(_blocks, "_THREAD_BYTES", 1)
         for axis, length in (("cell", n_rows), ("gene", n_columns)):
             order = rng.permutation(length)
             daf.reorder_axis(axis, order)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from daf_storage import MemoryDaf, errors
 from daf_storage.data import _counting_sort as counting_sort
 from daf_storage.data import _transpose as transposing
-from daf_storage.data import transpose_sparse, transposed_colptr
-from daf_storage.data._transpose import TransposePlan
+from daf_storage.data._relayout import transposed_colptr
+from daf_storage.data._transpose import TransposePlan, transpose_sparse
 from daf_storage.trees import _decode_threads
 
 TYPES = ("u1", "i2", "u4", "i8", "f4", "f8", "?")

@@ -18,10 +18,10 @@ import scipy.sparse as sp
 
 from daf_storage import MemoryDaf, errors, import_h5ad, open_daf
 from daf_storage.base import DecodedCache, Span
+from daf_storage.data import _blocks
 from daf_storage.h5ad import _matrix_input
 from daf_storage.stores import _filled_file as filled_file
 from daf_storage.trees import _chunked_array, _decode_threads, _hdf5_chunks, dataset_array
-from daf_storage.upkeep import _blocks
 
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},

@@ -29,10 +29,9 @@ from daf_storage import (
     reorder_axes,
     verify,
 )
+from daf_storage.data import _blocks, copy_array
 from daf_storage.trees import ChunkedArray
-from daf_storage.upkeep import _blocks
 from daf_storage.upkeep import _copy as copying
-from daf_storage.upkeep._blocks import copy_array
 from tests.support import contents, create, fill, fill_served, recorded_reads
 
 FORMATS = {

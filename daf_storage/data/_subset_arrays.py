@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.combined._entry_selection import Picks, Positions, numbers_in
+from daf_storage.data._entry_selection import EntrySelection, Picks, Positions, numbers_in
+from daf_storage.data._layout import StoredVector
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import ArrayInfo, NotFileBacked, StoredArray
 
@@ -145,6 +146,20 @@ class SubsetArray(NotFileBacked):
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if what is stored cannot hold the elements."""
         self._array.check_stored(is_complete=is_complete)
+
+
+def subset_vector(stored: StoredVector, entries: EntrySelection) -> dict[str, StoredArray]:
+    """Return the arrays of a sparse vector of some entries."""
+    nzind = stored.sparse_parts().nzind
+    shown = entries.numbers()[nzind.astype(np.int64) - 1]
+    places = np.flatnonzero(shown)
+    if not entries.is_ascending:
+        places = places[np.argsort(shown[places], kind="stable")]
+    arrays: dict[str, StoredArray] = {"nzind": HeldArray(shown[places].astype(nzind.dtype))}
+    nzval = stored.arrays().get("nzval")
+    if nzval is not None:
+        arrays["nzval"] = SubsetArray(nzval, EntrySelection(places, nzind.size))
+    return arrays
 
 
 class HeldArray(NotFileBacked):

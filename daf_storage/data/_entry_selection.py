@@ -70,6 +70,12 @@ class EntrySelection:
         """Return the positions of some of what is shown."""
         return self._positions[numbers]
 
+    def numbers(self) -> Positions:
+        """Return the number of each entry among those that are shown, from 1; 0 of the others."""
+        numbers = np.zeros(self.length, np.int64)
+        numbers[self.positions] = np.arange(1, self.size + 1)
+        return numbers
+
 
 class RangePicks:
     """A range."""
