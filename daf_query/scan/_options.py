@@ -45,8 +45,6 @@ class ScanOptions:
     """The index of a numeric column is used if it names at most one row in so many."""
     string_index_divisor: int = 16
     """Likewise that of a column of strings."""
-    element_index_divisor: int = 16
-    """Likewise the stored elements of a sparse matrix, where zero cannot match."""
     point_index_divisor: int = 16
     """Likewise an R-tree over two columns."""
     min_joined_members: int = 32
@@ -64,7 +62,7 @@ class ScanOptions:
     max_distinct_strings: int = _MAX_CODES
     """A column with more distinct strings has no dictionary codes."""
     indexes: bool = True
-    """Whether indexes are used: sorted ones, R-trees, and stored elements of sparse matrices."""
+    """Whether indexes are used: sorted ones and R-trees."""
     pruning: bool = True
     """Whether partitions are left out where zone maps say that no row can match."""
     direct: bool = True

@@ -16,7 +16,7 @@ on what is stored, but for recorded types and those of unions.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -36,8 +36,6 @@ from daf_query.scan import (
     IsNull,
     Mask,
     OpenColumn,
-    Positions,
-    Predicate,
     RowIndex,
     Rows,
     ScanOptions,
@@ -216,12 +214,10 @@ class OpenTableColumn:
 
     def row_index(self) -> RowIndex | None:
         """Return the index, if there is one."""
-        if not self._is_compared_stored:
+        is_wide = self._column.wide is not None  # constants may be none of the stored type
+        if is_wide or not self._is_compared_stored:
             return None
-        index = self._column.reading(self._stored.row_index)
-        stored = self._column.stored.field.type
-        is_same = self._column.wide is None or not pa.types.is_integer(stored)
-        return index if index is None or is_same else _IndexOfStored(index, stored)
+        return self._column.reading(self._stored.row_index)
 
     def stored_matches(self, predicate: Compare | In | IsNull, rows: Rows) -> Mask | None:
         """Return for which rows a comparison is true, if no values have to be read for that."""
@@ -449,35 +445,6 @@ def wide_columns(columns: Mapping[str, Column], names: AbstractSet[str]) -> dict
         else column
         for name, column in columns.items()
     }
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexOfStored:
-    """An index that is asked only for what the stored type can hold."""
-
-    index: RowIndex
-    stored: pa.DataType
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that it is of."""
-        return self.index.columns
-
-    def divisor(self, options: ScanOptions) -> int:
-        """Return how selective it has to be."""
-        return self.index.divisor(options)
-
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
-        """Return the rows for which all conditions may be true; None where that is not known."""
-        limits = np.iinfo(numpy_type(self.stored))
-        constants = [
-            value
-            for condition in conditions
-            if isinstance(condition, Compare | In)
-            for value in (condition.values if isinstance(condition, In) else [condition.value])
-        ]
-        is_held = all(limits.min <= value <= limits.max for value in constants)
-        return self.index.find(conditions, max_rows) if is_held else None
 
 
 # 5. Shown

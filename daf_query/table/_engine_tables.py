@@ -166,34 +166,22 @@ class ComputedDataset(_EngineTable):
     def get_fragments(
         self,
         filter: pc.Expression | None = None,  # noqa: A002, ARG002 - pyarrow's signature
-    ) -> Iterator[ComputedFragment]:
+    ) -> Iterator[Any]:
         """Yield one fragment, which has all rows; nothing is computed so far."""
-        yield ComputedFragment(self)
-
-    def scanner(self, columns: Any = None, **options: Any) -> Any:
-        """Return a scanner of all rows; nothing is computed until it is consumed."""
-        return ComputedFragment(self).scanner(columns=columns, **options)
-
-
-class ComputedFragment:
-    """All rows of a `ComputedDataset`."""
-
-    def __init__(self, dataset: ComputedDataset) -> None:
-        self._dataset = dataset
+        yield self
 
     def scanner(
         self,
-        schema: pa.Schema | None = None,  # noqa: ARG002 - pyarrow's signature
+        schema: pa.Schema | None = None,  # noqa: ARG002 - that of a fragment
         columns: Any = None,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
         **_: Any,
-    ) -> ds.Scanner:
-        """Return a scanner of the rows."""
-        names = self._dataset.schema.names
+    ) -> Any:
+        """Return a scanner of all rows; nothing is computed until it is consumed."""
         return ds.Scanner.from_batches(
-            _batches(self._dataset),
-            schema=self._dataset.schema,
-            columns=names if columns is None else columns,
+            _batches(self),
+            schema=self._schema,
+            columns=self._schema.names if columns is None else columns,
             filter=filter,
         )
 

@@ -205,14 +205,17 @@ class JoinedColumn:
     def _decoded(self, identities: Sequence[Hashable]) -> pa.Array | None:
         """Return strings that are decoded together; None where some are damaged, or are not so."""
         chunks: list[memoryview] = []
-        for column, identity in zip(self.parts, identities, strict=True):
+        for column, source, identity in zip(self.parts, self.sources, identities, strict=True):
             check_cancelled()
+            if not source.length:
+                continue
             read = reader_of(column, partial(VectorColumn.string_chunk, identity=identity))
             chunk = None if read is None else read()
             if chunk is None:
                 return None
             chunks.append(chunk)
-        strings = decode_vlen_chunks(chunks, [source.length for source in self.sources])
+        lengths = [source.length for source in self.sources if source.length]
+        strings = decode_vlen_chunks(chunks, lengths) if lengths else None
         first = self.vectors[0]
         if strings is None or first is None:
             return None

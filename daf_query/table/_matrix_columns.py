@@ -36,7 +36,6 @@ from daf_query.scan import (
     NumberColumn,
     OpenColumn,
     Positions,
-    Predicate,
     ReadSpan,
     Rows,
     ScanOptions,
@@ -44,7 +43,6 @@ from daf_query.scan import (
     VectorColumn,
     ZoneMap,
     arrow_type,
-    evaluate,
     number_array,
 )
 from daf_query.table._columns import OpenTableColumn, TableColumn, value_type
@@ -330,8 +328,8 @@ def replaced(daf: DafReader, axes: tuple[str, str], name: str) -> FormatError:
     )
 
 
-def open_values(matrix: MatrixSource, name: str, options: ScanOptions) -> OpenColumn:
-    """Return the open column of an entry of a matrix, which conditions call by a name."""
+def open_values(matrix: MatrixSource, options: ScanOptions) -> OpenColumn:
+    """Return the open column of an entry of a matrix."""
     layout = matrix.layout
     if layout.storage_type.is_string:
         return StringColumn(lambda: matrix.remembered("strings", lambda: _strings(matrix)))
@@ -342,7 +340,7 @@ def open_values(matrix: MatrixSource, name: str, options: ScanOptions) -> OpenCo
         ("zones", zone_rows),
         lambda: ZoneMap.unknown(layout.length, layout.storage_type.dtype, zone_rows),
     )
-    return _SparseColumn(matrix, name, zones) if layout.is_sparse else _dense_column(matrix, zones)
+    return _SparseColumn(matrix, zones) if layout.is_sparse else _dense_column(matrix, zones)
 
 
 class _View:
@@ -430,10 +428,9 @@ class _Elements:
 class _SparseColumn:
     """One stored column of a sparse matrix that is being read."""
 
-    def __init__(self, matrix: MatrixSource, name: str, zones: ZoneMap) -> None:
+    def __init__(self, matrix: MatrixSource, zones: ZoneMap) -> None:
         self.zones: ZoneMap | None = zones
         self._matrix = matrix
-        self._name = name
         self._spans = _spans(matrix)
         self._known: _Elements | None = None
         self._lock = ForkLock()
@@ -452,9 +449,9 @@ class _SparseColumn:
             rows = np.flatnonzero(values)
             return _Elements(rows, values[rows])
 
-    def row_index(self) -> _ElementIndex:
-        """Return an index of the rows with a stored element."""
-        return _ElementIndex(self._name, self._elements)
+    def row_index(self) -> None:
+        """Return nothing: to compare the numbers costs as much."""
+        return
 
     def values(self, rows: Rows) -> Numbers:
         """Return numbers; a whole span is scattered once, and cached."""
@@ -466,38 +463,6 @@ class _SparseColumn:
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return numbers as Arrow, NaN as null."""
         return number_array(self.values(rows))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ElementIndex:
-    """Finds rows by the stored elements of a column, for conditions that are false for zero."""
-
-    column: str
-    elements: Callable[[], _Elements]
-    """Reads the stored elements."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
-    def divisor(self, options: ScanOptions) -> int:
-        """Return how selective it has to be."""
-        return options.element_index_divisor
-
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
-        """Return the rows for which all conditions are true, ascending.
-
-        ``None`` if they are more than ``max_rows``, or zero satisfies the conditions.
-        """
-        elements = self.elements()
-        values = np.append(elements.values, elements.values.dtype.type(0))
-        is_true = np.ones(values.size, np.bool_)
-        for condition in conditions:
-            is_true &= evaluate(condition, lambda _: values, values.size)
-        if is_true[-1] or int(np.count_nonzero(is_true)) > max_rows:
-            return None
-        return elements.rows[is_true[:-1]]
 
 
 class _GatheredColumn:
@@ -651,7 +616,7 @@ class MatrixColumn:
             raise replaced(daf, axes, source.matrix)
         position = require_entry(daf, source.axis, source.entry, cache)
         matrix = MatrixSource(daf, axes, source.matrix, layout, position, cache, identity)
-        column = open_values(matrix, self.name, options)
+        column = open_values(matrix, options)
         kind = self.layout.value_type
         if kind == arrow_type(layout.storage_type):
             return column

@@ -27,7 +27,6 @@ OPTIONS = ScanOptions(
     partition_rows=64,
     min_batch_rows=8,
     sparse_divisor=4,
-    element_index_divisor=4,
 )
 
 

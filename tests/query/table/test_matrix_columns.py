@@ -81,7 +81,6 @@ def test_columns_are_those_of_scipy(
         min_partition_rows=4,
         partition_rows=8,
         sparse_divisor=2,
-        element_index_divisor=2,
     )
     table = column(AxisDataset(daf, "cell").with_options(options), "gene", "X", f"g{entry}")
     expected = values[:, entry]
