@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.dask_blocks import PackedPositions
-from daf_query.fragments._fragment import Fragment, Piece, file_state, source_version
-from daf_query.fragments._open_sessions import OPEN_SESSIONS
-from daf_query.fragments._tables import AxisTable, BlockTable, MatrixTable, NamedTable, PieceTable
-from daf_query.matrix import Selection
+from daf_query.distributed import Pool, Source, file_state
+from daf_query.fragments._fragment import Fragment, Piece
+from daf_query.fragments._tables import AxisTable, MatrixTable, NamedTable
 from daf_query.scan import field_names
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
 from daf_query.table import (
     MatrixDataset,
     MatrixUnionDataset,
     TableDataset,
-    TableFragment,
     UnionDataset,
 )
-from daf_storage import DafReader, errors
+from daf_storage import errors
 from daf_storage.base import Span, paused_collection
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -35,6 +32,9 @@ ROWS_PER_FRAGMENT: Final = 1 << 20
 """The most rows of a fragment, about, unless it is said."""
 
 _MANY: Final = 1 << 40
+
+_SESSIONS: Final[Pool[DafSession]] = Pool(16)
+"""Those that this process keeps open for plans."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +98,6 @@ def plan_fragments(
     >>> plan = plan_fragments(path, "cell", columns=["name"], filter=pc.field("age") > 40)
     >>> [batch.to_pydict() for fragment in plan.fragments for batch in fragment.read()]
     [{'name': ['GATA', 'CATA']}]
-    >>> OPEN_SESSIONS.clear()
     >>> folder.cleanup()
     """
     if rows_per_fragment < 1:
@@ -106,28 +105,21 @@ def plan_fragments(
             f"rows_per_fragment is {rows_per_fragment}; it has to be positive"
         )
     named = AxisTable(table) if isinstance(table, str) else table
-    with leased_session(source) as session, paused_collection(len(session.members(schema))):
-        dataset = _cut(_opened(session, named, schema, columns, filter), rows_per_fragment)
-        names = tuple(dataset.schema.names if columns is None else columns)
+    session = session_of(source)
+    with paused_collection(len(session.members(schema))):
+        dataset = _opened(session, named, schema, columns, filter)
+        names = list(dataset.schema.names if columns is None else columns)
         needed = dataset.needed(names, filter)
-        members = session.members(schema)
         if isinstance(named, MatrixTable):
-            fields = dataset.schema
-            pieces = list(_blocks(members, named, dataset, filter, rows_per_fragment))
+            pieces = list(_blocks(dataset, filter, rows_per_fragment))
         elif isinstance(named, AxisTable):
-            fields = pa.schema([dataset.schema.field(name) for name in needed])
-            pieces = list(_pieces(members, named, dataset, filter, tuple(needed)))
+            pieces = list(_pieces(dataset, filter, needed, rows_per_fragment))
         else:
             raise TypeError(f"{named!r} is no table that can be cut")
-    fragments = tuple(
-        Fragment(tuple(group), names, filter, fields)
-        for group in _joined(pieces, rows_per_fragment)
-    )
-    return FragmentPlan(
-        pa.schema([fields.field(name) for name in names]),
-        fragments,
-        dataset.table_columns.length,
-    )
+    read = pa.schema([dataset.schema.field(name) for name in names])
+    groups = _joined(pieces, rows_per_fragment)
+    fragments = tuple(Fragment(tuple(group), read, filter) for group in groups)
+    return FragmentPlan(read, fragments, dataset.table_columns.length)
 
 
 def table_schema(
@@ -135,19 +127,15 @@ def table_schema(
 ) -> pa.Schema:
     """Return the schema of a table; see `plan_fragments`."""
     named = AxisTable(table) if isinstance(table, str) else table
-    with leased_session(source) as session:
-        return named.open(session, schema).schema
+    return named.open(session_of(source), schema).schema
 
 
-@contextmanager
-def leased_session(source: Paths | DafSession) -> Iterator[DafSession]:
-    """Hand out a session of some paths, or the one that was given."""
+def session_of(source: Paths | DafSession) -> DafSession:
+    """Return a session of some paths, kept open for the next plan, or the one that was given."""
     if isinstance(source, DafSession):
-        yield source
-        return
+        return source
     paths, key = _key_of(source)
-    with OPEN_SESSIONS.lease(key, lambda: connect(paths)) as session:
-        yield session
+    return _SESSIONS.get(key, lambda: connect(paths))
 
 
 def _key_of(source: Paths) -> tuple[str | list[str], Hashable]:
@@ -193,100 +181,63 @@ def _cut(dataset: TableDataset, rows: int) -> TableDataset:
 
 
 def _pieces(
-    members: Mapping[str, DafReader],
-    named: AxisTable,
     dataset: TableDataset,
     filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-    columns: tuple[str, ...],
+    needed: Sequence[str],
+    rows: int,
 ) -> Iterator[Piece]:
     """Yield a piece for each partition that is left."""
-    versions = _Versions(columns)
-    for name, table_rows, spans in _spans(dataset, filter):
-        daf = _member(members, name)
-        yield Piece(
-            daf.require_origin(),
-            name,
-            named,
-            spans,
-            sum(span.size for span in spans),
-            table_rows,
-            versions.of(daf, named),
-            columns,
-        )
-
-
-def _spans(
-    dataset: TableDataset,
-    filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-) -> Iterator[tuple[str | None, int, tuple[Span, ...]]]:
-    """Yield the name of a data set, how many rows it has, and those of a partition that is left."""
-    if isinstance(dataset, UnionDataset):
-        for member in dataset.member_spans(filter):
-            yield member.name, member.table_rows, member.spans
-        return
-    for fragment in dataset.get_fragments(filter):
-        part: TableFragment
-        for part in fragment.parts:
-            spans = tuple(span for span in part.partitions if span.size)
+    cut = _cut(dataset, rows)
+    what = f"the table {dataset.table_columns.table!r}"
+    if not isinstance(cut, UnionDataset):
+        source = _source_of(dataset, what, needed)
+        for fragment in cut.get_fragments(filter):
+            spans = tuple(span for span in fragment.partitions if span.size)
             if spans:
-                yield part.dataset.member_name, part.dataset.table_columns.length, spans
+                count = sum(span.size for span in spans)
+                yield Piece(source, None, spans, count, cut.table_columns.length)
+        return
+    fields = [dataset.schema.field(name) for name in needed]
+    for name, members in groupby(cut.member_spans(filter), lambda member: member.name):
+        first, *others = members
+        table = cut.member(first.number, fields, dataset.options)
+        source = _source_of(table, what, needed)
+        for member in (first, *others):
+            count = sum(span.size for span in member.spans)
+            yield Piece(source, name, member.spans, count, member.table_rows)
 
 
 def _blocks(
-    members: Mapping[str, DafReader],
-    named: MatrixTable,
     dataset: TableDataset,
     filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
     elements: int,
 ) -> Iterator[Piece]:
     """Yield a piece for each block of a matrix that has elements."""
-    matrices: Sequence[MatrixDataset] = ()
-    if isinstance(dataset, MatrixUnionDataset):
-        matrices = dataset.matrices
-    elif isinstance(dataset, MatrixDataset):
-        matrices = [dataset]
-    axes = (named.rows_axis, named.columns_axis)
-    versions = _Versions(())
-    for matrix in matrices:
+    for matrix in matrices_of(dataset):
+        table = matrix.table_columns
+        source = _source_of(matrix.of(None, None), f"the {table.table}", ())
         for block in matrix.blocks(filter, elements):
             if block.elements:
-                rows, columns = (packed_selection(each) for each in (block.rows, block.columns))
+                chosen = block.rows, block.columns
                 name = matrix.member_name
-                daf = _member(members, name)
-                table = BlockTable(axes, named.name, rows, columns)
-                yield Piece(
-                    daf.require_origin(),
-                    name,
-                    table,
-                    None,
-                    block.elements,
-                    matrix.table_columns.length,
-                    versions.of(daf, table),
-                )
+                yield Piece(source, name, (), block.elements, table.length, chosen)
 
 
-def packed_selection(selection: Selection) -> PackedPositions | None:
-    """Pack a selection; None if it is all of its axis."""
-    return None if selection.is_all else PackedPositions.of(selection.positions)
+def matrices_of(dataset: TableDataset) -> Sequence[MatrixDataset]:
+    """Return the long form of the matrix of each data set; none of other tables."""
+    if isinstance(dataset, MatrixUnionDataset):
+        return dataset.matrices
+    return [dataset] if isinstance(dataset, MatrixDataset) else []
 
 
-@dataclass(slots=True)
-class _Versions:
-    """The versions of data sets, each looked at once."""
-
-    columns: Sequence[str]
-    known: dict[str, Hashable] = field(default_factory=dict)
-
-    def of(self, daf: DafReader, table: PieceTable) -> Hashable:
-        """Return the version of what is read of a data set."""
-        origin = daf.require_origin()
-        if origin.path not in self.known:
-            self.known[origin.path] = source_version(origin, daf, table, self.columns)
-        return self.known[origin.path]
-
-
-def _member(members: Mapping[str, DafReader], name: str | None) -> DafReader:
-    return next(iter(members.values())) if name is None else members[name]
+def _source_of(table: TableDataset, what: str, columns: Sequence[str]) -> Source:
+    source = Source.of(table, what, columns)
+    if not source.pickled:
+        raise errors.InvalidInputError(
+            f"{table.location}: no path leads to this data set, which is in memory, so other "
+            "processes cannot read it; copy_all() it to a path, and pass that"
+        )
+    return source
 
 
 def _joined(pieces: Sequence[Piece], rows: int) -> Iterator[list[Piece]]:
@@ -299,7 +250,7 @@ def _joined(pieces: Sequence[Piece], rows: int) -> Iterator[list[Piece]]:
             group, count = [], 0
         count += piece.row_count
         last = group[-1] if group else None
-        if last is None or last.dataset != piece.dataset or not (last.spans and piece.spans):
+        if last is None or last.source is not piece.source or piece.block is not None:
             group.append(piece)
         else:
             together = last.row_count + piece.row_count

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+_STEPS: Final = ("i1", "i2", "i4", "i8")
+"""Types of the steps between positions."""
 
 
 class Selection:
@@ -40,14 +43,20 @@ class Selection:
         return self._positions
 
     def __reduce__(self) -> Any:
-        """Pickle neighbours in their order as a range, whatever their number."""
-        if self._positions is None:
+        """Pickle the first position and the steps to the next ones, in few bytes.
+
+        Neighbours take none, rows that a predicate selects mostly one byte each.
+        """
+        if self.is_all:
             return Selection.all, (self.size,)
-        size = self.size
-        start = int(self.positions[0]) if size else 0
-        if np.array_equal(self.positions, np.arange(start, start + size)):
-            return partial(_neighbours, start, size, is_all=self.is_all), ()
-        return partial(Selection, self.positions, is_all=self.is_all), ()
+        steps = np.diff(self.positions)
+        if bool((steps == 1).all()):
+            steps = steps[:0]
+        largest = max(int(steps.max(initial=0)), -int(steps.min(initial=0)))
+        step_type = next(name for name in _STEPS if largest <= np.iinfo(name).max)
+        start = int(self.positions[0]) if self.size else 0
+        packed = steps.astype(f"<{step_type}").tobytes()
+        return partial(_unpacked, start, self.size, step_type, packed), ()
 
     def part(self, start: int, stop: int) -> Selection:
         """Return some of the chosen entries, by their offsets.
@@ -57,6 +66,8 @@ class Selection:
         """
         if self.is_all and start == 0 and stop >= self.size:
             return self
+        if self._positions is None:
+            return Selection(np.arange(start, min(stop, self.size)), is_all=False)
         return Selection(self.positions[start:stop], is_all=False)
 
     def take(self, offsets: npt.NDArray[np.int64]) -> Selection:
@@ -90,5 +101,9 @@ class Selection:
         return whole
 
 
-def _neighbours(start: int, size: int, *, is_all: bool) -> Selection:
-    return Selection(np.arange(start, start + size), is_all=is_all)
+def _unpacked(start: int, size: int, step_type: str, steps: bytes) -> Selection:
+    if not steps:
+        return Selection(np.arange(start, start + size), is_all=False)
+    positions = np.empty(size, np.int64)
+    positions[0], positions[1:] = start, np.frombuffer(steps, f"<{step_type}")
+    return Selection(np.cumsum(positions, out=positions), is_all=False)

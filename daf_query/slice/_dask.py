@@ -5,30 +5,20 @@ No reader travels: a task carries positions, and opens a data set when the first
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from daf_query.dask_blocks import (
-    BlockKind,
-    InMemorySource,
-    PackedPositions,
-    VersionedData,
-    block_array,
-    opened,
-    reader_at,
-    token_of,
-)
+from daf_query.distributed import BlockKind, Source, block_array, opened
 from daf_query.matrix import Selection, open_layouts, other_layout_command
 from daf_query.slice._part import Part
 from daf_query.slice._reading import figures_of, read_whole
-from daf_query.slice._whole import Member, Missing, Side, Whole
-from daf_storage import DafReader, Origin, errors
+from daf_query.slice._whole import Side, Whole
+from daf_storage import errors
 from daf_storage.base import Span
-from daf_storage.data import StoredMatrix, matrix_version
+from daf_storage.data import StoredMatrix
 
 _NO_ROWS: Final = Selection(np.empty(0, np.int64), is_all=False)
 
@@ -228,149 +218,45 @@ def grid_facts(whole: Whole, kind: BlockKind) -> GridFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixSource:
-    """A matrix by its path, and the columns that all blocks have in common."""
+class DistantPart:
+    """The part of one data set, which a task opens when a block needs it."""
 
-    origin: Origin
-    axes: tuple[str, str]
-    name: str
-    columns: PackedPositions
-    data: VersionedData
+    source: Source
+    """The part without rows: its layouts are opened once, and column pointers read."""
+    selections: tuple[Selection, Selection]
 
-    @property
-    def key(self) -> str:
-        """Equal for sources that read the same."""
-        return token_of(self.origin, *self.axes, self.name, self.columns, self.data.version)
-
-    def open(self) -> OpenedMatrix:
-        """Open the path, and plan what blocks have in common.
-
-        Raises
-        ------
-        InvalidInputError
-            The matrix or its axes are not those of when the graph was made.
-        """
-        daf = reader_at(self.origin, lambda daf: self.data.is_current(lambda: self._version(daf)))
-        self.data.check(lambda: self._version(daf))  # before positions along its axes are used
-        columns = Selection.of(self.columns.positions(), daf.axis_length(self.axes[1]))
-        part = Part.of(daf, self.axes, self.name, (_NO_ROWS, columns))
-        length = daf.axis_length(self.axes[0])
-        return OpenedMatrix(part, length, lambda: self.data.check(lambda: self._version(daf)))
-
-    def _version(self, daf: DafReader) -> str | None:
-        return matrix_version(daf, *self.axes, self.name)
-
-
-@dataclass(frozen=True, eq=False)
-class OpenedMatrix:
-    """A matrix whose blocks are read by the threads of this process."""
-
-    part: Part
-    """A slice without rows: its layouts are opened, and column pointers read."""
-    axis_length: int
-    """Of the rows axis."""
-    check: Callable[[], None]
-    """Refuses what was read if the data was changed since the graph was made."""
-
-    def read(self, piece: tuple[PackedPositions, Span | None]) -> Part:
-        """Return the part of some rows, and of some of the columns; no values are read."""
-        rows, span = piece
-        columns = self.part.selections[1]
-        if span is not None:
-            columns = columns.part(span.start, span.stop)
-        return self.part.at(Selection.of(rows.positions(), self.axis_length), columns)
+    def of_rows(self, span: Span) -> Part:
+        """Return some of the rows; no values are read."""
+        rows, columns = self.selections
+        part: Part = opened(self.source)
+        return part.at(rows.part(span.start, span.stop), columns)
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSource:
-    """A data set as a source."""
+class ReadBlock:
+    """Reads a block of a slice, whose parts are distant; what a task of a graph does."""
 
-    source: MatrixSource | InMemorySource
-    columns: PackedPositions
-    """Which columns of the whole its columns are."""
-    rows: PackedPositions | None
-    """Its rows where all blocks have them; None where each has its own."""
+    whole: Whole
+    sources: Mapping[str, Source]
+    """Of each data set."""
 
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What a block has of each data set."""
-
-    count: int
-    """How many rows."""
-    columns: Span | None
-    """Which of the columns; None for all."""
-    members: tuple[tuple[int, PackedPositions | None, PackedPositions], ...]
-    """The number of a data set, its rows (None for those of its source), and which of the block
-    they are."""
-    missing: tuple[tuple[int, PackedPositions], ...]
-    """The number of a missing part, and which rows of the block lack its columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class SliceSource:
-    """The data sets of a slice by their paths, and what all blocks have in common."""
-
-    template: Whole
-    """The slice without rows and parts."""
-    members: tuple[MemberSource, ...]
-    missing: tuple[PackedPositions, ...]
-    """The columns that are missing in each missing part."""
-
-    @property
-    def key(self) -> str:
-        """Equal for sources that read the same."""
-        whole = self.template
-        described = (whole.name, whole.columns.axis, str(whole.dtype), repr(whole.fill))
-        members = [(each.source.key, each.columns, each.rows) for each in self.members]
-        return token_of(*described, whole.shape[1], whole.is_sparse, members, self.missing)
-
-    def open(self) -> OpenedSlice:
-        """Open nothing yet: a block opens the data sets that have its rows."""
-        return OpenedSlice(self)
-
-
-@dataclass(frozen=True, eq=False)
-class OpenedSlice:
-    """A slice whose blocks are read by the threads of this process."""
-
-    source: SliceSource
-
-    def read(self, piece: Piece) -> Any:
+    def __call__(self, rows: Span, columns: Span) -> Any:
         """Return the values of a block: ``csr_array`` if any is stored sparse, else ``ndarray``."""
-        whole = self.source.template
-        columns = whole.columns.selection
-        if piece.columns is not None:  # of one data set, which has them all
-            columns = Selection.all(piece.columns.size)
-        members, matrices = [], []
-        for number, packed, places in piece.members:
-            member = self.source.members[number]
-            rows = member.rows if packed is None else packed
-            matrix = opened(member.source)
-            if rows is None or not isinstance(matrix, OpenedMatrix):
-                raise TypeError(f"{matrix!r} is no matrix with rows")
-            own = columns
-            if piece.columns is None:
-                own = Selection.of(member.columns.positions(), columns.size)
-            part = matrix.read((rows, piece.columns))
-            at = Selection.of(places.positions(), piece.count)
-            members.append(Member(part.daf.name, part, at, own))
-            matrices.append(matrix)
-        missing = (
-            Missing(rows.positions(), self.source.missing[number].positions())
-            for number, rows in piece.missing
-        )
-        values = read_whole(
-            replace(
+        whole = self.whole.of_rows(rows)
+        if columns.size < whole.shape[1]:  # of one data set, which has them all
+            chosen = Selection.all(columns.size)
+            [member] = whole.members
+            of_rows, of_all = member.part.selections
+            part = member.part.at(of_rows, of_all.part(columns.start, columns.stop))
+            whole = replace(
                 whole,
-                rows=Side(whole.rows.axis, Selection.all(piece.count)),
-                columns=Side(whole.columns.axis, columns),
-                members=tuple(members),
-                missing=tuple(missing),
+                columns=Side(whole.columns.axis, chosen),
+                members=(replace(member, part=part, columns=chosen),),
             )
-        )
-        for matrix in matrices:
-            matrix.check()  # after it was read: whatever was changed meanwhile shows now
+        values = read_whole(whole)
+        for member in whole.members:
+            # After it was read: whatever was changed meanwhile shows now.
+            self.sources[member.name].check(member.part)
         return values
 
 
@@ -384,64 +270,33 @@ def dask_array(whole: Whole, sizes: BlockSizes, blocks: BlockKind | None) -> Any
             "blocks='csr': a matrix of strings has no sparse blocks; pass 'dense'"
         )
     spans = block_spans(grid_facts(whole, kind), sizes)
-    has_all_rows = len(spans[0]) == 1
+    sources: dict[str, Source] = {}
+    distant: Any  # a part, as far as a block asks for one
     members = []
-    for member in whole.members:
-        packed = PackedPositions.of(member.part.selections[0].positions) if has_all_rows else None
-        places = PackedPositions.of(member.columns.positions)
-        members.append(MemberSource(_matrix_source(member.part), places, packed))
+    for number, member in enumerate(whole.members):
+        name = str(number)  # one path may be opened by several names
+        sources[name] = _source(member.part)
+        distant = DistantPart(sources[name], member.part.selections)
+        members.append(replace(member, name=name, part=distant))
     template = replace(
         whole,
-        rows=Side(whole.rows.axis, Selection.all(0)),
+        rows=Side(whole.rows.axis, Selection.all(whole.shape[0])),
         columns=Side(whole.columns.axis, Selection.all(whole.shape[1])),
-        members=(),
-        missing=(),
+        members=tuple(members),
         joined=None,
     )
-    missing = tuple(PackedPositions.of(each.columns) for each in whole.missing)
-    source = SliceSource(template, tuple(members), missing)
-    pieces = _pieces(whole, spans, has_all_rows=has_all_rows)
-    return block_array(source, pieces, spans, kind, whole.dtype)
+    return block_array(ReadBlock(template, sources), spans, kind, whole.dtype)
 
 
-def _matrix_source(part: Part) -> MatrixSource | InMemorySource:
-    """Return the source of a matrix of one data set.
+def _source(part: Part) -> Source:
+    """Return the source of the part of one data set.
 
     Raises
     ------
     InvalidInputError
         The data set was closed; or the matrix or an axis was replaced since the slice was made.
     """
-    daf, columns = part.daf, part.selections[1]
-    daf.axes_set()  # raises if it was closed
-    try:
-        origin = daf.require_origin()
-    except errors.InvalidInputError:  # no path leads to it
-        length = daf.axis_length(part.axes[0])
-        live = OpenedMatrix(part.at(_NO_ROWS, columns), length, lambda: None)
-        return InMemorySource(uuid.uuid4().hex, live, daf.location)
     with part.unchanged_axes():
         part.check_matrix()
-        version = matrix_version(daf, *part.axes, part.name)
-    data = VersionedData(daf.location, f"the matrix {part.name!r} or one of its axes", version)
-    return MatrixSource(origin, part.axes, part.name, PackedPositions.of(columns.positions), data)
-
-
-def _pieces(whole: Whole, spans: Spans, *, has_all_rows: bool) -> Iterator[Piece]:
-    for row_span in spans[0]:
-        members = []
-        for number, member in enumerate(whole.members):
-            own = member.span_in(row_span)
-            if own.size or whole.joined is None:
-                positions = member.part.selections[0].positions[own.slice]
-                rows = None if has_all_rows else PackedPositions.of(positions)
-                places = member.rows.positions[own.slice] - row_span.start
-                members.append((number, rows, PackedPositions.of(places)))
-        missing = []
-        for number, each in enumerate(whole.missing):
-            lacking = each.of_rows(row_span).rows
-            if lacking.size:
-                missing.append((number, PackedPositions.of(lacking)))
-        for column_span in spans[1]:
-            columns = None if len(spans[1]) == 1 else column_span
-            yield Piece(row_span.size, columns, tuple(members), tuple(missing))
+        without_rows = part.at(_NO_ROWS, part.selections[1])
+        return Source.of(without_rows, f"the matrix {part.name!r} or one of its axes")

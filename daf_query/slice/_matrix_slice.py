@@ -14,7 +14,7 @@ import pyarrow as pa
 from daf_query._formats import SLICE_FORMATS
 from daf_query._provenance import refuse_own_files
 from daf_query._runs import attended
-from daf_query.dask_blocks import BlockKind
+from daf_query.distributed import BlockKind
 from daf_query.slice import _anndata
 from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice

@@ -26,7 +26,7 @@ from daf_query.matrix import (
 from daf_query.scan import NAME
 from daf_storage import DafReader, Origin, errors
 from daf_storage.base import Span
-from daf_storage.data import StoredMatrix
+from daf_storage.data import StoredMatrix, matrix_version
 
 Axes = tuple[str, str]
 """That of the rows, and that of the columns."""
@@ -116,6 +116,15 @@ class Part:
         """Pickle what was chosen; the other process opens the data set again."""
         origin = self.daf.require_origin()
         return _part_again, (origin, self.axes, self.name, self.selections)
+
+    @property
+    def location(self) -> str:
+        """The data set, for messages."""
+        return self.daf.location
+
+    def data_version(self, columns: Sequence[str]) -> str | None:  # noqa: ARG002 - of a table
+        """Return what differs once the matrix or one of its axes was changed; see `Source`."""
+        return matrix_version(self.daf, *self.axes, self.name)
 
     @property
     def plan(self) -> SlicePlan:

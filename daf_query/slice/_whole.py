@@ -74,6 +74,11 @@ class Missing:
     """Ascending."""
     columns: Positions
 
+    def __reduce__(self) -> Any:
+        """Pickle positions in few bytes."""
+        packed = (Selection(each, is_all=False) for each in (self.rows, self.columns))
+        return _missing_again, tuple(packed)
+
     @property
     def count(self) -> int:
         """How many elements they are."""
@@ -87,6 +92,10 @@ class Missing:
     def take_rows(self, offsets: Positions) -> Missing:
         """Return what belongs to some rows of the whole, which ascend."""
         return Missing(_among(self.rows, offsets)[0], self.columns)
+
+
+def _missing_again(rows: Selection, columns: Selection) -> Missing:
+    return Missing(rows.positions, columns.positions)
 
 
 def _among(rows: Positions, offsets: Positions) -> tuple[Positions, Positions]:

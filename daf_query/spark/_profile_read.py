@@ -8,116 +8,116 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.dask_blocks import PackedPositions
-from daf_query.fragments import (
-    CACHE_BYTES,
-    OPEN_SESSIONS,
-    BlockTable,
-    MatrixTable,
-    file_state,
-    leased_session,
-    packed_selection,
-    source_version,
-)
+from daf_query.distributed import Source, reading
+from daf_query.fragments import MatrixTable, matrices_of, session_of
+from daf_query.matrix import Selection
 from daf_query.profile import Profile
 from daf_query.session import DafSession
 from daf_query.spark._options import ReadOptions
 from daf_query.spark._types import spark_schema
 from daf_query.sql import Collection, written_items
-from daf_query.table import MatrixDataset, MatrixUnionDataset, TableDataset
-from daf_storage import DafReader, Origin, errors
+from daf_storage import DafReader
+from daf_storage.data import matrix_version
+
+_CACHE_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ProfilePart:
-    """A block of a matrix, and what its rows are grouped by."""
+@dataclass(frozen=True)
+class ProfiledMatrix:
+    """The matrix of one data set, and the session in which a worker profiles it."""
 
-    origin: Origin
-    """How the data set is opened."""
+    daf: DafReader
     dataset: str | None
     """What the column ``dataset`` calls it; None if it stands alone."""
     axes: tuple[str, str]
     name: str
+
+    @property
+    def location(self) -> str:
+        """The data set, for messages."""
+        return self.daf.location
+
+    def data_version(self, columns: Sequence[str]) -> str | None:  # noqa: ARG002 - of the matrix
+        """Return what differs once the matrix was changed; None where nothing shows it."""
+        return matrix_version(self.daf, *self.axes, self.name)
+
+    @cached_property
+    def session(self) -> DafSession:
+        """A session of the data set alone; as one of several, it has its name."""
+        if self.dataset is None:
+            return DafSession({"daf": self.daf}, cache_bytes=_CACHE_BYTES)
+        source = Collection(self.location, {self.dataset: self.daf})
+        return DafSession({self.dataset: source}, cache_bytes=_CACHE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePart:
+    """The profile of a block of one data set; pickled, it holds no values."""
+
+    source: Source
+    axes: tuple[str, str]
+    name: str
     by: str
-    rows: PackedPositions | None
-    """Which rows; None for all."""
-    columns: PackedPositions | None
+    block: tuple[Selection, Selection]
+    """The rows and the columns."""
     has_groups: bool
-    """Whether it has the numbers of rows of its groups: of parts with the same rows, one."""
+    """Whether it says how many rows each group has."""
     read_columns: tuple[str, ...]
-    """The columns that are read."""
-    version: Hashable = None
-    """What shows that the data set was replaced since it was planned; None where nothing does."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield the moments, and the numbers of rows.
+        """Yield the moments of the groups in this part, and a row for each group.
 
         Raises
         ------
-        FormatError
-            The data set was replaced since the part was planned.
+        InvalidInputError
+            The matrix or its axes were changed since the part was planned.
         """
-        yield from self._table().select(list(self.read_columns)).to_batches()
-
-    def _table(self) -> pa.Table:
-        key = (self.origin.path, self.origin.name, self.dataset, file_state(self.origin.path))
-        with OPEN_SESSIONS.lease(("profile", *key), self._connect) as session:
-            daf = next(iter(session.members().values()))
-            if self.version != _version(daf, self.axes, self.name):
-                raise errors.FormatError(
-                    f"{self.origin.path}: it was changed while it was being queried (it was "
-                    "written again since the query was planned); run the query again"
-                )
-            moments = _profile(session, self).to_arrow_table()
-            return pa.concat_tables([moments, _groups(moments, self)])
-
-    def _connect(self) -> DafSession:
-        daf = self.origin.open()
-        source: DafReader | Collection = daf
-        if self.dataset is not None:
-            source = Collection(self.origin.path, {self.dataset: daf})
-        return DafSession({self.dataset or self.origin.name: source}, cache_bytes=CACHE_BYTES)
+        with reading(self.source) as matrix:
+            moments = _profile(matrix.session, self).to_arrow_table()
+        table = pa.concat_tables([moments, _groups(moments, self)])
+        yield from table.select(list(self.read_columns)).to_batches()
 
 
 @dataclass(frozen=True, eq=False)
 class ProfileRead:
-    """A profile that Spark reads in parts."""
+    """A profile that is to be read by parts."""
 
     options: ReadOptions
     stored: pa.Schema
+    """The columns that are read."""
 
     @classmethod
     def of(cls, options: ReadOptions) -> ProfileRead:
-        """Return the read that options mean; the groups are evaluated for none of the rows."""
+        """Return what options mean; its schema is that of a profile of no rows."""
         if options.axes is None:
             raise TypeError(f"{options} is of no matrix")
-        with leased_session(options.paths) as session:
-            empty = session.profile(
-                *options.axes,
-                options.matrix,
-                by=written_items(options.by or ()),
-                rows=np.zeros(0, np.int64),
-                columns=options.columns,
-                progress="never",
-            )
-            schema = empty.to_arrow_table().schema
+        empty = session_of(options.paths).profile(
+            *options.axes,
+            options.matrix,
+            by=written_items(options.by or ()),
+            rows=np.zeros(0, np.int64),
+            columns=options.columns,
+            progress="never",
+        )
+        schema = empty.to_arrow_table().schema
         names = options.selected(schema.names)
         return cls(options, pa.schema([schema.field(name) for name in names]))
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns in the types of Spark."""
+        """Its columns in types of Spark."""
         return spark_schema(self.stored)
 
     def parts(self) -> tuple[ProfilePart, ...]:
-        """Return the parts: blocks of the stored layout that reads less."""
+        """Return the parts, of about as many elements as the rows of a partition."""
         return tuple(self._parts())
 
     def _parts(self) -> Iterator[ProfilePart]:
@@ -125,32 +125,28 @@ class ProfileRead:
         if options.axes is None:
             raise TypeError(f"{options} is of no matrix")
         table = MatrixTable(*options.axes, options.matrix, options.rows, options.columns)
-        with leased_session(options.paths) as session:
-            dataset, members = table.open(session), session.members()
-            for matrix in _matrices(dataset):
-                name = matrix.member_name
-                daf = next(iter(members.values())) if name is None else members[name]
-                version = _version(daf, options.axes, options.matrix)
-                for block in matrix.blocks(None, options.rows_per_partition):
-                    rows, columns = (packed_selection(each) for each in (block.rows, block.columns))
-                    yield ProfilePart(
-                        daf.require_origin(),
-                        name,
-                        options.axes,
-                        options.matrix,
-                        options.by or "",
-                        rows,
-                        columns,
-                        block.is_first_of_rows,
-                        tuple(self.schema.names),
-                        version,
-                    )
+        session = session_of(options.paths)
+        members = session.members()
+        for matrix in matrices_of(table.open(session)):
+            name = matrix.member_name
+            daf = next(iter(members.values())) if name is None else members[name]
+            what = f"the {matrix.table_columns.table}"
+            found = ProfiledMatrix(daf, name, options.axes, options.matrix)
+            source = Source.of(found, what)
+            for block in matrix.blocks(None, options.rows_per_partition):
+                yield ProfilePart(
+                    source,
+                    options.axes,
+                    options.matrix,
+                    options.by or "",
+                    (block.rows, block.columns),
+                    block.is_first_of_rows,
+                    tuple(self.schema.names),
+                )
 
 
 def _profile(session: DafSession, part: ProfilePart) -> Profile:
-    rows, columns = (
-        None if packed is None else packed.positions() for packed in (part.rows, part.columns)
-    )
+    rows, columns = (None if each.is_all else each.positions for each in part.block)
     by = written_items(part.by or ())
     return session.profile(
         *part.axes,
@@ -174,14 +170,3 @@ def _groups(moments: pa.Table, part: ProfilePart) -> pa.Table:
     lacking = {field.name: pa.nulls(one_column.num_rows, field.type) for field in moments.schema}
     shown = {name: one_column.column(name) for name in (*keys, "count")}
     return pa.table({**lacking, **shown}, schema=moments.schema)
-
-
-def _version(daf: DafReader, axes: tuple[str, str], name: str) -> Hashable:
-    """Return what differs once a matrix was replaced."""
-    return source_version(daf.require_origin(), daf, BlockTable(axes, name, None, None), ())
-
-
-def _matrices(dataset: TableDataset) -> Sequence[MatrixDataset]:
-    if isinstance(dataset, MatrixUnionDataset):
-        return dataset.matrices
-    return [dataset] if isinstance(dataset, MatrixDataset) else []

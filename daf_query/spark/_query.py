@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from daf_query.fragments import ROWS_PER_FRAGMENT, Paths, leased_session
+from daf_query.fragments import ROWS_PER_FRAGMENT, Paths, session_of
 from daf_query.spark._options import path_option
 from daf_query.spark._predicate_json import to_json
 from daf_query.spark._register import register
@@ -58,8 +58,7 @@ def sql(
         An entry of a matrix is not there, or written wrongly; or there are several statements.
     """
     register(spark)
-    with leased_session(paths) as session:
-        needs = session.requirements(one_statement(to_local(query)))
+    needs = session_of(paths).requirements(one_statement(to_local(query)))
     frames = {
         f"daf_{number}": _frame(spark, paths, axis, table, rows_per_partition)
         for number, (axis, table) in enumerate(needs.tables.items())

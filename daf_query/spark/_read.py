@@ -14,8 +14,8 @@ from daf_query.fragments import (
     Fragment,
     MatrixTable,
     NamedTable,
-    leased_session,
     plan_fragments,
+    session_of,
     table_schema,
 )
 from daf_query.spark._filters import accepted, conjunction_of
@@ -113,6 +113,5 @@ def _table_of(options: ReadOptions) -> NamedTable:
         return MatrixTable(*options.axes, options.matrix, options.rows, options.columns)
     if not options.matrix_columns:
         return AxisTable(options.table)
-    with leased_session(options.paths) as session:
-        columns = session.matrix_columns(options.table, options.matrix_columns)
+    columns = session_of(options.paths).matrix_columns(options.table, options.matrix_columns)
     return AxisTable(options.table, columns)

@@ -6,8 +6,6 @@ data sets as one, of some of them.
 
 from __future__ import annotations
 
-import pickle
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -15,13 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from daf_query.dask_blocks import (
-    FrameForm,
-    InMemorySource,
-    VersionedData,
-    frame_of_pieces,
-    token_of,
-)
+from daf_query.distributed import FrameForm, Source, frame_of_pieces, opened
 from daf_query.scan import INDEX
 from daf_storage import errors
 
@@ -44,52 +36,6 @@ class PartSpan:
 
 TablePiece = tuple[PartSpan, ...]
 """The rows of a partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableSource:
-    """A table by its path, its filter included."""
-
-    pickled: bytes
-    """The place of the table, to be opened again."""
-    columns: tuple[str, ...]
-    """Those that are read, with those of the filter."""
-    data: VersionedData
-    key: str
-    """Equal for sources that read the same."""
-
-    def open(self) -> OpenedTable:
-        """Open the path.
-
-        Raises
-        ------
-        InvalidInputError
-            The table is not that of when the graph was made.
-        """
-        opened = OpenedTable(pickle.loads(self.pickled), self)  # noqa: S301 - made here
-        opened.check()
-        return opened
-
-
-@dataclass(frozen=True, eq=False)
-class OpenedTable:
-    """A table whose pieces are read by the threads of this process."""
-
-    table: Any
-    source: TableSource | None
-
-    def check(self) -> None:
-        """Refuse what was read if the data was changed since the graph was made."""
-        if self.source is not None:
-            columns = self.source.columns
-            self.source.data.check(lambda: self.table.data_version(columns))
-
-    def read(self, piece: tuple[TablePiece, Sequence[str]]) -> pa.Table:
-        """Return some columns of the rows of a piece."""
-        spans, columns = piece
-        rows: pa.Table = self.table.read_spans(spans, columns)
-        self.check()  # after it was read: whatever was changed meanwhile shows now
-        return rows
 
 
 class DaskFrames:
@@ -165,7 +111,9 @@ def _dask_frame(table: Any, columns: Sequence[str] | None) -> Any:
     for name in names:
         if name not in known:
             raise table.column_not_found(name)
-    source, table = _source_of(table, names)
+    needed = tuple(dict.fromkeys([*names, *table.filter_columns()]))
+    source = Source.of(table, f"the table {table.table_columns.table!r}", needed)
+    table = opened(source)  # as tasks see it
     schema = pa.schema([table.schema.field(name) for name in names])
     form = FrameForm(schema, INDEX if has_positions else None)
     pieces = grouped(table.part_spans(), table.options.partition_rows) or [(PartSpan(0, 0, 0),)]
@@ -174,21 +122,6 @@ def _dask_frame(table: Any, columns: Sequence[str] | None) -> Any:
         starts = [piece[0].start for piece in pieces]
         divisions = [*starts, max(pieces[-1][-1].stop - 1, starts[-1])]
     return frame_of_pieces(source, pieces, form, divisions)
-
-
-def _source_of(table: Any, names: Sequence[str]) -> tuple[TableSource | InMemorySource, Any]:
-    """Return what tasks read of, and the table as it is there now."""
-    needed = tuple(dict.fromkeys([*names, *table.filter_columns()]))
-    try:
-        pickled = pickle.dumps(table)
-    except errors.InvalidInputError:
-        table.data_version(needed)  # raises if it was closed
-        return InMemorySource(uuid.uuid4().hex, OpenedTable(table, None), table.location), table
-    current = pickle.loads(pickled)  # noqa: S301 - made in the line above
-    what = f"the table {table.table_columns.table!r}"
-    data = VersionedData(table.location, what, current.data_version(needed))
-    key = token_of(current, needed, data.version)
-    return TableSource(pickled, needed, data, key), current
 
 
 def grouped(spans: Sequence[PartSpan], target_rows: int) -> list[TablePiece]:

@@ -6,7 +6,7 @@ and nothing is filled: what a data set lacks is no row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, Self
 
@@ -48,6 +48,7 @@ from daf_query.table._table_scanner import TableView, as_expression, both
 from daf_query.table._union import UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.base import DecodedCache, StorageType
+from daf_storage.data import matrix_version
 from daf_storage.h5ad import was_float
 
 _VALUE: Final = "value"
@@ -176,11 +177,28 @@ class MatrixDataset(TableDataset):
         return self._again(view, self._place_of.member)
 
     def _again(self, view: TableView, member: MatrixMember | None) -> Self:
+        return self._chosen_of(*self._selections, view, member)
+
+    def _chosen_of(
+        self,
+        rows: Selection | None,
+        columns: Selection | None,
+        view: TableView,
+        member: MatrixMember | None,
+    ) -> Self:
         place = self._place_of
-        rows, columns = self._selections
         return type(self)(
             place.daf, *place.axes, place.name, rows=rows, columns=columns, view=view, member=member
         )
+
+    def of(self, rows: Selection | None, columns: Selection | None) -> Self:
+        """Return the elements of other rows and columns; None for all."""
+        return self._chosen_of(rows, columns, self._view, self._place_of.member)
+
+    def data_version(self, columns: Iterable[str]) -> str | None:  # noqa: ARG002 - of all
+        """Return what differs once the matrix was changed; None where nothing shows it."""
+        place = self._place_of
+        return matrix_version(place.daf, *place.axes, place.name)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         place = self._place_of

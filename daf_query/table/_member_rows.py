@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Self, overload
+from typing import Any, Final, Self, overload
 
 import numpy as np
 import pyarrow as pa
@@ -101,6 +101,13 @@ class MemberPart(TableDataset):
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         return type(self)(self.name, self.source, (), columns=columns, view=view)
+
+    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
+        return member_table, (self.name, self.source, list(self.schema))
+
+    def data_version(self, columns: Iterable[str]) -> str | None:
+        """Return what differs once its data were changed; None where nothing shows it."""
+        return self.source.data_version(columns)
 
     @property
     def member_name(self) -> str | None:
@@ -224,6 +231,8 @@ MIN_WHOLE_MEMBERS: Final = 64
 class MemberSpans:
     """Spans of rows of a member that belong together: those of one partition."""
 
+    number: int
+    """Which member it is."""
     name: str
     """What the column ``dataset`` calls it."""
     table_rows: int
@@ -243,12 +252,12 @@ def member_spans(parts: MemberParts, filter: pc.Expression | None) -> Iterator[M
         if not is_left:
             continue
         if columns.length <= most and not _has_index(columns):
-            yield MemberSpans(name, columns.length, (Span(0, columns.length),))
+            yield MemberSpans(number, name, columns.length, (Span(0, columns.length),))
             continue
         for fragment in parts[number].get_fragments(filter):
             spans = tuple(span for span in fragment.partitions if span.size)
             if spans:
-                yield MemberSpans(name, columns.length, spans)
+                yield MemberSpans(number, name, columns.length, spans)
 
 
 def _has_index(columns: TableColumns) -> bool:

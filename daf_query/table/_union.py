@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from daf_query.dask_blocks import token_of
+from daf_query.distributed import token_of
 from daf_query.scan import (
     INDEX,
     NAME,
@@ -273,6 +273,11 @@ class UnionDataset(TableDataset):
         Of small data sets without an index, no column is opened.
         """
         return member_spans(self._members, as_expression(filter))
+
+    def member(self, number: int, fields: Sequence[pa.Field], options: ScanOptions) -> TableDataset:
+        """Return the rows of one data set, with some of the columns."""
+        part = self._members[number]
+        return MemberPart(part.name, part.source, fields, view=TableView(options=options))
 
     def scanner(
         self,

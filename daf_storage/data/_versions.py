@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterable
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from daf_storage.data import _layout as layout
 from daf_storage.data._reader import DafReader
@@ -19,23 +19,13 @@ _NAME: Final = "name"
 _FILE_PARTS: Final = 5
 """Name, inode, size, time of the data and time of the inode of a file, in a version."""
 
-By: TypeAlias = Literal["inode", "time"]
-"""What tells files apart: also their inodes, or their sizes and the times of their data alone."""
 
-
-def matrix_version(
-    daf: DafReader, rows_axis: str, columns_axis: str, name: str, *, by: By = "inode"
-) -> str | None:
+def matrix_version(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> str | None:
     """Return a digest that changes with a matrix, in either layout, and with its axes' entries.
 
-    It is made of inodes, sizes and times of files, in an archive of places, sizes and CRCs of
-    entries; of HDF5, of the whole file.  None if that cannot be known: in memory, on a server.
-
-    Parameters
-    ----------
-    by
-        ``time`` leaves out inodes and their times, so that copies of directories that kept the
-        times of their files have the same.
+    It is made of sizes and times of files, in an archive of places, sizes and CRCs of entries; of
+    HDF5, of the whole file.  None if that cannot be known: in memory, on a server.  Copies of
+    directories that kept the times of their files have the same, on any machine.
     """
     return _digest(
         daf,
@@ -45,22 +35,19 @@ def matrix_version(
             layout.matrix_path(rows_axis, columns_axis, name),
             layout.matrix_path(columns_axis, rows_axis, name),
         ],
-        by,
     )
 
 
-def vectors_version(
-    daf: DafReader, axis: str, names: Iterable[str], *, by: By = "inode"
-) -> str | None:
+def vectors_version(daf: DafReader, axis: str, names: Iterable[str]) -> str | None:
     """Return a digest that changes with the entries of an axis, and with some of its vectors.
 
     As `matrix_version`; vectors that do not exist count as such.
     """
     vectors = [layout.vector_path(axis, name) for name in names if name != _NAME]
-    return _digest(daf, [layout.axis_path(axis), *vectors], by)
+    return _digest(daf, [layout.axis_path(axis), *vectors])
 
 
-def _digest(daf: DafReader, paths: Iterable[str], by: By) -> str | None:
+def _digest(daf: DafReader, paths: Iterable[str]) -> str | None:
     daf.axes_set()  # raises if the data set was closed
     tree = daf.tree
     versions: list[Hashable] = []
@@ -71,7 +58,7 @@ def _digest(daf: DafReader, paths: Iterable[str], by: By) -> str | None:
         version = version_of(tree, path)
         if version is None:
             return None
-        versions.append(version if by == "inode" else _of_data(version))
+        versions.append(_of_data(version))
     return hashlib.blake2b(repr(versions).encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 

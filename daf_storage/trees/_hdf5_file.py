@@ -212,7 +212,7 @@ class Hdf5File:
         """
         if self._status() is None:
             return None
-        return files_version(lambda: [("", os.fstat(self._handle()))])
+        return files_version(lambda: [("file", os.fstat(self._handle()))])
 
     def _fingerprint(self) -> Fingerprint | None:
         status = self._status()

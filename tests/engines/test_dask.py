@@ -128,7 +128,14 @@ def test_a_file_replaced_in_the_middle(
     path = tmp_path / Path(forms[form]).name
     folder = tmp_path / "begun"
     folder.mkdir()
-    copied = shutil.copytree if Path(forms[form]).is_dir() else shutil.copy
+
+    def copied(source: str, target: Path) -> None:
+        """Copy, with times of its own."""
+        if Path(source).is_dir():
+            shutil.copytree(source, target, copy_function=shutil.copy)
+        else:
+            shutil.copy(source, target)
+
     copied(forms[form], path)
     with connect(path) as db:
         array = db.matrix("obs", "var", "X").to_dask(rows_per_block=20)
@@ -140,7 +147,7 @@ def test_a_file_replaced_in_the_middle(
     if path.is_dir():
         path.rename(tmp_path / "old")
     (tmp_path / "other").rename(path)
-    with pytest.raises(errors.InvalidInputError, match="was changed or replaced since this Dask"):
+    with pytest.raises(errors.InvalidInputError, match="was changed or replaced since"):
         future.result(timeout=60)
 
 

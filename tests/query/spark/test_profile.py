@@ -140,5 +140,5 @@ def test_parts_of_a_file_that_was_replaced_are_refused(tmp_path: Path) -> None:
     (partition,) = reader.partitions()
     assert list(reader.read(partition))
     write(3.0)
-    with pytest.raises(errors.FormatError, match=r"written again .*run the query again"):
+    with pytest.raises(errors.InvalidInputError, match=r"was changed .*run the query again"):
         list(reader.read(partition))

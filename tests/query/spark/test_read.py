@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql.datasource import DataSourceReader, EqualTo, GreaterThanOrEqual, StringEndsWith
 
 from daf_query import connect
-from daf_query.fragments import OPEN_SESSIONS
+from daf_query.distributed import let_go
 from daf_query.spark import DafDataSource
 from daf_query.spark._options import ReadOptions
 from daf_query.spark._types import as_spark, ddl_of, spark_schema
@@ -63,7 +63,7 @@ def test_partitions_that_cannot_match_are_not_there(
     given = [GreaterThanOrEqual(("time",), 199_998), StringEndsWith(("name",), "8")]
     assert list(reader.pushFilters(given)) == [given[1]]
     (partition,) = reader.partitions()
-    OPEN_SESSIONS.clear()
+    let_go()
     reader, partition = pickle.loads(pickle.dumps((reader, partition)))
     with recorded_reads(monkeypatch) as reads:
         (batch,) = reader.read(partition)

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import ScanOptions, connect
-from daf_query.fragments import OPEN_SESSIONS, plan_fragments
+from daf_query.distributed import let_go
+from daf_query.fragments import plan_fragments
 from daf_query.scan import VectorColumn
 from daf_query.session import DafSession
 from daf_query.table import UnionDataset, _member_rows
@@ -176,7 +177,7 @@ def test_partitions_are_cut_where_a_data_set_has_more_rows(tmp_path: Path) -> No
     assert sum(span.size for span in spans) == sum(ROWS) == plan.row_count
     assert [batch.num_rows for f in plan.fragments for batch in f.read()]
     assert Span(0, 5) in spans
-    OPEN_SESSIONS.clear()
+    let_go()
 
 
 def test_a_plan_reads_the_metadata_of_what_it_names(
@@ -212,4 +213,4 @@ def test_a_plan_reads_the_metadata_of_what_it_names(
     assert sorted(rows) == [("c3.2", 5), ("c4.1", 5), ("c5.0", 5)]
     with pytest.raises(errors.NotFoundError, match="no column 'aeg'; it has .* score"):
         plan_fragments(pattern, "cell", columns=["aeg"])
-    OPEN_SESSIONS.clear()
+    let_go()

@@ -71,26 +71,25 @@ def test_each_property_has_its_own(paths: dict[str, Path], form: str) -> None:
 
 
 def test_written_in_place(paths: dict[str, Path]) -> None:
-    """Also where size and time of the data are set back."""
+    """A chunk of the same size shows; a copy that kept its times, on any machine, is the same."""
     path = paths["x.daf.zarr"]
     before = versions(path)
+    shutil.copytree(path, path.with_name("copy.daf.zarr"))
+    assert versions(path.with_name("copy.daf.zarr")) == before
     chunk = path / "vectors/cell/age/0"
-    status = chunk.stat()
     chunk.write_bytes(chunk.read_bytes()[::-1])
-    os.utime(chunk, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert versions(path)[0] == before[0]
     assert versions(path)[1] != before[1]
 
 
 @pytest.mark.parametrize("form", ["x.h5df", "x.daf.zarr.zip"])
 def test_a_file_that_was_replaced(paths: dict[str, Path], form: str, tmp_path: Path) -> None:
-    """A copy in its place is another file; whoever holds the old one open notices, too."""
+    """A copy in its place that has its own time is another file."""
     path = paths[form]
-    with open_daf(path) as daf:
-        before = matrix_version(daf, "cell", "gene", "UMIs")
-        shutil.copy(path, tmp_path / "copy")
-        os.replace(tmp_path / "copy", path)
-        assert matrix_version(daf, "cell", "gene", "UMIs") != before
+    before = versions(path)
+    shutil.copy(path, tmp_path / "copy")
+    os.replace(tmp_path / "copy", path)
+    assert versions(path) != before
 
 
 def test_an_archive_that_is_written_over(paths: dict[str, Path]) -> None:

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
+from daf_query.distributed import Source
 from daf_query.slice import _dask as grids
-from daf_query.slice._dask import OpenedMatrix, OpenedSlice
+from daf_query.slice._reading import read_whole
 from daf_storage import MemoryDaf, ZarrDaf, chain_reader, convert, copy_all, errors, view
 from daf_storage.base import Packing
 from tests.query.collection.cases import RUNS, daf_of
@@ -252,13 +253,14 @@ def test_tasks_open_the_path_once(
     sessions: dict[str, DafSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many blocks there are; and the graph outlives the session that made it."""
-    opened: list[Any] = []
-    real = OpenedMatrix.__init__
-    monkeypatch.setattr(
-        OpenedMatrix,
-        "__init__",
-        lambda self, *args: (opened.append(1), real(self, *args))[1],  # type: ignore[func-returns-value] # what it appends is counted
-    )
+    opened: list[Source] = []
+    real = Source.open
+
+    def open_it(self: Source) -> Any:
+        opened.append(self)
+        return real(self)
+
+    monkeypatch.setattr(Source, "open", open_it)
     with connect(sessions["plain"].reader().location) as db:
         array = db.matrix("cell", "gene", "both").to_dask(rows_per_block=2)
     travelled = pickle.loads(pickle.dumps(array))
@@ -273,17 +275,17 @@ def test_one_block_at_a_time_for_each_thread(
     """What a block was reduced to stays, the block does not."""
     alive: set[int] = set()
     most = [0]
-    real = OpenedSlice.read
+    real = read_whole
 
-    def read(self: OpenedSlice, piece: Any) -> Any:
-        values = real(self, piece)
+    def read(whole: Any) -> Any:
+        values = real(whole)
         number = len(most)
         alive.add(number)
         most.append(len(alive))
         weakref.finalize(values.data, alive.discard, number)
         return values
 
-    monkeypatch.setattr(OpenedSlice, "read", read)
+    monkeypatch.setattr(grids, "read_whole", read)
     array = sessions["plain"].matrix("cell", "gene", "both").to_dask(rows_per_block=1)
     sums = array.map_blocks(lambda block: np.array([[block.sum()]]), chunks=(1, 1))
     for scheduler, threads in (("synchronous", 1), ("threads", 2)):
@@ -394,13 +396,13 @@ class TestChanges:
     ) -> None:
         """The check comes after the values."""
         array = connect(path).matrix("cell", "gene", "both").to_dask()
-        real = OpenedSlice.read
+        real = read_whole
 
-        def read(self: OpenedSlice, piece: Any) -> Any:
+        def read(whole: Any) -> Any:
             ZarrDaf(path, "r+").set_matrix("cell", "gene", "both", COUNTS, if_exists="replace")
-            return real(self, piece)
+            return real(whole)
 
-        monkeypatch.setattr(OpenedSlice, "read", read)
+        monkeypatch.setattr(grids, "read_whole", read)
         with pytest.raises(errors.InvalidInputError, match="was changed or replaced"):
             array.compute()
 

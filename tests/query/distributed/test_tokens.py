@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from daf_query.dask_blocks import PackedPositions, token_of
+from daf_query.distributed import token_of
+from daf_storage.base import Span
 
-DESCRIBED = "('cell', 1, ('X', b'ab'), PackedPositions(0, 3, 'i1', b''))"
+DESCRIBED = "('cell', 1, ('X', b'ab'), Span(0, 3))"
 
 
 def test_of_equal_values_that_are_other_objects() -> None:
@@ -20,7 +21,7 @@ def test_of_equal_values_that_are_other_objects() -> None:
 
 def test_in_another_process() -> None:
     """Hashes of strings differ there, tokens do not."""
-    code = f"from daf_query.dask_blocks import *; print(token_of({DESCRIBED}))"
+    code = f"from tests.query.distributed.test_tokens import *; print(token_of({DESCRIBED}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    described = eval(DESCRIBED, {"PackedPositions": PackedPositions})  # noqa: S307 - our own
+    described = eval(DESCRIBED, {"Span": Span})  # noqa: S307 - our own
     assert run.stdout.strip() == token_of(described)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import dask
 import pytest
 
-from daf_query.dask_blocks import let_go
+from daf_query.distributed import let_go
 
 
 @pytest.fixture(autouse=True)

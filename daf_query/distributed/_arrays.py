@@ -6,15 +6,13 @@ Blocks are ``scipy.sparse.csr_matrix`` and not ``csr_array``: Dask multiplies sp
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from daf_query.dask_blocks._opened import Source, opened
-from daf_query.dask_blocks._tokens import token_of
+from daf_query.distributed._source import token_of
 from daf_storage._lazy import lazy_module
 from daf_storage.base import Span, optional_import
 
@@ -54,14 +52,13 @@ def _writable_csr(matrix: Any) -> Any:
     return matrix if all(part.flags.writeable for part in parts) else matrix.copy()
 
 
-def read_block(source: Source, piece: Any, form: BlockForm) -> Any:
+def block_of(read: Callable[[Span, Span], Any], rows: Span, columns: Span, form: BlockForm) -> Any:
     """Return a block; what a task of a graph does."""
-    return form.block(opened(source).read(piece))
+    return form.block(read(rows, columns))
 
 
 def block_array(
-    source: Source,
-    pieces: Iterator[Any],
+    read: Callable[[Span, Span], Any],
     spans: tuple[Sequence[Span], Sequence[Span]],
     kind: BlockKind,
     dtype: np.dtype[Any],
@@ -70,10 +67,8 @@ def block_array(
 
     Parameters
     ----------
-    source
-        What is read.
-    pieces
-        What each block has of it, row by row of blocks.
+    read
+        Returns the values of some rows and columns; it is pickled by path.
     spans
         The rows of each row of blocks, and the columns of each column of blocks.
 
@@ -85,15 +80,15 @@ def block_array(
     da = optional_import("dask.array", extra="dask")
     graphs = optional_import("dask.highlevelgraph", extra="dask")
     form = BlockForm(kind, dtype)
-    places = itertools.product(*(range(len(each)) for each in spans))
-    placed = list(zip(places, pieces, strict=True))
     chunks = tuple(tuple(span.size for span in each) for each in spans)
-    token = token_of(source.key, chunks, kind, dtype.str, *(piece for _, piece in placed))
-    name, source_name = f"daf-matrix-{token}", f"daf-source-{token}"
+    token = token_of(read, chunks, kind, dtype.str)
+    name, read_name = f"daf-matrix-{token}", f"daf-source-{token}"
     graph: dict[Any, Any] = {
-        (name, *place): (read_block, source_name, piece, form) for place, piece in placed
+        (name, row, column): (block_of, read_name, rows, columns, form)
+        for row, rows in enumerate(spans[0])
+        for column, columns in enumerate(spans[1])
     }
-    graph[source_name] = source
+    graph[read_name] = read
     return da.Array(
         graphs.HighLevelGraph.from_collections(name, graph),
         name,

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from daf_query.dask_blocks._opened import Source, opened
-from daf_query.dask_blocks._tokens import token_of
+from daf_query.distributed._source import Source, reading, token_of
 from daf_storage.base import optional_import
 
 _LABEL: Final = "daf-table"
@@ -81,7 +80,9 @@ class ReadPiece:
         names = list(self.form.schema.names if columns is None else columns)
         index = self.form.index
         needed = names if index is None or index in names else [*names, index]
-        return self.form.frame(opened(self.source).read((piece, needed)), names)
+        with reading(self.source) as table:
+            rows = table.read_spans(piece, needed)
+        return self.form.frame(rows, names)
 
 
 def frame_of_pieces(
@@ -92,7 +93,7 @@ def frame_of_pieces(
     Parameters
     ----------
     source
-        What is read: of pairs of a piece and names of columns, Arrow tables.
+        A table that reads pieces.
     divisions
         The first index of each partition, and the last of all; None if they are not known.
 

@@ -1,0 +1,323 @@
+"""Sources, and those that this process has open: a bounded number of readers and of tables.
+
+A worker gets a source with each task.  What it opens is kept, the least recently used is let go:
+the next task over the same path finds it open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import stat
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
+
+from daf_storage import DafReader, Origin, errors
+from daf_storage.base import ForkLock
+from daf_storage.stores import is_remote
+
+MAX_READERS: Final = 64
+"""How many data sets a process keeps open for tasks."""
+
+MAX_SOURCES: Final = 16
+"""How many sources a process keeps open: of a sparse matrix, its column pointers are in memory."""
+
+_DIGEST_BYTES: Final = 16
+_PICKLE_PROTOCOL: Final = 4
+
+_T = TypeVar("_T")
+
+
+class Versioned(Protocol):
+    """A table or a matrix that is read by path."""
+
+    @property
+    def location(self) -> str:
+        """The data set, for messages."""
+        ...
+
+    def data_version(self, columns: Sequence[str]) -> str | None:
+        """Return what differs once its data were changed; None where nothing shows it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """How a table or a matrix is opened in another process, and no values."""
+
+    pickled: bytes
+    """What is opened, with its data sets as they were opened; empty if no path leads to them."""
+    key: str
+    """Equal for sources that read the same, in every process."""
+    location: str
+    what: str
+    """What is read, for messages."""
+    columns: tuple[str, ...]
+    """The columns whose version counts."""
+    paths: tuple[str, ...] = ()
+    """The paths or URLs of the data sets."""
+    version: Hashable = None
+    live: Any = None
+    """What is read, where no path leads to it: for the threads of this process alone."""
+
+    @classmethod
+    def of(cls, found: Versioned, what: str, columns: Sequence[str] = ()) -> Self:
+        """Return the source of a table or a matrix, with the version that it has now.
+
+        Raises
+        ------
+        InvalidInputError
+            Its data set was closed.
+        """
+        names = tuple(columns)
+        try:
+            pickled, paths = _by_path(found)
+        except errors.InvalidInputError:  # no path leads to it
+            found.data_version(names)  # raises if it was closed
+            return cls(b"", uuid.uuid4().hex, found.location, what, names, live=found)
+        version = _version(paths, lambda: found.data_version(names))
+        key = _digest_of(pickled, repr((names, version)).encode())
+        return cls(pickled, key, found.location, what, names, paths, version)
+
+    def __reduce__(self) -> Any:
+        """Leave what is in memory behind: whoever opens the source elsewhere gets an error.
+
+        An error here would come out of a scheduler as one about pickling.
+        """
+        parts = (self.pickled, self.key, self.location, self.what, self.columns, self.paths)
+        return type(self), (*parts, self.version)
+
+    def open(self) -> Any:
+        """Open it; metadata are read.
+
+        Raises
+        ------
+        InvalidInputError
+            No path leads to it; or it was changed since the source was made.
+        """
+        if not self.pickled:
+            raise errors.InvalidInputError(
+                f"{self.location}: no path leads to this data set, so other processes cannot read "
+                "it; copy_all() it to a path and connect that, or compute with scheduler='threads'"
+            )
+        found = self._opened()
+        if found is None or not self.is_current(found):
+            READERS.clear()  # one may be of what was there before
+            found = self._opened()
+        if found is None:
+            raise self.changed()
+        self.check(found)
+        return found
+
+    def _opened(self) -> Any:
+        try:
+            return pickle.loads(self.pickled)  # noqa: S301 - made by `of`
+        except errors.SourceNotFoundError:
+            raise
+        except (errors.NotFoundError, errors.FormatError):  # an axis or a matrix is gone
+            return None
+
+    def is_current(self, found: Any) -> bool:
+        """Return whether the data is what it was; yes where nothing shows it."""
+        if self.version is None:
+            return True
+        try:
+            now = _version(self.paths, lambda: found.data_version(self.columns))
+        except (errors.NotFoundError, errors.FormatError, OSError):
+            return False
+        return now in (None, self.version)
+
+    def check(self, found: Any) -> None:
+        """Refuse data that was changed.
+
+        Raises
+        ------
+        InvalidInputError
+            It was changed or replaced since the source was made.
+        """
+        if not self.is_current(found):
+            raise self.changed()
+
+    def changed(self) -> errors.InvalidInputError:
+        """Return the error of data that was changed."""
+        return errors.InvalidInputError(
+            f"{self.location}: {self.what} was changed or replaced since it was planned how to "
+            "read it, so its parts may not belong together; run the query again, or make the Dask "
+            "collection again"
+        )
+
+
+def _version(paths: Sequence[str], of_data: Callable[[], Hashable]) -> Hashable:
+    """Return what shows a change on any machine: of files their sizes and times.
+
+    Of what lies in directories, that of the data; None where nothing shows it.
+    """
+    states = tuple(map(file_state, paths))
+    if None not in states:
+        return states
+    version = of_data()
+    return None if version is None else (states, version)
+
+
+def file_state(path: str) -> tuple[int, int] | None:
+    """Return size and time of a file, or of that which has a group; None of anything else.
+
+    Inodes would differ between machines.
+    """
+    if is_remote(path):
+        return None
+    try:
+        status = os.stat(path.partition("#/")[0])
+    except OSError:
+        return None
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+
+
+class Pool(Generic[_T]):
+    """What was opened last, up to a number.
+
+    A forked process starts with an empty one: what its parent opened stays the parent's.
+    """
+
+    def __init__(self, max_count: int) -> None:
+        self._max_count = max_count
+        self._lock = ForkLock()
+        self._opened: OrderedDict[Hashable, _T] = OrderedDict()
+        self._pid = os.getpid()
+        self._of_parent: list[object] = []
+
+    def get(
+        self,
+        key: Hashable,
+        open_it: Callable[[], _T],
+        is_usable: Callable[[_T], bool] = lambda _: True,
+    ) -> _T:
+        """Return what is kept by a key, if it can be used; else open it."""
+        with self._lock:
+            self._enter()
+            known = self._opened.pop(key, None)
+            if known is None or not is_usable(known):
+                known = open_it()
+            self._opened[key] = known
+            while len(self._opened) > self._max_count:
+                self._opened.popitem(last=False)  # closed when the last task lets go of it
+            return known
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._enter()
+            return len(self._opened)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            self._enter()
+            self._opened.clear()
+
+    def _enter(self) -> None:
+        """Start again in a forked process; nothing of its parent is closed or freed there."""
+        if self._pid != os.getpid():
+            self._of_parent.append(self._opened)
+            self._opened, self._pid = OrderedDict(), os.getpid()
+
+
+READERS: Final[Pool[DafReader]] = Pool(MAX_READERS)
+SOURCES: Final[Pool[Any]] = Pool(MAX_SOURCES)
+
+
+class _Pooled(Origin):
+    """How a data set is opened by tasks: once for all of a process."""
+
+    def open(self) -> DafReader:
+        """Return the reader of the path that this process keeps."""
+        return READERS.get((_bytes_of(self), file_state(self.path)), super().open, _is_open)
+
+
+def _is_open(daf: DafReader) -> bool:
+    try:
+        daf.require_origin()
+    except errors.InvalidInputError:  # a view of other entries than it was made of closes its base
+        return False
+    return True
+
+
+def opened(source: Source) -> Any:
+    """Return what a source is of, opened by the first task of this process that needs it.
+
+    Raises
+    ------
+    InvalidInputError
+        No path leads to it; or it was changed since the source was made.
+    """
+    if source.live is not None:
+        return source.live
+    return SOURCES.get(source.key, source.open, source.is_current)
+
+
+@contextmanager
+def reading(source: Source) -> Iterator[Any]:
+    """Hand out what a source is of, and refuse what was read of it if it was changed meanwhile."""
+    found = opened(source)
+    yield found
+    source.check(found)
+
+
+def let_go() -> None:
+    """Let go of all that this process keeps open for tasks."""
+    SOURCES.clear()
+    READERS.clear()
+
+
+def token_of(*described: Any) -> str:
+    """Return a digest of values that can be pickled: equal ones have one token, in any process."""
+    return _digest_of(*map(_bytes_of, described))
+
+
+def _digest_of(*parts: bytes) -> str:
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _bytes_of(value: Any) -> bytes:
+    return _by_path(value)[0]
+
+
+def _by_path(value: Any) -> tuple[bytes, tuple[str, ...]]:
+    """Return a value as bytes that are those of any equal one, and the paths of its data sets."""
+    file = io.BytesIO()
+    pickler = _ByPath(file, protocol=_PICKLE_PROTOCOL)
+    pickler.fast = True  # without references to what came before, which depend on identities
+    pickler.dump(value)
+    return file.getvalue(), tuple(dict.fromkeys(pickler.paths))
+
+
+class _ByPath(pickle.Pickler):
+    """Pickles readers as how they are opened by tasks."""
+
+    def __init__(self, file: io.BytesIO, *, protocol: int) -> None:
+        super().__init__(file, protocol=protocol)
+        self.paths: list[str] = []
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, DafReader):
+            return _reader, (value.require_origin(),)
+        if isinstance(value, Origin):
+            self.paths.append(value.path)
+            return _pooled, (value.open_again, value.path)
+        return NotImplemented
+
+
+def _reader(origin: Origin) -> DafReader:
+    return origin.open()
+
+
+def _pooled(open_again: Callable[[str], DafReader], path: str) -> Origin:
+    return _Pooled(open_again, path, path)  # one path may be opened by several names
