@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ from daf_storage._terminal_text import visible_name
 if TYPE_CHECKING:
     from daf_query import session, table
     from daf_query.cli import _selection as selection
+    from daf_query.profile import Profile
     from daf_query.session import DafSession
     from daf_query.slice import MatrixSlice
 else:
@@ -142,40 +144,37 @@ def _choice(options: Namespace) -> dict[str, Any]:
 )
 def save_matrix_command(options: Namespace) -> None:
     """Store a matrix and say so."""
-    choice = {
+    choice: dict[str, Any] = {
         "fill": selection.value_of(options.fill),
         "relayout": options.relayout,
         "if_exists": options.if_exists,
     }
-    with session.connect(options.path, mode="r+") as connected:
+    with contextlib.ExitStack() as stack:
+        connected = stack.enter_context(session.connect(options.path, mode="r+"))
+        content: Any
         if options.matrix is None:
-            axes = _given_axes(options)
-            query = selection.query_of(options)
-            params = selection.named_values(options.param)
-            connected.save_matrix(query, *axes, options.name, params=params, **choice)
+            axes, content = _given_axes(options), selection.query_of(options)
+            choice["params"] = selection.named_values(options.param)
         elif options.by is not None:
-            axes = _save_profile(connected, options, choice)
-        elif options.source is None:
-            part = _slice(connected, options)
-            axes = part.rows_axis, part.columns_axis
-            connected.save_matrix(part, *axes, options.name, **choice)
+            axes, content = _profile(connected, options)
+            choice["statistic"] = options.statistic
         else:
-            named = Namespace(**{**vars(options), "rows_axis": None, "columns_axis": None})
-            with session.connect(options.source) as source:
-                part = _slice(source, named)
-                axes = (
-                    options.rows_axis or part.rows_axis,
-                    options.columns_axis or part.columns_axis,
-                )
-                connected.save_matrix(part, *axes, options.name, **choice)
+            source, asked = connected, options
+            if options.source is not None:
+                source = stack.enter_context(session.connect(options.source))
+                asked = Namespace(**{**vars(options), "rows_axis": None, "columns_axis": None})
+            content = _slice(source, asked)
+            axes = (
+                options.rows_axis or content.rows_axis,
+                options.columns_axis or content.columns_axis,
+            )
+        connected.save_matrix(content, *axes, options.name, **choice)
     if not options.quiet:
         print(f"stored matrix {options.name} of axes {axes[0]} and {axes[1]} in {options.path}")
 
 
-def _save_profile(
-    connected: DafSession, options: Namespace, choice: dict[str, Any]
-) -> tuple[str, str]:
-    """Store a statistic of groups; return the axes of the new matrix."""
+def _profile(connected: DafSession, options: Namespace) -> tuple[tuple[str, str], Profile]:
+    """Return the axes of the new matrix, and what is computed of groups."""
     if options.source is not None:
         raise errors.InvalidInputError("--from is for a slice; groups are of PATH itself")
     rows_axis, options.rows_axis = options.rows_axis, None  # that of the new matrix
@@ -188,10 +187,7 @@ def _save_profile(
         raise errors.InvalidInputError(
             "several group columns have no name of their own; name the axis with --rows-axis"
         )
-    connected.save_matrix(
-        profile, rows_axis, axes[1], options.name, statistic=options.statistic, **choice
-    )
-    return rows_axis, axes[1]
+    return (rows_axis, axes[1]), profile
 
 
 def _given_axes(options: Namespace) -> tuple[str, str]:

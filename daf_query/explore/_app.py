@@ -23,7 +23,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import (
     FileResponse,
     HTMLResponse,
-    JSONResponse,
     PlainTextResponse,
     RedirectResponse,
     Response,
@@ -39,7 +38,6 @@ from daf_query.explore._http import (
     Part,
     RequestError,
     failed,
-    failure,
     json_parts,
     refusal,
 )
@@ -108,8 +106,7 @@ class Guard:
         if error is None:
             await self._application(scope, receive, protected)
             return
-        status, shown = failure(error)
-        await JSONResponse(shown.to_dict(), status)(scope, receive, protected)
+        await failed(error)(scope, receive, protected)
 
     def _refusal(self, scope: Scope, path: str) -> RequestError | None:
         """Return why a request is refused; None if it is not."""
