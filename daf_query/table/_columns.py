@@ -39,6 +39,7 @@ from daf_query.scan import (
     RowIndex,
     Rows,
     ScanOptions,
+    StringColumn,
     Values,
     VectorColumn,
     ZoneMap,
@@ -470,27 +471,8 @@ class ConstantColumn:
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing to decode
         """Open it for reading."""
         strings = pa.array([self.string], pa.string())
-        return _OpenConstant(DictionaryCodes.of_constant(strings, self.length, options.zone_rows))
-
-
-class _OpenConstant:
-    """A constant column that is being read."""
-
-    def __init__(self, codes: DictionaryCodes) -> None:
-        self.zones = codes.zones
-        self._codes = codes
-
-    def row_index(self) -> None:
-        """Return nothing: the zone map does as well."""
-        return
-
-    def values(self, rows: Rows) -> Values:
-        """Return dictionary codes."""
-        return self._codes.values(rows)
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return strings."""
-        return pa.repeat(self._codes.strings[0], rows.count)
+        codes = DictionaryCodes.of_constant(strings, self.length, options.zone_rows)
+        return StringColumn(lambda: strings, codes=codes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> in
         return known.position
     position = _by_index(daf, axis, entry, cache)
     if position is None:
-        names = _names(daf, axis, cache)
+        names = entry_names(daf, axis, cache)
         position = int(pc.index(names, pa.scalar(entry, names.type)).as_py())
     if position < 0:
         return None
@@ -102,7 +102,7 @@ def entry_not_found(
     daf: DafReader, axis: str, entry: str, cache: DecodedCache
 ) -> errors.EntryNotFoundError:
     """Return an error that names the nearest entries; of very many, those that begin alike."""
-    names = _names(daf, axis, cache)
+    names = entry_names(daf, axis, cache)
     if len(names) > _MAX_COMPARED:
         alike = pc.starts_with(names, pattern=entry[:2], ignore_case=True)
         names = names.filter(alike)
@@ -126,10 +126,12 @@ def _by_index(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> int
     return place if place < 0 else int(rows[place])
 
 
-def _names(daf: DafReader, axis: str, cache: DecodedCache) -> Any:
+def entry_names(
+    daf: DafReader, axis: str, cache: DecodedCache, options: ScanOptions = DEFAULT_OPTIONS
+) -> pa.Array:
     """Return the entries of an axis, as scans of its table cache them."""
     info = daf.vector_info(axis, NAME)
-    column = VectorColumn(daf, info, StoredIndexes(daf, axis)).open(cache, DEFAULT_OPTIONS)
+    column = VectorColumn(daf, info, StoredIndexes(daf, axis)).open(cache, options)
     return column.to_arrow(Rows(Span(0, info.length)))
 
 

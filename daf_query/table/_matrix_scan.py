@@ -15,10 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.index import StoredIndexes
 from daf_query.matrix import ElementBlock, Elements
 from daf_query.scan import (
-    NAME,
     Codes,
     LastOfThreads,
     Mask,
@@ -26,11 +24,11 @@ from daf_query.scan import (
     Rows,
     ScanOptions,
     Values,
-    VectorColumn,
     evaluate,
     number_array,
     numpy_type,
 )
+from daf_query.table._matrix_columns import entry_names
 from daf_storage import DafReader, errors
 from daf_storage.base import DecodedCache, ForkLock, Span
 
@@ -64,10 +62,8 @@ class AxisEntries:
 
     def _decoded(self) -> pa.Array:
         daf, axis = self._daf, self._axis
-        column = VectorColumn(daf, daf.vector_info(axis, NAME), StoredIndexes(daf, axis))
-        length = column.info.length
-        strings = column.open(self._cache, self._options).to_arrow(Rows(Span(0, length)))
-        if length != self._length:
+        strings = entry_names(daf, axis, self._cache, self._options)
+        if len(strings) != self._length:
             raise errors.FormatError(
                 f"{daf.location}: the axis {axis!r} was replaced while a matrix of it was being "
                 "queried; run the query again"

@@ -43,7 +43,7 @@ def test_an_index_of_the_names_is_asked(tmp_path: Path, monkeypatch: pytest.Monk
     def refuse(*_: object) -> None:
         raise AssertionError("the names were decoded")
 
-    monkeypatch.setattr(lookup, "_names", refuse)
+    monkeypatch.setattr(lookup, "entry_names", refuse)
     reader = ZarrDaf(tmp_path / "x.daf.zarr")
     assert find_entry(reader, "gene", "g700", DecodedCache()) == 700
     assert find_entry(reader, "gene", "h", DecodedCache()) is None
