@@ -345,17 +345,16 @@ class AxisReader:
 
         A plain ``RangeIndex`` counts as no labels.
         """
-        if not _is_no_index(labels) and not are_labels(labels, self._entries(axis)):
-            raise errors.wrong_labels(self.location, what, axis)
+        check_labels(self.location, axis, lambda: self._entries(axis), labels, what)
 
 
-def are_labels(labels: Any, entries: pa.Array) -> bool:
-    """Return whether a pandas index has just these entries; no index, or a plain one, has."""
-    if _is_no_index(labels):
-        return True
+def check_labels(
+    location: str, axis: str, entries_of: Callable[[], pa.Array], labels: Any, what: str
+) -> None:
+    """Raise unless a pandas index has just these entries; no index, or a plain one, may pass."""
+    if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
+        return
+    entries = entries_of()
     is_long = len(labels) == len(entries)
-    return is_long and bool(arrow_strings(labels).cast(entries.type).equals(entries))
-
-
-def _is_no_index(labels: Any) -> bool:
-    return labels is None or callable(labels) or type(labels).__name__ == "RangeIndex"
+    if not (is_long and arrow_strings(labels).cast(entries.type).equals(entries)):
+        raise errors.wrong_labels(location, what, axis)

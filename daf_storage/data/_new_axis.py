@@ -19,7 +19,7 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import RESERVED_VECTORS, check_name, first_duplicate
 from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
-from daf_storage.data._axis_reader import AxisReader, are_labels
+from daf_storage.data._axis_reader import AxisReader, check_labels
 from daf_storage.data._coercion import MatrixInput, StringMatrixInput, VectorInput
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import (
@@ -89,13 +89,66 @@ def new_axis(
             f"vectors; there are {errors.known_names(vectors, none='none')}"
         )
     converted: dict[str, VectorInput] = {}
+    given = GivenAxis(axis, len(stored), partial(check_labels, daf.location, axis, lambda: stored))
     for name, value in vectors.items():
         check_vector_name(daf.location, axis, name)
-        converted[name] = _vector(daf.location, axis, name, value, stored)
+        converted[name] = given_vector(daf.location, given, name, value)
         if name in empty_is_missing:
             check_strings(daf.location, axis, name, converted[name])
-    both = {key: _matrix(daf, axis, key, value, stored) for key, value in matrices.items()}
+    both = {}
+    for (other, name), value in matrices.items():
+        check_name(daf.location, "matrix", name)
+        matrix = given_matrix(daf.location, given, given_axis(daf, other), name, value)
+        both[other, name] = matrix, _transposed(matrix)
     return NewAxis(axis, stored, converted, frozenset(empty_is_missing), both)
+
+
+def given_axis(daf: AxisReader, axis: str) -> GivenAxis:
+    """Return an axis of a data set, for values that are given along it."""
+    return GivenAxis(axis, daf.axis_length(axis), partial(daf.check_labels, axis))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAxis:
+    """An axis along which values are given."""
+
+    name: str
+    length: int
+    check_labels: Callable[[Any, str], None]
+    """Raises unless some labels are the entries; given the labels, and what they belong to."""
+
+    def check_length(self, location: str, length: int, what: str) -> None:
+        """Raise unless there are as many values as entries."""
+        if length != self.length:
+            raise errors.wrong_length(location, what, length, self.name, self.length)
+
+
+def given_vector(
+    location: str, axis: GivenAxis, name: str, value: Any, dtype: Any = None
+) -> VectorInput:
+    """Check and convert what is to be a vector."""
+    what = f"vector {name!r}"
+    given = f"{location}: {what} of axis {axis.name!r}"
+    stored = inputs.vector_input(value, length=axis.length, dtype=dtype, what=given)
+    length = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
+    axis.check_length(location, length, what)
+    axis.check_labels(getattr(value, "index", None), what)
+    return stored
+
+
+def given_matrix(
+    location: str, rows: GivenAxis, columns: GivenAxis, name: str, value: Any, dtype: Any = None
+) -> MatrixInput:
+    """Check and convert what is to be a matrix."""
+    what = f"{location}: matrix {name!r} of axes {rows.name!r} and {columns.name!r}"
+    shape = rows.length, columns.length
+    stored = inputs.matrix_input(value, shape=shape, dtype=dtype, what=what)
+    parts = [f"the {part} of matrix {name!r}" for part in ("rows", "columns")]
+    for axis, part, length in zip((rows, columns), parts, stored.shape, strict=True):
+        axis.check_length(location, length, part)
+    for axis, part, labels in zip((rows, columns), parts, ("index", "columns"), strict=True):
+        axis.check_labels(getattr(value, labels, None), part)
+    return stored
 
 
 def check_vector_name(location: str, axis: str, name: str) -> None:
@@ -224,37 +277,6 @@ def _write_vector(
     write_vector(changes, path, stored, empty_is_missing=empty_is_missing)
 
 
-def _vector(location: str, axis: str, name: str, value: Any, entries: pa.Array) -> VectorInput:
-    given = f"{location}: vector {name!r} of axis {axis!r}"
-    stored = inputs.vector_input(value, length=len(entries), dtype=None, what=given)
-    length = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
-    if length != len(entries):
-        raise errors.wrong_length(location, f"vector {name!r}", length, axis, len(entries))
-    _check_labels(location, axis, getattr(value, "index", None), f"vector {name!r}", entries)
-    return stored
-
-
-def _matrix(
-    daf: AxisReader, axis: str, key: MatrixKey, value: Any, entries: pa.Array
-) -> tuple[MatrixInput, MatrixInput]:
-    """Return a matrix of the new axis and another, and its transpose."""
-    other, name = key
-    check_name(daf.location, "matrix", name)
-    shape = len(entries), daf.axis_length(other)
-    what = f"{daf.location}: matrix {name!r} of axes {axis!r} and {other!r}"
-    stored = inputs.matrix_input(value, shape=shape, dtype=None, what=what)
-    for part, of_axis, length, needed in zip(
-        ("rows", "columns"), (axis, other), stored.shape, shape, strict=True
-    ):
-        if length != needed:
-            of_matrix = f"the {part} of matrix {name!r}"
-            raise errors.wrong_length(daf.location, of_matrix, length, of_axis, needed)
-    rows, columns = (getattr(value, labels, None) for labels in ("index", "columns"))
-    _check_labels(daf.location, axis, rows, f"the rows of matrix {name!r}", entries)
-    daf.check_labels(other, columns, f"the columns of matrix {name!r}")
-    return stored, _transposed(stored)
-
-
 def _transposed(stored: MatrixInput) -> MatrixInput:
     if isinstance(stored, StringMatrixInput):
         places = np.arange(len(stored.strings)).reshape(stored.shape[::-1])
@@ -268,8 +290,3 @@ def _transposed(stored: MatrixInput) -> MatrixInput:
         rows.sort_indices()
         return SparseMatrixInput(stored.shape[::-1], rows.indptr, rows.indices, rows.data)
     return stored.T
-
-
-def _check_labels(location: str, axis: str, labels: Any, what: str, entries: pa.Array) -> None:
-    if not are_labels(labels, entries):
-        raise errors.wrong_labels(location, what, axis)

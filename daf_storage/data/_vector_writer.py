@@ -16,14 +16,19 @@ from daf_storage.base import (
     Packing,
     StorageType,
 )
-from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
 from daf_storage.data._axis_writer import AxisWriter
 from daf_storage.data._encoding import (
     EmptySparse,
     index_type,
 )
-from daf_storage.data._new_axis import check_strings, check_vector_name, write_vector
+from daf_storage.data._new_axis import (
+    check_strings,
+    check_vector_name,
+    given_axis,
+    given_vector,
+    write_vector,
+)
 from daf_storage.data._relations import values_without_entry
 from daf_storage.data._sparse_inputs import SparseVectorInput
 from daf_storage.trees import TreeTransaction
@@ -92,18 +97,11 @@ class VectorWriter(AxisWriter):
 it, or change the value
         """
         self._check_vector_name(axis, name)
-        length = self.axis_length(axis)
-        what = f"vector {name!r} of axis {axis!r}"
-        given = f"{self.location}: {what}"
-        stored = inputs.vector_input(value, length=length, dtype=dtype, what=given)
-        found = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
-        if found != length:
-            raise errors.wrong_length(self.location, f"vector {name!r}", found, axis, length)
-        self.check_labels(axis, getattr(value, "index", None), f"vector {name!r}")
+        stored = given_vector(self.location, given_axis(self, axis), name, value, dtype)
         if empty_is_missing:
             check_strings(self.location, axis, name, stored)
         if entries_of is not None:
-            self._check_entries(stored, entries_of, what)
+            self._check_entries(stored, entries_of, f"vector {name!r} of axis {axis!r}")
         self._check_vector_free(axis, name, if_exists)
         with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             write_vector(

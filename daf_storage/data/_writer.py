@@ -22,7 +22,6 @@ from daf_storage.base import (
     check_name,
     unique_name,
 )
-from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import (
@@ -34,7 +33,7 @@ from daf_storage.data._encoding import (
     write_filled,
     write_transposed,
 )
-from daf_storage.data._new_axis import write_matrix
+from daf_storage.data._new_axis import given_axis, given_matrix, write_matrix
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
 from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, check_memory
 from daf_storage.data._vector_writer import VectorWriter
@@ -115,10 +114,9 @@ class DafWriter(VectorWriter):
         >>> daf.get_np_matrix("cell", "gene", "score").dtype.name
         'float64'
         """
-        shape = self._check_matrix(rows_axis, columns_axis, name)
-        what = f"{self.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}"
-        stored = inputs.matrix_input(value, shape=shape, dtype=dtype, what=what)
-        self._check_matrix_input(rows_axis, columns_axis, name, stored.shape, value)
+        self._check_matrix(rows_axis, columns_axis, name)
+        rows, columns = given_axis(self, rows_axis), given_axis(self, columns_axis)
+        stored = given_matrix(self.location, rows, columns, name, value, dtype)
         flip = relayout and rows_axis != columns_axis
         self._check_matrix_free(rows_axis, columns_axis, name, if_exists=if_exists, flipped=flip)
         path, flipped = _both_paths(rows_axis, columns_axis, name)
@@ -311,20 +309,6 @@ class DafWriter(VectorWriter):
                 "cannot be stored by rows: only one of an axis with itself can; store it for "
                 f"{columns_axis!r} and {rows_axis!r}"
             )
-
-    def _check_matrix_input(
-        self, rows_axis: str, columns_axis: str, name: str, found: tuple[int, ...], value: Any
-    ) -> None:
-        for axis, part, length in zip(
-            (rows_axis, columns_axis), ("rows", "columns"), found, strict=True
-        ):
-            if length != self.axis_length(axis):
-                what = f"the {part} of matrix {name!r}"
-                raise errors.wrong_length(self.location, what, length, axis, self.axis_length(axis))
-        self.check_labels(rows_axis, getattr(value, "index", None), f"the rows of matrix {name!r}")
-        self.check_labels(
-            columns_axis, getattr(value, "columns", None), f"the columns of matrix {name!r}"
-        )
 
     def _check_matrix_free(
         self, rows_axis: str, columns_axis: str, name: str, *, if_exists: IfExists, flipped: bool
