@@ -19,7 +19,7 @@ from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import columns as rules
 from daf_storage.attached import _elements as elements
 from daf_storage.attached._virtual import CodedStrings, MadeOf, Nodes
-from daf_storage.base import AnyArray, Span, StorageType, pandas
+from daf_storage.base import StorageType, pandas
 from daf_storage.data import Convention, required_array
 from daf_storage.data import convention_attributes as attributes_of
 from daf_storage.errors import (
@@ -307,77 +307,45 @@ class CategoricalColumn(Column):
         )
 
 
-_TRUTH: Final = pa.array(["false", "true"], pa.string())
+class MaskedColumn(Column):
+    """Integers, booleans or strings, and a mask of those that are missing."""
 
-
-class NullableColumn(Column):
-    """Integers or booleans, and a mask of those that are missing."""
-
-    def __init__(self, path: str, node: Node, *, what: str) -> None:
+    def __init__(self, tree: Tree, path: str, node: Node) -> None:
         self.sources = (path,)
-        self._what = what
-        values, mask = values_and_mask(node, what)
-        self._dtype = values.info.storage_type
-        self._is_bool = self._dtype is StorageType.BOOL
-        if not (self._is_bool or self._dtype.is_integer):
-            raise CorruptDataError(f"{what}: its values are no integers or booleans")
+        self._what = f"{tree.location}: {path}"
+        values, mask = values_and_mask(node, self._what)
+        self._kind = kind = values.info.storage_type
+        self._is_bool = kind is StorageType.BOOL
+        is_string = elements.encoding_of(node) == "nullable-string-array"
+        if not (kind.is_string if is_string else self._is_bool or kind.is_integer):
+            wanted = "strings" if is_string else "integers or booleans"
+            raise CorruptDataError(f"{self._what}: its values are no {wanted}")
         self._has_missing = functools.cache(lambda: _any(mask))
-        self._is_large = functools.cache(lambda: isinstance(self._encoded(values, mask), pa.Array))
+        self._has_empty = functools.cache(lambda: kind.is_string and _has_empty(values, mask))
+        self._is_text = functools.cache(
+            lambda: kind.is_string or self._is_bool or isinstance(_encoded(values, mask), pa.Array)
+        )
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column."""
-        return {"kind": "nullable", "dtype": "boolean" if self._is_bool else self._dtype.value}
+        if not self._kind.is_string:
+            return {"kind": "nullable", "dtype": "boolean" if self._is_bool else self._kind.value}
+        strings = pandas(extra="anndata").array(["a"], dtype=pandas(extra="anndata").StringDtype())
+        rule = dict(rules.encode_column(pandas(extra="anndata").Series(strings)).rule)
+        return {**rule, "missing": True} if self._has_missing() else rule
+
+    def has_companion(self) -> bool:
+        """Return whether some are missing, and others are empty strings: reads the strings."""
+        return self._kind.is_string and self._has_missing() and self._has_empty()
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the stored values if none is missing, else what an import makes of them."""
         values, mask = values_and_mask(nodes[0], self._what)
         if not _any(mask):
             return values
-        if self._is_bool:
-            return CodedStrings(MaskedCodes(values, mask), lambda: _TRUTH, what=self._what)
-        return MemoryArray(lambda: self._encoded(values, mask), sources=(values, mask))
-
-    def _encoded(self, values: StoredArray, mask: StoredArray) -> Any:
-        array = pandas(extra="anndata").arrays.IntegerArray(
-            np.array(values.read()), np.array(mask.read())
-        )
-        return rules.encode_column(pandas(extra="anndata").Series(array)).values
-
-    def attributes(self) -> Mapping[str, str]:
-        """Return that empty strings are missing, if it is stored as strings since some are."""
-        is_so = self._has_missing() and (self._is_bool or self._is_large())
-        return attributes_of(Convention.EMPTY_IS_MISSING) if is_so else {}
-
-
-class NullableStrings(Column):
-    """Strings, and a mask of those that are missing."""
-
-    def __init__(self, path: str, node: Node, *, what: str) -> None:
-        self.sources = (path,)
-        self._what = what
-        values, mask = values_and_mask(node, what)
-        if not values.info.storage_type.is_string:
-            raise CorruptDataError(f"{what}: its values are no strings")
-        self._has_missing = functools.cache(lambda: _any(mask))
-        self._has_empty = functools.cache(lambda: _has_empty(values, mask))
-
-    def rule(self) -> dict[str, Any]:
-        """Return what restores the column."""
-        string_type = pandas(extra="anndata").StringDtype()
-        sample = pandas(extra="anndata").Series(
-            pandas(extra="anndata").array(["a"], dtype=string_type)
-        )
-        rule = dict(rules.encode_column(sample).rule)
-        return {**rule, "missing": True} if self._has_missing() else rule
-
-    def has_companion(self) -> bool:
-        """Return whether some are missing, and others are empty strings: reads the column."""
-        return self._has_missing() and self._has_empty()
-
-    def array(self, nodes: Nodes) -> StoredArray:
-        """Return the strings; the missing ones are empty."""
-        values, mask = values_and_mask(nodes[0], self._what)
-        return MaskedStrings(values, mask) if self._has_missing() else values
+        if self._kind.is_string:
+            return MaskedStrings(values, mask)
+        return MemoryArray(lambda: _encoded(values, mask), sources=(values, mask))
 
     def is_missing(self, nodes: Nodes) -> StoredArray:
         """Return the mask."""
@@ -385,35 +353,17 @@ class NullableStrings(Column):
 
     def attributes(self) -> Mapping[str, str]:
         """Return that empty strings are missing, if they are."""
-        is_so = self._has_missing() and not self._has_empty()
+        is_so = self._has_missing() and self._is_text() and not self._has_empty()
         return attributes_of(Convention.EMPTY_IS_MISSING) if is_so else {}
 
 
-class MaskedCodes(MadeOf):
-    """Booleans of which some are missing, as the codes -1, 0 and 1."""
-
-    def __init__(self, values: StoredArray, mask: StoredArray) -> None:
-        self._parts = (values, mask)
-        info = values.info
-        self.info = ArrayInfo(info.shape, StorageType.INT8, info.chunks, is_mappable=False)
-
-    def read(self) -> AnyArray:
-        """Return all codes."""
-        return self.read_rows(Span(0, self.info.shape[0]))
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the codes."""
-        values, mask = (part.read_rows(span) for part in self._parts)
-        codes: AnyArray = np.where(mask, -1, values).astype(np.int8)
-        return codes
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:  # noqa: ARG002 - one dimension
-        """Return several ranges."""
-        return [self.read_rows(span) for span in spans]
-
-    def read_strings(self) -> pa.StringArray:
-        """Refuse: they are numbers."""
-        raise TypeError("codes are no strings")
+def _encoded(values: StoredArray, mask: StoredArray) -> Any:
+    """Return what becomes of integers or booleans of which some are missing."""
+    arrays = pandas(extra="anndata").arrays
+    is_bool = values.info.storage_type is StorageType.BOOL
+    build = arrays.BooleanArray if is_bool else arrays.IntegerArray
+    series = pandas(extra="anndata").Series(build(np.array(values.read()), np.array(mask.read())))
+    return rules.encode_column(series).values
 
 
 class MaskedStrings(MadeOf, WholeStrings):
@@ -489,19 +439,11 @@ def _categorical(tree: Tree, path: str, node: Node) -> Column:
     return CategoricalColumn((path,), node, "codes", categories, ordered_by=node, what=what)
 
 
-def _nullable(tree: Tree, path: str, node: Node) -> Column:
-    return NullableColumn(path, node, what=f"{tree.location}: {path}")
-
-
-def _nullable_strings(tree: Tree, path: str, node: Node) -> Column:
-    return NullableStrings(path, node, what=f"{tree.location}: {path}")
-
-
 _ENCODINGS: Final[Mapping[str, Callable[[Tree, str, Node], Column]]] = {
     "categorical": _categorical,
-    "nullable-integer": _nullable,
-    "nullable-boolean": _nullable,
-    "nullable-string-array": _nullable_strings,
+    "nullable-integer": MaskedColumn,
+    "nullable-boolean": MaskedColumn,
+    "nullable-string-array": MaskedColumn,
 }
 """The kinds of columns that are groups; anndata reads all others."""
 
