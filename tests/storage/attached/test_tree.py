@@ -15,10 +15,18 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import zarr
-from anndata.tests.helpers import assert_equal
+from anndata.tests.helpers import assert_equal, gen_typed_df
 
 from daf_query.demo import find_pbmc
-from daf_storage import DafReader, MemoryDaf, errors, import_h5ad, open_daf, to_anndata
+from daf_storage import (
+    DafReader,
+    MemoryDaf,
+    errors,
+    from_anndata,
+    import_h5ad,
+    open_daf,
+    to_anndata,
+)
 from daf_storage.attached import AnnDataTree
 from daf_storage.sidecars import SidecarTree
 from tests.storage.attached.example import FORMS, Form
@@ -100,6 +108,54 @@ def test_to_anndata_gives_back_what_was_written(
     assert set(ours.uns) == set(theirs.uns)
     assert "complex" in ours.layers
     assert "complex" in ours.obs
+
+
+def random_anndata(random: np.random.Generator) -> Any:
+    """Return an AnnData with columns of all types, and a matrix of each kind in every part."""
+    lengths = n_obs, n_var = tuple(random.integers(1, 30, 2).tolist())
+    obs, var = (pd.Index([f"{c}{i}" for i in range(n)]) for c, n in zip("cg", lengths, strict=True))
+    kinds = {"csr": sp.csr_matrix, "csc": sp.csc_matrix, "array": sp.csr_array, "np": np.asarray}
+
+    def matrices(*shape: int) -> dict[str, Any]:
+        values = random.random(shape) * (random.random(shape) < 0.4)
+        return {
+            name: make(values.astype(random.choice(["f4", "f8", "i8"])))
+            for name, make in kinds.items()
+        }
+
+    with_frames = [
+        {**matrices(n, 3), "frame": gen_typed_df(n, x)} for n, x in ((n_obs, obs), (n_var, var))
+    ]
+    return anndata.AnnData(
+        X=matrices(*lengths)[random.choice(list(kinds))],
+        obs=gen_typed_df(n_obs, obs),
+        var=gen_typed_df(n_var, var),
+        layers=matrices(*lengths),
+        obsm=with_frames[0],
+        varm=with_frames[1],
+        obsp=matrices(n_obs, n_obs),
+        varp=matrices(n_var, n_var),
+        uns={"frame": gen_typed_df(4), "deep": {"n": 1, "values": random.random((2, 3, 4))}},
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_anndatas_are_what_anndata_reads(seed: int, tmp_path: Path) -> None:
+    """In place, imported from a file, and from memory: the same parts, as anndata has them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adata = random_anndata(np.random.default_rng(seed))
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            adata.write_h5ad(tmp_path / "x.h5ad")
+        expected = anndata.read_h5ad(tmp_path / "x.h5ad")
+        import_h5ad(tmp_path / "x.h5ad", daf := MemoryDaf(), progress="never", strict=True)
+        with open_daf(tmp_path / "x.h5ad") as attached:
+            assert_same(attached, daf)
+            found = [to_anndata(attached), to_anndata(daf), to_anndata(from_anndata(expected))]
+    for each in found:
+        for key in ("obs_is", "var_is", "X_is"):
+            del each.uns[key]
+        assert_equal(each, expected, exact=True)
 
 
 def test_the_report_says_what_is_not_shown(paths: dict[Form, Path]) -> None:
