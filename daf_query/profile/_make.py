@@ -10,7 +10,6 @@ import numpy as np
 from daf_query.matrix import Join, Selection
 from daf_query.moments import PreparedProfile, group_rows
 from daf_query.profile._profile import Profile
-from daf_query.scan import INDEX
 from daf_query.slice import (
     Selector,
     Written,
@@ -26,10 +25,8 @@ from daf_query.sql import (
     Engine,
     group_values,
     grouped_axis,
-    in_all,
     written_items,
 )
-from daf_query.table import DATASET
 from daf_storage import ShowProgress, errors
 
 
@@ -115,9 +112,7 @@ def prepare_collection(
         grouped_axis(tables, axes[0]),
         axes[1],
         request.by,
-        lambda text: in_all(
-            concatenated, expression_table(engine, tables.name, axes[0], text, (DATASET, INDEX))
-        ),
+        lambda text: expression_table(engine, tables.name, axes[0], text),
     )
     prepared = PreparedProfile(
         both.aligned,

@@ -11,17 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan import INDEX
 from daf_query.session._matrices import MatrixQuestions
-from daf_query.slice import Selector, expression_table, resolve, resolve_concatenated
-from daf_query.sql import (
-    AxisSchema,
-    Engine,
-    grouped_axis,
-    in_all,
-)
+from daf_query.slice import Selector, chosen_positions, expression_table
+from daf_query.sql import AxisSchema, Engine, grouped_axis
 from daf_query.syntax import quoted_name
-from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 from daf_storage.data import axes_in_order
 
@@ -46,24 +39,6 @@ class PlotSource:
     def members(self) -> dict[str, DafReader]:
         """Return the data sets."""
         return self.session.members(self.schema)
-
-    def positions(self, axis: str, rows: Selector) -> npt.NDArray[np.int64]:
-        """Return the positions of chosen entries of an axis.
-
-        Raises
-        ------
-        AxisNotFoundError, QueryError
-            There is no such axis, or the selector is wrong.
-        """
-        tables = self.tables
-        if axis not in tables.axes_set():
-            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        if tables.is_collection:
-            whole = tables.concatenated(axis)
-            return resolve_concatenated(
-                self.engine, tables.name, whole, rows, keyword="rows", other=""
-            )
-        return resolve(self.engine, tables.name, axis, rows, keyword="rows", other="").positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +106,11 @@ class Coordinates:
         """
         members, tables = source.members(), source.tables
         grouped = grouped_axis(tables, self.axis)
-        is_collection = tables.is_collection
-        key = (DATASET, INDEX) if is_collection else (INDEX,)
         expression = quoted_name(text) if text in grouped.vectors else text
         try:
-            table = expression_table(source.engine, tables.name, self.axis, expression, key)
+            table = expression_table(source.engine, tables.name, self.axis, expression)
         except errors.DafError as error:
             raise errors.with_message(error, f"{keyword}=: {error}") from None
-        if tables.is_collection:
-            table = in_all(tables.concatenated(self.axis), table)
         places = table.column(0).to_numpy().astype(np.int64)
         order = np.empty(grouped.length, np.int64)
         order[places] = np.arange(places.size)
@@ -187,7 +158,7 @@ def _noted_colours(members: Mapping[str, DafReader], vector: str) -> dict[str, s
 
 def plotted_axis(source: PlotSource, axis: str, rows: Selector) -> Coordinates:
     """Return chosen entries of an axis, without coordinates."""
-    positions = source.positions(axis, rows)
+    positions = chosen_positions(source.engine, source.tables, axis, rows, keyword="rows", other="")
     return Coordinates(axis, positions, np.empty((positions.size, 2)), ("", ""))
 
 

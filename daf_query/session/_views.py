@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self, TypeAlias
 
 from daf_query.session._connected import Connected
-from daf_query.slice import Selector, resolve
+from daf_query.slice import Selector, chosen_positions
 from daf_query.sql import Engine, Params, bind_all
-from daf_storage import DafReader, errors, view
+from daf_storage import DafReader, view
 
 ViewAxes: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, Any]]
 """By its name in the view: which axis of the base it is, and which of its entries."""
@@ -94,12 +94,16 @@ def view_of(
     written = [entries if isinstance(entries, str) else "" for _, entries in chosen]
     bound = bind_all(written, params)
     resolved: list[tuple[str, Any]] = []
+    tables = engine.connections.schemas[schema]
     for (name, value), (base, entries), sql in zip(pairs, chosen, bound, strict=True):
         if base is None or entries is None:
             resolved.append((name, value))
             continue
         selector = sql if isinstance(entries, str) else entries
-        resolved.append((name, (base, _positions(engine, schema, base, selector))))
+        chosen_entries = chosen_positions(
+            engine, tables, base, selector, keyword="axes", other="axes"
+        )
+        resolved.append((name, (base, chosen_entries)))
     return view(daf, dict(resolved) if isinstance(axes, Mapping) else resolved, data)
 
 
@@ -112,10 +116,3 @@ def _chosen(daf: DafReader, name: str, value: Any) -> tuple[str | None, Selector
     if isinstance(value, str) and (value == _SAME or daf.has_axis(value)):
         return None, None
     return name, value
-
-
-def _positions(engine: Engine, schema: str, axis: str, selector: Selector) -> Any:
-    daf = engine.connections.reader(schema)
-    if not daf.has_axis(axis):
-        raise errors.axis_not_found(daf.location, axis, daf.axes_set())
-    return resolve(engine, schema, axis, selector, keyword="axes", other="axes").positions

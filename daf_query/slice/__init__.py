@@ -27,7 +27,7 @@ from daf_query.slice._make import (
     resolve_both,
 )
 from daf_query.slice._matrix_slice import MatrixSlice
-from daf_query.slice._member_selector import resolve_concatenated
+from daf_query.slice._member_selector import chosen_positions
 from daf_query.slice._selector import (
     RowKey,
     Selector,
@@ -54,6 +54,7 @@ __all__ = [
     "aligned_axis_frame",
     "byte_count",
     "check_format",
+    "chosen_positions",
     "collection_axes",
     "explained_of",
     "expression_table",
@@ -63,6 +64,5 @@ __all__ = [
     "predicate_query",
     "resolve",
     "resolve_both",
-    "resolve_concatenated",
     "written_selector",
 ]

@@ -13,13 +13,32 @@ import pyarrow.compute as pc
 from daf_query.matrix import AlignedAxis, ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._entry_list import is_table, positions_of
-from daf_query.slice._selector import RowKey, Selector, predicate_rows, select_rows
-from daf_query.sql import Engine, QueryResult, is_ordered
+from daf_query.slice._selector import RowKey, Selector, predicate_rows, resolve, select_rows
+from daf_query.sql import AxisSchema, Engine, QueryResult, is_ordered
 from daf_query.syntax import is_select, quoted_name
 from daf_query.table import DATASET, arrow_table
 from daf_storage import errors
 
 Positions = npt.NDArray[np.int64]
+
+
+def chosen_positions(
+    engine: Engine, tables: AxisSchema, axis: str, selector: Selector, *, keyword: str, other: str
+) -> Positions:
+    """Return the positions that a selector chooses; they count through several data sets.
+
+    Raises
+    ------
+    AxisNotFoundError, QueryError, EntryNotFoundError, InvalidInputError
+        There is no such axis, or the selector is wrong.
+    """
+    if axis not in tables.axes_set():
+        raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+    if not tables.is_collection:
+        chosen = resolve(engine, tables.name, axis, selector, keyword=keyword, other=other)
+        return chosen.positions
+    whole = tables.concatenated(axis)
+    return resolve_concatenated(engine, tables.name, whole, selector, keyword=keyword, other=other)
 
 
 def resolve_concatenated(

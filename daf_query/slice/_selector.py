@@ -17,6 +17,7 @@ from daf_query.sql import (
     Engine,
     QueryResult,
     computed_table,
+    in_all,
     is_ordered,
     strip_prefixes,
 )
@@ -28,6 +29,7 @@ from daf_query.syntax import (
     python_edits,
     quoted_name,
 )
+from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 
 
@@ -294,7 +296,7 @@ def expression_table(
     schema: str,
     axis: str,
     text: str,
-    key: Sequence[str] = (INDEX,),
+    key: Sequence[str] | None = None,
     *,
     join: str = "",
     edits: tuple[Edit, ...] = (),
@@ -304,7 +306,8 @@ def expression_table(
     Parameters
     ----------
     key
-        The columns that say which entry it is.
+        The columns that say which entry it is; by default its position, which counts through the
+        data sets of a collection.
     join
         What comes after the table, such as a join that chooses some of its rows.
     edits
@@ -317,14 +320,18 @@ def expression_table(
     VectorNotFoundError
         It names an unknown column.
     """
+    tables = engine.connections.schemas[schema]
+    counts_through = key is None and tables.is_collection
+    columns = key or ((DATASET, INDEX) if counts_through else (INDEX,))
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
     start, end = (
-        f"SELECT {', '.join(map(quoted_name, key))}, (\n",
+        f"SELECT {', '.join(map(quoted_name, columns))}, (\n",
         f"\n) AS {VALUE} FROM {table} {join}",
     )
     wrapped = WrappedSql.between(start, text, end, edits)
     try:
-        return computed_table(engine.plan_raw(wrapped.query))
+        found = computed_table(engine.plan_raw(wrapped.query))
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         raise explained_of(error, wrapped, engine, what="expression") from None
+    return in_all(tables.concatenated(axis), found) if counts_through else found

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import expression_table
-from daf_query.sql import Engine, in_all
+from daf_query.sql import Engine
 from daf_query.syntax import Edit, list_items, quoted_name, real_divisions
 from daf_query.table import DATASET, UserTable
 from daf_query.training._allocation import Codes
@@ -52,16 +52,13 @@ class ChosenEntries:
         QueryError, VectorNotFoundError
             The expression is wrong.
         """
-        key = (DATASET, INDEX) if self.is_collection else (INDEX,)
         try:
             with self._join() as join:
                 table = expression_table(
-                    self.engine, self.schema, self.axis.axis, text, key, join=join, edits=edits
+                    self.engine, self.schema, self.axis.axis, text, join=join, edits=edits
                 )
         except errors.DafError as error:
             raise errors.with_message(error, f"{keyword}=: {error}") from None
-        if self.is_collection:
-            table = in_all(self.axis, table)
         positions = table.column(0).to_numpy().astype(np.int64)
         order = np.argsort(positions, kind="stable")
         if not np.array_equal(positions[order], self.positions):

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import record_of
-from daf_query.matrix import ConcatenatedAxis, concatenated_axis
-from daf_query.slice import Selector, resolve, resolve_concatenated
-from daf_query.sql import Engine
+from daf_query.matrix import ConcatenatedAxis
+from daf_query.slice import Selector, chosen_positions
+from daf_query.sql import AxisSchema, Engine
 from daf_query.training._allocation import SplitCodes, allocate
 from daf_query.training._entry_keys import checked_seed, name_keys
 from daf_query.training._expressions import ChosenEntries, Classes, classes_of, weights_of
@@ -106,26 +106,24 @@ def _chosen_entries(engine: Engine, schema: str | None, request: SamplerRequest)
     """Return the entries that ``where=`` chooses, ascending."""
     tables = engine.connections.schema(schema)
     axis = request.axis
-    if axis not in tables.axes_set():
-        raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-    is_collection = tables.is_collection
-    if tables.is_collection:
-        whole = concatenated_axis(tables.readers(), axis, location=tables.location)
-        positions = resolve_concatenated(
-            engine, tables.name, whole, request.where, keyword="where", other=axis
-        )
-    else:
-        daf = engine.connections.reader(tables.name)
-        whole = ConcatenatedAxis(axis, tables.location, {daf.name: daf})
-        positions = resolve(
-            engine, tables.name, axis, request.where, keyword="where", other=axis
-        ).positions
+    positions = chosen_positions(engine, tables, axis, request.where, keyword="where", other=axis)
+    whole = axis_of(tables, axis)
     if not positions.size:
         raise errors.InvalidInputError(
             f"{tables.location}: where= chooses none of the {whole.length:,} entries of axis "
             f"{axis!r}; diagnose({axis!r}, ...) says which part of a predicate leaves none"
         )
-    return ChosenEntries(engine, tables.name, whole, is_collection, _each_once(positions))
+    return ChosenEntries(engine, tables.name, whole, tables.is_collection, _each_once(positions))
+
+
+def axis_of(tables: AxisSchema, axis: str) -> ConcatenatedAxis:
+    """Return an axis of one data set, or of several."""
+    if axis not in tables.axes_set():
+        raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+    if tables.is_collection:
+        return tables.concatenated(axis)
+    daf = tables.only.daf
+    return ConcatenatedAxis(axis, tables.location, {daf.name: daf})
 
 
 def _each_once(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import Record, provenance
-from daf_query.matrix import ConcatenatedAxis, concatenated_axis
+from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.sql import Engine
 from daf_query.table import DATASET
-from daf_query.training._make import SamplerRequest, make_sampler
+from daf_query.training._make import SamplerRequest, axis_of, make_sampler
 from daf_query.training._sampler import SPLIT, WEIGHT, Sampler
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
@@ -108,7 +108,7 @@ def load_sampler(engine: Engine, schema: str | None, path: Path, if_changed: IfC
     if if_changed not in get_args(IfChanged):
         raise errors.InvalidInputError(f"if_changed={if_changed!r} is neither 'error' nor 'keep'")
     saved = read_sampler(path)
-    axis = _axis_of(engine, schema, saved)
+    axis = axis_of(engine.connections.schema(schema), saved.axis)
     if if_changed == "keep":
         return _placed(saved, axis, path)
     advice = (
@@ -127,16 +127,6 @@ def load_sampler(engine: Engine, schema: str | None, path: Path, if_changed: IfC
             f"{path}: {axis.location} was changed since the sampler was saved: {difference}{advice}"
         )
     return now
-
-
-def _axis_of(engine: Engine, schema: str | None, saved: Sampler) -> ConcatenatedAxis:
-    tables = engine.connections.schema(schema)
-    if saved.axis not in tables.axes_set():
-        raise errors.axis_not_found(tables.location, saved.axis, tables.axes_set())
-    if tables.is_collection:
-        return concatenated_axis(tables.readers(), saved.axis, location=tables.location)
-    daf = engine.connections.reader(tables.name)
-    return ConcatenatedAxis(saved.axis, tables.location, {daf.name: daf})
 
 
 def _request_of(saved: Sampler) -> SamplerRequest:
