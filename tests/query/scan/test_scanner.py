@@ -284,18 +284,6 @@ def test_strings_that_are_decoded_already_are_used(tmp_path: Path) -> None:
         assert found[queries[1]] == ["x", "x"]
 
 
-def test_ranges_know_which_of_few_strings_they_have(daf: DafWriter) -> None:
-    """Not only the first and the last in alphabetical order."""
-    zone = np.arange(N) // ZONE_ROWS
-    odd = np.arange(N) % 2
-    daf.set_vector("cell", "kind", np.array(["a", "m", "z", "b"])[np.where(odd, 2, zone % 2)])
-    session = connect(daf, scan_options=BY_ZONE)
-    query = "SELECT count(*) AS n FROM cell WHERE kind = 'm'"
-    expected = int(((odd == 0) & (zone % 2 == 1)).sum())
-    assert session.sql(query).to_pydict() == {"n": [expected]}
-    assert session.explain_analyze(query).scans[0].read == 2
-
-
 def test_chunks_that_are_not_aligned(tmp_path: Path) -> None:
     """Those of the filter are decoded once; of the others, the report counts what lies in two ranges."""
     options = ScanOptions(min_partition_rows=500, partition_rows=500)
