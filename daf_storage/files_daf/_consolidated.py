@@ -23,11 +23,6 @@ def axis_document(length: int) -> dict[str, Any]:
     return {"format": _AXIS, "n_entries": length}
 
 
-def written_consolidated(documents: Mapping[str, dict[str, Any]]) -> bytes:
-    """Return the file that says this of each path."""
-    return to_json(dict(sorted(documents.items())))
-
-
 def parse_consolidated(data: bytes, *, what: str) -> dict[str, dict[str, Any]]:
     """Return the documents by their paths.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, Packing, StorageType
+from daf_storage.base import Packing, StorageType
 from daf_storage.files_daf._descriptors import (
     DAF_FILE,
     PartForm,
@@ -25,57 +24,32 @@ from daf_storage.files_daf._lines import encode_lines, lines_bytes
 from daf_storage.files_daf._places import ATTRIBUTES_FILE, STRINGS_PART, Place, place_of
 from daf_storage.files_daf._zip_writer import ZipShardWriter
 from daf_storage.stores import FileTransaction
-from daf_storage.trees import fill_blocks
+from daf_storage.trees import FileChanges
 
-_FILLED_IN_PLACE_BYTES: Final = 1 << 24
+if TYPE_CHECKING:
+    from daf_storage.files_daf._writable_tree import WritableFilesTree
+
 _PARTS: Final = ("nzind", "colptr", "rowval", "nzval", STRINGS_PART)
 
 
-class ChangedTree(Protocol):
-    """What a transaction has to know of its tree."""
-
-    packing: Packing | None
-
-    @property
-    def location(self) -> str:
-        """Where the tree is, for messages."""
-        ...
-
-    @property
-    def is_old(self) -> bool:
-        """Whether it is marked with an older version, and that can be changed."""
-        ...
-
-    def key(self, path: str) -> str:
-        """Return the key of a path in the store."""
-        ...
-
-    def refresh_consolidated(self, changes: FileTransaction, paths: Collection[str] | None) -> None:
-        """Bring ``metadata.json`` up to date after changes at ``paths`` (None: all)."""
-        ...
-
-
-class FilesTransaction:
+class FilesTransaction(FileChanges):
     """Changes to the files of a data set; see `TreeTransaction`."""
 
     stores_sparse_strings = True
+    writer = ZipShardWriter
+    has_empty_files = True
+    _tree: WritableFilesTree
 
-    def __init__(self, tree: ChangedTree, changes: FileTransaction) -> None:
-        self._tree = tree
-        self._changes = changes
+    def __init__(self, tree: WritableFilesTree, changes: FileTransaction) -> None:
+        super().__init__(tree, changes)
         self._folders: set[str] = set()
         self._parts: dict[str, dict[str, PartForm]] = {}
         self._documents: set[str] = set()
-        self._attributes: dict[str, Mapping[str, str]] = {}
 
     def mark(self, name: str, numbers: tuple[int, ...]) -> None:  # noqa: ARG002 - the files have their own version
         """Mark the root as a data set."""
         self._changes.replace_file(self._tree.key(DAF_FILE), version_document())
         self.refresh(None)
-
-    def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
-        """Give attributes to the property or directory that will be prepared at ``path``."""
-        self._attributes[path] = attributes
 
     def create_group(self, path: str) -> None:
         """Prepare an empty directory, or a sparse property."""
@@ -104,88 +78,15 @@ class FilesTransaction:
         self._documents.add(path)
         self._changes.write(self._document_key(place), scalar_document(form))
 
-    def write_array(self, path: str, values: AnyArray) -> None:
-        """Prepare a numeric array."""
-        kind = StorageType.of(values.dtype)
-        if self.packs(values.shape, kind):
-            self.write_blocks(path, values.shape, kind, [values])
-            return
-        if not values.size or not values.flags.c_contiguous or values.dtype != kind.dtype:
-            self.reserve_array(path, values.shape, kind)[...] = values
-            return
-        data = values.reshape(-1).view(np.uint8).data
-        self._changes.write(self._add(path, values.shape, kind), data)
-
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings, a line each."""
-        place, what = place_of(path), f"{self._tree.location}: {path}"
+        place, kind = place_of(path), StorageType.STRING
         if place.kind == "axis":
             place.check_name(self._tree.location)
             self._documents.add(path)
-            self._write_lines(self._document_key(place), strings, what)
-            return
-        packing = self._tree.packing
-        packed = None if packing is None else packed_form(packing, shape, StorageType.STRING)
-        key = self._add(path, shape, StorageType.STRING)
-        if packing is None or packed is None:
-            self._write_lines(key, strings, what)
-            return
-        writer = ZipShardWriter(shape, StorageType.STRING, packing)
-        writer.add_strings(strings)
-        self._write_parts(key, writer.parts())
-
-    def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
-        """Return whether an array of this kind would be packed."""
-        packing = self._tree.packing
-        return packing is not None and packing.chunks(shape, storage_type) is not None
-
-    def write_blocks(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        storage_type: StorageType,
-        blocks: Iterable[AnyArray],
-    ) -> None:
-        """Prepare a numeric array of consecutive ranges of its first dimension."""
-        packing = self._tree.packing
-        if packing is None or not self.packs(shape, storage_type):
-            fill_blocks(self.reserve_array(path, shape, storage_type), blocks)
-            return
-        writer = ZipShardWriter(shape, storage_type, packing)
-        for block in blocks:
-            writer.add_numbers(block)
-        self._write_parts(self._add(path, shape, storage_type), writer.parts())
-
-    def adopt_array(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        storage_type: StorageType,
-        descriptor: int,
-        *,
-        link: bool,
-    ) -> bool:
-        """Prepare a numeric array whose file is there already."""
-        if storage_type.is_string or self.packs(shape, storage_type):
-            return False
-        place, part = self._place(path)
-        key = posixpath.join(self._tree.key(place.folder), place.file(part, PartForm(storage_type)))
-        if not self._changes.adopt(key, descriptor, link=link):
-            return False
-        self._add(path, shape, storage_type, is_flat=True)
-        return True
-
-    def reserve_array(
-        self, path: str, shape: tuple[int, ...], storage_type: StorageType
-    ) -> AnyArray:
-        """Prepare a numeric array to be filled in place."""
-        key = self._add(path, shape, storage_type, is_flat=True)
-        dtype = storage_type.dtype
-        size_bytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
-        if size_bytes == 0:
-            self._changes.write(key, b"")
-            return np.empty(shape, dtype)
-        return self._changes.reserve(key, size_bytes).view(dtype).reshape(shape)
+            self._write_lines(self._document_key(place), strings, path)
+        elif not self._write_packed(path, shape, kind, lambda writer: writer.add_strings(strings)):
+            self._write_lines(self._prepared(path, shape, kind), strings, path)
 
     def publish(self, path: str, *, replace: bool) -> None:
         """Put what was prepared at and below ``path`` in place."""
@@ -218,14 +119,6 @@ class FilesTransaction:
             self._changes.remove(self._tree.key(path))
         self.refresh([path])
 
-    def refresh(self, paths: Collection[str] | None) -> None:
-        """Bring ``metadata.json`` up to date, or leave a sign that this is to be done."""
-        try:
-            self._tree.refresh_consolidated(self._changes, paths)
-        except BaseException:
-            self._changes.leave_sign()
-            raise
-
     def _place(self, path: str) -> tuple[Place, str]:
         """Return the property of an array, and the name of its part; of a dense one it is empty."""
         parent, name = posixpath.split(path)
@@ -233,21 +126,35 @@ class FilesTransaction:
             return place_of(parent), "nzval" if name == STRINGS_PART else name
         return place_of(path), ""
 
-    def _add(
-        self, path: str, shape: tuple[int, ...], kind: StorageType, *, is_flat: bool = False
+    def _file(
+        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
     ) -> str:
-        """Note an array that is prepared, and return the key of its file."""
+        place, part = self._place(path)
+        name = place.file(part, self._form(place, part, shape, kind, packing))
+        return posixpath.join(self._tree.key(place.folder), name)
+
+    def _note(
+        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
+    ) -> None:
         place, part = self._place(path)
         place.check_name(self._tree.location)
-        packing = None if is_flat else self._tree.packing
-        form = PartForm(
+        form = self._form(place, part, shape, kind, packing)
+        self._parts.setdefault(place.path, {})[part] = form
+
+    def _form(
+        self,
+        place: Place,
+        part: str,
+        shape: tuple[int, ...],
+        kind: StorageType,
+        packing: Packing | None,
+    ) -> PartForm:
+        return PartForm(
             kind,
             shape[0] if part else None,
             None if part or place.axes else shape,
             None if packing is None else packed_form(packing, shape, kind),
         )
-        self._parts.setdefault(place.path, {})[part] = form
-        return posixpath.join(self._tree.key(place.folder), place.file(part, form))
 
     def _new_files(self, place: Place) -> list[str]:
         return [place.file(part, form) for part, form in self._parts.get(place.path, {}).items()]
@@ -273,19 +180,8 @@ class FilesTransaction:
     def _document_key(self, place: Place) -> str:
         return posixpath.join(self._tree.key(place.folder), place.document)
 
-    def _write_lines(self, key: str, strings: pa.Array, what: str) -> None:
-        size_bytes = lines_bytes(strings)
-        blocks = encode_lines(strings, what=what)
-        if size_bytes < _FILLED_IN_PLACE_BYTES:
-            self._write_parts(key, blocks)
-            return
-        out = self._changes.reserve(key, size_bytes)
-        position = 0
-        for block in blocks:
-            out[position : position + len(block)] = np.frombuffer(block, np.uint8)
-            position += len(block)
-
-    def _write_parts(self, key: str, parts: Iterator[bytes | memoryview] | Iterator[bytes]) -> None:
-        self._changes.write(key, b"")
-        for part in parts:
-            self._changes.write(key, part)
+    def _write_lines(self, key: str, strings: pa.Array, path: str) -> None:
+        blocks = encode_lines(strings, what=f"{self._tree.location}: {path}")
+        if not len(strings):
+            self._changes.write(key, b"")
+        self._write_filled(key, lines_bytes(strings), blocks)

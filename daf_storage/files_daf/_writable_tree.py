@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import posixpath
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from daf_storage.base import Packing
@@ -14,7 +13,6 @@ from daf_storage.files_daf._consolidated import (
     METADATA_FILE,
     axis_document,
     parse_consolidated,
-    written_consolidated,
 )
 from daf_storage.files_daf._descriptors import (
     DAF_FILE,
@@ -22,15 +20,16 @@ from daf_storage.files_daf._descriptors import (
     check_packing,
     parse_object,
     parse_version,
+    to_json,
 )
 from daf_storage.files_daf._places import INDEXES_FOLDER, place_of
 from daf_storage.files_daf._transaction import FilesTransaction
 from daf_storage.files_daf._tree import FilesTree
-from daf_storage.stores import DirectoryStore, FileTransaction, MmapZipStore
-from daf_storage.trees import Consolidated, WritableZarrTree
+from daf_storage.stores import DirectoryStore, MmapZipStore
+from daf_storage.trees import Consolidated, FileTree, WritableZarrTree
 
 
-class WritableFilesTree(FilesTree):
+class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
     """Groups and arrays of a FilesDaf that can be changed.
 
     Parameters
@@ -54,9 +53,7 @@ class WritableFilesTree(FilesTree):
         check_packing(packing, self.location)
         self._writable = store
         self.packing = packing
-        self._consolidated: Consolidated[dict[str, Any]] | None = (
-            None if store.is_append_only else Consolidated()
-        )
+        self._consolidated = None if store.is_append_only else Consolidated()
 
     @property
     def index_tree(self) -> WritableZarrTree:
@@ -71,17 +68,9 @@ class WritableFilesTree(FilesTree):
         with self._writable.transaction() as changes:
             yield FilesTransaction(self, changes)
 
-    def packing_as(self, packing: Packing | None) -> WritableFilesTree:
-        """Return the same tree, which packs what is written so; None leaves it unpacked."""
+    def check_packing(self, packing: Packing | None) -> None:
+        """Refuse a codec that plain files have no name for."""
         check_packing(packing, self.location)
-        other = copy.copy(self)
-        other.packing = packing
-        return other
-
-    @property
-    def is_append_only(self) -> bool:
-        """Whether what is there can be neither replaced nor removed."""
-        return self._writable.is_append_only
 
     @property
     def is_old(self) -> bool:
@@ -89,25 +78,6 @@ class WritableFilesTree(FilesTree):
         snapshot = None if self.is_append_only else self.folder("")
         data = None if snapshot is None else snapshot.read(DAF_FILE)
         return data is not None and parse_version(data, what=self.location) < VERSION
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Make many changes at the cost of one, if it can; ``metadata.json`` is written last."""
-        once = (
-            self._consolidated.written_once(self._refresh) if self._consolidated else nullcontext()
-        )
-        with self._writable.batch(), once:
-            yield
-
-    def _refresh(self, paths: Collection[str] | None) -> None:
-        with self.transaction() as changes, self.lock():
-            changes.refresh(paths)
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Exclude other writers."""
-        with self._writable.lock():
-            yield
 
     @contextmanager
     def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableFilesTree]:
@@ -123,16 +93,10 @@ class WritableFilesTree(FilesTree):
             yield tree
             tree.refresh()
 
-    def recover(self) -> bool:
-        """Clear away what a crashed writer left, and mend ``metadata.json``.
-
-        That is written again if a writer left a sign that it could not write it, or if its names
-        are not those that are there.
-        """
-        is_changed = self._writable.recover()
-        if is_changed or not self.is_consolidated():
-            self.refresh()
-        return is_changed
+    @property
+    def consolidated_key(self) -> str:
+        """The key of ``metadata.json``."""
+        return self.key(METADATA_FILE)
 
     def is_consolidated(self) -> bool:
         """Return whether ``metadata.json``, if it is kept, names all that is there."""
@@ -153,18 +117,9 @@ class WritableFilesTree(FilesTree):
         except (FormatError, ReadOnlyError):
             return None
 
-    def refresh(self) -> bool:
-        """Write ``metadata.json`` again; say whether it had been another one."""
-        before = self.consolidated()
-        self._refresh(None)
-        return self.consolidated() != before
-
-    def refresh_consolidated(self, changes: FileTransaction, paths: Collection[str] | None) -> None:
-        """Bring ``metadata.json`` up to date after changes at ``paths`` (None: all)."""
-        if self._consolidated is not None and not self._consolidated.is_postponed(paths):
-            now = self.consolidated()
-            data = self._consolidated.updated(now, paths, self.documents, written_consolidated)
-            changes.replace_file(self.key(METADATA_FILE), data)
+    def consolidate(self, documents: Mapping[str, dict[str, Any]]) -> bytes:
+        """Return ``metadata.json``."""
+        return to_json(dict(sorted(documents.items())))
 
     def documents(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the documents at and below a path, but for those that cannot be read."""

@@ -33,6 +33,7 @@ from daf_storage.trees._decode_threads import (
     run_all,
 )
 from daf_storage.trees._decompress import decompress_chunk, limit_of_stored
+from daf_storage.trees._file_changes import FileChanges, FileTree
 from daf_storage.trees._hdf5_array import dataset_array
 from daf_storage.trees._hdf5_checks import check_contained
 from daf_storage.trees._hdf5_file import INDEXES_SUFFIX, Hdf5File, indexes_beside
@@ -45,7 +46,7 @@ from daf_storage.trees._hdf5_output import (
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._joined_ranges import read_joined
-from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrFormat, ZarrVersion
+from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrVersion
 from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
@@ -68,6 +69,7 @@ from daf_storage.trees._protocol import (
 from daf_storage.trees._shard_writer import PackedChunk, ShardWriter
 from daf_storage.trees._string_search import StringMatches, StringPlaces, StringSearch
 from daf_storage.trees._zarr_array import ForeignArray, PlainArray, open_zarr_array
+from daf_storage.trees._zarr_formats import ZarrFormat
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats
 
 __all__ = [
@@ -81,6 +83,8 @@ __all__ = [
     "CodedArray",
     "Consolidated",
     "CountedFromZero",
+    "FileChanges",
+    "FileTree",
     "ForeignArray",
     "Hdf5File",
     "Hdf5Tree",

@@ -19,7 +19,7 @@ from typing import Generic, Literal, TypeVar
 from daf_storage.base import METADATA_NAMES
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.stores import Snapshot
-from daf_storage.trees._metadata import ZarrFormat
+from daf_storage.trees._zarr_formats import ZarrFormat
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Metadata common to Zarr v2 and v3: value objects, a protocol, and checks.
+"""What the metadata of Zarr v2 and v3 have in common: value objects, and checks.
 
 Documents are untrusted: any JSON value at any place becomes a value object or an error of ours.
 """
@@ -11,16 +11,16 @@ import json
 import math
 import posixpath
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from daf_storage.base import Packing, StorageType
+from daf_storage.base import StorageType
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
 from daf_storage.stores import Snapshot
-from daf_storage.trees._protocol import ArrayInfo, NodeKind
+from daf_storage.trees._protocol import ArrayInfo
 
 ZarrVersion: TypeAlias = Literal[2, 3]
 """The versions of the Zarr format."""
@@ -111,87 +111,6 @@ class ArrayMetadata:
     def first_chunk_key(self) -> str:
         """The key of the file at the origin."""
         return self.chunk_key((0,) * len(self.info.shape))
-
-
-class ZarrFormat(Protocol):
-    """The documents of one version of Zarr: where they are, and what they say."""
-
-    version: ZarrVersion
-    consolidated_file: str
-    """The file at the root that repeats all documents."""
-
-    @property
-    def node_files(self) -> tuple[str, ...]:
-        """The files of which each node has one or more, which say what it is."""
-        ...
-
-    def kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
-        """Return what is at ``path``."""
-        ...
-
-    def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
-        """Return the metadata of an array; None if there is none."""
-        ...
-
-    def marker(self, snapshot: Snapshot, name: str) -> Any:
-        """Return an attribute of the root group; None if it has none, or the version keeps none."""
-        ...
-
-    def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
-        """Return an attribute of the group or array at ``path``; None if it has none."""
-        ...
-
-    def group_documents(self) -> dict[str, bytes]:
-        """Return the documents of a group by their names."""
-        ...
-
-    def annotated(
-        self, documents: Mapping[str, bytes], attributes: Mapping[str, str]
-    ) -> dict[str, bytes]:
-        """Return the documents of a group or an array with attributes."""
-        ...
-
-    def root_document(self, old: bytes | None, attributes: Mapping[str, Any]) -> dict[str, bytes]:
-        """Return the document of the root with more attributes; nothing if there are none."""
-        ...
-
-    def array_documents(
-        self, shape: tuple[int, ...], storage_type: StorageType
-    ) -> dict[str, bytes]:
-        """Return the documents of an array in a single uncompressed chunk, by their names."""
-        ...
-
-    def packed_documents(
-        self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing
-    ) -> dict[str, bytes]:
-        """Return the documents of a packed array, by their names."""
-        ...
-
-    def chunk_key(self, shape: tuple[int, ...]) -> str:
-        """Return the key of the single chunk of an array that is written."""
-        ...
-
-    def documents(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the documents at and below ``path`` as compact JSON, to be consolidated."""
-        ...
-
-    def consolidated(self, snapshot: Snapshot, documents: Mapping[str, bytes]) -> bytes:
-        """Return the consolidated metadata of these documents."""
-        ...
-
-    def unconsolidated(self, consolidated: bytes) -> bytes | None:
-        """Return the file that has the consolidated metadata without it; None if it has no other.
-
-        A file that cannot be parsed is returned as it is.
-        """
-        ...
-
-    def listed(self, consolidated: bytes) -> dict[str, bytes]:
-        """Return the documents of consolidated metadata by their keys, the root's too.
-
-        Raises ``ValueError``, ``KeyError``, ``TypeError`` or ``AttributeError`` if malformed.
-        """
-        ...
 
 
 def key_below(path: str, name: str) -> str:

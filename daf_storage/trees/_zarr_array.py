@@ -37,9 +37,10 @@ from daf_storage.trees._chunked_array import (
     wrong_size,
 )
 from daf_storage.trees._decompress import limit_of_strings
-from daf_storage.trees._metadata import ArrayMetadata, ZarrFormat, key_below
+from daf_storage.trees._metadata import ArrayMetadata, key_below
 from daf_storage.trees._protocol import ArrayInfo, NodeKind
 from daf_storage.trees._zarr_chunks import FileChunks, ShardChunks, check_files, missing_chunk
+from daf_storage.trees._zarr_formats import ZarrFormat
 
 if TYPE_CHECKING:
     import zarr

@@ -8,10 +8,8 @@ them; this reader never looks at them.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Collection, Hashable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from daf_storage._lazy import lazy_module
@@ -29,18 +27,17 @@ from daf_storage.stores import (
     MmapZipStore,
     ReadableStore,
     Snapshot,
-    Transaction,
     WritableStore,
     snapshot_version,
 )
-from daf_storage.trees._array_v3 import NODE_FILE
+from daf_storage.trees._array_documents import NODE_FILE
 from daf_storage.trees._chunked_array import new_chunk_cache
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
-from daf_storage.trees._metadata import ZarrFormat, ZarrVersion, key_below
-from daf_storage.trees._metadata_v2 import ZarrV2
-from daf_storage.trees._metadata_v3 import ZarrV3
+from daf_storage.trees._file_changes import FileTree
+from daf_storage.trees._metadata import ZarrVersion, key_below
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._zarr_array import ZarrNode
+from daf_storage.trees._zarr_formats import FORMATS, ZarrFormat
 from daf_storage.trees._zarr_write import ZarrTransaction
 
 if TYPE_CHECKING:
@@ -48,12 +45,10 @@ if TYPE_CHECKING:
 else:
     foreign = lazy_module("daf_storage.trees._foreign")
 
-_FORMATS: dict[ZarrVersion, ZarrFormat] = {2: ZarrV2(), 3: ZarrV3()}
-
 
 def zarr_formats() -> list[ZarrFormat]:
     """Return what is known of each version of Zarr."""
-    return list(_FORMATS.values())
+    return list(FORMATS.values())
 
 
 def find_version(store: ReadableStore, root: str = "") -> ZarrVersion | None:
@@ -63,7 +58,7 @@ def find_version(store: ReadableStore, root: str = "") -> ZarrVersion | None:
         return None
     if snapshot.size(NODE_FILE) is not None:
         return 3
-    return 2 if _FORMATS[2].kind(snapshot, "") is not None else None
+    return 2 if FORMATS[2].kind(snapshot, "") is not None else None
 
 
 class ZarrTree:
@@ -85,7 +80,7 @@ class ZarrTree:
         self._store = store
         self._root = root
         self._chunk_cache = new_chunk_cache()
-        self.format: ZarrFormat = _FORMATS[zarr_format or find_version(store, root) or 2]
+        self.format: ZarrFormat = FORMATS[zarr_format or find_version(store, root) or 2]
 
     @property
     def location(self) -> str:
@@ -194,14 +189,14 @@ class ZarrTree:
             self._store.release_kept()
 
     def _snapshot(self, path: str) -> Snapshot | None:
-        return self._store.snapshot(self.path_in_store(path))
+        return self._store.snapshot(self.key(path))
 
-    def path_in_store(self, path: str) -> str:
+    def key(self, path: str) -> str:
         """Return the key prefix of a node."""
         return key_below(self._root, path) if path else self._root
 
 
-class WritableZarrTree(ZarrTree):
+class WritableZarrTree(ZarrTree, FileTree[bytes]):
     """A Zarr hierarchy that can be changed.
 
     Parameters
@@ -228,7 +223,7 @@ class WritableZarrTree(ZarrTree):
         super().__init__(store, root, zarr_format=zarr_format)
         self.packing = packing
         self._writable = store
-        self._consolidated: Consolidated[bytes] | None = Consolidated() if consolidated else None
+        self._consolidated = Consolidated() if consolidated else None
 
     @contextmanager
     def transaction(self) -> Iterator[ZarrTransaction]:
@@ -236,46 +231,18 @@ class WritableZarrTree(ZarrTree):
         with self._writable.transaction() as changes:
             yield ZarrTransaction(self, changes)
 
-    def packing_as(self, packing: Packing | None) -> WritableZarrTree:
-        """Return the same tree, which packs what is written so; None leaves it unpacked."""
+    def check_packing(self, packing: Packing | None) -> None:
+        """Refuse to pack what is stored in Zarr v2."""
         if packing is not None and self.format.version == 2:
             raise InvalidInputError(
                 f"{self.location}: it is stored in Zarr v2, which would need a file for each small "
                 "chunk, so nothing is packed in it; convert it with packed=True to a new path"
             )
-        other = copy.copy(self)
-        other.packing = packing
-        return other
-
-    @property
-    def is_append_only(self) -> bool:
-        """Whether what is there can be neither replaced nor removed."""
-        return self._writable.is_append_only
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Make many changes at the cost of one, if it can; what is consolidated comes last."""
-        once = (
-            self._consolidated.written_once(self._refresh) if self._consolidated else nullcontext()
-        )
-        with self._writable.batch(), once:
-            yield
-
-    def _refresh(self, paths: Collection[str] | None) -> None:
-        with self.transaction() as changes, self.lock():
-            changes.refresh(paths)
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Exclude other writers."""
-        with self._writable.lock():
-            yield
 
     @contextmanager
     def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableZarrTree]:
         """Hand out a tree without some nodes, which takes the place of this one at the end."""
-        paths = [self.path_in_store(path) for path in without]
-        with self._writable.rebuilt(token, paths) as store:
+        with self._writable.rebuilt(token, [self.key(path) for path in without]) as store:
             tree = WritableZarrTree(
                 store,
                 self._root,
@@ -290,22 +257,16 @@ class WritableZarrTree(ZarrTree):
     def discard(self, path: str) -> None:
         """Take a node away, also out of an archive; for what can be made again from the rest."""
         if isinstance(self._writable, MmapZipStore):
-            start = f"{self.path_in_store(path)}/"
+            start = f"{self.key(path)}/"
             self._writable.remove_entries([key for key in self._writable if key.startswith(start)])
             return
         with self.transaction() as changes, self.lock():
             changes.remove(path)
 
-    def recover(self) -> bool:
-        """Clear away what a crashed writer left, and mend the consolidated metadata.
-
-        That is written again if a writer left a sign that it could not write it, or if its names
-        are not those that are there: this lists the groups, and reads no other metadata.
-        """
-        found = self._writable.recover()
-        if found or not self.is_consolidated():
-            self.refresh()
-        return found
+    @property
+    def consolidated_key(self) -> str:
+        """The key of the file with the consolidated metadata."""
+        return self.key(self.format.consolidated_file)
 
     def is_consolidated(self) -> bool:
         """Return whether the consolidated metadata, if it is kept, names all that is there."""
@@ -317,26 +278,16 @@ class WritableZarrTree(ZarrTree):
         snapshot = self._snapshot("")
         return None if snapshot is None else consolidated_of(self.format, snapshot)
 
-    def refresh(self) -> bool:
-        """Write the consolidated metadata again; say whether it had been another one."""
-        before = self.consolidated()
-        self._refresh(None)
-        return self.consolidated() != before
+    def documents(self, path: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the documents at and below a path, but for those that cannot be read."""
+        snapshot = self._snapshot("")
+        if snapshot is not None:
+            yield from self.format.documents(snapshot, path)
+
+    def consolidate(self, documents: Mapping[str, bytes]) -> bytes:
+        """Return the file that has the consolidated metadata."""
+        return self.format.consolidated(self._snapshot(""), documents)
 
     def root_snapshot(self) -> Snapshot | None:
         """Return a view of the root."""
         return self._snapshot("")
-
-    def refresh_consolidated(self, changes: Transaction, paths: Collection[str] | None) -> None:
-        """Bring the consolidated metadata up to date after changes at ``paths`` (None: all)."""
-        if self._consolidated is None or self._consolidated.is_postponed(paths):
-            return
-        snapshot = self._snapshot("")
-        if snapshot is not None:
-            data = self._consolidated.updated(
-                consolidated_of(self.format, snapshot),
-                paths,
-                partial(self.format.documents, snapshot),
-                partial(self.format.consolidated, snapshot),
-            )
-            changes.replace_file(self.path_in_store(self.format.consolidated_file), data)

@@ -15,11 +15,10 @@ import pytest
 from daf_storage import errors
 from daf_storage.base import StorageType
 from daf_storage.stores import DirectoryStore, MemoryStore
-from daf_storage.trees import _metadata, zarr_formats
+from daf_storage.trees import ZarrFormat, _metadata, zarr_formats
 from daf_storage.trees._metadata import (
     MAX_DOCUMENT_BYTES,
     ArrayMetadata,
-    ZarrFormat,
     ZarrVersion,
     check_chunk_bytes,
     fill_of,

@@ -41,8 +41,8 @@ from daf_storage.trees import (
     ChunkedArray,
     WritableTree,
     WritableZarrTree,
-    _array_v3,
     _chunked_array,
+    zarr_formats,
 )
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.support import UMIS, contents, create, fill, fill_served, served
@@ -1041,18 +1041,37 @@ def test_shards_that_zarr_python_would_refuse(
     outer: tuple[int, ...], inner: list[int], rounded: list[int] | None
 ) -> None:
     """It is shown whole chunks; metadata that will do are shown as they are."""
-    document = {"shape": list(outer), "attributes": {"a": 1}, "codecs": [{"name": "x"}] * 2}
-    codecs: list[Any] = [("sharding_indexed", {"chunk_shape": inner})]
-    shown = _array_v3._shown_instead(document, outer, codecs, codecs)
+    little = {"name": "bytes", "configuration": {"endian": "little"}}
+    sharding = {"chunk_shape": inner, "codecs": [little], "index_codecs": [little]}
+    sharded = {"name": "sharding_indexed", "configuration": sharding}
+    document: dict[str, Any] = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(outer),
+        "attributes": {"a": 1},
+        "data_type": "int32",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(outer)}},
+        "chunk_key_encoding": {"name": "default"},
+        "fill_value": 0,
+        "codecs": [sharded],
+    }
+
+    def shown(codecs: list[Any]) -> Any:
+        store = MemoryStore()
+        store._entries = {
+            "zarr.json": memoryview(json.dumps({**document, "codecs": codecs}).encode())
+        }
+        snapshot = store.snapshot("")
+        assert snapshot is not None
+        metadata = zarr_formats()[1].array(snapshot, "", what="x")
+        assert metadata is not None
+        return None if metadata.document is None else json.loads(metadata.document)
+
+    found = shown([sharded])
     if rounded is None:
-        assert shown is None
+        assert found is None
         return
-    assert shown is not None
-    found = json.loads(shown)
     assert found["chunk_grid"] == {"name": "regular", "configuration": {"chunk_shape": rounded}}
     assert (found["attributes"], found["shape"]) == ({}, list(outer))
-    other: list[Any] = [("bytes", {"chunk_shape": inner})]
-    assert _array_v3._shown_instead(document, outer, other, other) is None
-    left = _array_v3._shown_instead(document, outer, [*other, *other], other)
-    assert left is not None
-    assert json.loads(left)["codecs"] == [{"name": "x"}]
+    assert shown([little]) is None
+    assert shown([little, {"name": "gzip"}])["codecs"] == [little]

@@ -1,0 +1,268 @@
+"""What trees have in common whose arrays are files, and that can be changed.
+
+A tree says which files an array has, and what its documents say; here it is decided how files are
+written, and when the file at the root that repeats all documents is written again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+
+import numpy as np
+
+from daf_storage.base import AnyArray, Packing, StorageType
+from daf_storage.stores import Transaction
+from daf_storage.trees._consolidated import Consolidated
+from daf_storage.trees._decode_threads import fill_blocks
+from daf_storage.trees._shard_writer import ShardWriter
+
+_FILLED_IN_PLACE_BYTES: Final = 1 << 24
+
+T = TypeVar("T")
+
+
+class FileTree(Generic[T]):
+    """A tree of files that can be changed: its batches, and the file that repeats all documents."""
+
+    packing: Packing | None
+    """How arrays are packed that are written; None if they are not."""
+    _writable: Any
+    _consolidated: Consolidated[T] | None
+    """None where that file is not kept."""
+
+    @property
+    def consolidated_key(self) -> str:
+        """The key of the file that repeats all documents."""
+        raise NotImplementedError
+
+    def key(self, path: str) -> str:
+        """Return the key of a path in the store."""
+        raise NotImplementedError
+
+    def transaction(self) -> Any:
+        """Begin changes."""
+        raise NotImplementedError
+
+    def consolidated(self) -> bytes | None:
+        """Return the file that repeats all documents; None if none can be read."""
+        raise NotImplementedError
+
+    def is_consolidated(self) -> bool:
+        """Return whether that file, if it is kept, names all that is there."""
+        raise NotImplementedError
+
+    def documents(self, path: str) -> Iterable[tuple[str, T]]:
+        """Yield the documents at and below a path, but for those that cannot be read."""
+        raise NotImplementedError
+
+    def consolidate(self, documents: Mapping[str, T]) -> bytes:
+        """Return the file that repeats documents."""
+        raise NotImplementedError
+
+    def packing_as(self, packing: Packing | None) -> Self:
+        """Return the same tree, which packs what is written so; None leaves it unpacked."""
+        self.check_packing(packing)
+        other = copy.copy(self)
+        other.packing = packing
+        return other
+
+    def check_packing(self, packing: Packing | None) -> None:
+        """Refuse a packing that the files have no place for."""
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether what is there can be neither replaced nor removed."""
+        return bool(self._writable.is_append_only)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Make many changes at the cost of one, if it can; what is consolidated comes last."""
+        kept = self._consolidated
+        with self._writable.batch(), kept.written_once(self._refresh) if kept else nullcontext():
+            yield
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other writers."""
+        with self._writable.lock():
+            yield
+
+    def recover(self) -> bool:
+        """Clear away what a crashed writer left, and mend the file that repeats all documents.
+
+        That is written again if a writer left a sign that it could not write it, or if its names
+        are not those that are there: this lists the groups, and reads no other metadata.
+        """
+        found = bool(self._writable.recover())
+        if found or not self.is_consolidated():
+            self.refresh()
+        return found
+
+    def refresh(self) -> bool:
+        """Write the file that repeats all documents; say whether it had been another one."""
+        before = self.consolidated()
+        self._refresh(None)
+        return self.consolidated() != before
+
+    def _refresh(self, paths: Collection[str] | None) -> None:
+        with self.transaction() as changes, self.lock():
+            changes.refresh(paths)
+
+    def refresh_consolidated(self, changes: Transaction, paths: Collection[str] | None) -> None:
+        """Bring that file up to date after changes at ``paths`` (None: all)."""
+        kept = self._consolidated
+        if kept is not None and not kept.is_postponed(paths):
+            data = kept.updated(self.consolidated(), paths, self.documents, self.consolidate)
+            changes.replace_file(self.consolidated_key, data)
+
+
+class FileChanges:
+    """Arrays that are prepared as files; see `TreeTransaction`."""
+
+    writer: ClassVar[type[ShardWriter]] = ShardWriter
+    """Makes the file of a packed array."""
+    has_empty_files: ClassVar[bool] = False
+    """Whether an array without elements has a file."""
+
+    def __init__(self, tree: FileTree[Any], changes: Any) -> None:
+        self._tree = tree
+        self._changes = changes
+        self._attributes: dict[str, Mapping[str, str]] = {}
+
+    def _file(
+        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
+    ) -> str:
+        """Return the key of the file of an array; packed if that is given."""
+        raise NotImplementedError
+
+    def _note(
+        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
+    ) -> None:
+        """Prepare what is said of an array."""
+        raise NotImplementedError
+
+    def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
+        """Give attributes to the group or array that will be prepared at ``path`` after this."""
+        self._attributes[path] = attributes
+
+    def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
+        """Return whether an array of this kind would be packed."""
+        return self._packing(shape, storage_type) is not None
+
+    def write_array(self, path: str, values: AnyArray) -> None:
+        """Prepare a numeric array."""
+        kind = StorageType.of(values.dtype)
+        if self.packs(values.shape, kind):
+            self.write_blocks(path, values.shape, kind, [values])
+        elif not values.size or not values.flags.c_contiguous or values.dtype != kind.dtype:
+            self.reserve_array(path, values.shape, kind)[...] = values
+        else:
+            data = values.reshape(-1).view(np.uint8).data
+            self._changes.write(self._prepared(path, values.shape, kind), data)
+
+    def write_blocks(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        blocks: Iterable[AnyArray],
+    ) -> None:
+        """Prepare a numeric array of consecutive ranges of its first dimension."""
+        if not self.packs(shape, storage_type):
+            fill_blocks(self.reserve_array(path, shape, storage_type), blocks)
+            return
+
+        def add(writer: ShardWriter) -> None:
+            for block in blocks:
+                writer.add_numbers(block)
+
+        self._write_packed(path, shape, storage_type, add)
+
+    def adopt_array(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        descriptor: int,
+        *,
+        link: bool,
+    ) -> bool:
+        """Prepare a numeric array whose file is there already."""
+        if storage_type.is_string or self.packs(shape, storage_type):
+            return False
+        key = self._file(path, shape, storage_type, None)
+        if not self._changes.adopt(key, descriptor, link=link):
+            return False
+        self._note(path, shape, storage_type, None)
+        return True
+
+    def reserve_array(
+        self, path: str, shape: tuple[int, ...], storage_type: StorageType
+    ) -> AnyArray:
+        """Prepare a numeric array to be filled in place."""
+        key = self._prepared(path, shape, storage_type)
+        dtype = storage_type.dtype
+        size_bytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        if size_bytes:
+            found: AnyArray = self._changes.reserve(key, size_bytes).view(dtype).reshape(shape)
+            return found
+        if self.has_empty_files:
+            self._changes.write(key, b"")
+        return np.empty(shape, dtype)
+
+    def refresh(self, paths: Collection[str] | None) -> None:
+        """Bring what repeats all documents up to date, or leave a sign that this is to be done."""
+        try:
+            self._tree.refresh_consolidated(self._changes, paths)
+        except BaseException:
+            self._changes.leave_sign()
+            raise
+
+    def _packing(self, shape: tuple[int, ...], kind: StorageType) -> Packing | None:
+        """Return how an array is packed; None if it is not."""
+        packing = self._tree.packing
+        return None if packing is None or packing.chunks(shape, kind) is None else packing
+
+    def _prepared(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        kind: StorageType,
+        packing: Packing | None = None,
+    ) -> str:
+        """Prepare what is said of an array, and return the key of its file."""
+        self._note(path, shape, kind, packing)
+        return self._file(path, shape, kind, packing)
+
+    def _write_packed(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        kind: StorageType,
+        add: Callable[[ShardWriter], None],
+    ) -> bool:
+        """Prepare a packed array, if it is to be packed; say whether it is."""
+        packing = self._packing(shape, kind)
+        if packing is None:
+            return False
+        writer = self.writer(shape, kind, packing)
+        add(writer)
+        key = self._prepared(path, shape, kind, packing)
+        for part in writer.parts():
+            self._changes.write(key, part)
+        return True
+
+    def _write_filled(self, key: str, size_bytes: int, blocks: Iterable[Any]) -> None:
+        """Prepare a file of blocks: those of an archive would be held in memory until the end."""
+        if size_bytes < _FILLED_IN_PLACE_BYTES:
+            for block in blocks:
+                self._changes.write(key, block)
+            return
+        out = self._changes.reserve(key, size_bytes)
+        position = 0
+        for block in blocks:
+            out[position : position + len(block)] = np.frombuffer(block, np.uint8)
+            position += len(block)
