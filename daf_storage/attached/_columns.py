@@ -28,7 +28,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
 )
-from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, Tree, WholeStrings
+from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, Tree
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -366,7 +366,7 @@ def _encoded(values: StoredArray, mask: StoredArray) -> Any:
     return rules.encode_column(series).values
 
 
-class MaskedStrings(MadeOf, WholeStrings):
+class MaskedStrings(MadeOf):
     """Strings of which some are missing, which are empty here."""
 
     def __init__(self, values: StoredArray, mask: StoredArray) -> None:

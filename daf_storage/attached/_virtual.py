@@ -23,7 +23,6 @@ from daf_storage.trees import (
     NotFileBacked,
     StoredArray,
     Tree,
-    WholeStrings,
     joined_fingerprints,
 )
 
@@ -250,7 +249,7 @@ class Converted(MadeOf):
         return values
 
 
-class CodedStrings(MadeOf, WholeStrings):
+class CodedStrings(MadeOf):
     """Strings given by numbers that say which of a few strings each is.
 
     Parameters

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, DecodedCache, Span, StorageType
+from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.errors import CorruptDataError
 from daf_storage.files_daf._descriptors import PackedForm, PartForm, ScalarForm
 from daf_storage.files_daf._lines import count_lines, decode_lines
-from daf_storage.files_daf._zipped import IndexedShard
+from daf_storage.files_daf._zipped import zip_index
 from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, map_within
 from daf_storage.trees import (
     ArrayInfo,
     ArrayMetadata,
+    MemoryArray,
     NotFileBacked,
     ShardLayout,
     StoredArray,
-    WholeStrings,
     limit_of_stored,
     open_zarr_array,
 )
@@ -91,6 +91,10 @@ def _packed_array(
         )
     grid = tuple(math.ceil(n / c) for n, c in zip(shape, packed.chunks, strict=True))
     has_index = packed.is_indexed and packed.index_at_start
+    make_index = None
+    if not has_index:
+        count, codec = math.prod(grid), packed.codec
+        make_index = functools.partial(zip_index, count=count, codec=codec, what=f"{what}: {file}")
     info = ArrayInfo(shape, kind, packed.chunks, is_mappable=False)
     metadata = _SingleFile(
         version=3,
@@ -99,26 +103,16 @@ def _packed_array(
         fill_value="" if kind.is_string else kind.dtype.type(0),
         separator="/",
         prefix=file,
-        shard=ShardLayout(grid, index_at_start=True, has_checksum=has_index),
+        shard=ShardLayout(grid, index_at_start=True, has_checksum=has_index, make_index=make_index),
         item_bytes=0 if kind.is_string else kind.dtype.itemsize,
         compressions=({"id": packed.codec},),
         chunk_dtype=None if kind.is_string else kind.dtype,
         has_plain_strings=kind.is_string,
     )
-    if not has_index:
-        count = math.prod(grid)
-        most_bytes = limit_of_stored(
-            count * math.prod(packed.chunks),
-            0 if kind.is_string else kind.dtype.itemsize,
-            n_chunks=count,
-        )
-        snapshot = IndexedShard(
-            snapshot, file, count, packed.codec, most_bytes=most_bytes, what=what
-        )
     return open_zarr_array(snapshot, "", metadata, cache=cache, what=what)
 
 
-class LinesArray(WholeStrings):
+class LinesArray(NotFileBacked):
     """Strings, each on a line of a file; see `StoredArray`.
 
     Parameters
@@ -202,31 +196,11 @@ def missing(what: str, file: str) -> CorruptDataError:
     )
 
 
-class ScalarArray(NotFileBacked):
-    """A scalar, presented as an array of one element."""
-
-    def __init__(self, form: ScalarForm) -> None:
-        self.info = ArrayInfo((1,), form.storage_type, (1,), is_mappable=False)
-        self._value: Any = form.value
-
-    def read(self) -> AnyArray:
-        """Return the element."""
-        dtype = object if self.info.storage_type.is_string else self.info.storage_type.dtype
-        values = np.array([self._value], dtype)
-        values.flags.writeable = False
-        return values
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range: the element, or nothing."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:  # noqa: ARG002 - it has one dimension
-        """Return several ranges."""
-        return [self.read_rows(span) for span in spans]
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return the element, if it is a string."""
-        return pa.array([self._value], pa.string())
+def scalar_array(form: ScalarForm) -> MemoryArray:
+    """Return a scalar as an array of one element."""
+    kind = form.storage_type
+    values = pa.array([form.value]) if kind.is_string else np.array([form.value], kind.dtype)
+    return MemoryArray(lambda: values, shape=(1,), storage_type=kind)
 
 
 def _no_zeros(shape: tuple[int, ...]) -> tuple[int, ...]:

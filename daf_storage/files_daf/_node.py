@@ -9,11 +9,11 @@ from daf_storage.base import DecodedCache, StorageType
 from daf_storage.errors import CorruptDataError
 from daf_storage.files_daf._arrays import (
     LinesArray,
-    ScalarArray,
     elements_in,
     lines_in,
     missing,
     open_array,
+    scalar_array,
 )
 from daf_storage.files_daf._descriptors import (
     PartForm,
@@ -110,7 +110,7 @@ class PropertyNode:
     def _scalar_or_entries(self) -> StoredArray:
         if self._place.kind == "scalar":
             data = read_document(self.snapshot, self._place, self._what)
-            return ScalarArray(parse_scalar(data, what=self._what))
+            return scalar_array(parse_scalar(data, what=self._what))
         shape = (self._length_of(self._place.name),)
         return LinesArray(self.snapshot, self._place.document, shape, what=self._what)
 

@@ -9,7 +9,6 @@ Must not know axes, vectors or matrices.
 from daf_storage.trees._array_bases import (
     MemoryArray,
     NotFileBacked,
-    WholeStrings,
     joined_fingerprints,
     memory_array,
 )
@@ -108,7 +107,6 @@ __all__ = [
     "Tree",
     "TreeTransaction",
     "VersionedTree",
-    "WholeStrings",
     "WritableHdf5Tree",
     "WritableTree",
     "WritableZarrTree",

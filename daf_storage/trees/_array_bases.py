@@ -23,6 +23,24 @@ class NotFileBacked:
     info: ArrayInfo
     """Its metadata."""
 
+    def read(self) -> AnyArray:
+        """Return all elements; of strings, as objects."""
+        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
+        return values.reshape(self.info.shape)
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, flattened in C order."""
+        raise NotImplementedError
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension."""
+        return self.read_spans([span])[0]
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return several ranges of the first dimension: here, of an array that is read whole."""
+        values = self.read() if within is None else self.read()[:, within.slice]
+        return [values[span.slice] for span in spans]
+
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
@@ -46,28 +64,6 @@ class NotFileBacked:
     def open_file(self) -> None:
         """Return nothing: there is no such file."""
         return
-
-
-class WholeStrings(NotFileBacked):
-    """What arrays of strings have in common that are read as a whole, also for a part of them."""
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings, flattened in C order."""
-        raise NotImplementedError
-
-    def read(self) -> AnyArray:
-        """Return all strings as objects."""
-        values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
-        return values.reshape(self.info.shape)
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension as objects."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension as objects."""
-        values = self.read() if within is None else self.read()[:, within.slice]
-        return [values[span.slice] for span in spans]
 
 
 class MemoryArray(NotFileBacked):
@@ -120,21 +116,11 @@ class MemoryArray(NotFileBacked):
         """Return all elements."""
         kind = self.info.storage_type
         if kind.is_string:
-            strings: AnyArray = self._values.to_numpy(zero_copy_only=False)
-            return strings.reshape(self.info.shape)
+            return super().read()
         values: AnyArray = np.ascontiguousarray(self._values, kind.dtype).reshape(self.info.shape)
         values = values.view()
         values.flags.writeable = False
         return values
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension."""
-        return self.read()[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension."""
-        values = self.read() if within is None else self.read()[:, within.slice]
-        return [values[span.slice] for span in spans]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
@@ -169,7 +155,10 @@ def chunks_of(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
     if info.size == 0:
         return 0
     height, *widths = info.chunks
-    numbers = {n for span in spans for n in range(span.start // height, -(-span.stop // height))}
+    rows, stop = 0, 0
+    for span in sorted(spans):
+        first, last = max(span.start // height, stop), -(-span.stop // height)
+        rows, stop = rows + max(last - first, 0), max(stop, last)
     rest = [Span(0, length) for length in info.shape[1:]]
     if within is not None:
         rest[0] = within
@@ -177,7 +166,7 @@ def chunks_of(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
         -(-span.stop // width) - span.start // width
         for span, width in zip(rest, widths, strict=True)
     ]
-    return len(numbers) * math.prod(across)
+    return rows * math.prod(across)
 
 
 def decoded_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:

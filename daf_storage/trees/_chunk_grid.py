@@ -15,6 +15,7 @@ import numpy as np
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import UnsupportedDataError
+from daf_storage.trees._array_bases import chunks_of
 from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._protocol import ArrayInfo
 
@@ -128,14 +129,7 @@ def check_count(
     grid = [-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True)]
     if math.prod(grid) <= most:
         return
-    rest = [Span(0, n) for n in info.shape[1:]]
-    if within is not None:
-        rest[0] = within
-    height, *widths = info.chunks
-    across = zip(rest, widths, strict=True)
-    columns = math.prod(-(-each.stop // width) - each.start // width for each, width in across)
-    rows = sum(-(-span.stop // height) - span.start // height for span in spans)
-    count = min(rows, grid[0]) * columns
+    count = chunks_of(info, spans, within)
     if count > most:
         raise UnsupportedDataError(
             f"{what}: it is cut into {count:,} chunks of shape {list(info.chunks)}; write it in "

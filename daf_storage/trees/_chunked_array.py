@@ -195,10 +195,6 @@ class ChunkedArray(NotFileBacked):
         [(position, stored)] = self._locator.fetch([()])
         return _frozen(self.decode(position, stored))
 
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension; decodes only its chunks."""
-        return self.read_spans([span])[0]
-
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return ranges of the first dimension; each chunk is decoded at most once."""
         if self._locator.is_absent:

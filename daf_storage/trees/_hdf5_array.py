@@ -232,35 +232,15 @@ class Hdf5Array(NotFileBacked):
         self._check_expansion(Span(0, self.info.shape[0] if self.info.shape else 1))
         return self._converted(self._attempt(lambda: self._dataset[()]))
 
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension; of a chunked dataset, only its chunks."""
-        if self.info.is_mappable:
-            return self._mapped()[span.slice]
-        chunks = self._chunks()
-        if chunks is not None:
-            return chunks.read_spans([span])[0]
-        self._check_expansion(span)
-        return self._converted(self._attempt(lambda: self._dataset[span.slice]))
-
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; each chunk is decoded once."""
         if self.info.is_mappable:
-            mapped = self._mapped()
-            parts = [mapped[span.slice] for span in spans]
-            return parts if within is None else [part[:, within.slice] for part in parts]
+            return super().read_spans(spans, within)
         chunks = self._chunks()
         if chunks is not None:
             return chunks.read_spans(spans, within)
-        if within is None:
-            return [self.read_rows(span) for span in spans]
-        for span in spans:
-            self._check_expansion(span)
-        return [
-            self._converted(
-                self._attempt(lambda rows=span.slice: self._dataset[rows, within.slice])
-            )
-            for span in spans
-        ]
+        rest = () if within is None else (within.slice,)
+        return [self._read_slow((span.slice, *rest)) for span in spans]
 
     def read_joined(self, ranges: Ranges) -> AnyArray | None:
         """Return ranges of an array of one dimension in one array; None where HDF5 reads them."""

@@ -162,17 +162,11 @@ class PlainArray(NotFileBacked):
             return self.read_rows(Span(0, self.info.shape[0]))
         return self._mapped()
 
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension."""
-        return self.read_spans([span])[0]
-
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; of a server, asked for together."""
-        if self._is_ranged and self.info.shape:
-            parts = self._ranged(spans)
-        else:
-            values = self._mapped()
-            parts = [values[span.slice] for span in spans]
+        if not (self._is_ranged and self.info.shape):
+            return super().read_spans(spans, within)
+        parts = self._ranged(spans)
         return parts if within is None else [part[:, within.slice] for part in parts]
 
     def estimate(
@@ -229,8 +223,7 @@ class PlainArray(NotFileBacked):
 
     def _mapped(self) -> AnyArray:
         if self.info.storage_type.is_string:
-            strings: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
-            return strings.reshape(self.info.shape)
+            return super().read()
         dtype = self.info.storage_type.dtype
         if self.info.size == 0:
             return _frozen(np.empty(self.info.shape, dtype))
@@ -295,10 +288,6 @@ class ForeignArray(NotFileBacked):
     def read(self) -> AnyArray:
         """Return all elements."""
         return self._part(slice(None))
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension."""
-        return self._part(span.slice)
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension."""

@@ -235,6 +235,9 @@ class _ShardFile:
 
     def _read_index(self, size: int) -> AnyArray:
         layout = self._layout
+        if layout.make_index is not None:
+            made: AnyArray = layout.make_index(self.read_ranges, size)
+            return made
         index_bytes, needed = self.index_bytes(size)
         start = 0 if layout.index_at_start else size - needed
         data = self.read_ranges([(start, start + needed)])[0]
@@ -261,7 +264,7 @@ class _ShardFile:
 
     def index_bytes(self, size: int) -> tuple[int, int]:
         """Return the length of the index without and with its checksum; a file may be too short."""
-        count = math.prod(self._layout.grid)
+        count = 0 if self._layout.make_index else math.prod(self._layout.grid)
         index_bytes = count * _ENTRY_BYTES
         needed = index_bytes + self._layout.has_checksum * _CHECKSUM_BYTES
         if size < needed:

@@ -32,7 +32,7 @@ from daf_storage import (
 from daf_storage.combined._writable_chain import WritableChainTree
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import WritableTree, WritableZarrTree
-from daf_storage.trees._zarr_write import ZarrTransaction
+from daf_storage.trees._zarr_tree import ZarrTransaction
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.support import CELLS, GENES, PBMC, UMIS, contents, dense, fill, fill_served

@@ -14,7 +14,7 @@ from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, verify
 from daf_storage.base import _strings as strings
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.stores._zarr_adapter import SnapshotZarrStore
-from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _zarr_chunks, _zarr_write
+from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _file_changes, _zarr_chunks
 from daf_storage.trees._metadata import remembering
 from tests.suites import ChangingTreeSuite
 from tests.support import UMIS, create, fill, recorded_reads
@@ -64,7 +64,7 @@ def test_many_strings_are_filled_in_place(
     names = [f"naïve {n}" for n in range(100)]
     chunks = []
     for limit in (0, 1 << 24):
-        monkeypatch.setattr(_zarr_write, "_FILLED_IN_PLACE_BYTES", limit)
+        monkeypatch.setattr(_file_changes, "_FILLED_IN_PLACE_BYTES", limit)
         path = tmp_path / f"{limit}{suffix}"
         daf = ZarrDaf(path, "w") if suffix else MemoryDaf()
         assert isinstance(daf, DafWriter)
