@@ -16,7 +16,6 @@ from daf_storage.sidecars._document import (
     is_sidecar,
     property_problem,
     read_document,
-    sidecar_beside,
 )
 from daf_storage.sidecars._sidecar_tree import SidecarTree, SidecarWarning
 from daf_storage.sidecars._source_files import (
@@ -39,7 +38,6 @@ __all__ = [
     "property_problem",
     "read_document",
     "settled_state",
-    "sidecar_beside",
     "source_digest",
     "source_state",
 ]

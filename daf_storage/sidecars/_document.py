@@ -120,21 +120,20 @@ def read_document(tree: Tree) -> SidecarDocument:
     return SidecarDocument.parse(array.read_strings()[0].as_py())
 
 
-def array_types(tree: Tree, path: str) -> ArrayTypes:
-    """Return the types and shapes of the arrays that a property consists of."""
-    return {
-        name: (array.info.storage_type.value, list(array.info.shape))
-        for name, array in _arrays(tree, path).items()
-    }
-
-
 def _arrays(tree: Tree, path: str) -> dict[str, StoredArray]:
+    """Return the arrays that a property consists of, by their names."""
     node = tree.node(path)
     if node is None:
         return {}
     names = [""] if node.kind == "array" else sorted(tree.children(path))
     arrays = {name: node.array(name) for name in names}
     return {name: array for name, array in arrays.items() if array is not None}
+
+
+def array_types(tree: Tree, path: str) -> ArrayTypes:
+    """Return the types and shapes of the arrays that a property consists of."""
+    infos = {name: array.info for name, array in _arrays(tree, path).items()}
+    return {name: (info.storage_type.value, list(info.shape)) for name, info in infos.items()}
 
 
 def array_checksums(tree: Tree, path: str) -> dict[str, int]:

@@ -132,23 +132,16 @@ class SidecarTree:
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""
-        tree = self._tree_of(path)
-        if tree is not None:
-            return tree.kind(path)
-        if _is_index(path):
-            return None
-        known = self.base.kind(path)
-        return "group" if known is None and self._names_below(path) else known
+        owner = self._owner(path)
+        known = None if owner is None else owner.kind(path)
+        is_new = known is None and owner is self.base and bool(self._names_below(path))
+        return "group" if is_new else known
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the names directly below a group, and what each is."""
-        tree = self._tree_of(path)
-        if tree is not None:
-            return tree.children(path)
-        if _is_index(path):
-            return {}
-        names = self.base.children(path)
-        for name in self._names_below(path):
+        owner = self._owner(path)
+        names = {} if owner is None else owner.children(path)
+        for name in self._names_below(path) if owner is self.base else ():
             below = f"{path}/{name}" if path else name
             if name not in names and (kind := self.kind(below)) is not None:
                 names[name] = kind
@@ -156,12 +149,8 @@ class SidecarTree:
 
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
-        tree = self._tree_of(path)
-        if tree is not None:
-            return _in_sidecar(tree.identity(path))
-        if _is_index(path):
-            return None
-        return self._with_state(path, self.base.identity(path))
+        owner = self._owner(path)
+        return None if owner is None else self._with_state(path, owner, owner.identity(path))
 
     def version(self, path: str) -> Hashable:
         """Return what differs whenever something at or below ``path`` does, in any process.
@@ -174,12 +163,9 @@ class SidecarTree:
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
-        tree = self._tree_of(path)
-        if tree is not None:
-            return _in_sidecar(tree.listing_identity(path))
-        if _is_index(path):
-            return None
-        return self._with_state(path, self.base.listing_identity(path))
+        owner = self._owner(path)
+        known = None if owner is None else owner.listing_identity(path)
+        return None if owner is None else self._with_state(path, owner, known)
 
     def node(self, path: str) -> Node | None:
         """Return the group or array at ``path``, pinned; None if there is none."""
@@ -230,6 +216,11 @@ class SidecarTree:
                 self._loaded.tree.release_kept()
 
     # What is used of the sidecar
+
+    def _owner(self, path: str) -> Tree | None:
+        """Return the tree that has what is at a path; None of indexes that there are not."""
+        tree = self._tree_of(path)
+        return tree if tree is not None or _is_index(path) else self.base
 
     def _tree_of(self, path: str) -> ZarrTree | None:
         """Return the tree of the sidecar if what is at a path is to be read there."""
@@ -291,12 +282,14 @@ class SidecarTree:
         )
         return sorted(set(below))
 
-    def _with_state(self, path: str, identity: Hashable) -> Hashable:
-        if not self._names_below(path):
+    def _with_state(self, path: str, owner: Tree, identity: Hashable) -> Hashable:
+        """Return what also changes when the sidecar begins or ceases to be used."""
+        if owner is not self.base:
+            return None if identity is None else ("sidecar", identity)
+        loaded = self._current() if self._names_below(path) else None
+        if loaded is None:
             return identity
-        loaded = self._current()
-        state = None if loaded is None else (loaded.state, frozenset(loaded.damaged))
-        return identity, state
+        return identity, (loaded.state, frozenset(loaded.damaged))
 
     # Loading
 
@@ -410,10 +403,6 @@ class _Group:
         """Return an attribute of the group of the source."""
         node = self._tree.base.node(self._path)
         return None if node is None else node.attribute(name)
-
-
-def _in_sidecar(identity: Hashable) -> Hashable:
-    return None if identity is None else ("sidecar", identity)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

@@ -12,14 +12,12 @@ import hashlib
 import os
 import stat
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from daf_storage import errors
-from daf_storage.base import ForkLock
 from daf_storage.stores import fingerprint, is_settled
 
 _PIECE_BYTES: Final = 1 << 24
@@ -84,8 +82,8 @@ def source_digest(
     DafError
         A file cannot be read.
     """
-    known = _DIGESTS.get(path, state)
-    if known is not None:
+    key = str(path), state.fingerprint
+    if (known := _DIGESTS.get(key)) is not None:
         return known
     total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     try:
@@ -98,33 +96,13 @@ def source_digest(
         return None
     if not state.is_settled or source_state(path) != state:
         return None
-    digest = total.hexdigest()
-    _DIGESTS.set(path, state, digest)
-    return digest
+    if len(_DIGESTS) >= _MOST_DIGESTS:
+        _DIGESTS.clear()
+    return _DIGESTS.setdefault(key, total.hexdigest())
 
 
-class _Digests:
-    """Digests of sources by their states; the ones that were asked for last."""
-
-    def __init__(self) -> None:
-        self._lock = ForkLock()
-        self._known: OrderedDict[tuple[str, str], str] = OrderedDict()
-
-    def get(self, path: Path, state: SourceState) -> str | None:
-        key = (str(path), state.fingerprint)
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-            return self._known.get(key)
-
-    def set(self, path: Path, state: SourceState, digest: str) -> None:
-        with self._lock:
-            self._known[str(path), state.fingerprint] = digest
-            while len(self._known) > _MOST_DIGESTS:
-                self._known.popitem(last=False)
-
-
-_DIGESTS: Final = _Digests()
+_DIGESTS: Final[dict[tuple[str, str], str]] = {}
+"""Of sources by their states; the newest ones."""
 
 
 def _add_file(total: hashlib.blake2b, path: Path, progress: Callable[[int], None]) -> None:

@@ -33,7 +33,6 @@ from daf_storage.trees._decode_threads import (
 )
 from daf_storage.trees._decompress import decompress_chunk, limit_of_stored
 from daf_storage.trees._file_changes import FileChanges, FileTree
-from daf_storage.trees._hdf5_array import dataset_array
 from daf_storage.trees._hdf5_checks import check_contained
 from daf_storage.trees._hdf5_file import INDEXES_SUFFIX, Hdf5File, indexes_beside
 from daf_storage.trees._hdf5_output import (
@@ -50,7 +49,6 @@ from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
     CountedFromZero,
-    KeepingTree,
     Node,
     NodeKind,
     Remarked,
@@ -59,7 +57,6 @@ from daf_storage.trees._protocol import (
     StringRows,
     Tree,
     TreeTransaction,
-    VersionedTree,
     WritableTree,
     names_identity,
     release_kept,
@@ -87,7 +84,6 @@ __all__ = [
     "ForeignArray",
     "Hdf5File",
     "Hdf5Tree",
-    "KeepingTree",
     "MemoryArray",
     "Node",
     "NodeKind",
@@ -106,7 +102,6 @@ __all__ = [
     "StringSearch",
     "Tree",
     "TreeTransaction",
-    "VersionedTree",
     "WritableHdf5Tree",
     "WritableTree",
     "WritableZarrTree",
@@ -116,7 +111,6 @@ __all__ = [
     "check_contained",
     "computed",
     "consolidated_paths",
-    "dataset_array",
     "decompress_chunk",
     "differences",
     "fill_blocks",

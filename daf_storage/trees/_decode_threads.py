@@ -67,12 +67,7 @@ def computed(tasks: Iterable[Callable[[], _R]]) -> Iterator[_R]:
         return
     pending: deque[Future[_R]] = deque()
     try:
-        for task in tasks:
-            pending.append(kept_threads("decode", THREADS).submit(task))
-            if len(pending) > 2 * THREADS:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
+        yield from _in_order(tasks, pending, "decode", THREADS)
     finally:
         for future in pending:
             if not future.cancel():
@@ -85,19 +80,25 @@ def fetched(items: list[_T], fetch: Callable[[_T], _R]) -> Iterator[tuple[_T, _R
     >>> list(fetched([1, 2], str))
     [(1, '1'), (2, '2')]
     """
-    pending: deque[tuple[_T, Future[_R]]] = deque()
+    pending: deque[Future[_R]] = deque()
+    tasks = (functools.partial(fetch, item) for item in items)
     try:
-        for item in items:
-            pending.append((item, kept_threads("fetch", _CONNECTIONS).submit(fetch, item)))
-            if len(pending) > 2 * _CONNECTIONS:
-                first, future = pending.popleft()
-                yield first, future.result()
-        while pending:
-            first, future = pending.popleft()
-            yield first, future.result()
+        yield from zip(items, _in_order(tasks, pending, "fetch", _CONNECTIONS), strict=True)
     finally:
-        for _, future in pending:
+        for future in pending:
             future.cancel()
+
+
+def _in_order(
+    tasks: Iterable[Callable[[], _R]], pending: deque[Future[_R]], pool: str, threads: int
+) -> Iterator[_R]:
+    """Yield what tasks return; those that are not taken yet are pending."""
+    for task in tasks:
+        pending.append(kept_threads(pool, threads).submit(task))
+        if len(pending) > 2 * threads:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
 
 
 _PIECE_BYTES: Final = 1 << 21

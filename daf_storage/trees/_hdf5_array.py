@@ -26,7 +26,7 @@ from daf_storage.errors import (
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._array_bases import NotFileBacked
 from daf_storage.trees._chunked_array import ChunkMemory
-from daf_storage.trees._hdf5_checks import check_source, has_all_chunks
+from daf_storage.trees._hdf5_checks import check_source
 from daf_storage.trees._hdf5_chunks import (
     Hdf5Chunks,
     Hdf5Locator,
@@ -154,8 +154,13 @@ class Hdf5Array(NotFileBacked):
 
     def _has_all(self) -> bool:
         """Return whether there is room in the file for all elements."""
-        chunks = self.info.chunks if self._is_chunked else None
-        return has_all_chunks(self._held.id, self.info.shape, chunks, self._item_bytes)
+        shape, dataset = self.info.shape, self._held.id
+        if 0 in shape:
+            return True
+        if not self._is_chunked:
+            return bool(dataset.get_storage_size() >= self.info.size * self._item_bytes)
+        grid = math.prod(-(-n // c) for n, c in zip(shape, self.info.chunks, strict=True))
+        return bool(dataset.get_num_chunks() >= grid)
 
     def _check_size(self, offset: int, size_bytes: int) -> None:
         """Raise if the file ends before the elements do."""
@@ -338,26 +343,6 @@ class Hdf5Array(NotFileBacked):
                     f"{install_command('hdf5')}"
                 ) from error
             raise CorruptDataError(f"{self._what}: cannot be read ({reason})") from error
-
-
-def dataset_array(dataset: Any) -> Hdf5Array | None:
-    """Return a dataset of h5py as a stored array that is mapped, or decoded without HDF5.
-
-    It is valid while its file is open.  None where HDF5 has to read it, which h5py does best in
-    large ranges: of filters that only HDF5 has, of files that are open for writing, and of what is
-    no dataset of numbers.
-    """
-    h5 = h5py()
-    if not isinstance(dataset, h5.Dataset) or dataset.file.mode != "r":
-        return None
-    shared = Hdf5File(dataset.file, location=dataset.file.filename)
-    what = f"{shared.location}: {dataset.name.lstrip('/')}"
-    try:
-        array = Hdf5Array(shared, HeldObject(shared, dataset.id, dataset.name), what=what)
-    except DafError:  # half floats, for example, which Daf has not
-        return None
-    is_read_here = array.info.is_mappable or Pipeline.of(dataset.id).is_known
-    return array if is_read_here and not array.info.storage_type.is_string else None
 
 
 # The metadata of datasets.

@@ -5,9 +5,7 @@ HDF5 follows links into other files, and waits for named pipes among them.
 
 from __future__ import annotations
 
-import math
 import posixpath
-from collections.abc import Sequence
 from typing import Any, Final
 
 from daf_storage.errors import CorruptDataError, FormatError, UnsupportedDataError
@@ -69,20 +67,6 @@ def check_source(properties: Any, *, what: str) -> None:
             f"{what}: its elements are in other files or datasets, which are not read; copy them "
             "into this dataset"
         )
-
-
-def has_all_chunks(
-    dataset: Any, shape: Sequence[int], chunks: Sequence[int] | None, item_bytes: int
-) -> bool:
-    """Return whether there is room in the file for all elements of a dataset, an identifier."""
-    if 0 in shape:
-        return True
-    if chunks is None:
-        stored_bytes = int(dataset.get_storage_size())
-        return stored_bytes >= math.prod(shape) * item_bytes
-    grid: int = math.prod(-(-n // c) for n, c in zip(shape, chunks, strict=True))
-    stored_chunks = int(dataset.get_num_chunks())
-    return stored_chunks >= grid
 
 
 def check_contained(file: Any, *, what: str) -> None:

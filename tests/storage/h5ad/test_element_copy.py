@@ -21,7 +21,7 @@ from daf_storage.base import DecodedCache, Span
 from daf_storage.data import _blocks
 from daf_storage.h5ad import _matrix_input
 from daf_storage.stores import _filled_file as filled_file
-from daf_storage.trees import _chunked_array, _decode_threads, _hdf5_chunks, dataset_array
+from daf_storage.trees import Hdf5File, Hdf5Tree, _chunked_array, _decode_threads, _hdf5_chunks
 
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},
@@ -125,7 +125,8 @@ def test_what_is_decoded_is_not_remembered(tmp_path: Path, monkeypatch: pytest.M
     import_h5ad(path, daf)
     assert cache.nbytes == 0
     with h5py.File(path) as file:
-        array = dataset_array(file["X/data"])
+        node = Hdf5Tree(Hdf5File(file, location="x.h5ad")).node("X/data")
+        array = None if node is None else node.array()
         assert array is not None
         array.read_rows(Span(0, matrix.nnz))
     assert cache.nbytes >= matrix.nnz * 4

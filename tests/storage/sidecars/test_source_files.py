@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 import warnings
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from daf_storage import SidecarWarning, errors, open_daf, write_sidecar
-from daf_storage.sidecars import _source_files, source_digest, source_state
+from daf_storage.sidecars import source_digest, source_state
 from tests.storage.sidecars.test_sidecars import write
 
 
@@ -77,22 +76,3 @@ def test_a_source_that_cannot_be_compared(tmp_path: Path) -> None:
         with pytest.raises(errors.DafError, match="loop: its symbolic links form a loop"):
             write_sidecar(daf, "dense", path=tmp_path / "new.daf.zarr")
     assert not (tmp_path / "new.daf.zarr").exists()
-
-
-def test_few_digests_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that were asked for last, by any number of threads."""
-    monkeypatch.setattr(_source_files, "_MOST_DIGESTS", 3)
-    digests = _source_files._Digests()
-    states = [_source_files.SourceState(str(n), 1, is_settled=True) for n in range(50)]
-
-    def remember(start: int) -> None:
-        for state in states[start::4]:
-            digests.set(tmp_path, state, state.fingerprint)
-            assert digests.get(tmp_path, state) in (None, state.fingerprint)
-
-    threads = [threading.Thread(target=remember, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(digests.get(tmp_path, state) is not None for state in states) == 3

@@ -11,6 +11,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from daf_query import connect
 from daf_storage import DafWriter, ZarrDaf, errors
@@ -127,7 +128,7 @@ def test_checksums_of_chunks_that_compression_made_longer(tmp_path: Path) -> Non
     assert isinstance(daf, DafWriter)
     fill(daf)
     shutil.rmtree(path / "vectors/cell/age")
-    codecs = [zarr.codecs.ZstdCodec(), zarr.codecs.Crc32cCodec()]
+    codecs: list[Any] = [ZstdCodec(), Crc32cCodec()]
     zarr.create_array(path / "vectors/cell/age", data=values, compressors=codecs)
     assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == values.tolist()
 

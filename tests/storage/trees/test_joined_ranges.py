@@ -11,10 +11,8 @@ import pytest
 import zarr
 from hypothesis import given, settings
 
-from daf_storage.base import Span
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import Hdf5File, Hdf5Tree, StoredArray, ZarrTree, read_joined
-from daf_storage.trees._joined_ranges import Ranges, join_views
 
 LENGTH = 2000
 VALUES = np.random.default_rng(0).integers(0, 1000, LENGTH).astype(np.float64)
@@ -74,44 +72,3 @@ def test_many_ranges_equal_slices(arrays: dict[str, StoredArray], data: st.DataO
     assert found.dtype == np.float64
     assert found.flags.writeable
     assert np.array_equal(found, np.concatenate([np.empty(0), *expected]))
-
-
-@pytest.mark.parametrize("size", [5, 100, 5_000])
-def test_ranges_of_several_views_are_copied_once(size: int) -> None:
-    """Short ones by their positions, long ones as bytes, huge ones by numpy; also whole rows."""
-    random = np.random.default_rng(1)
-    for rest in ((), (3,)):
-        views = [random.random((n, *rest)).astype(np.float32) for n in (6_000, 9_000, 7_000)]
-        numbers = np.array([1, 1, 0, 2, 2, 2, 0])
-        starts = np.array([0, 4_000, 1_000, 2_000, 2_000, 100, 0])
-        sizes = np.array([size, size, size, size, size, size, 1])
-        joined = join_views(views, numbers, Ranges.joined(starts, sizes))
-        parts = [
-            views[number][start : start + count]
-            for number, start, count in zip(numbers, starts, sizes, strict=True)
-        ]
-        assert np.array_equal(joined, np.concatenate(parts))
-        assert joined.dtype == np.float32
-        assert joined.flags.writeable
-        none = join_views(views, numbers[:0], Ranges.joined(starts[:0], sizes[:0]))
-        assert none.shape == (0, *rest)
-
-
-@pytest.mark.parametrize("count", [3, 300])
-def test_of_other_dimensions_only_some_elements(count: int) -> None:
-    """Copied range by range, or with one index for all."""
-    random = np.random.default_rng(0)
-    source = random.random((400, 5))
-    starts = random.integers(0, 390, count)
-    spans = [Span(int(start), int(start) + 1 + int(start) % 9) for start in starts]
-    ranges = Ranges.of(spans)
-    target = np.zeros((ranges.total, 4))
-    rest = (slice(1, 4),), (slice(0, 3),)
-    ranges.copy(source, target, *rest)
-    assert np.array_equal(target[:, :3], np.concatenate([source[s.slice, 1:4] for s in spans]))
-    assert not target[:, 3].any()
-    back = Ranges(ranges.targets, ranges.sizes, ranges.starts)
-    copied = np.zeros((400, 5))
-    back.copy(target, copied, (slice(0, 3),), (slice(1, 4),))
-    for span in spans:
-        assert np.array_equal(copied[span.slice, 1:4], source[span.slice, 1:4])

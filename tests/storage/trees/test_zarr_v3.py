@@ -58,13 +58,6 @@ def new_tree(packing: Packing | None) -> WritableTree:
     return tree
 
 
-class TestTree(ChangingTreeSuite):
-    @pytest.fixture
-    def tree(self) -> WritableTree:
-        """Return an empty tree."""
-        return new_tree(None)
-
-
 class TestPackedTree(ChangingTreeSuite):
     @pytest.fixture
     def tree(self, tiny_chunks: None) -> WritableTree:
@@ -72,25 +65,11 @@ class TestPackedTree(ChangingTreeSuite):
         return new_tree(Packing())
 
 
-class TestDirectory(ChangingDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> DafWriter:
-        """Return an empty data set."""
-        return writer(tmp_path / "x.daf.zarr", zarr_format=3)
-
-
 class TestPackedDirectory(ChangingDafSuite):
     @pytest.fixture
     def daf(self, tmp_path: Path, tiny_chunks: None) -> DafWriter:
         """Return an empty data set that packs."""
         return writer(tmp_path / "x.daf.zarr", packed=True)
-
-
-class TestArchive(AppendOnlyDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> DafWriter:
-        """Return an empty data set."""
-        return writer(tmp_path / "x.daf.zarr.zip", zarr_format=3)
 
 
 class TestPackedSharedArchive(AppendOnlyDafSuite):
@@ -110,7 +89,7 @@ class TestPackedHdf5(ChangingDafSuite):
 
 
 class TestServed(ReadOnlyDafSuite):
-    @pytest.fixture(params=["v3", "packed", "archive"])
+    @pytest.fixture(params=["v3", "archive"])
     def daf(
         self, request: pytest.FixtureRequest, tmp_path: Path, tiny_chunks: None
     ) -> Iterator[DafReader]:
