@@ -1,4 +1,4 @@
-"""What trees have in common whose arrays are files, and that can be changed.
+"""Common parts of trees whose arrays are files, and that can be changed.
 
 A tree says which files an array has, and what its documents say; here it is decided how files are
 written, and when the file at the root that repeats all documents is written again.

@@ -1,4 +1,4 @@
-"""What the metadata of Zarr v2 and v3 have in common: value objects, and checks.
+"""Common parts of the metadata of Zarr v2 and v3: value objects, and checks.
 
 Documents are untrusted: any JSON value at any place becomes a value object or an error of ours.
 """
