@@ -24,8 +24,8 @@ from daf_query.session import (
     matching_paths,
     noted_categories,
 )
-from daf_query.slice import RowKey, explained_of, expression_table, predicate_query
-from daf_query.syntax import python_edits, quoted_name, unopened_bracket
+from daf_query.slice import RowKey, explained_of, predicate_query
+from daf_query.syntax import Edit, WrappedSql, python_edits, quoted_name, unopened_bracket
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
 
@@ -105,24 +105,28 @@ class AxisRows:
         key = RowKey(columns, columns)
         edits = python_edits(predicate)
         wrapped, _ = predicate_query(self.schema, self.axis, predicate, edits, key)
-        try:
-            return self.session.sql(wrapped.query).to_arrow_table()
-        except errors.DafError as error:
-            raise explained_of(error, wrapped, self.session._engine) from None  # noqa: SLF001 - our own
+        return self._table(wrapped, "predicate")
 
-    def values(self, sql: str) -> tuple[Positions, pa.ChunkedArray]:
-        """Return an SQL expression of each entry, in any order: where its row is, and all values.
+    def values(self, *expressions: str) -> tuple[Positions, list[pa.ChunkedArray]]:
+        """Return SQL expressions of each entry: the row of each, and the values of all rows.
 
         Raises
         ------
         QueryError
-            It is wrong, or has not one value for each entry.
+            One is wrong, or has not one value for each entry.
         """
-        if unopened_bracket(sql) is not None:
-            raise errors.QueryError(f"a bracket closes none in {sql!r}")
-        engine = self.session._engine  # noqa: SLF001 - our own
-        table = expression_table(engine, self.schema, self.axis, sql, self.keys)
-        positions = self.positions(table)
+        written, inserted = "", list[Edit]()
+        start = f"SELECT {', '.join(map(quoted_name, self.keys))}"
+        for number, sql in enumerate(expressions):
+            if unopened_bracket(sql) is not None:
+                raise errors.QueryError(f"a bracket closes none in {sql!r}")
+            inserted.append(Edit(len(written), len(written), f"{start}, (\n"))
+            written += sql
+            start = f"\n) AS value_{number}"
+        table = f"{quoted_name(self.schema)}.{quoted_name(self.axis)}"
+        inserted.append(Edit(len(written), len(written), f"{start} FROM {table}"))
+        found = self._table(WrappedSql(written, tuple(inserted)), "expression")
+        positions = self.positions(found)
         places = np.full(self.length, -1, np.int64)
         places[positions] = np.arange(positions.size)
         if positions.size != self.length or (places < 0).any():
@@ -130,7 +134,15 @@ class AxisRows:
                 f"the expression has {positions.size:,} values, and axis {self.axis!r} has "
                 f"{self.length:,} entries; it needs one for each"
             )
-        return places, table.column(table.num_columns - 1)
+        return places, found.columns[len(self.keys) :]
+
+    def _table(self, wrapped: WrappedSql, what: str) -> pa.Table:
+        """Return the rows of a query around SQL of the page; errors have places in that SQL."""
+        try:
+            return self.session.sql(wrapped.query).to_arrow_table()
+        except errors.DafError as error:
+            engine = self.session._engine  # noqa: SLF001 - our own
+            raise explained_of(error, wrapped, engine, what=what) from None
 
     def noted_categories(self, vector: str) -> NotedCategories:
         """Return the order and the colours of the values of a vector, as far as they are noted."""

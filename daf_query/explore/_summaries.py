@@ -38,8 +38,8 @@ def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:
         They are no numbers, or not one for each entry.
     """
     points = np.empty((rows.length, 2), np.float32)
-    for number, sql in enumerate((x, y)):
-        places, column = rows.values(sql)
+    places, columns = rows.values(x, y)
+    for number, column in enumerate(columns):
         points[:, number] = _numbers(column, "a coordinate", np.float32)[places]
     return points
 
@@ -65,7 +65,7 @@ def values_of(
     QueryError
         It has not one value for each entry, or none that can be shown.
     """
-    places, column = rows.values(sql)
+    places, (column,) = rows.values(sql)
     if _is_number(column.type):
         return pa.array(_numbers(column, "the expression", dtype)[places])
     return _categories(places, _encoded(column), order)
@@ -160,7 +160,7 @@ def _values(rows: AxisRows, vector: str) -> pa.Array:
     field = rows.session.table(rows.axis, schema=rows.schema).schema
     place = field.get_field_index(vector)
     if place >= 0 and pa.types.is_integer(field.field(place).type):
-        return rows.values(quoted_name(vector))[1].combine_chunks()
+        return rows.values(quoted_name(vector))[1][0].combine_chunks()
     return values_of(rows, quoted_name(vector), dtype=np.float64)
 
 
