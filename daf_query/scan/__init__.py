@@ -29,7 +29,7 @@ from daf_query.scan._column import (
 )
 from daf_query.scan._dictionary_codes import DictionaryCodes
 from daf_query.scan._evaluate import Codes, Mask, Values, evaluate
-from daf_query.scan._group_keys import MAX_GROUPS, GroupKey
+from daf_query.scan._group_keys import GroupKey
 from daf_query.scan._group_scan import Aggregate, Function, GroupScan
 from daf_query.scan._interpreter_end import until_interpreter_ends
 from daf_query.scan._membership import with_sql_membership
@@ -63,9 +63,9 @@ from daf_query.scan._predicate import (
 )
 from daf_query.scan._prune import Zones, may_match
 from daf_query.scan._report import ScanReport
-from daf_query.scan._row_index import MAX_SINGLE_STRINGS, RowIndex, StringRowIndex
+from daf_query.scan._row_index import MAX_SINGLE_STRINGS, RowIndex
 from daf_query.scan._rows import LastOfThreads, Positions, Rows
-from daf_query.scan._scanner import Scan, batch_of, concatenated
+from daf_query.scan._scanner import Scan
 from daf_query.scan._string_column import StringColumn
 from daf_query.scan._zone_map import ZoneMap
 
@@ -75,7 +75,6 @@ __all__ = [
     "EXACT_FLOAT",
     "FLIPPED",
     "INDEX",
-    "MAX_GROUPS",
     "MAX_SINGLE_STRINGS",
     "NAME",
     "NEGATED",
@@ -111,18 +110,15 @@ __all__ = [
     "ScanPlan",
     "ScanReport",
     "StringColumn",
-    "StringRowIndex",
     "Values",
     "VectorColumn",
     "ZoneMap",
     "Zones",
     "arrow_type",
     "balanced",
-    "batch_of",
     "cast_to",
     "columns_of",
     "compared",
-    "concatenated",
     "conjunction",
     "conjuncts",
     "describe",

@@ -22,7 +22,6 @@ from daf_query.table._columns import (
     DATASET,
     Categoricals,
     category_columns,
-    is_of_few_bits,
     with_categories,
 )
 from daf_query.table._dataset import TableDataset, TableFragment
@@ -35,12 +34,10 @@ from daf_query.table._engine_tables import (
 )
 from daf_query.table._matrix_columns import MatrixEntry, entry_not_found, find_entry
 from daf_query.table._matrix_dataset import (
-    MatrixBlock,
     MatrixDataset,
-    MatrixMember,
     MatrixUnionDataset,
 )
-from daf_query.table._member_rows import MemberTables, member_table
+from daf_query.table._member_rows import MemberTables
 from daf_query.table._table_columns import (
     TableColumns,
     UnreadableVectorWarning,
@@ -89,10 +86,8 @@ __all__ = [
     "BrokenColumns",
     "Categoricals",
     "ComputedDataset",
-    "MatrixBlock",
     "MatrixDataset",
     "MatrixEntry",
-    "MatrixMember",
     "MatrixUnionDataset",
     "MemberTables",
     "NullableDataset",
@@ -116,9 +111,7 @@ __all__ = [
     "check_column_names",
     "entry_not_found",
     "find_entry",
-    "is_of_few_bits",
     "is_user_table",
-    "member_table",
     "nullable",
     "register_raw_bits",
     "source_of",
