@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from daf_storage import DafWriter, MemoryDaf, open_daf
 from daf_storage.base import Span
-from daf_storage.data import column_blocks
+from daf_storage.data import _blocks, column_blocks
 from daf_storage.data._relayout import transpose_dense
+from daf_storage.trees import StoredArray
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 12))
@@ -98,3 +100,33 @@ def test_a_narrow_matrix_is_packed_in_both_layouts_and_when_it_is_filled(
                 assert not dense.info.is_mappable
                 assert np.array_equal(daf.get_np_matrix(*axes, matrix), expected)
                 assert np.array_equal(dense.read_rows(Span(1, 3)), expected.T[1:3])
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_packed_dense_matrix_is_decoded_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, packed: bool
+) -> None:
+    """Memory does not grow with it, whether its transpose is packed or not."""
+    values = np.arange(60_000).reshape(200, 300)
+    with open_daf(tmp_path / "x.daf.zarr", "w", packed=True) as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", [f"c{n}" for n in range(200)])
+        daf.add_axis("gene", [f"g{n}" for n in range(300)])
+        daf.set_matrix("cell", "gene", "x", values, relayout=False)
+        opened = type(daf.open_matrix("cell", "gene", "x").dense())
+        read_rows, longest = opened.read_rows, [0]
+
+        def counting(array: StoredArray, span: Span) -> Any:
+            found = read_rows(array, span)
+            longest.append(found.nbytes)
+            return found
+
+        monkeypatch.setattr(opened, "read_rows", counting)
+        monkeypatch.setattr(opened, "read", lambda _: pytest.fail("read as a whole"))
+        monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 1 << 16)
+        monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+        daf.relayout_matrix("cell", "gene", "x", packed=packed)
+        monkeypatch.undo()
+        assert 0 < max(longest) <= 1 << 16
+        found = daf.get_np_matrix("gene", "cell", "x", relayout=False)
+        assert np.array_equal(found, values.T)
