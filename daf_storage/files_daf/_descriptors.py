@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -21,6 +20,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
     VersionError,
 )
+from daf_storage.trees import shown
 
 DAF_FILE: Final = "daf.json"
 """The file that marks a data set."""
@@ -56,9 +56,6 @@ _FORMAT_KEYS: Final = {
 }
 _TYPES: Final = {kind.value.lower(): kind for kind in StorageType}
 _WORDS: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
-_SHOWN: Final = reprlib.Repr()
-_SHOWN.maxlevel = 3
-_SHOWN.maxstring = _SHOWN.maxlong = _SHOWN.maxother = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +255,6 @@ def check_document_bytes(size_bytes: int | None, *, what: str) -> None:
 def to_json(document: Any) -> bytes:
     """Return a document on one line, as other programs of the family write it."""
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def shown(value: Any) -> str:
-    """Return any JSON value as messages show it: neither long nor deep."""
-    return _SHOWN.repr(value)[:80]
 
 
 def _part(document: Mapping[str, Any], what: str) -> PartForm:

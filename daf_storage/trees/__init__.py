@@ -44,7 +44,7 @@ from daf_storage.trees._hdf5_output import (
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._joined_ranges import read_joined
-from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrVersion
+from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrVersion, shown
 from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
@@ -132,6 +132,7 @@ __all__ = [
     "release_kept",
     "require_space_in",
     "run_all",
+    "shown",
     "version_of",
     "zarr_formats",
 ]
