@@ -321,7 +321,7 @@ class PromptCommands:
 
     def _length(self, schema: str, name: str) -> int | None:
         tables = self.session._connections.schemas.get(schema)  # noqa: SLF001 - our own
-        is_axis = tables is not None and name in tables.axes_set() and not tables.has_added(name)
+        is_axis = tables is not None and name in tables.axes_set() and name not in tables.added
         return tables.axis_length(name) if tables is not None and is_axis else None
 
     def _show(self, columns: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from daf_query.session import (
     matching_paths,
     noted_categories,
 )
-from daf_query.slice import RowKey, explained_of, predicate_query
+from daf_query.slice import RowKey, predicate_query
 from daf_query.syntax import Edit, WrappedSql, python_edits, quoted_name, unopened_bracket
 from daf_query.table import DATASET
 from daf_storage import DafReader, errors
@@ -141,8 +141,7 @@ class AxisRows:
         try:
             return self.session.sql(wrapped.query).to_arrow_table()
         except errors.DafError as error:
-            engine = self.session._engine  # noqa: SLF001 - our own
-            raise explained_of(error, wrapped, engine, what=what) from None
+            raise wrapped.error(error, what) from None
 
     def noted_categories(self, vector: str) -> NotedCategories:
         """Return the order and the colours of the values of a vector, as far as they are noted."""

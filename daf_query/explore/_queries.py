@@ -226,7 +226,7 @@ def limited(result: QueryResult, count: int) -> QueryResult:
 
     So it is with a mere scan: its rows come in the order of the axis, and only as they are taken.
     """
-    is_whole = result.column_names == _PLAN or result._is_direct()  # noqa: SLF001 - our own
+    is_whole = result.column_names == _PLAN or result._direct is not None  # noqa: SLF001 - our own
     return result if is_whole else result.limit(count)
 
 

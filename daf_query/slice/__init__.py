@@ -31,7 +31,6 @@ from daf_query.slice._member_selector import chosen_positions
 from daf_query.slice._selector import (
     RowKey,
     Selector,
-    explained_of,
     expression_table,
     order_of,
     predicate_query,
@@ -56,7 +55,6 @@ __all__ = [
     "check_format",
     "chosen_positions",
     "collection_axes",
-    "explained_of",
     "expression_table",
     "matrix_slice",
     "order_of",

@@ -104,10 +104,6 @@ Selector: TypeAlias = (
 )
 """All; SQL; positions, names or a mask, in any container; a table or a query result."""
 
-_EXPENSIVE: Final = ("[", "(")
-"""What is in a predicate that looks into matrices, or calls functions."""
-_FEW_ROWS: Final = 1 << 18
-
 
 def resolve(
     engine: Engine,
@@ -184,27 +180,13 @@ def predicate_rows(
     try:
         if direct is not None:
             return direct.to_table(), False
-        restricts = _is_worth_restricting(engine, schema, axis, predicate)
-        frame = engine.plan_raw(wrapped.query, restricts=restricts)
-        return computed_table(frame), is_ordered
-    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        explained = explained_of(error, wrapped, engine)
+        return engine.rows_of(wrapped, "predicate"), is_ordered
+    except errors.DafError as explained:
         if not isinstance(explained, errors.VectorNotFoundError):
             message = f"{keyword}= on axis {axis!r}: {explained}"
             raise errors.with_message(explained, message) from None
         readers = [daf for daf, _ in engine.connections.schemas[schema].data_sets()]
         raise _wrong_axis(explained, readers, predicate, keyword, axis, other) from None
-
-
-def _is_worth_restricting(engine: Engine, schema: str, axis: str, predicate: str) -> bool:
-    """Return whether reading fewer rows may save more than it costs to plan a query twice.
-
-    Not for columns of a short axis.  What looks into matrices or calls functions may be expensive.
-    """
-    if any(sign in predicate for sign in _EXPENSIVE):
-        return True
-    members = (daf for daf, _ in engine.connections.schemas[schema].data_sets())
-    return sum(daf.axis_length(axis) for daf in members if daf.has_axis(axis)) > _FEW_ROWS
 
 
 def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.int64]:
@@ -217,10 +199,7 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.
     # Not an injection: the query is read-only, one statement, and the order is SQL by design.
     start = f"SELECT {quoted_name(INDEX)} FROM {name} ORDER BY\n"  # noqa: S608
     wrapped = WrappedSql.between(start, by, f"\n, {quoted_name(INDEX)}")
-    try:
-        table = computed_table(engine.plan_raw(wrapped.query))
-    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        raise explained_of(error, wrapped, engine, what="order") from None
+    table = engine.rows_of(wrapped, "order")
     positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
     return positions
 
@@ -247,13 +226,6 @@ def _wrong_axis(
         ):
             hint = f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
     return errors.with_message(error, f"{keyword}= on axis {axis!r}: {error}{hint}")
-
-
-def explained_of(
-    error: Exception, wrapped: WrappedSql, engine: Engine, *, what: str = "predicate"
-) -> errors.DafError:
-    """Translate an error; its line and column are those of the SQL that the caller wrote."""
-    return wrapped.error(engine.translated(error, wrapped.query), what)
 
 
 def _from_select(
@@ -330,8 +302,5 @@ def expression_table(
         f"\n) AS {VALUE} FROM {table} {join}",
     )
     wrapped = WrappedSql.between(start, text, end, edits)
-    try:
-        found = computed_table(engine.plan_raw(wrapped.query))
-    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        raise explained_of(error, wrapped, engine, what="expression") from None
+    found = engine.rows_of(wrapped, "expression")
     return in_all(tables.concatenated(axis), found) if counts_through else found

@@ -27,11 +27,10 @@ def sql(
 ) -> Any:
     """Return the answer of a query of Spark over the tables of data sets, as its DataFrame.
 
-    Spark reads every column that a table of a Python data source has.  So the query is planned here
-    first, on tables that have a schema and no rows, and Spark is shown only the columns that it
-    needs; what its filters say of the rows prunes partitions, also where Spark pushes no filter.
-    What cannot be planned here, such as a function of Spark alone, costs columns and no answer:
-    each that the query may name is read.
+    Spark reads every column that a table of a Python data source has.  So the query is read here
+    first, and Spark is shown only the columns that it names; what its WHERE says of the rows of a
+    table prunes partitions, also where Spark pushes no filter.  Conditions above a subquery, in
+    outer joins and of functions of Spark do not.
 
     Parameters
     ----------

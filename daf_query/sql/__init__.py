@@ -9,93 +9,52 @@ A *query result* is a planned query, executed when its rows are asked for.
 Must not know matrix slices or sessions.
 """
 
-from datafusion import SessionContext
+from datafusion import SessionContext as SessionContext
 
-from daf_query.sql._axis_schema import CATALOG, AxisSchema
-from daf_query.sql._categories import AlphabeticalOrderWarning
-from daf_query.sql._connections import Collection, Connections, ListedTable, listed_tables
-from daf_query.sql._diagnose import Diagnosis, cached_hints, diagnose
-from daf_query.sql._engine import Allow, Engine
-from daf_query.sql._engine_context import ENGINE, computed_table, is_out_of_memory
-from daf_query.sql._explain import Explanation, QueryPlan
-from daf_query.sql._geometry import BOX_SIDES, geometry_boxes
-from daf_query.sql._group_items import (
-    By,
-    GroupedAxis,
-    group_values,
-    grouped_axis,
-    in_all,
-    written_items,
-)
-from daf_query.sql._matrix_entries import entry_columns
-from daf_query.sql._messages import ErrorPlace, error_place, strip_prefixes
-from daf_query.sql._missing_names import missing_base
-from daf_query.sql._never_null import NeverNullWarning
-from daf_query.sql._parameter_types import unbound_schemas
-from daf_query.sql._parameters import Params, bind, bind_all, unbound
-from daf_query.sql._plan_nodes import is_ordered
-from daf_query.sql._planning import reporting
-from daf_query.sql._requirements import (
-    QueryRequirements,
-    TableRequirements,
-    requirements_of,
-)
-from daf_query.sql._result import (
-    QueryResult,
-    TableResult,
-    pandas_frame,
-    query_result,
-)
-from daf_query.sql._result_page import rows_page
-from daf_query.sql._unique_columns import DuplicateColumnsWarning
-
-__all__ = [
-    "BOX_SIDES",
-    "CATALOG",
-    "ENGINE",
-    "Allow",
-    "AlphabeticalOrderWarning",
-    "AxisSchema",
-    "By",
-    "Collection",
-    "Connections",
-    "Diagnosis",
-    "DuplicateColumnsWarning",
-    "Engine",
-    "ErrorPlace",
-    "Explanation",
-    "GroupedAxis",
-    "ListedTable",
-    "NeverNullWarning",
-    "Params",
-    "QueryPlan",
-    "QueryRequirements",
-    "QueryResult",
-    "SessionContext",
-    "TableRequirements",
-    "TableResult",
-    "bind",
-    "bind_all",
-    "cached_hints",
-    "computed_table",
-    "diagnose",
-    "entry_columns",
-    "error_place",
-    "geometry_boxes",
-    "group_values",
-    "grouped_axis",
-    "in_all",
-    "is_ordered",
-    "is_out_of_memory",
-    "listed_tables",
-    "missing_base",
-    "pandas_frame",
-    "query_result",
-    "reporting",
-    "requirements_of",
-    "rows_page",
-    "strip_prefixes",
-    "unbound",
-    "unbound_schemas",
-    "written_items",
-]
+from daf_query.sql._axis_schema import CATALOG as CATALOG
+from daf_query.sql._axis_schema import AxisSchema as AxisSchema
+from daf_query.sql._categories import AlphabeticalOrderWarning as AlphabeticalOrderWarning
+from daf_query.sql._connections import Collection as Collection
+from daf_query.sql._connections import Connections as Connections
+from daf_query.sql._connections import ListedTable as ListedTable
+from daf_query.sql._connections import listed_tables as listed_tables
+from daf_query.sql._diagnose import Diagnosis as Diagnosis
+from daf_query.sql._diagnose import cached_hints as cached_hints
+from daf_query.sql._diagnose import diagnose as diagnose
+from daf_query.sql._engine import Allow as Allow
+from daf_query.sql._engine import Engine as Engine
+from daf_query.sql._engine_context import ENGINE as ENGINE
+from daf_query.sql._engine_context import computed_table as computed_table
+from daf_query.sql._engine_context import is_out_of_memory as is_out_of_memory
+from daf_query.sql._explain import Explanation as Explanation
+from daf_query.sql._explain import QueryPlan as QueryPlan
+from daf_query.sql._group_items import By as By
+from daf_query.sql._group_items import GroupedAxis as GroupedAxis
+from daf_query.sql._group_items import group_values as group_values
+from daf_query.sql._group_items import grouped_axis as grouped_axis
+from daf_query.sql._group_items import in_all as in_all
+from daf_query.sql._group_items import written_items as written_items
+from daf_query.sql._matrix_entries import entry_columns as entry_columns
+from daf_query.sql._messages import ErrorPlace as ErrorPlace
+from daf_query.sql._messages import error_place as error_place
+from daf_query.sql._messages import strip_prefixes as strip_prefixes
+from daf_query.sql._missing_names import missing_base as missing_base
+from daf_query.sql._never_null import NeverNullWarning as NeverNullWarning
+from daf_query.sql._parameter_types import unbound_schemas as unbound_schemas
+from daf_query.sql._parameters import Params as Params
+from daf_query.sql._parameters import bind as bind
+from daf_query.sql._parameters import bind_all as bind_all
+from daf_query.sql._parameters import unbound as unbound
+from daf_query.sql._planning import is_ordered as is_ordered
+from daf_query.sql._planning import reporting as reporting
+from daf_query.sql._requirements import QueryRequirements as QueryRequirements
+from daf_query.sql._requirements import TableRequirements as TableRequirements
+from daf_query.sql._requirements import requirements_of as requirements_of
+from daf_query.sql._restrictions import BOX_SIDES as BOX_SIDES
+from daf_query.sql._restrictions import geometry_boxes as geometry_boxes
+from daf_query.sql._result import QueryResult as QueryResult
+from daf_query.sql._result import TableResult as TableResult
+from daf_query.sql._result import pandas_frame as pandas_frame
+from daf_query.sql._result import query_result as query_result
+from daf_query.sql._result import rows_page as rows_page
+from daf_query.sql._unique_columns import DuplicateColumnsWarning as DuplicateColumnsWarning

@@ -1,12 +1,14 @@
-"""Tables of a schema: axes, those that describe it, and those that queries create.
+"""Tables of a schema, and its data sets: axes, tables that describe it, and those of queries.
 
 A table is made for each query from the metadata of that moment, so what a writer adds shows
-in the next query, and one query sees one state.
+in the next query, and one query sees one state.  The columns of an axis are kept while its metadata
+stay the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -16,24 +18,167 @@ from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
 from daf_query._cancellation import check_cancelled
 from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
-from daf_query.scan import INDEX
+from daf_query.scan import INDEX, ScanOptions
 from daf_query.sql._descriptions import DESCRIPTIONS, MATRICES, RELATIONS, SCALARS
-from daf_query.sql._members import Member
 from daf_query.sql._planning import current_context
 from daf_query.syntax import quoted_name
 from daf_query.table import (
+    DATASET,
+    AxisDataset,
+    BrokenColumns,
+    Categoricals,
+    MatrixDataset,
     MatrixUnionDataset,
     MemberTables,
     NullableDataset,
     TableColumns,
     TableDataset,
+    TableView,
     UnionDataset,
+    axis_columns,
+    broken_columns,
     warn_of_problems,
     warn_once,
 )
 from daf_storage import DafReader, errors
 from daf_storage.base import DecodedCache, ForkLock, paused_collection
 from daf_storage.errors import FormatError, ReadOnlyError
+
+_MOST_NAMES: Final = 1 << 6
+"""So many names, of all queries, are looked for together."""
+_MOST_KEPT: Final = 8
+"""Of how many names, of all queries, the vectors stay open; there may be thousands of data sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The columns of an axis, as they are known."""
+
+    identity: Hashable
+    """What changes with them."""
+    columns: TableColumns
+    names: frozenset[str] = frozenset()
+    """What was looked for; not all of them need be there."""
+
+
+class Member:
+    """One of the data sets that a schema shows, or the only one."""
+
+    def __init__(
+        self,
+        daf: DafReader,
+        cache: DecodedCache,
+        scan_options: ScanOptions,
+        categoricals: Categoricals = "string",
+    ) -> None:
+        self.daf = daf
+        """The data set."""
+        self.cache = cache
+        """Where values of its tables are kept."""
+        self.scan_options = scan_options
+        """How its tables are cut, pruned and read."""
+        self._categoricals: Categoricals = categoricals
+        self._all: dict[str, _Known] = {}
+        self._some: dict[str, _Known] = {}
+        self._broken: dict[str, BrokenColumns] = {}
+        self._lock = ForkLock()
+
+    def columns(self, axis: str, names: frozenset[str] | None = None) -> TableColumns:
+        """Return the columns of an axis; the same as before, unless its metadata changed.
+
+        Parameters
+        ----------
+        names
+            Of the only ones that are needed, of which not all need be there: the metadata of others
+            are not looked at, and may be missing.  Those that were asked for before, or all, may be
+            among them.
+        """
+        return (self._every(axis) if names is None else self._named(axis, names)).readable()
+
+    def _every(self, axis: str) -> TableColumns:
+        """Return all columns of an axis, also those that turned out to be unreadable."""
+        identity = self.daf.axis_identity(axis)
+        with self._lock:
+            known = self._all.get(axis)
+        if known is None or known.identity != identity:
+            known = _Known(identity, self._read(axis))
+            with self._lock:
+                self._all[axis] = known
+                self._some.pop(axis, None)
+        return known.columns
+
+    def _named(self, axis: str, names: frozenset[str]) -> TableColumns:
+        """Return columns that have some names, also those that turned out to be unreadable.
+
+        Metadata that were read count as long as the data set shows no change; of a new name, only
+        the metadata of that vector are read.
+        """
+        with self._lock:
+            known, has_all = self._some.get(axis), axis in self._all
+        wanted = names | {DATASET} | (frozenset() if known is None else known.names)
+        if len(wanted) > max(_MOST_NAMES, len(names) + 1):
+            known, wanted = None, names | {DATASET}
+        # What shows a change is looked at before the metadata: one in between shows the next time.
+        identity = self.daf.axis_identity(axis, wanted)
+        if known is None or (known.names, known.identity) != (wanted, identity):
+            keeps = len(wanted) <= _MOST_KEPT
+            if has_all:  # the same for all queries
+                columns = self._every(axis)
+            elif known is not None and self._is_same(axis, identity, known):
+                added, length = wanted - known.names, known.columns.length
+                more = self._read(axis, among=added, length=length, keeps=keeps)
+                columns = known.columns.with_columns_of(more) if added else known.columns
+            else:
+                columns = self._read(axis, among=wanted, keeps=keeps)
+            known = _Known(identity, columns, wanted)
+            with self._lock:
+                self._some[axis] = known
+        return known.columns
+
+    def _is_same(self, axis: str, identity: Hashable, known: _Known) -> bool:
+        """Return whether an axis has not changed since some columns of it were looked at.
+
+        Of an archive, one value shows any change; of a directory, one for their names does.
+        """
+        return known.identity in (identity, self.daf.axis_identity(axis, known.names))
+
+    def _read(self, axis: str, **how: Any) -> TableColumns:
+        with self._lock:
+            broken = self._broken.get(axis)
+            if broken is None:
+                broken = self._broken[axis] = broken_columns(self.daf, axis)
+        return axis_columns(self.daf, axis, broken, self._categoricals, **how)
+
+    def knows_all(self, axis: str) -> bool:
+        """Return whether the metadata of all columns of an axis were looked at."""
+        with self._lock:
+            return axis in self._all
+
+    def table(self, axis: str, columns: TableColumns) -> AxisDataset:
+        """Return the table of an axis whose columns are known."""
+        return AxisDataset(self.daf, axis, columns=columns, view=self._view)
+
+    def matrix_table(
+        self, axes: tuple[str, str], name: str, rows: Selection | None, columns: Selection | None
+    ) -> MatrixDataset:
+        """Return the long form of a matrix, as it is now; of some entries of its axes."""
+        return MatrixDataset(self.daf, *axes, name, rows=rows, columns=columns, view=self._view)
+
+    @property
+    def _view(self) -> TableView:
+        return TableView(cache=self.cache, options=self.scan_options)
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable."""
+        with self._lock:
+            return sum(broken.count for broken in self._broken.values())
+
+    def close(self) -> None:
+        """Close the data set, and forget what was decoded of it."""
+        self.cache.clear()
+        self.daf.close()
+
 
 CATALOG = "daf"
 """The catalog of all schemas."""
@@ -45,16 +190,6 @@ MIN_NARROW_MEMBERS: Final = 64
 """Of fewer data sets all columns are looked at, which also says what is wrong with some."""
 
 
-def shared_table(shared: Mapping[str, TableDataset], name: str) -> TableDataset | None:
-    """Return a table that belongs to no data set, of those of its columns that can be read."""
-    table = shared.get(name)
-    if table is None:
-        return None
-    readable = table.readable()
-    warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
-    return readable
-
-
 class Names(list[str]):
     """Names as a sequence that can also be called: the engine does both."""
 
@@ -63,34 +198,59 @@ class Names(list[str]):
         return set(self)
 
 
-class AddedTables(SchemaProvider):
-    """Tables and views that queries create."""
+class SharedSchema(SchemaProvider):
+    """Tables that belong to no data set, and those that queries create.
 
-    name: str
+    Parameters
+    ----------
+    shared
+        Tables that belong to no data set, and can be seen from everywhere.
+    """
+
+    name: str = PUBLIC
     """The schema as queries call it."""
 
-    def __init__(self) -> None:
-        self._added: dict[str, Any] = {}
+    def __init__(self, shared: Mapping[str, TableDataset]) -> None:
+        self.added: dict[str, Any] = {}
+        """The tables and views that queries created, by name."""
+        self._shared = shared
 
     @property
-    def added(self) -> list[str]:
-        """The names of tables and views that queries created."""
-        return list(self._added)
+    def table_names(self) -> Names:
+        """What was registered, then what queries created."""
+        return Names(sorted(self._shared) + sorted(self.added))
 
-    def has_added(self, name: str) -> bool:
-        """Return whether a query created a table or a view of this name."""
-        return name in self._added
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name."""
+        return name in self._shared or name in self.added
+
+    def table(self, name: str) -> Table | None:
+        """Return a table as it is now; None if there is none."""
+        replacement = current_context().replacements.get((self.name, name))
+        if replacement is not None or name in self.added:
+            return Table(self.added[name] if replacement is None else replacement)
+        table = self.find(name)
+        return None if table is None else table_for_query(self.name, name, table)
+
+    def find(self, name: str) -> TableDataset | None:
+        """Return a table that belongs to no data set, of those of its columns that can be read."""
+        table = self._shared.get(name)
+        if table is None or name in self.added:
+            return None
+        readable = table.readable()
+        warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
+        return readable
 
     def register_table(self, name: str, table: Any) -> None:
         """Add a table for the life of the session (``CREATE TABLE`` and ``CREATE VIEW``)."""
-        self._added[name] = table
+        self.added[name] = table
 
     def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the engine's signature
         """Drop a table that a query created; axes stay."""
-        self._added.pop(name, None)
+        self.added.pop(name, None)
 
 
-class AxisSchema(AddedTables):
+class AxisSchema(SharedSchema):
     """Axes as tables, those that describe the data sets, and what queries created.
 
     The tables of a collection have the rows of all its data sets, with a column ``dataset``.
@@ -118,7 +278,7 @@ class AxisSchema(AddedTables):
         location: str | None,
         cache: DecodedCache,
     ) -> None:
-        super().__init__()
+        super().__init__(shared)
         self.name = name
         """The schema as queries call it."""
         self.members = members
@@ -126,7 +286,6 @@ class AxisSchema(AddedTables):
         self.is_collection = location is not None
         """Whether tables have the rows of several data sets, even if there is just one."""
         self._location = location
-        self._shared = shared
         self._cache = cache
         self._warned: set[str] = set()
         self._unions: dict[tuple[str, bool], tuple[dict[str, TableColumns], UnionDataset]] = {}
@@ -302,12 +461,12 @@ class AxisSchema(AddedTables):
         """The axes in alphabetical order, then descriptions, then what queries created."""
         axes = sorted(self.axes_set())
         descriptions = [name for name in self.descriptions if name not in axes]
-        others = sorted({*self._added, *self._shared} - {*axes, *descriptions})
+        others = sorted({*self.added, *self._shared} - {*axes, *descriptions})
         return Names(axes + descriptions + others)
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""
-        is_own = name in self._added or name in self.descriptions or name in self._shared
+        is_own = name in self.added or name in self.descriptions or name in self._shared
         return is_own or self.has_axis(name)
 
     def table(self, name: str) -> Table | None:
@@ -317,18 +476,18 @@ class AxisSchema(AddedTables):
         queries it gets the reason from `find`, or from `check_table`.
         """
         try:
-            return self._table(name)
+            return self.check_table(name)
         except (FormatError, ReadOnlyError):
             return None
 
-    def check_table(self, name: str) -> None:
-        """Raise why a table cannot be had for the query that is planned, if it cannot."""
-        self._table(name)
+    def check_table(self, name: str) -> Table | None:
+        """Return a table; raise why it cannot be had for the query that is planned."""
+        table = super().table(name)
+        is_described = table is None and name in self.descriptions
+        return _pushed_to(self.description(name)) if is_described else table
 
     def find(self, name: str) -> TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
-        if name in self._added:
-            return None
         found = current_context().found
         if found is None:
             return self._found(name)
@@ -337,51 +496,13 @@ class AxisSchema(AddedTables):
         return found[self.name, name]
 
     def _found(self, name: str) -> TableDataset | None:
-        if not self.has_axis(name):
-            return shared_table(self._shared, name)
+        if name in self.added or not self.has_axis(name):
+            return super().find(name)
         named = current_context().named_columns.get((self.name, name))
         table = None if named is None else self.dataset(name, named.names)
         if named is None or table is None or not named.required <= set(table.schema.names):
             return self.dataset(name)  # which also says what is wrong
         return table
-
-    def _table(self, name: str) -> Table | None:
-        replacement = current_context().replacements.get((self.name, name))
-        if replacement is not None:
-            return Table(replacement)
-        if name in self._added:
-            return Table(self._added[name])
-        table = self.find(name)
-        if table is not None:
-            return table_for_query(self.name, name, table)
-        return _pushed_to(self.description(name)) if name in self.descriptions else None
-
-
-class SharedSchema(AddedTables):
-    """Tables that belong to no data set."""
-
-    name = PUBLIC
-
-    def __init__(self, shared: Mapping[str, TableDataset]) -> None:
-        super().__init__()
-        self._shared = shared
-
-    @property
-    def table_names(self) -> Names:
-        """What was registered, then what queries created."""
-        return Names(sorted(self._shared) + sorted(self._added))
-
-    def table_exist(self, name: str) -> bool:
-        """Return whether there is a table of this name."""
-        return name in self._shared or name in self._added
-
-    def table(self, name: str) -> Table | None:
-        """Return a table; None if there is none."""
-        replacement = current_context().replacements.get((PUBLIC, name))
-        if replacement is not None or name in self._added:
-            return Table(self._added[name] if replacement is None else replacement)
-        table = shared_table(self._shared, name)
-        return None if table is None else table_for_query(PUBLIC, name, table)
 
 
 class DafCatalog(CatalogProvider):

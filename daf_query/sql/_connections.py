@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import datafusion
@@ -13,10 +13,8 @@ from datafusion.catalog import Table
 
 from daf_query._provenance import DataSets
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.sql._axis_schema import PUBLIC, AxisSchema, SharedSchema
-from daf_query.sql._members import Member
-from daf_query.sql._plan_nodes import TableName
-from daf_query.syntax import UnparsedError, parsed
+from daf_query.sql._axis_schema import PUBLIC, AxisSchema, Member, SharedSchema
+from daf_query.sql._planning import TableName
 from daf_query.table import DATASET, Categoricals, TableDataset, UserTable
 from daf_storage import DafReader, errors
 from daf_storage.base import DecodedCache, paused_collection
@@ -223,29 +221,10 @@ class Connections:
             return self.schemas[schema].find(table)
         return self.shared.get(table) if schema == PUBLIC else None
 
-    def axes_read_by(self, queries: Sequence[str], default: str) -> list[tuple[AxisSchema, str]]:
-        """Return the axes that some queries may read from.
-
-        Parameters
-        ----------
-        default
-            The schema of tables that are named without one.
-        """
-        named: set[tuple[str, ...]] = set()
-        for query in queries:
-            with suppress(UnparsedError):  # the engine says what is wrong
-                named.update(parts[-2:] for parts in parsed(query).tables)
-        return [
-            (schema, axis)
-            for schema in self.schemas.values()
-            for axis in sorted(schema.axes_set())
-            if (schema.name, axis) in named or (schema.name == default and (axis,) in named)
-        ]
-
     def has_created(self, name: TableName) -> bool:
         """Return whether a query created a table or a view of this name."""
         schema = self.public if name[0] == PUBLIC else self.schemas.get(name[0])
-        return schema is not None and schema.has_added(name[1])
+        return schema is not None and name[1] in schema.added
 
     def created(self) -> list[TableName]:
         """Return the tables and views that queries created."""
@@ -263,16 +242,24 @@ class Connections:
 
     def __reduce__(self) -> Any:
         """Pickle what is connected, by its paths; whoever unpickles it connects it again."""
-        data_sets = {name: _source_of(schema) for name, schema in self.schemas.items()}
-        tables = {**self.shared, **self.user_tables}
-        return _connected_again, (
-            data_sets,
-            tables,
-            self.cache_bytes,
-            self.scan_options,
-            self.categoricals,
-            self.provenance,
+        again = partial(
+            Connections,
+            scan_options=self.scan_options,
+            categoricals=self.categoricals,
+            provenance=self.provenance,
         )
+        data_sets = {
+            name: Collection(schema.location, schema.readers())
+            if schema.is_collection
+            else schema.only.daf
+            for name, schema in self.schemas.items()
+        }
+        return again, (data_sets, self.cache_bytes), {**self.shared, **self.user_tables}
+
+    def __setstate__(self, tables: Mapping[str, TableDataset | UserTable]) -> None:
+        """Add the tables of others."""
+        for name, table in tables.items():
+            self.connect(name, table)
 
     def close(self) -> None:
         """Close the data sets; arrays and slices handed out earlier stay valid."""
@@ -324,33 +311,6 @@ class Connections:
             schema.register_table(name, readable)
 
 
-def _source_of(schema: AxisSchema) -> DafReader | Collection:
-    """Return what a schema was made of."""
-    is_single = not schema.is_collection
-    return schema.only.daf if is_single else Collection(schema.location, schema.readers())
-
-
-def _connected_again(
-    data_sets: Mapping[str, DafReader | Collection],
-    tables: Mapping[str, TableDataset | UserTable],
-    cache_bytes: int,
-    scan_options: ScanOptions,
-    categoricals: Categoricals,
-    provenance: bool,  # noqa: FBT001 - pickled with the others
-) -> Connections:
-    """Return the connections that others had."""
-    connections = Connections(
-        data_sets,
-        cache_bytes,
-        scan_options=scan_options,
-        categoricals=categoricals,
-        provenance=provenance,
-    )
-    for name, table in tables.items():
-        connections.connect(name, table)
-    return connections
-
-
 TableType: TypeAlias = Literal["TABLE", "VIEW"]
 """What a table is: a view is computed when it is read."""
 
@@ -385,6 +345,6 @@ def _tables_of(name: str, schema: AxisSchema) -> list[ListedTable]:
     """Return the axes of a schema, and the tables that describe it."""
     key = (DATASET, "name") if schema.is_collection else ("name",)
     axes = schema.axes_set()
-    tables = [ListedTable(name, axis, "TABLE", key) for axis in axes if not schema.has_added(axis)]
+    tables = [ListedTable(name, axis, "TABLE", key) for axis in axes if axis not in schema.added]
     descriptions = [each for each in schema.descriptions if each not in axes]
     return tables + [ListedTable(name, each, "VIEW") for each in descriptions]

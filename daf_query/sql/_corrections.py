@@ -11,6 +11,9 @@ in which ``x`` is missing.  ``(x = 1 OR x = 2)`` is such a list, and so is ``x ~
 cast to BOOLEAN, which a list is anyway, hides it from the simplifier, and from the tables.  Columns
 go by names; rather too many lists are taken for those of one column than too few.
 
+*Narrow integers.*  The engine computes in the type of the columns, in which 2 - 3 is 255 if it is
+UInt8: tables have what a query computes with in 64 bits.  Constants widen by themselves.
+
 What is listed in ``docs/reference/limits.md`` stays as it is.
 """
 
@@ -24,7 +27,7 @@ import datafusion
 from datafusion import functions
 
 from daf_query.sql._names_in import given_names, names_in
-from daf_query.sql._plan_nodes import node_type
+from daf_query.sql._planning import node_type
 from daf_query.sql._unique_columns import unique_names, warn_of_names
 from daf_query.syntax import (
     Edit,
@@ -32,6 +35,7 @@ from daf_query.syntax import (
     Query,
     Statement,
     UnparsedError,
+    arguments_of,
     function_name,
     identifiers_of,
     is_query,
@@ -210,8 +214,8 @@ def list_barriers(statement: Statement, *, is_part: bool = False) -> Iterator[Ed
     nodes = [node for _, node in statement.nodes]
     lists = [*_lists(statement, nodes), *_chains(statement, nodes)]
     if not is_part:
-        groups = _groups(statement, nodes) if len(lists) > 1 else _Groups()
-        lists = [each for group in groups.lists(lists) for each in _apart(group)]
+        groups = _meeting(statement, lists) if len(lists) > 1 else ()
+        lists = [each for group in groups for each in _apart(group)]
     for start, stop in {(each.start, each.stop) for each in lists}:
         if stop is not None:
             if start is not None:
@@ -228,48 +232,23 @@ def _apart(lists: Sequence[_List]) -> list[_List]:
     return [each for each in lists if each is not kept]
 
 
-class _Groups:
-    """Names of columns that may stand for the same."""
-
-    def __init__(self) -> None:
-        self._parents: dict[str, str] = {}
-
-    def of(self, names: Iterable[str]) -> set[str]:
-        """Return the groups that some names are in; an expression without any is in one, too."""
-        return {self._root(name) for name in names} or {""}
-
-    def lists(self, lists: Iterable[_List]) -> Iterator[list[_List]]:
-        """Yield the lists of each group."""
-        found: dict[str, list[_List]] = {}
-        for each in lists:
-            for group in self.of(each.names):
-                found.setdefault(group, []).append(each)
-        yield from found.values()
-
-    def join(self, names: Iterable[str]) -> None:
-        """Note that some names may stand for the same."""
-        first, *others = self.of(names)
-        self._parents.update(dict.fromkeys(others, first))
-
-    def _root(self, name: str) -> str:
-        while name in self._parents:
-            name = self._parents[name]
-        return name
+def _meeting(statement: Statement, lists: Sequence[_List]) -> Iterable[list[_List]]:
+    """Return the lists that may meet each other: by names; all, where names may mean the same."""
+    names = frozenset[str]().union(*(each.names for each in lists))
+    is_renamed = any(given.name in names for given in given_names(statement))
+    if len(statement.scopes) > 1 or is_renamed or any(_equates(n) for _, n in statement.nodes):
+        return [list(lists)]
+    found: dict[str, list[_List]] = {}
+    for each in lists:
+        for name in each.names or {""}:
+            found.setdefault(name, []).append(each)
+    return found.values()
 
 
-def _groups(statement: Statement, nodes: Iterable[Node]) -> _Groups:
-    """Return which names stand for the same: those of one alias, or that a condition compares."""
-    groups = _Groups()
-    for given in given_names(statement):
-        groups.join({given.name, *given.columns})
-    for node in nodes:
-        kind = kind_of(node)
-        if _joins(node, "Eq") or kind in ("InSubquery", "IsNotDistinctFrom"):
-            groups.join(names_in(node))
-    bodies = [query.node["body"] for query in statement.queries]
-    if any(each.get("SetOperation", {}).get("op", "Union") != "Union" for each in bodies):
-        groups.join(names_in(bodies))  # their columns meet by position
-    return groups
+def _equates(node: Node) -> bool:
+    """Return whether a condition compares columns with each other."""
+    is_equality = _joins(node, "Eq") or kind_of(node) == "IsNotDistinctFrom"
+    return is_equality and len(names_in(node)) > 1
 
 
 def _lists(statement: Statement, nodes: Iterable[Node]) -> Iterator[_List]:
@@ -353,3 +332,70 @@ def _is_equality(node: Node, joined_by: str) -> bool:
     if kind in ("Like", "ILike"):
         return bool(node[kind]["negated"]) == (joined_by == "And")
     return _joins(node, "Eq" if joined_by == "Or" else "NotEq")
+
+
+_WRAPPING: Final = ("Plus", "Minus", "Multiply", "Modulo", "PGBitwiseShiftLeft")
+_RANKS: Final = ("rank", "dense_rank", "row_number", "ntile")
+
+
+def computed_names(statements: Sequence[Statement]) -> frozenset[str]:
+    """Return the names of columns that queries, and the views that they name, compute with.
+
+    >>> from daf_query.syntax import parsed
+    >>> query = "SELECT p - b AS d, c + 1 FROM (SELECT a AS p, * FROM cell)"
+    >>> sorted(computed_names([parsed(query)]))
+    ['a', 'b', 'p']
+    """
+    nodes = [node for statement in statements for _, node in statement.nodes]
+    operands = [operand for node in nodes for operand in _operands(node)]
+    names = {name for each in operands for name in names_in(each, of_value=True)}
+    if not names:
+        return frozenset()
+    given = [each for s in statements for each in given_names(s, of_value=True)]
+    while sources := {name for each in given if each.name in names for name in each.columns}:
+        if sources <= names:
+            break
+        names |= sources
+    return frozenset(names)
+
+
+def signed_ranks(statement: Statement) -> Iterator[Edit]:
+    """Yield a cast for each rank of a query that computes: a difference of two may be negative."""
+    functions = [node["Function"] for _, node in statement.nodes if kind_of(node) == "Function"]
+    ranks = [each for each in functions if each["over"] and function_name(each) in _RANKS]
+    if not ranks or not any(_operands(node) for _, node in statement.nodes):
+        return
+    for rank in ranks:
+        start = statement.span(rank["name"])[0]
+        yield Edit(start, start, "CAST(")
+        stop = _end_of_window(statement, start)
+        yield Edit(stop, stop, " AS BIGINT)")
+
+
+def _operands(node: Node) -> list[Node]:
+    """Return what is computed with each other, or changes its sign."""
+    kind = kind_of(node)
+    if kind == "BinaryOp" and node[kind]["op"] in _WRAPPING:
+        both = [node[kind]["left"], node[kind]["right"]]
+        return [] if any(map(_is_number, both)) else both
+    if kind == "UnaryOp" and node[kind]["op"] == "Minus":
+        return [node[kind]["expr"]]
+    if kind == "Function" and function_name(node[kind]) == "abs":
+        return arguments_of(node[kind])
+    return []
+
+
+def _is_number(node: Node) -> bool:
+    while kind_of(node) in ("Nested", "UnaryOp"):
+        node = node["Nested"] if "Nested" in node else node["UnaryOp"]["expr"]
+    value = node["Value"]["value"] if kind_of(node) == "Value" else None
+    return isinstance(value, dict) and "Number" in value
+
+
+def _end_of_window(statement: Statement, start: int) -> int:
+    """Return where ``rank() OVER (...)`` or ``rank() OVER w`` ends that begins at a place."""
+    over = next(each for each in statement.tokens if each.start > start and each.is_word("OVER"))
+    after = next(each for each in statement.tokens if each.start >= over.stop)
+    if not after.is_operator("("):
+        return after.stop
+    return next(pair for pair in statement.brackets if pair.opening == after.start).closing + 1

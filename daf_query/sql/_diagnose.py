@@ -9,12 +9,11 @@ import difflib
 import html
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from daf_query.sql._engine import Engine
-from daf_query.sql._engine_context import computed_table
 from daf_query.sql._messages import STRINGS, is_number, mismatch
 from daf_query.syntax import (
     Scope,
@@ -118,41 +117,31 @@ def _or_fails(count: int | None) -> str:
     return "fails" if count is None else f"{count:,}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """Conditions on the rows of one table."""
-
-    table: str
-    """The table as SQL, maybe with an alias."""
-    conjuncts: tuple[tuple[str, tuple[Term, ...]], ...]
-    """The conditions as SQL, each with its terms."""
+_Conditions: TypeAlias = list[tuple[str, tuple[Term, ...]]]
+"""Conditions as SQL, each with its terms."""
 
 
-def _of_predicate(schema: str, axis: str, predicate: str) -> _Question:
-    """Return the conditions of a predicate, without its ORDER BY and LIMIT."""
-    condition = edited(condition_of(predicate), python_edits(predicate))
-    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
-    if not condition.strip():
-        return _Question(table, ())
-    try:
-        statement = parsed(f"SELECT 1 FROM {table} WHERE (\n{condition}\n)")  # noqa: S608 - never run
-    except UnparsedError:  # whoever counts its rows says what is wrong
-        return _Question(table, ((condition, ()),))
-    return _Question(table, tuple(_conjuncts(statement, statement.queries[-1].scopes[0])))
+def _question(schema: str, axis: str, text: str, *, select: bool) -> tuple[str, _Conditions]:
+    """Return the table of a predicate, maybe with an alias, and its conditions.
 
-
-def _of_select(schema: str, axis: str, query: str) -> _Question:
-    """Return the conditions of the WHERE of a SELECT of one table.
+    Those of a SELECT are of its WHERE; ORDER BY and LIMIT are left out.
 
     Raises
     ------
     QueryError
-        It is of several tables, of another one, or has no WHERE.
+        A SELECT is of several tables, of another one, or has no WHERE.
     """
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    condition = "" if select else edited(condition_of(text), python_edits(text))
+    if not select and not condition.strip():
+        return table, []
+    query = one_statement(text) if select else f"SELECT 1 FROM {table} WHERE (\n{condition}\n)"  # noqa: S608 - never run
     try:
-        statement = parsed(one_statement(query))
-    except UnparsedError as error:
-        raise errors.QueryError(f"the SELECT is no SQL: {error}") from None
+        statement = parsed(query)
+    except UnparsedError as error:  # whoever counts the rows of a predicate says what is wrong
+        if select:
+            raise errors.QueryError(f"the SELECT is no SQL: {error}") from None
+        return table, [(condition, ())]
     scopes = statement.queries[-1].scopes
     sources = scopes[0].sources if len(scopes) == 1 else []
     if len(sources) != 1 or not sources[0].parts or not scopes[0].select["selection"]:
@@ -166,8 +155,7 @@ def _of_select(schema: str, axis: str, query: str) -> _Question:
             f"the SELECT is of {'.'.join(parts)!r}, and the diagnosis was asked of {axis!r}"
         )
     alias = f" AS {quoted_name(sources[0].name)}" if sources[0].has_alias else ""
-    table = f"{quoted_name(schema)}.{quoted_name(axis)}{alias}"
-    return _Question(table, tuple(_conjuncts(statement, scopes[0])))
+    return f"{table}{alias}", list(_conjuncts(statement, scopes[0]))
 
 
 def _conjuncts(statement: Statement, scope: Scope) -> Iterator[tuple[str, tuple[Term, ...]]]:
@@ -191,9 +179,9 @@ def cached_hints(table: TableDataset, schema: str, axis: str, predicate: str) ->
     The distinct strings of a column are cached when it was filtered by, and the ranges of numbers.
     """
     try:
-        question = _of_predicate(schema, axis, predicate)
-        terms = [terms for _, terms in question.conjuncts]
-        return [hint for each in terms if len(each) == 1 for hint in _of_cached(table, each[0])]
+        _, conditions = _question(schema, axis, predicate, select=False)
+        terms = [terms[0] for _, terms in conditions if len(terms) == 1]
+        return [hint for each in terms for hint in _of_cached(table, each)]
     except DafError:  # it was answered already; there is nothing to say beyond that
         return []
 
@@ -247,13 +235,8 @@ def _excludes(term: Term, limits: tuple[float, float]) -> bool:
         return all(not low <= value <= high for value in values)
     if term.operator == "BETWEEN":
         return values[0] > high or values[1] < low
-    is_possible = {
-        "<": low < values[0],
-        "<=": low <= values[0],
-        ">": high > values[0],
-        ">=": high >= values[0],
-    }
-    return not is_possible[term.operator]
+    nearest, value = (low, values[0]) if term.operator[0] == "<" else (-high, -values[0])
+    return nearest > value or (nearest == value and "=" not in term.operator)
 
 
 def diagnose(engine: Engine, schema: str, axis: str, predicate: str, *, select: bool) -> Diagnosis:
@@ -271,10 +254,10 @@ def diagnose(engine: Engine, schema: str, axis: str, predicate: str, *, select: 
     """
     if not predicate.strip():
         raise errors.QueryError("the predicate is empty; write a condition, such as age > 60")
-    question = (_of_select if select else _of_predicate)(schema, axis, predicate)
-    rows = _Rows(engine, question.table)
+    table, conditions = _question(schema, axis, predicate, select=select)
+    rows = _Rows(engine, table)
     total = rows.count(())
-    return Diagnosis(axis, predicate, total, tuple(_counted(rows, question, total)))
+    return Diagnosis(axis, predicate, total, tuple(_counted(rows, conditions, total)))
 
 
 @dataclass(frozen=True)
@@ -291,11 +274,7 @@ class _Rows:
         first, *others = conditions or ["TRUE"]
         rest = "".join(f" AND (\n{condition}\n)" for condition in others)
         wrapped = WrappedSql.between(start, first, f"\n){rest} {end}")
-        try:
-            return computed_table(self.engine.plan_raw(wrapped.query))
-        except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-            explained = self.engine.translated(error, wrapped.query)
-            raise wrapped.error(explained, "predicate") from None
+        return self.engine.rows_of(wrapped, "predicate")
 
     def count(self, conditions: Sequence[str]) -> int:
         return int(self.select("count(*) AS n", conditions).column(0)[0].as_py())
@@ -342,10 +321,10 @@ class _Rows:
         return _shown(known) + (f" and {rest:,} more value{'s' * (rest > 1)}" if rest else "")
 
 
-def _counted(rows: _Rows, question: _Question, total: int) -> Iterator[Conjunct]:
+def _counted(rows: _Rows, conditions: _Conditions, total: int) -> Iterator[Conjunct]:
     remaining: int | None = total
     before: list[str] = []
-    for condition, terms in question.conjuncts:
+    for condition, terms in conditions:
         count, hints = _alone(rows, condition, terms)
         if total == 0 and count == 0:
             hints = ["the axis has no entries"]

@@ -7,7 +7,7 @@ differ in the last digits, as they do between two runs of the engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,10 +28,16 @@ from daf_query.scan import (
     describe,
     plan_scan,
 )
+from daf_query.sql._axis_schema import Member
 from daf_query.sql._engine_context import ENGINE
-from daf_query.sql._members import Member
-from daf_query.sql._simple_condition import UncertainError, require
-from daf_query.sql._simple_queries import Expression, Named, SimpleQuery, name_in
+from daf_query.sql._simple_queries import (
+    Expression,
+    Named,
+    SimpleQuery,
+    UncertainError,
+    name_in,
+    require,
+)
 from daf_query.table import TableColumns
 from daf_storage.base import Span
 
@@ -70,7 +76,6 @@ class DirectGroups:
     predicate: Predicate | None
     joined: TableColumns | None = None
     """The columns of the table that is joined."""
-    _prepared: list[tuple[GroupScan, list[GroupKey]]] = field(default_factory=list, compare=False)
 
     @classmethod
     def of(
@@ -119,8 +124,8 @@ class DirectGroups:
         how = ", unless these have too many different values" if self.keys else ""
         return f"the rows of {self.known.table}{where} aggregated{by} as numbers{how}"
 
-    def check(self) -> None:
-        """Look at the keys; what they have is kept until the rows are asked for.
+    def _prepare(self) -> tuple[GroupScan, list[GroupKey]]:
+        """Return the scan, and its keys.
 
         Raises
         ------
@@ -129,11 +134,6 @@ class DirectGroups:
         DafError
             A column cannot be read.
         """
-        if not self._prepared:
-            self._prepared.append(self._prepare())
-
-    def _prepare(self) -> tuple[GroupScan, list[GroupKey]]:
-        """Return the scan, and its keys."""
         ENGINE.check()
         table = opened(self.tables, self.known)
         plan = plan_scan(table, self.predicate)
@@ -155,16 +155,9 @@ class DirectGroups:
         values = table.column(source.column).to_arrow(rows)
         return key.mapped(pc.index_in(key.labels, value_set=names, skip_nulls=True), values)
 
-    def unprepared(self) -> DirectGroups:
-        """Return the same, whose keys nobody has looked at."""
-        return replace(self, _prepared=[])
-
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the groups; errors are those of `check`."""
-        try:
-            scan, keys = self._prepared.pop()
-        except IndexError:  # other threads may have taken it
-            scan, keys = self._prepare()
+        """Yield the groups; errors are those of `_prepare`."""
+        scan, keys = self._prepare()
         computed = dict(zip((*self.keys, *self._aggregates), scan.arrays(keys), strict=True))
         schema = self.schema
         columns = [
@@ -180,7 +173,7 @@ class DirectGroups:
         yield batch
 
     def to_table(self) -> pa.Table:
-        """Return the groups; errors are those of `check`."""
+        """Return the groups; errors are those of `_prepare`."""
         return pa.Table.from_batches(list(self.batches()), self.schema)
 
     def _places(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:

@@ -9,9 +9,9 @@ whole partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -26,8 +26,15 @@ from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._direct_groups import DirectGroups, opened
 from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._planning import PlanningContext, current_context, planning
-from daf_query.sql._simple_condition import UncertainError, require, simple_condition
-from daf_query.sql._simple_queries import Named, SimpleQuery, name_in, simple_query
+from daf_query.sql._simple_queries import (
+    Named,
+    SimpleQuery,
+    UncertainError,
+    name_in,
+    require,
+    simple_condition,
+    simple_query,
+)
 from daf_query.syntax import Source, quoted_name
 from daf_query.table import TableColumns, cast_batches, nullable
 from daf_storage import DafError, errors
@@ -71,9 +78,6 @@ class DirectScan:
         what = "the rows" if self.limit is None else f"the first {self.limit:,} rows"
         what = what if self.count is None else "the number of rows"
         return f"{what} of {self.known.table}{where}"
-
-    def check(self) -> None:
-        """Do nothing: it is certain that the engine is not to be asked."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, in the order of the axis.
@@ -119,92 +123,67 @@ DirectRows: TypeAlias = DirectScan | DirectGroups
 """What answers a query without the engine."""
 
 
-class _Remembered(NamedTuple):
-    """What answers a query, for the columns of one moment."""
-
-    known: TableColumns
-    joined: TableColumns | None
-    """Those of the table that is joined."""
-    direct: DirectRows | None
-    """None if the engine is to be asked."""
-
-
 @dataclass
 class DirectScans:
-    """Finds the queries that are a scan of one table and nothing else, or groups of it.
-
-    What a query means is worked out once, as long as the columns of the table stay the same.
-    """
+    """Finds the queries that are a scan of one table and nothing else, or groups of it."""
 
     schemas: dict[str, AxisSchema]
     """The tables of each data set."""
     default: str
     """The schema of tables that are named without one."""
-    _remembered: dict[tuple[str, int | None], _Remembered] = field(default_factory=dict)
+    _refused: dict[str, tuple[TableColumns, TableColumns | None]] = field(default_factory=dict)
+    """Groups that are too many, by their query, and the columns of which that is known."""
 
     def of_query(self, query: str) -> DirectRows | None:
         """Return what answers a query; None if the engine is to be asked."""
         simple = simple_query(query)
         if simple is None:
             return None
-        if simple.is_grouped and simple.count is None:
-            return self._groups(query, simple)
-        return self._scan(query, simple, simple.limit)
+        try:
+            if simple.is_grouped and simple.count is None:
+                return self._groups(query, simple)
+            return self._scan(simple, simple.limit)
+        except UncertainError:
+            return None
 
-    def _scan(self, text: str, query: SimpleQuery, limit: int | None) -> DirectRows | None:
-        """Return the scan of a query, or of its first rows; None as above."""
+    def _scan(self, query: SimpleQuery, limit: int | None) -> DirectScan:
+        """Return the scan of a query, or of its first rows."""
         is_first = limit is not None and limit <= _MAX_FIRST_ROWS
-        if (limit is not None and not is_first) or (limit is None and query.offset):
-            return None
-        if query.joined is not None or (query.order and not (is_first and query.is_by_index)):
-            return None
+        require(is_so=is_first or (limit is None and not query.offset))
+        require(is_so=query.joined is None)
+        require(is_so=not query.order or (is_first and query.is_by_index))
         is_whole = query.condition is None and not query.order
         of_members = is_whole and (is_first or query.count is not None)
         used = query.used if query.outputs else None
-        found = self._table(query.source, used, of_members=of_members)
-        if found is None:
-            return None
-        tables, known = found
-        if known.length > MAX_ROWS and query.count is None and (not is_first or query.condition):
-            return None
+        tables, known = self._table(query.source, used, of_members=of_members)
+        is_quick = query.count is not None or (is_first and not query.condition)
+        require(is_so=known.length <= MAX_ROWS or is_quick)
+        names = [] if query.outputs else known.schema.names
+        for output in query.outputs:
+            if isinstance(output.expression, Named):  # else rows are counted
+                name = name_in(query.source, output.expression.parts, known.columns)
+                require(is_so=name == output.name)
+                names.append(output.name)
+        require(is_so=all(_is_plain(known, name) for name in names))
+        predicate = _predicate(query, known)
+        return DirectScan(tables, known, tuple(names), predicate, query.count, limit, query.offset)
 
-        def scan() -> DirectScan:
-            names = [] if query.outputs else known.schema.names
-            for output in query.outputs:
-                if isinstance(output.expression, Named):  # else rows are counted
-                    name = name_in(query.source, output.expression.parts, known.columns)
-                    require(is_so=name == output.name)
-                    names.append(output.name)
-            require(is_so=all(_is_plain(known, name) for name in names))
-            predicate = _predicate(query, known)
-            return DirectScan(
-                tables, known, tuple(names), predicate, query.count, limit, query.offset
-            )
+    def _groups(self, text: str, query: SimpleQuery) -> DirectGroups:
+        (tables, known), joined = self._table(query.source, query.used), None
+        if query.joined is not None:
+            others, joined = self._table(query.joined, query.used)
+            require(is_so=others is tables)
+        refused = self._refused.get(text, (None, None))
+        require(is_so=refused[0] is not known or refused[1] is not joined)
+        predicate = _predicate(query, known, joined)
+        return DirectGroups.of(tables.only, known, query, predicate, joined)
 
-        return self._answer((text, limit), known, None, scan)
-
-    def _answer(
-        self,
-        key: tuple[str, int | None],
-        known: TableColumns,
-        joined: TableColumns | None,
-        make: Callable[[], DirectRows],
-    ) -> DirectRows | None:
-        """Return what answers a query, as it is known, or made now."""
-        remembered = self._remembered.get(key)
-        if remembered is None or remembered.known is not known or remembered.joined is not joined:
-            try:
-                direct = make()
-            except UncertainError:
-                direct = None
-            remembered = self._remember(key, _Remembered(known, joined, direct))
-        return remembered.direct
-
-    def _remember(self, key: tuple[str, int | None], answer: _Remembered) -> _Remembered:
-        if len(self._remembered) >= _MAX_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[key] = answer
-        return answer
+    def refuse(self, query: str, direct: DirectRows) -> None:
+        """Note that a query is one for the engine, as long as the columns stay the same."""
+        if isinstance(direct, DirectGroups):
+            if len(self._refused) >= _MAX_REMEMBERED:
+                self._refused.clear()
+            self._refused[query] = (direct.known, direct.joined)
 
     def first_of_query(self, query: str, count: int) -> pa.Table | None:
         """Return the first rows of a query for all of them; None if the engine is to be asked.
@@ -218,38 +197,16 @@ class DirectScans:
         if simple is None or simple.is_grouped:
             return None
         limit = count if simple.limit is None else min(count, simple.limit)
-        direct = self._scan(query, simple, limit)
-        return None if direct is None else direct.to_table()
+        try:
+            return self._scan(simple, limit).to_table()
+        except UncertainError:
+            return None
 
     def description(self, query: str) -> str:
         """Return how a query is answered without the engine; empty if the engine is asked."""
         with planning(_PLANNED):  # not that of a query whose scans report
             direct = self.of_query(query)
         return "" if direct is None else direct.description
-
-    def _groups(self, text: str, query: SimpleQuery) -> DirectGroups | None:
-        found = self._table(query.source, query.used)
-        if found is None:
-            return None
-        (tables, known), joined = found, None
-        if query.joined is not None:
-            other = self._table(query.joined, query.used)
-            if other is None or other[0] is not tables:
-                return None
-            joined = other[1]
-
-        def groups() -> DirectGroups:
-            predicate = _predicate(query, known, joined)
-            return DirectGroups.of(tables.only, known, query, predicate, joined)
-
-        direct = self._answer((text, query.limit), known, joined, groups)
-        return direct.unprepared() if isinstance(direct, DirectGroups) else None
-
-    def refuse(self, query: str, direct: DirectRows) -> None:
-        """Note that a query is one for the engine, as long as the columns stay the same."""
-        if isinstance(direct, DirectGroups):
-            refused = _Remembered(direct.known, direct.joined, None)
-            self._remember((query, direct.query.limit), refused)
 
     def of_rows(self, schema: str, axis: str, condition: str) -> DirectRows | None:
         """Return the scan for the positions of a condition's rows; None as above."""
@@ -259,12 +216,15 @@ class DirectScans:
         query = simple_query(text)
         if query is None or query.is_grouped or query.order or query.limit is not None:
             return None
-        return self._scan(text, query, None)
+        try:
+            return self._scan(query, None)
+        except UncertainError:
+            return None
 
     def _table(
         self, source: Source, used: frozenset[str] | None, *, of_members: bool = False
-    ) -> tuple[AxisSchema, TableColumns] | None:
-        """Return the columns of a table; None as above.
+    ) -> tuple[AxisSchema, TableColumns]:
+        """Return the columns of a table.
 
         Parameters
         ----------
@@ -276,17 +236,14 @@ class DirectScans:
         schema, axis = (self.default, *source.parts)[-2:]
         tables = self.schemas.get(schema)
         if tables is None or current_context() != _PLANNED:
-            return None
+            raise UncertainError
         try:
-            if tables.has_added(axis):
-                return None
-            if tables.is_collection and not (of_members and tables.has_axis(axis)):
-                return None
+            require(is_so=axis not in tables.added)
+            require(is_so=not tables.is_collection or (of_members and tables.has_axis(axis)))
             table = tables.dataset(axis, used)
-            if not table.options.direct:
-                return None
         except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
-            return None
+            raise UncertainError from None
+        require(is_so=table.options.direct)
         return tables, table.table_columns
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import datafusion
+import pyarrow as pa
 
 from daf_query._runs import attended
 from daf_query.sql._axis_schema import CATALOG, PUBLIC, DafCatalog
@@ -16,37 +18,35 @@ from daf_query.sql._categories import category_keys, known_categories, register_
 from daf_query.sql._connections import Connections, engine_table
 from daf_query.sql._corrections import (
     as_subquery,
+    computed_names,
     corrections,
     limit_barriers,
     list_barriers,
+    signed_ranks,
 )
 from daf_query.sql._direct_scan import DirectScans
-from daf_query.sql._engine_context import ENGINE, copy_functions, new_context
+from daf_query.sql._engine_context import ENGINE, computed_table, copy_functions, new_context
 from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
 from daf_query.sql._never_null import hint_at_missing_strings
-from daf_query.sql._plan_nodes import TableName, scans_of
 from daf_query.sql._planning import (
     EntryRewriting,
     NamedColumns,
+    TableName,
     current_context,
     planning,
+    scans_of,
 )
 from daf_query.sql._restrictions import restrictions_of, small_tables
 from daf_query.sql._simple_queries import named_columns
 from daf_query.sql._table_functions import register_table_functions
-from daf_query.sql._unique_columns import (
-    check_copied,
-    duplicates_in,
-    unique_names,
-    with_unique_columns,
-)
-from daf_query.sql._wide_integers import computed_names, signed_ranks
+from daf_query.sql._unique_columns import with_unique_columns
 from daf_query.syntax import (
     Edit,
     Statement,
     UnparsedError,
+    WrappedSql,
     kind_of,
     name_of,
     one_statement,
@@ -59,8 +59,6 @@ from daf_storage.base import ForkLock
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
-
-_MAX_REMEMBERED: Final = 1 << 10
 
 _READING: Final = (
     datafusion.SQLOptions()
@@ -76,47 +74,31 @@ _WRITING: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _CreatedView:
-    """What a statement says that creates a view.
+class _CreatedView(NamedTuple):
+    """What a statement says that creates a view."""
 
-    >>> view = _CreatedView.of("CREATE VIEW old AS (SELECT name FROM cell);")
-    >>> view.parts, view.query, view.replaces
-    (('old',), '(SELECT name FROM cell)', False)
-    >>> _CreatedView.of("SELECT name FROM cell") is None
-    True
-    """
-
-    statement: str
     parts: tuple[str, ...]
     """What it is called: with its schema, if that is said."""
     query: str
     """What it is of."""
     replaces: bool
     """Whether it takes the place of another one."""
-    name_end: int
-    """Where the name ends in the statement."""
 
-    @classmethod
-    def of(cls, text: str) -> _CreatedView | None:
-        """Return the view that a statement creates; None if it creates none."""
-        try:
-            statement = parsed(text)
-        except UnparsedError:  # the engine says what is wrong
-            return None
-        if [kind_of(each) for each in statement.tree] != ["CreateView"]:
-            return None
-        view = statement.tree[0]["CreateView"]
-        if view["columns"] or view["materialized"] or view["temporary"]:
-            return None
-        start, (_, name_end) = statement.start_of(view["query"]), statement.span(view["name"])
-        query = one_statement(text)[start:]
-        return cls(text, name_of(view["name"]), query, view["or_replace"], name_end)
 
-    def with_columns(self, names: Sequence[str]) -> str:
-        """Return the statement with a name for each column."""
-        columns = ", ".join(map(quoted_name, names))
-        return f"{self.statement[: self.name_end]} ({columns}){self.statement[self.name_end :]}"
+def _created_view(text: str) -> _CreatedView | None:
+    """Return the view that a statement creates; None if it creates none.
+
+    >>> _created_view("CREATE VIEW old AS (SELECT name FROM cell);")
+    _CreatedView(parts=('old',), query='(SELECT name FROM cell)', replaces=False)
+    >>> _created_view("SELECT name FROM cell") is None
+    True
+    """
+    for statement in _parsed([text]):
+        view = statement.tree[0].get("CreateView") if len(statement.tree) == 1 else None
+        if view and not (view["columns"] or view["materialized"] or view["temporary"]):
+            query = one_statement(text)[statement.start_of(view["query"]) :]
+            return _CreatedView(name_of(view["name"]), query, view["or_replace"])
+    return None
 
 
 def _named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, str]:
@@ -126,10 +108,8 @@ def _named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, 
     >>> [len(_named_views(views, f"SELECT age FROM {each}")) for each in ("cell", "db.age")]
     [0, 1]
     """
-    try:
-        tables = {parts[-2:] for parts in parsed(query).tables} if views else ()
-    except UnparsedError:  # the engine says what is wrong
-        tables = ()
+    statements = _parsed([query] if views else [])
+    tables = {parts[-2:] for statement in statements for parts in statement.tables}
     return {name: sql for name, sql in views.items() if (name in tables or (name[1],) in tables)}
 
 
@@ -179,7 +159,6 @@ class Engine:
         self.direct = DirectScans(connections.schemas, default)
         """Finds the queries that need no planning."""
         self._views: dict[TableName, str] = {}
-        self._unrestricted: set[str] = set()
         self._hinted: set[tuple[str, str, str]] = set()
         self._memory_bytes = memory_bytes
         self._context: datafusion.SessionContext | None = None
@@ -225,7 +204,7 @@ class Engine:
             self.connections, default=self._default, memory_bytes=memory_bytes, origin=origin
         )
         engine.direct, engine._views = self.direct, self._views
-        engine._unrestricted, engine._hinted = self._unrestricted, self._hinted
+        engine._hinted = self._hinted
         return engine
 
     def __reduce__(self) -> Any:
@@ -237,7 +216,13 @@ class Engine:
                 f"a session with tables that queries created ({', '.join(created)}) cannot be "
                 "pickled, since they are in memory; save their rows to files, or drop them"
             )
-        return _planning_again, (connections, dict(self._views), self._default)
+        return partial(Engine, default=self._default), (connections,), dict(self._views)
+
+    def __setstate__(self, views: Mapping[TableName, str]) -> None:
+        """Create the views of another one."""
+        for (schema, name), query in views.items():
+            view = f"{quoted_name(schema)}.{quoted_name(name)}"
+            self.plan(f"CREATE VIEW {view} AS {query}", allow="write")
 
     @attended
     def plan(
@@ -255,6 +240,19 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             raise self.translated(error, query) from None
 
+    def rows_of(self, wrapped: WrappedSql, what: str) -> pa.Table:
+        """Return the rows of a query around SQL that someone wrote; errors say where in that.
+
+        Parameters
+        ----------
+        what
+            How messages call what was written.
+        """
+        try:
+            return computed_table(self.plan_raw(wrapped.query))
+        except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+            raise wrapped.error(self.translated(error, wrapped.query), what) from None
+
     def translated(self, error: Exception, query: str) -> errors.DafError:
         """Return an error of planning or running a query in the words of the data sets."""
         return translated(error, Asked(query, self._tables(), self.connections))
@@ -265,15 +263,8 @@ class Engine:
         *,
         allow: Allow = "read",
         once: tuple[str, ...] = (),
-        restricts: bool = True,
     ) -> datafusion.DataFrame:
-        """Plan a query; errors are the engine's own.
-
-        Parameters
-        ----------
-        restricts
-            Whether it may be planned twice, so that its tables read only the rows that it needs.
-        """
+        """Plan a query; errors are the engine's own."""
         statements = self._statements(query)  # held, so that a long text is parsed once
         context = replace(
             current_context(),
@@ -284,11 +275,10 @@ class Engine:
         )
         with planning(context.replacing(self._files(statements))):
             if allow == "write":  # once, since planning may change something already
-                frame = self._plan_sql(self._with_view_columns(query), _WRITING)
+                frame = self._plan_sql(query, _WRITING)
                 self._remember_view(query)
-                check_copied(frame)
             else:
-                frame = self._plan_to_read(query, restricts=restricts)
+                frame = self._plan_to_read(query)
         if allow == "read" and statements and statements[0].text == query:
             hint_at_missing_strings(statements[0], self._tables(), self._hinted)
         return with_unique_columns(frame, once=once)
@@ -329,12 +319,12 @@ class Engine:
         named = named_columns(query, self._default) if has_several and not self._views else None
         return {} if named is None else dict([named])
 
-    def _plan_to_read(self, query: str, *, restricts: bool) -> datafusion.DataFrame:
+    def _plan_to_read(self, query: str) -> datafusion.DataFrame:
         """Plan a query: once, unless the plan shows that its tables have to be other ones."""
         function_tables: list[tuple[str, TableDataset]] = []
         with planning(replace(current_context(), function_tables=function_tables)):
             frame = self._plan_sql(query)
-        if not restricts or query in self._unrestricted or self._has_hidden_scans(query):
+        if self._has_hidden_scans(query):
             return frame
         scans = scans_of(frame, self._default)
         small = small_tables(scans, self.connections)
@@ -345,9 +335,6 @@ class Engine:
             context = current_context().replacing(small)
             with planning(replace(context, restrictions=restrictions)):
                 return self._plan_sql(query)
-        is_same = not self._views and not self.connections.shared
-        if is_same and len(self._unrestricted) < _MAX_REMEMBERED:
-            self._unrestricted.add(query)  # if types change, that is missed, and costs time only
         return frame
 
     def _has_hidden_scans(self, query: str) -> bool:
@@ -421,23 +408,16 @@ class Engine:
         if self.connections.categoricals == "string" or "order" not in statement.text.lower():
             return
         views = _parsed(_all_named_views(self._views, statement.text).values())
-        queries = [statement.text, *(view.text for view in views)]
-        axes = self.connections.axes_read_by(queries, self._default)
+        tables = self._tables()
+        read = {tables.find(each) for every in (statement, *views) for each in every.sources}
+        axes = [(tables.schemas[name[0]], name[1]) for name in read if name is not None]
         yield from category_keys(statement, known_categories(axes), views)
-
-    def _with_view_columns(self, query: str) -> str:
-        """Return a query that creates a view with a name for each of its columns."""
-        view = _CreatedView.of(query)
-        if view is None:
-            return query
-        names = self._plan_sql(view.query).schema().names
-        return view.with_columns(unique_names(names)) if duplicates_in(names) else query
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""
         for name in [n for n in self._views if not self.connections.has_created(n)]:
             del self._views[name]
-        view = _CreatedView.of(query)
+        view = _created_view(query)
         if view is None:
             return
         schema, title = (self._default, *view.parts)[-2:]
@@ -456,15 +436,3 @@ def _parsed(queries: Iterable[str]) -> list[Statement]:
         with suppress(UnparsedError):
             statements.append(parsed(each))
     return statements
-
-
-def _planning_again(
-    connections: Connections, views: Mapping[TableName, str], default: str
-) -> Engine:
-    """Return an engine with the views that another had."""
-    engine = Engine(connections, default=default)
-    for (schema, name), query in views.items():
-        engine.plan(
-            f"CREATE VIEW {quoted_name(schema)}.{quoted_name(name)} AS {query}", allow="write"
-        )
-    return engine

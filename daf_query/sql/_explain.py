@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from daf_query.scan import ScanReport
@@ -27,12 +27,7 @@ class QueryPlan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return both plans as plain Python, for machines."""
-        return {
-            "logical": self.logical,
-            "physical": self.physical,
-            "notes": dict(self.notes),
-            "direct": self.direct,
-        }
+        return {name: value for name, value in asdict(self).items() if name != "query"}
 
     def __str__(self) -> str:
         notes = "\n".join(f"note: {name}: {note}" for name, note in self.notes.items())

@@ -34,8 +34,8 @@ class GroupItem:
     """The vector that it is, if it is nothing else."""
 
 
-def written_items(by: By) -> list[str]:
-    """Return what is passed as ``by=`` as a list of SQL.
+def written_items(by: object, keyword: str = "by") -> list[str]:
+    """Return what is passed as ``by=``, or by another keyword, as a list of SQL.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def written_items(by: By) -> list[str]:
     items: object = [by] if isinstance(by, str) else by
     if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
         raise errors.InvalidInputError(
-            "by= is the name of a vector, an expression of SQL or a list of such, not "
+            f"{keyword}= is the name of a vector, an expression of SQL or a list of such, not "
             f"{type(by).__name__}; values of your own become a vector with set_vector()"
         )
     return list(items)

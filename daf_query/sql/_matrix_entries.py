@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._plan_nodes import TableName
-from daf_query.sql._planning import EntryRewriting
+from daf_query.sql._planning import EntryRewriting, TableName
 from daf_query.syntax import (
     Edit,
     Node,
@@ -27,7 +26,6 @@ from daf_query.syntax import (
     edited,
     identifiers_of,
     kind_of,
-    list_items,
     name_of,
     parsed,
     quoted_name,
@@ -143,7 +141,7 @@ class Tables:
             return None
         schema = source.parts[-2] if len(source.parts) > 1 else self.default
         tables, axis = self.schemas.get(schema), source.parts[-1]
-        if tables is None or tables.has_added(axis) or axis not in tables.axes_set():
+        if tables is None or axis in tables.added or axis not in tables.axes_set():
             return None
         return schema, axis
 
@@ -358,9 +356,7 @@ class _Rule:
                 if "Wildcard" in item:
                     yield from self._unqualified(item["Wildcard"], scope)
                 elif "QualifiedWildcard" in item:
-                    sources = scope.called(_qualifier_of(item))[:1]
-                    names = self._got(sources)
-                    _check_names(sources, names)
+                    names = self._got(scope.called(_qualifier_of(item))[:1])
                     yield from self._excluding(item["QualifiedWildcard"][1], names)
 
     def _got(self, sources: Sequence[Source]) -> list[str]:
@@ -385,7 +381,6 @@ class _Rule:
         names = self._got(shown)
         if not names:
             return
-        _check_names([source for source in shown if self._got([source])], names)
         is_exposed = any(self._hands_on(source, name) for source in shown for name in names)
         if len(set(names)) == len(names) and not is_exposed:
             yield from self._excluding(star, names)
@@ -426,14 +421,6 @@ def _qualifier_of(item: Node) -> tuple[str, ...]:
     if "QualifiedWildcard" not in item:
         return ()
     return name_of(item["QualifiedWildcard"][0].get("ObjectName", []))
-
-
-def _check_names(sources: Sequence[Source], names: Sequence[str]) -> None:
-    if names and any(source.column_names for source in sources):
-        raise errors.QueryError(
-            "a table whose columns are given other names, as in AS c (a, b), cannot have "
-            f"{names[0]}; give the columns other names in SELECT, with AS"
-        )
 
 
 def _exclude(names: Sequence[str]) -> str:
@@ -503,9 +490,32 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
     EntryNotFoundError
         No axis has the entry.
     """
+    # Not an injection: it is parsed here, and never executed.
+    query = f"SELECT {written} FROM {quoted_name(axis)}"  # noqa: S608 - of the query itself
+    try:
+        statement = parsed(query)
+    except UnparsedError:
+        raise _no_entry(written) from None
+    sources = [source.name for source in statement.sources]
+    if len(statement.tree) != 1 or len(statement.queries) != 1 or sources != [axis]:
+        raise _no_entry(written)
+    found = with_entries(query, Tables({schema.name: schema}, schema.name)).columns
     columns: dict[str, MatrixEntry] = {}
-    for item in list_items(written):
-        name, entry = _entry_column(schema, axis, item.strip())
+    for item in statement.scopes[0].select["projection"]:
+        aliased = item.get("ExprWithAlias")
+        subscript = subscript_of(aliased["expr"] if aliased else item.get("UnnamedExpr", {}))
+        if subscript is None:
+            raise _no_entry(written)
+        matrix = subscript.parts[-1]["value"]
+        column = column_name(matrix, string_of(subscript.inside) or "")
+        entry = found.get((schema.name, axis), {}).get(column)
+        if entry is None:
+            hint = unknown_entry_hint(matrix, [(schema, axis)], query)
+            raise errors.MatrixNotFoundError(
+                f"{schema.location}: {written!r} names no entry of a matrix over axis {axis!r}"
+                f"{hint}"
+            )
+        name = aliased["alias"]["value"] if aliased else column
         if name in columns:
             raise errors.QueryError(
                 f"two of {written!r} would be called {name!r}; rename one with AS"
@@ -514,46 +524,9 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
     return columns
 
 
-def _entry_column(schema: AxisSchema, axis: str, item: str) -> tuple[str, MatrixEntry]:
-    # Not an injection: it is parsed here, and never executed.
-    query = f"SELECT {item} FROM {quoted_name(axis)}"  # noqa: S608 - of the query itself
-    expression, alias = _only_item(query, axis, item)
-    subscript = subscript_of(expression)
-    if subscript is None:
-        raise _no_entry(item)
-    rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
-    entries = rewriting.columns.get((schema.name, axis), {})
-    if len(entries) != 1:
-        matrix = subscript.parts[-1]["value"]
-        hint = unknown_entry_hint(matrix, [(schema, axis)], query)
-        raise errors.MatrixNotFoundError(
-            f"{schema.location}: {item!r} names no entry of a matrix over axis {axis!r}{hint}"
-        )
-    ((name, entry),) = entries.items()
-    return alias or name, entry
-
-
-def _only_item(query: str, axis: str, item: str) -> tuple[Node, str | None]:
-    """Return the only expression of a query of one table, and the name that it is given."""
-    try:
-        statement = parsed(query)
-    except UnparsedError:
-        raise _no_entry(item) from None
-    sources = [source.name for source in statement.sources]
-    if len(statement.tree) != 1 or len(statement.queries) != 1 or sources != [axis]:
-        raise _no_entry(item)
-    projection = statement.queries[0].scopes[0].select["projection"]
-    if len(projection) != 1:
-        raise _no_entry(item)
-    aliased = projection[0].get("ExprWithAlias")
-    if aliased is not None:
-        return aliased["expr"], aliased["alias"]["value"]
-    return projection[0].get("UnnamedExpr", {}), None
-
-
-def _no_entry(item: str) -> errors.QueryError:
+def _no_entry(written: str) -> errors.QueryError:
     return errors.QueryError(
-        f"{item!r} is no entry of a matrix; write X['CD8A'], or X['CD8A'] AS cd8a, with commas "
+        f"{written!r} is no entry of a matrix; write X['CD8A'], or X['CD8A'] AS cd8a, with commas "
         "between several"
     )
 

@@ -434,6 +434,7 @@ _TO_INTEGER: Final = (
     r"Expected (?P<clause>LIMIT|OFFSET) to be an integer or null, but got (?P<type>\w+)"
 )
 _NEGATIVE: Final = r"(?P<clause>LIMIT|OFFSET) must be >= ?0, '(?P<value>-\d+)' was provided"
+_TWICE: Final = r"duplicate (?:un)?qualified field name (?P<name>\S+)"
 
 MESSAGES: Final = (
     Message(_OURS, _ours),
@@ -465,6 +466,7 @@ MESSAGES: Final = (
     Message("non-boolean predicate", "; a condition is true or false, as in n_genes > 0"),
     Message("Cannot access field at argument 1", _NO_FIELD_OF),
     Message("Source table contains", _ONE_MORE),
+    Message(_TWICE, "the query has two columns called '{name}'; name them with AS"),
     Message("Column in SELECT must be in GROUP BY", _UNGROUPED),
     Message("SQL error: RecursionLimitExceeded", _TOO_DEEP),
     Message("Table '.*already exists", "; write CREATE OR REPLACE, or DROP it first"),
@@ -502,10 +504,9 @@ class ErrorPlace:
         return f"{line}\n{tabs}{'^' * text_width(marked)}"
 
 
-_NAMED: Final = (
-    re.compile(r"has no (?:vector|column|entry) '(?P<name>(?:[^'\\]|\\.)*)'"),
-    re.compile(r"there is no (?:table|axis|table function|function) '(?P<name>(?:[^'\\]|\\.)*)'"),
-    re.compile(r"Invalid function '(?P<name>[^']*)'"),
+_NAMED: Final = re.compile(
+    r"(?:has no (?:vector|column|entry)|there is no (?:table|axis|table function|function)|"
+    r"Invalid function) '(?P<name>(?:[^'\\]|\\.)*)'"
 )
 """How messages name what the SQL has."""
 
@@ -522,7 +523,7 @@ def error_place(error: BaseException, sql: str) -> ErrorPlace | None:
     if isinstance(error, errors.QueryError) and error.line and error.column:
         start, stop = span_at(sql, place_of(sql, error.line, error.column))
         return ErrorPlace(error.line, error.column, stop - start)
-    match = next(filter(None, (pattern.search(str(error)) for pattern in _NAMED)), None)
+    match = _NAMED.search(str(error))
     name = "" if match is None else match["name"].replace("\\'", "'").replace("\\\\", "\\")
     span = None if match is None else span_of_name(sql, name)
     return None if span is None else ErrorPlace(*line_and_column(sql, span[0]), span[1] - span[0])

@@ -46,8 +46,6 @@ _NAME_PART: Final = re.compile(r'"(?:[^"]|"")*"|[^",.\s]+')
 _FIELD: Final = re.compile(rf"(?:{_NAME_PART.pattern})(?:\.(?:{_NAME_PART.pattern}))*")
 _MOST_ENTRIES: Final = 1 << 20
 """How many entries of an axis are decoded for a hint; more, if they are decoded already."""
-_MOST_FOLDED: Final = 1 << 16
-"""How many entries are compared without regard to case."""
 _MOST_FORMS: Final = 3
 _BASE: Final = "base_daf_repository"
 _BETWEEN: Final = " + "
@@ -320,7 +318,7 @@ def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
         The axis whose table does not have it.
     """
     names = joined_names(query, name)
-    for daf in _data_sets(schema):
+    for daf in schema.readers().values():
         hints = []
         for other in sorted(daf.axes_set() - {axis}) if daf.has_axis(axis) else ():
             matrices = sorted(daf.matrices_set(axis, other))
@@ -335,7 +333,7 @@ def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
 
 def _join_hint(schema: AxisSchema, axis: str, other: str) -> str:
     """Return how to join an axis with another; empty if no vector has entries of it."""
-    for daf in _data_sets(schema):
+    for daf in schema.readers().values():
         for relation in daf.relations() if {axis, other} <= daf.axes_set() else ():
             if (relation.axis, relation.to_axis) == (axis, other):
                 column = f"{_identifier(axis)}.{_identifier(relation.vector)}"
@@ -345,24 +343,17 @@ def _join_hint(schema: AxisSchema, axis: str, other: str) -> str:
     return ""
 
 
-def _data_sets(schema: AxisSchema) -> list[DafReader]:
-    return [daf for daf, _ in schema.data_sets()]
-
-
 def _entry(daf: DafReader, axis: str, names: Sequence[str]) -> str | None:
     """Return the first of some names that an axis has, maybe in other case."""
     with suppress(DafError):  # the axis is damaged: the error is about something else
-        length = daf.axis_length(axis)
-        if length > _MOST_ENTRIES and daf.known_entries(axis) is None:
+        if daf.axis_length(axis) > _MOST_ENTRIES and daf.known_entries(axis) is None:
             return None
-        positions = daf.axis_indices(axis, names, allow_missing=True, allow_empty=True)
-        known = [name for name, place in zip(names, positions, strict=True) if place >= 0]
-        if known or length > _MOST_FOLDED:
-            return next(iter(known), None)
         entries = daf.get_pa_vector(axis, "name")
-        folded = pc.utf8_lower(entries)
-        places = (pc.index(folded, name.lower()).as_py() for name in names)
-        return next((str(entries[place].as_py()) for place in places if place >= 0), None)
+        for values, wanted in ((entries, names), (pc.utf8_lower(entries), map(str.lower, names))):
+            places = (pc.index(values, name).as_py() for name in wanted)
+            found = next((place for place in places if place >= 0), None)
+            if found is not None:
+                return str(entries[found].as_py())
     return None
 
 

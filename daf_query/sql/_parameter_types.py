@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from daf_query.sql._engine import Engine
 from daf_query.sql._parameters import unbound
-from daf_query.sql._plan_nodes import nodes_of
+from daf_query.sql._planning import nodes_of
 from daf_storage import DafError
 
 _EXPRESSIONS: Final = (

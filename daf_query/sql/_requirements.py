@@ -1,44 +1,25 @@
 """Requirements of a query: the columns and the rows that another engine needs to answer it.
 
-Columns are those that it names, and all where it has a wildcard.  For its rows, it is planned on
-tables that have a schema and no rows; of a query that is written for another engine, all are.
+Columns are those that it names, and all where it has a wildcard.  Rows are those for which the
+conditions of its WHERE are true that mean the same to any engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-import datafusion
 import pyarrow as pa
-import pyarrow.compute as pc
-from datafusion.catalog import Table
 
-from daf_query.scan import (
-    And,
-    Compare,
-    In,
-    Or,
-    Predicate,
-    columns_of,
-    conjunction,
-    conjuncts,
-    joined,
-    parse,
-)
+from daf_query.scan import Or, Predicate, conjunction, joined
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._matrix_entries import Tables, with_entries
-from daf_query.syntax import (
-    UnparsedError,
-    constants_in_text,
-    kind_of,
-    parsed,
-    quoted_name,
-    values_of,
-)
-from daf_query.table import AskedScan, MatrixEntry, SchemaOnlyDataset
+from daf_query.sql._simple_queries import UncertainError, operands, simple_condition
+from daf_query.syntax import Scope, Source, Statement, UnparsedError, kind_of, parsed, values_of
+from daf_query.table import MatrixEntry
 
+_INNER: Final = ("Join", "Inner", "CrossJoin")
 _WILDCARDS: Final = ("Wildcard", "QualifiedWildcard")
 
 
@@ -73,20 +54,24 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
         An entry of a matrix is written wrongly, or there is none.
     """
     rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
-    names = _Names.of(rewriting.query)
-    schemas: dict[str, pa.Schema] = {}
+    try:
+        statement = parsed(rewriting.query)
+    except UnparsedError:
+        statement = None
+    names = _Names.of(statement)
     needs: dict[str, TableRequirements] = {}
+    schemas: dict[str, pa.Schema] = {}
     for axis in sorted(schema.axes_set()):
         entries = rewriting.columns.get((schema.name, axis), {})
         table = schema.dataset(axis)
-        fields = (table.with_matrix_columns(entries) if entries else table).schema
+        schemas[axis] = (table.with_matrix_columns(entries) if entries else table).schema
+    for axis, fields in schemas.items():
         columns = names.needed(axis, fields)
         if columns is not None:
-            schemas[axis] = fields
+            entries = rewriting.columns.get((schema.name, axis), {})
             chosen = {name: entry for name, entry in entries.items() if name in columns}
-            needs[axis] = TableRequirements(columns, None, chosen)
-    for axis, predicate in _predicates(rewriting.query, schemas).items():
-        needs[axis] = replace(needs[axis], predicate=predicate)
+            predicate = None if statement is None else _predicate(statement, axis, schemas)
+            needs[axis] = TableRequirements(columns, predicate, chosen)
     return QueryRequirements(rewriting.query, needs)
 
 
@@ -102,11 +87,9 @@ class _Names:
     """The tables of which it needs all columns."""
 
     @classmethod
-    def of(cls, query: str) -> _Names:
-        """Return the names of a query."""
-        try:
-            statement = parsed(query)
-        except UnparsedError:
+    def of(cls, statement: Statement | None) -> _Names:
+        """Return the names of a query; of one that is not known, any."""
+        if statement is None:
             return cls(None)
         tables = {
             source.parts[-1].lower(): set[str]() for source in statement.sources if source.parts
@@ -141,73 +124,44 @@ class _Names:
         return tuple(needed or fields.names[:1])
 
 
-def _predicates(query: str, schemas: Mapping[str, pa.Schema]) -> dict[str, Predicate | None]:
-    """Return what holds for the rows of each table that a query needs, as far as that is certain.
-
-    Nothing, if it cannot be planned here.
-    """
-    config = datafusion.SessionConfig().set(
-        "datafusion.sql_parser.enable_ident_normalization", "false"
-    )
-    context = datafusion.SessionContext(config)
-    tables = {name: SchemaOnlyDataset(schema) for name, schema in schemas.items()}
-    for name, table in tables.items():
-        context.register_table(quoted_name(name), Table(table))
-    reading = datafusion.SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False)
-    try:
-        frame = context.sql_with_options(query, reading)
-        frame.execution_plan()
-    except Exception:  # noqa: BLE001 - the engine raises no other; the other one says what is wrong
-        return {}
-    constants = constants_in_text(query)
-    return {
-        name: _together(table.scans, schemas[name], constants) for name, table in tables.items()
-    }
-
-
-def _together(
-    scans: Sequence[AskedScan], schema: pa.Schema, constants: frozenset[str | float]
+def _predicate(
+    statement: Statement, axis: str, schemas: Mapping[str, pa.Schema]
 ) -> Predicate | None:
-    """Return what holds for the rows that any of some scans needs."""
-    predicates = [_certain(scan.filter, schema, constants) for scan in scans]
-    parts = [predicate for predicate in predicates if predicate is not None]
-    if not parts or len(parts) < len(predicates):
-        return None
-    return joined(Or, parts)
+    """Return what holds for the rows of a table that a query needs, as far as that is certain."""
+    parts = [
+        conjunction(_conditions(statement, scope, source, schemas))
+        for scope in statement.scopes
+        for source in scope.sources
+        if source.parts[-1:] == (axis,)
+    ]
+    known = [part for part in parts if part is not None]
+    return joined(Or, known) if known and len(known) == len(parts) else None
 
 
-def _certain(
-    filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-    schema: pa.Schema,
-    constants: frozenset[str | float],
-) -> Predicate | None:
-    """Return the conditions of a filter that any engine evaluates to the same.
+def _conditions(
+    statement: Statement, scope: Scope, source: Source, schemas: Mapping[str, pa.Schema]
+) -> Iterator[Predicate]:
+    """Yield the conditions of a WHERE on the columns of one of its tables, none in outer joins."""
 
-    A constant that the query does not have was converted, and other engines convert otherwise.
-    """
-    predicate = None if filter is None else parse(filter, schema)
-    parts = [part for part in conjuncts(predicate) if _is_certain(part, schema, constants)]
-    return conjunction(parts)
+    def field(parts: tuple[str, ...]) -> pa.Field:
+        *qualifier, name = parts
+        having = [each for each in scope.called(qualifier) if _may_have(each, name, schemas)]
+        if having != [source] or name not in schemas[source.parts[-1]].names:
+            raise UncertainError
+        return schemas[source.parts[-1]].field(name)
 
-
-def _is_certain(part: Predicate, schema: pa.Schema, constants: frozenset[str | float]) -> bool:
-    if isinstance(part, And | Or):
-        return all(_is_certain(each, schema, constants) for each in part.parts)
-    if not columns_of(part):
-        return False
-    arrow_type = schema.field(columns_of(part)[0]).type
-    if isinstance(part, Compare | In):
-        values = part.values if isinstance(part, In) else (part.value,)
-        return all(_is_as_written(value, arrow_type, constants) for value in values)
-    return True
+    joins = [join["join_operator"] for each in scope.select["from"] for join in each["joins"]]
+    condition = scope.select["selection"]
+    if condition is None or any(kind_of(each) not in _INNER for each in joins):
+        return
+    for each in operands(condition, "And"):
+        try:
+            yield simple_condition(statement, each, field)
+        except UncertainError:
+            continue
 
 
-def _is_as_written(
-    value: object, arrow_type: pa.DataType, constants: frozenset[str | float]
-) -> bool:
-    if isinstance(value, bool):
-        return bool(pa.types.is_boolean(arrow_type))
-    if isinstance(value, str):
-        return arrow_type in (pa.string(), pa.string_view()) and value in constants
-    is_number = pa.types.is_integer(arrow_type) or arrow_type == pa.float64()
-    return isinstance(value, int | float) and is_number and float(value) in constants
+def _may_have(source: Source, name: str, schemas: Mapping[str, pa.Schema]) -> bool:
+    """Return whether a table, or another one, may have a column; capitals may count or not."""
+    fields = schemas.get(source.parts[-1]) if source.parts else None
+    return fields is None or name.lower() in map(str.lower, fields.names)

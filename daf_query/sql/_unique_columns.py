@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import datafusion
 
 from daf_query._runs import warn_caller
-from daf_query.sql._plan_nodes import node_type
+from daf_query.sql._planning import node_type
 from daf_query.syntax import quoted_name
 from daf_storage import errors
 
@@ -41,11 +41,6 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def duplicates_in(names: Iterable[str]) -> list[str]:
-    """Return the names that occur more than once, in the order in which they first occur."""
-    return [name for name, count in Counter(names).items() if count > 1]
-
-
 def with_unique_columns(
     frame: datafusion.DataFrame, *, once: Collection[str] = (), is_reported: bool = True
 ) -> datafusion.DataFrame:
@@ -72,7 +67,7 @@ def with_unique_columns(
     if len(set(names)) == len(names):
         return frame
     columns = _columns_of(frame.logical_plan())
-    twice = duplicates_in(names)
+    twice = [name for name, count in Counter(names).items() if count > 1]
     shown = [name for name in twice if name in once]
     if shown or columns is None or len(columns) != len(names):
         name = (shown or twice)[0]
@@ -99,23 +94,6 @@ def warn_of_names(names: Sequence[str], renamed: Sequence[str]) -> None:
         f"{', '.join(renamed)}; name them with AS",
         DuplicateColumnsWarning,
     )
-
-
-def check_copied(frame: datafusion.DataFrame) -> None:
-    """Refuse ``COPY (SELECT ...) TO ...`` of columns that have one name.
-
-    Raises
-    ------
-    QueryError
-        A reader of the file could not tell them apart.
-    """
-    plan = frame.logical_plan()
-    if node_type(plan) != "CopyTo":
-        return
-    columns = [column for column in _columns_of(plan.inputs()[0]) or [] if column is not None]
-    names = [str(column.to_variant().name()) for column in columns]
-    for name in duplicates_in(names)[:1]:
-        raise errors.QueryError(_ambiguous(name, names, columns))
 
 
 def _ambiguous(name: str, names: Sequence[str], columns: Sequence[Any] | None) -> str:

@@ -9,113 +9,63 @@ tree, so comments and spelling stay, and places of errors can be mapped back.
 Must not know data sets, tables or the engine.
 """
 
-from daf_query.syntax._edits import Edit, edited, place_before
-from daf_query.syntax._errors import WrappedSql, error_at, shortened, syntax_error
-from daf_query.syntax._fragments import (
-    Placeholder,
-    constants_in_text,
-    is_condition,
-    is_ended,
-    is_select,
-    joined_names,
-    line_and_column,
-    list_items,
-    one_statement,
-    place_of,
-    placeholders,
-    real_divisions,
-    span_at,
-    span_of_name,
-    statements,
-    unopened_bracket,
-    without_direction,
-    without_name,
-    words_at,
-)
-from daf_query.syntax._names import identifier, quoted_name, unquoted_name
-from daf_query.syntax._nodes import (
-    Node,
-    Number,
-    arguments_of,
-    constant_of,
-    function_name,
-    identifiers_of,
-    is_query,
-    kind_of,
-    name_of,
-    string_of,
-    subscript_of,
-    values_of,
-    walk,
-    whole_number_of,
-)
-from daf_query.syntax._predicates import clauses_of, condition_of, conjuncts_of, python_edits
-from daf_query.syntax._scopes import Query, Scope, Source
-from daf_query.syntax._spark import backticked, to_local, to_spark, with_definitions
-from daf_query.syntax._statement import Statement, UnparsedError, parsed
-from daf_query.syntax._terms import Term, terms_of
-from daf_query.syntax._tokens import Token, tokens_of
-
-__all__ = [
-    "Edit",
-    "Node",
-    "Number",
-    "Placeholder",
-    "Query",
-    "Scope",
-    "Source",
-    "Statement",
-    "Term",
-    "Token",
-    "UnparsedError",
-    "WrappedSql",
-    "arguments_of",
-    "backticked",
-    "clauses_of",
-    "condition_of",
-    "conjuncts_of",
-    "constant_of",
-    "constants_in_text",
-    "edited",
-    "error_at",
-    "function_name",
-    "identifier",
-    "identifiers_of",
-    "is_condition",
-    "is_ended",
-    "is_query",
-    "is_select",
-    "joined_names",
-    "kind_of",
-    "line_and_column",
-    "list_items",
-    "name_of",
-    "one_statement",
-    "parsed",
-    "place_before",
-    "place_of",
-    "placeholders",
-    "python_edits",
-    "quoted_name",
-    "real_divisions",
-    "shortened",
-    "span_at",
-    "span_of_name",
-    "statements",
-    "string_of",
-    "subscript_of",
-    "syntax_error",
-    "terms_of",
-    "to_local",
-    "to_spark",
-    "tokens_of",
-    "unopened_bracket",
-    "unquoted_name",
-    "values_of",
-    "walk",
-    "whole_number_of",
-    "with_definitions",
-    "without_direction",
-    "without_name",
-    "words_at",
-]
+from daf_query.syntax._errors import WrappedSql as WrappedSql
+from daf_query.syntax._errors import error_at as error_at
+from daf_query.syntax._errors import shortened as shortened
+from daf_query.syntax._errors import syntax_error as syntax_error
+from daf_query.syntax._fragments import Placeholder as Placeholder
+from daf_query.syntax._fragments import is_condition as is_condition
+from daf_query.syntax._fragments import is_ended as is_ended
+from daf_query.syntax._fragments import is_select as is_select
+from daf_query.syntax._fragments import joined_names as joined_names
+from daf_query.syntax._fragments import line_and_column as line_and_column
+from daf_query.syntax._fragments import list_items as list_items
+from daf_query.syntax._fragments import one_statement as one_statement
+from daf_query.syntax._fragments import place_of as place_of
+from daf_query.syntax._fragments import placeholders as placeholders
+from daf_query.syntax._fragments import real_divisions as real_divisions
+from daf_query.syntax._fragments import span_at as span_at
+from daf_query.syntax._fragments import span_of_name as span_of_name
+from daf_query.syntax._fragments import statements as statements
+from daf_query.syntax._fragments import unopened_bracket as unopened_bracket
+from daf_query.syntax._fragments import without_direction as without_direction
+from daf_query.syntax._fragments import without_name as without_name
+from daf_query.syntax._fragments import words_at as words_at
+from daf_query.syntax._nodes import Node as Node
+from daf_query.syntax._nodes import Number as Number
+from daf_query.syntax._nodes import arguments_of as arguments_of
+from daf_query.syntax._nodes import constant_of as constant_of
+from daf_query.syntax._nodes import function_name as function_name
+from daf_query.syntax._nodes import identifiers_of as identifiers_of
+from daf_query.syntax._nodes import is_query as is_query
+from daf_query.syntax._nodes import kind_of as kind_of
+from daf_query.syntax._nodes import name_of as name_of
+from daf_query.syntax._nodes import string_of as string_of
+from daf_query.syntax._nodes import subscript_of as subscript_of
+from daf_query.syntax._nodes import values_of as values_of
+from daf_query.syntax._nodes import walk as walk
+from daf_query.syntax._nodes import whole_number_of as whole_number_of
+from daf_query.syntax._predicates import Term as Term
+from daf_query.syntax._predicates import clauses_of as clauses_of
+from daf_query.syntax._predicates import condition_of as condition_of
+from daf_query.syntax._predicates import conjuncts_of as conjuncts_of
+from daf_query.syntax._predicates import python_edits as python_edits
+from daf_query.syntax._predicates import terms_of as terms_of
+from daf_query.syntax._scopes import Query as Query
+from daf_query.syntax._scopes import Scope as Scope
+from daf_query.syntax._scopes import Source as Source
+from daf_query.syntax._spark import backticked as backticked
+from daf_query.syntax._spark import to_local as to_local
+from daf_query.syntax._spark import to_spark as to_spark
+from daf_query.syntax._spark import with_definitions as with_definitions
+from daf_query.syntax._statement import Statement as Statement
+from daf_query.syntax._statement import UnparsedError as UnparsedError
+from daf_query.syntax._statement import parsed as parsed
+from daf_query.syntax._tokens import Edit as Edit
+from daf_query.syntax._tokens import Token as Token
+from daf_query.syntax._tokens import edited as edited
+from daf_query.syntax._tokens import identifier as identifier
+from daf_query.syntax._tokens import place_before as place_before
+from daf_query.syntax._tokens import quoted_name as quoted_name
+from daf_query.syntax._tokens import tokens_of as tokens_of
+from daf_query.syntax._tokens import unquoted_name as unquoted_name

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final, NamedTuple
 
-from daf_query.syntax._edits import Edit
-from daf_query.syntax._names import identifier
 from daf_query.syntax._statement import UnparsedError, parsed
-from daf_query.syntax._tokens import read_tokens, tokens_of
+from daf_query.syntax._tokens import Edit, identifier, read_tokens, tokens_of
 from daf_storage import errors
 
 _MOST_NAMES: Final = 4
@@ -305,22 +302,3 @@ def joined_names(text: str, name: str) -> list[str]:
         return [name]
     ends = [place.start() for place in _JOINT.finditer(match[0])]
     return [match[0][:end] for end in (*ends, None)][: -_MOST_NAMES - 1 : -1]
-
-
-def constants_in_text(text: str) -> frozenset[str | float]:
-    """Return the strings and the numbers of a text, these with either sign.
-
-    >>> sorted(map(str, constants_in_text("a > 2 AND b IN ('it''s', 1L)")))
-    ['-2.0', '2.0', "it's"]
-    """
-    constants: set[str | float] = set()
-    for token in tokens_of(text):
-        written = text[token.start : token.stop]
-        if token.kind == "constants":
-            constants |= constants_in_text(written)
-        elif token.kind == "string" and written.startswith("'"):
-            constants.add(written[1:-1].replace("''", "'"))
-        elif token.kind == "number":
-            with suppress(ValueError):  # 1L or 2.5D: another dialect's
-                constants |= {float(written), -float(written)}
-    return frozenset(constants)

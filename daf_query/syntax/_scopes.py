@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from daf_query.syntax._names import quoted_name
 from daf_query.syntax._nodes import Node, is_query, kind_of, name_of, walk
+from daf_query.syntax._tokens import quoted_name
 
 _HIDING_RIGHT = ("LeftSemi", "LeftAnti", "Semi", "Anti")
 _HIDING_LEFT = ("RightSemi", "RightAnti")

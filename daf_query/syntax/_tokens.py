@@ -1,4 +1,4 @@
-"""The tokens of a SQL text: words, literals, quoted identifiers and operators, without comments."""
+"""The tokens of a SQL text, words, literals, quoted names and operators; and edits of it."""
 
 from __future__ import annotations
 
@@ -127,3 +127,85 @@ def _after_comment(query: str, place: int) -> int:
         depth += 1 if match.group() == "/*" else -1
         place = match.end()
     return place
+
+
+def quoted_name(name: str) -> str:
+    """Return a name as SQL quotes it.
+
+    >>> quoted_name('a "b" c')
+    '"a ""b"" c"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def unquoted_name(name: str) -> str:
+    """Return a name without the quotes that SQL may have around it.
+
+    >>> unquoted_name('"a ""b"" c"'), unquoted_name("age"), unquoted_name('""'), unquoted_name('"')
+    ('a "b" c', 'age', '', '"')
+    """
+    is_quoted = len(name) > 1 and name.startswith('"') and name.endswith('"')
+    return name[1:-1].replace('""', '"') if is_quoted else name
+
+
+def identifier(written: str) -> str:
+    """Return the name that a token of a query stands for: a word, or in double quotes or backticks.
+
+    >>> identifier("`a ``b`` c`"), identifier('"age"'), identifier("age")
+    ('a `b` c', 'age', 'age')
+    """
+    if len(written) > 1 and written.startswith("`") and written.endswith("`"):
+        return written[1:-1].replace("``", "`")
+    return unquoted_name(written)
+
+
+class Edit(NamedTuple):
+    """A part of a text, and what stands there instead; an insertion where both places are one."""
+
+    start: int
+    stop: int
+    new: str
+
+
+def edited(text: str, edits: Iterable[Edit], start: int = 0, stop: int | None = None) -> str:
+    """Return a text, or a part of it, after some edits.
+
+    Of insertions at one place, those given first come first.
+
+    Raises
+    ------
+    ValueError
+        Two edits overlap: a rule is wrong.
+
+    Examples
+    --------
+    >>> edited("a - b", [Edit(0, 0, "("), Edit(4, 5, "c"), Edit(5, 5, ")")])
+    '(a - c)'
+    """
+    stop = len(text) if stop is None else stop
+    pieces, done = [], start
+    within = [edit for edit in edits if start <= edit.start <= edit.stop <= stop]
+    for first, last, new in sorted(within, key=lambda edit: (edit.start, edit.stop)):
+        if first < done:
+            raise ValueError(f"edits overlap at {first} of {text!r}")
+        pieces += [text[done:first], new]
+        done = last
+    return "".join([*pieces, text[done:stop]])
+
+
+def place_before(edits: Iterable[Edit], place: int) -> int | None:
+    """Return where a place of an edited text was in the original; None if it was inserted.
+
+    Of what stands instead of something else, it is where that began.
+
+    >>> [place_before([Edit(0, 0, "("), Edit(4, 5, "cd")], place) for place in (0, 1, 4, 6, 7)]
+    [None, 0, 3, 4, 5]
+    """
+    shift = 0
+    for start, stop, new in sorted(edits, key=lambda edit: (edit.start, edit.stop)):
+        if place < start + shift:
+            break
+        if place < start + shift + len(new):
+            return start if stop > start else None
+        shift += len(new) - (stop - start)
+    return place - shift

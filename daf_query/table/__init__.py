@@ -26,10 +26,8 @@ from daf_query.table._columns import (
 )
 from daf_query.table._dataset import TableDataset, TableFragment
 from daf_query.table._engine_tables import (
-    AskedScan,
     ComputedDataset,
     NullableDataset,
-    SchemaOnlyDataset,
     nullable,
 )
 from daf_query.table._matrix_columns import MatrixEntry, entry_not_found, find_entry
@@ -81,7 +79,6 @@ __all__ = [
     "INDEXES",
     "META",
     "PENDING",
-    "AskedScan",
     "AxisDataset",
     "BrokenColumns",
     "Categoricals",
@@ -91,7 +88,6 @@ __all__ = [
     "MatrixUnionDataset",
     "MemberTables",
     "NullableDataset",
-    "SchemaOnlyDataset",
     "TableColumns",
     "TableDataset",
     "TableFragment",

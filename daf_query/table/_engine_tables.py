@@ -1,4 +1,4 @@
-"""Tables as DataFusion has them: nullable, of a schema alone, or computed when they are scanned.
+"""Tables as DataFusion has them: nullable, or computed when they are scanned.
 
 Over columns that are declared to have no NULL, it answers ``(SELECT ...) IS NULL`` of no rows,
 ``NOT IN (SELECT ...)`` with NULL on the left and ``x & -x`` wrongly, and fails on a filter above
@@ -8,7 +8,6 @@ an outer join; over others it is right.  So all columns may be NULL for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -19,7 +18,7 @@ import pyarrow.dataset as ds
 
 from daf_query.scan import until_interpreter_ends
 from daf_query.table._arrow_operations import BATCH_ROWS, Fragment, unscannable
-from daf_query.table._table_scanner import TableScanner, as_expression, cast_batches
+from daf_query.table._table_scanner import TableScanner, cast_batches
 from daf_storage.base import ForkLock
 
 
@@ -91,52 +90,6 @@ class _NullableFragment(Fragment):
 def _nullable_scanner(scanner: Any) -> TableScanner:
     schema = nullable(scanner.projected_schema)
     return TableScanner(schema, cast_batches(scanner.to_batches(), schema), BATCH_ROWS)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AskedScan:
-    """One scan that a plan has of a table."""
-
-    columns: tuple[str, ...]
-    """What it reads."""
-    filter: pc.Expression | None
-    """What it was given to evaluate."""
-
-
-class SchemaOnlyDataset(_EngineTable):
-    """The columns of a table without its rows; an engine plans queries on it.
-
-    Examples
-    --------
-    >>> table = SchemaOnlyDataset(pa.schema([("age", pa.int64()), ("name", pa.string())]))
-    >>> _ = table.scanner(columns=["name"], filter=pc.field("age") > 60)
-    >>> [(scan.columns, str(scan.filter)) for scan in table.scans]
-    [(('name',), '(age > 60)')]
-    """
-
-    def __init__(self, schema: pa.Schema) -> None:
-        super().__init__(schema)
-        self.scans: list[AskedScan] = []
-        """The scans of all plans so far."""
-
-    def get_fragments(
-        self,
-        filter: pc.Expression | None = None,  # noqa: A002, ARG002 - pyarrow's signature
-    ) -> Iterator[Any]:
-        """Yield one fragment, since some plans need to know of one; it has no rows."""
-        yield self
-
-    def scanner(
-        self,
-        columns: Any = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        **_: Any,
-    ) -> Any:
-        """Note what is asked for, and return a scanner of no rows."""
-        names = tuple(self._schema.names if columns is None else columns)
-        self.scans.append(AskedScan(names, as_expression(filter)))
-        projected = pa.schema([self._schema.field(name) for name in names])
-        return TableScanner(projected, iter(()), 1)
 
 
 class ComputedDataset(_EngineTable):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import expression_table
-from daf_query.sql import Engine
+from daf_query.sql import Engine, written_items
 from daf_query.syntax import Edit, list_items, quoted_name, real_divisions
 from daf_query.table import DATASET, UserTable
 from daf_query.training._allocation import Codes
@@ -198,13 +198,9 @@ def classes_of(
 
 def expressions_of(expressions: object, keyword: str) -> list[str]:
     """Return expressions of SQL, of which one string may have several."""
-    items = [expressions] if isinstance(expressions, str) else expressions
-    if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
-        raise errors.InvalidInputError(
-            f"{keyword}= is the name of a vector, an expression of SQL or a list of such, not "
-            f"{type(expressions).__name__}; values of your own become a vector with set_vector()"
-        )
-    listed = [part.strip() for item in items for part in list_items(item)]
+    listed = [
+        part.strip() for item in written_items(expressions, keyword) for part in list_items(item)
+    ]
     if not listed or not all(listed):
         raise errors.QueryError(f"{keyword}= is empty; pass a vector, or an expression of SQL")
     return listed

@@ -13,8 +13,6 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.index import build_index
-from daf_query.slice import _selector
-from daf_query.sql import _engine, _restrictions
 from daf_storage import errors, open_daf
 from tests.support import CELLS, GENES
 
@@ -175,31 +173,6 @@ def test_equal_entries_of_an_order_keep_theirs(tiny_session: DafSession) -> None
     """A limit within equal entries takes the first of the axis, whichever way they are scanned."""
     part = tiny_session.matrix("cell", "gene", "UMIs", rows="ORDER BY age > 0 DESC LIMIT 2")
     assert part.row_positions.tolist() == [0, 1]
-
-
-def test_a_predicate_of_a_short_axis_is_planned_once(
-    tiny_session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a long one, or where it looks into matrices, twice if that saves reading; alike in result."""
-    restricted: list[str] = []
-    find = _restrictions.restrictions_of
-
-    def counted(*arguments: Any) -> Any:
-        found = find(*arguments)
-        restricted.extend(map(str, found))
-        return found
-
-    monkeypatch.setattr(_engine, "restrictions_of", counted)
-    conditions = ("age > 50.5", "age > 30.5 AND type = 'TCell'", "age < 40.5 OR age > 80.5")
-    for predicate in (f"{condition} OR 1 = 2" for condition in conditions):  # no mere scan
-        restricted.clear()
-        positions = rows(tiny_session, predicate)
-        assert not restricted, predicate
-        assert rows(tiny_session, f"({predicate})") == positions
-        assert restricted, predicate
-        with monkeypatch.context() as changed:
-            changed.setattr(_selector, "_FEW_ROWS", 0)
-            assert rows(tiny_session, f"{predicate} ") == positions
 
 
 def test_both_axes_at_once(tiny_session: DafSession) -> None:

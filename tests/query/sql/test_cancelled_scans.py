@@ -76,7 +76,7 @@ class Counted:
 def started(runs: Runs, session: DafSession, query: str, **how: Any) -> Any:
     """Begin a query as a server does."""
     result = session.sql(query)
-    assert result._is_direct()
+    assert result._direct is not None
 
     def produce() -> Iterator[pa.RecordBatch]:
         yield from session.sql(query).rows().batches

@@ -339,7 +339,7 @@ class TestWildcards:
                 "SELECT a.name FROM cell a NATURAL JOIN cell b WHERE a.X['FOXP3'] > 0",
                 "JOIN ... USING",
             ),
-            ("SELECT * FROM cell c (a, b, c, d, e) WHERE X['FOXP3'] > 0", "with AS"),
+            ("SELECT * FROM cell c (a, b, c, d, e) WHERE X['FOXP3'] > 0", "by AS"),
         ],
     )
     def test_what_cannot_be_settled(self, session: DafSession, query: str, said: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from daf_query import connect
 from daf_query.session import DafSession
-from daf_query.sql import _axis_schema, _members
+from daf_query.sql import _axis_schema
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from daf_storage.data._vector_reader import VectorReader
 
@@ -98,13 +98,13 @@ def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPat
     opened.clear()
     runs[1].set_vector("cell", "donor", ["d1"] * 31, if_exists="replace")
     described: list[str] = []
-    read = _members.axis_columns  # type: ignore[attr-defined] # wrapped for the test
+    read = _axis_schema.axis_columns  # type: ignore[attr-defined] # wrapped for the test
 
     def noted(daf: Any, *arguments: Any, length: int | None = None, **others: Any) -> Any:
         described.extend([daf.name] if length is None else [])
         return read(daf, *arguments, length=length, **others)
 
-    monkeypatch.setattr(_members, "axis_columns", noted)
+    monkeypatch.setattr(_axis_schema, "axis_columns", noted)
     assert session.sql(QUERIES[0]).to_pylist() == [{"n": 24}]
     assert described == [runs[1].name]
     opened.clear()

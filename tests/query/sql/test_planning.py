@@ -184,5 +184,4 @@ def test_how_plans_are_printed_does_not_matter(
             )
     for name in ("canonical_name", "schema_name", "__repr__", "__str__"):
         monkeypatch.setattr(datafusion.Expr, name, lambda _: "nonsense", raising=False)
-    session._engine._unrestricted.clear()
     assert found() == expected

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, ScanOptions, UnreadableVectorWarning, connect
 from daf_query.fragments import plan_fragments
-from daf_query.sql import _members as schema_module
+from daf_query.sql import _axis_schema as schema_module
 from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, copy_all
 from daf_storage.data import _vector_reader
