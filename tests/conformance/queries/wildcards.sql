@@ -49,7 +49,7 @@ SELECT * FROM gene ORDER BY x, name;
 SELECT * FROM gene ORDER BY name DESC LIMIT 2;
 --: theirs SELECT count(*) FROM (SELECT * FROM cell LIMIT 2)
 SELECT count(*) FROM (SELECT * FROM cell LIMIT 2);
---: theirs SELECT * FROM (SELECT * FROM gene WHERE name = 'g1') LIMIT 1
-FROM (SELECT * FROM gene WHERE name = 'g1') LIMIT 1;
+--: theirs SELECT * FROM (SELECT * FROM gene WHERE name = 'g1') LIMIT 5
+FROM (SELECT * FROM gene WHERE name = 'g1') LIMIT 5;
 --: theirs SELECT count(*) AS n FROM (SELECT * FROM gene LIMIT 2) WHERE name IS NOT NULL
 SELECT count(*) AS n FROM (FROM gene LIMIT 2) WHERE name IS NOT NULL;
