@@ -172,6 +172,9 @@ class _RecordingPin:
     def listing_identity(self, files: Any) -> Any:
         return self._snapshot.listing_identity(files)
 
+    def version(self) -> Any:
+        return self._snapshot.version()
+
     def names(self, key: str = "") -> list[str]:
         return self._snapshot.names(key)
 

@@ -33,7 +33,6 @@ from daf_storage.stores import (
     PropertyFiles,
     RemoteArchive,
     RemoteStore,
-    snapshot_version,
 )
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree, ZarrTree, new_chunk_cache
 
@@ -163,7 +162,7 @@ class FilesTree:
         if isinstance(files, PropertyFiles):
             return files.version()
         snapshot = self.folder(path) if files is None else files
-        return snapshot_version(snapshot)
+        return None if snapshot is None else snapshot.version()
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path``, or what it is, does."""

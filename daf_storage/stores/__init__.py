@@ -40,14 +40,12 @@ from daf_storage.stores._protocol import (
     ReadableStore,
     Snapshot,
     Transaction,
-    VersionedSnapshot,
     WritableStore,
     bytes_version,
     check_within,
     has_entries,
     is_mapped,
     map_within,
-    snapshot_version,
 )
 from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
 from daf_storage.stores._regular import open_regular
@@ -103,7 +101,6 @@ __all__ = [
     "Snapshot",
     "SnapshotZarrStore",
     "Transaction",
-    "VersionedSnapshot",
     "WritableStore",
     "ZarrArchiveStore",
     "abandoned",
@@ -141,7 +138,6 @@ __all__ = [
     "replace_archive",
     "scratch",
     "shown_url",
-    "snapshot_version",
     "unfinished_rebuilds",
     "was_interrupted",
 ]

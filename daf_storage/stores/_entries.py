@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from daf_storage.base import ForkLock
-from daf_storage.stores._protocol import LocalReads
+from daf_storage.stores._protocol import SnapshotBase
 
 
 class EntryStore(ABC):
@@ -49,7 +49,7 @@ class EntryStore(ABC):
         return False
 
 
-class EntrySnapshot(LocalReads, ABC):
+class EntrySnapshot(SnapshotBase, ABC):
     """A view of some entries; a store says how one is mapped.  See `Snapshot`.
 
     Parameters
@@ -70,16 +70,6 @@ class EntrySnapshot(LocalReads, ABC):
         start = f"{key}/" if key else ""
         below = (entry[len(start) :] for entry in self._present if entry.startswith(start))
         return sorted({entry.split("/", 1)[0] for entry in below})
-
-    def read(self, key: str) -> bytes | None:
-        """Return a copy of the bytes."""
-        data = self.map(key)
-        return None if data is None else bytes(data)
-
-    def size(self, key: str) -> int | None:
-        """Return the number of bytes."""
-        data = self.map(key)
-        return None if data is None else len(data)
 
 
 def is_below(key: str, prefix: str) -> bool:

@@ -21,7 +21,7 @@ from daf_storage.stores import _identity
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
 from daf_storage.stores._locks import names_in
 from daf_storage.stores._mapping import map_readonly
-from daf_storage.stores._protocol import LocalReads
+from daf_storage.stores._protocol import SnapshotBase
 from daf_storage.stores._regular import open_regular, refuse
 
 PartNames = Callable[[bytes], Iterable[str]]
@@ -47,7 +47,7 @@ class _ReplacedError(Exception):
     """The files that were opened may not belong together."""
 
 
-class PropertyFiles(LocalReads):
+class PropertyFiles(SnapshotBase):
     """Files that belong together, mapped; see `Snapshot`, whose keys are their names.
 
     It holds their mappings and, as long as it lives, no more than one descriptor of an empty file.
@@ -80,16 +80,6 @@ class PropertyFiles(LocalReads):
     def names(self, key: str = "") -> list[str]:
         """Return the names of the files."""
         return [] if key else sorted(self._files)
-
-    def read(self, key: str) -> bytes | None:
-        """Return a copy of the bytes of a file."""
-        data = self.map(key)
-        return None if data is None else bytes(data)
-
-    def size(self, key: str) -> int | None:
-        """Return the length of a file."""
-        found = self._files.get(key)
-        return None if found is None else len(found.data)
 
     def map(self, key: str) -> memoryview | None:
         """Return the bytes of a file, mapped."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from daf_storage import errors
 from daf_storage.base import AnyArray
@@ -38,6 +38,14 @@ class Snapshot(Protocol):
 
         Or the first of these files that is there, directly below such a name, was written to.  The
         rest is not looked at.
+        """
+        ...
+
+    def version(self) -> Hashable:
+        """Return a value that is another one whenever what is below the prefix is.
+
+        Whoever looks at the same data gets the same one, in whichever process; None if nobody can
+        say that.
         """
         ...
 
@@ -80,38 +88,17 @@ class Snapshot(Protocol):
         ...
 
 
-@runtime_checkable
-class VersionedSnapshot(Protocol):
-    """A snapshot that can say which version of the data it is of, to other processes too."""
-
-    def version(self) -> Hashable:
-        """Return a value that is another one whenever what is below the prefix is.
-
-        Whoever looks at the same data gets the same one, in whichever process.
-        """
-        ...
-
-
-def snapshot_version(snapshot: object) -> Hashable:
-    """Return the version of what a snapshot is of; None if it cannot say."""
-    return snapshot.version() if isinstance(snapshot, VersionedSnapshot) else None
-
-
-class LocalReads:
-    """What pins of local stores have in common: parts are views of what `map` returns."""
+class SnapshotBase:
+    """What snapshots have in common: parts are views of what `map` returns, files are not known."""
 
     is_local = True
 
-    def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - few can tell
-        """Return nothing: what is in memory is not remembered."""
-        return None
-
-    def open_file(self, key: str) -> int | None:  # noqa: ARG002 - few have one
-        """Return nothing: the bytes are not in a file of their own."""
-        return None
+    def map(self, key: str) -> memoryview | None:
+        """Return the bytes of ``key``; each snapshot has its own."""
+        raise NotImplementedError
 
     def identity(self) -> Hashable:
-        """Return what tells this data from any other; each pin has its own."""
+        """Return what tells this data from any other; each snapshot has its own."""
         raise NotImplementedError
 
     def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - of all keys
@@ -119,12 +106,22 @@ class LocalReads:
         return self.identity()
 
     def is_same(self, other: object) -> bool:
-        """Return whether another pin is of the very same data."""
-        return isinstance(other, LocalReads) and self.identity() == other.identity()
+        """Return whether another snapshot is of the very same data."""
+        return isinstance(other, SnapshotBase) and self.identity() == other.identity()
 
-    def map(self, key: str) -> memoryview | None:
-        """Return the bytes of ``key``; each pin has its own."""
-        raise NotImplementedError
+    def version(self) -> Hashable:
+        """Return nothing: no other process can see that it is the same data."""
+        return None
+
+    def read(self, key: str) -> bytes | None:
+        """Return a copy of the bytes of ``key``."""
+        data = self.map(key)
+        return None if data is None else bytes(data)
+
+    def size(self, key: str) -> int | None:
+        """Return the number of bytes of ``key``."""
+        data = self.map(key)
+        return None if data is None else len(data)
 
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the bytes of ``key``."""
@@ -132,6 +129,14 @@ class LocalReads:
         if data is None:
             raise KeyError(key)
         return [data[start:stop] for start, stop in ranges]
+
+    def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - few can tell
+        """Return nothing: what has no times of its own is not remembered."""
+        return None
+
+    def open_file(self, key: str) -> int | None:  # noqa: ARG002 - few have one
+        """Return nothing: the bytes are not in a file of their own."""
+        return None
 
 
 def bytes_version(snapshot: Snapshot, key: str) -> Hashable | None:

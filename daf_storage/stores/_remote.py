@@ -21,6 +21,7 @@ from typing import Any
 
 from daf_storage import errors
 from daf_storage.base import METADATA_NAMES, SERVER_CLIENT, ForkLock, optional_import
+from daf_storage.stores._protocol import SnapshotBase
 from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores._remote_access import (
     RETRIES,
@@ -400,7 +401,7 @@ class RemoteStore:
         return RemoteSnapshot(self._files, self._documents, start)
 
 
-class RemoteSnapshot:
+class RemoteSnapshot(SnapshotBase):
     """A view of one prefix on a server; see `Snapshot`."""
 
     is_local = False
@@ -423,22 +424,6 @@ class RemoteSnapshot:
     def archive_identity(self) -> Hashable:
         """What stays the same."""
         return self._files.token
-
-    def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - as for all pins
-        """Return what stays the same."""
-        return self.identity()
-
-    def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - as for all pins
-        """Return nothing: servers tell versions in their own ways."""
-        return None
-
-    def open_file(self, key: str) -> int | None:  # noqa: ARG002 - as for all pins
-        """Return nothing: the bytes are not in a file of their own."""
-        return None
-
-    def is_same(self, other: object) -> bool:
-        """Return whether another pin is of the same place."""
-        return isinstance(other, RemoteSnapshot) and self.identity() == other.identity()
 
     def names(self, key: str = "") -> list[str]:
         """Return the names that the metadata has directly below ``key``."""

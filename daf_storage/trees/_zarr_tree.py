@@ -34,7 +34,6 @@ from daf_storage.stores import (
     Snapshot,
     Transaction,
     WritableStore,
-    snapshot_version,
 )
 from daf_storage.trees._array_documents import NODE_FILE
 from daf_storage.trees._chunked_array import new_chunk_cache
@@ -132,7 +131,7 @@ class ZarrTree:
     def version(self, path: str) -> Hashable:
         """Return what differs whenever something at or below ``path`` does, in any process."""
         snapshot = self._snapshot(path)
-        return snapshot_version(snapshot)
+        return None if snapshot is None else snapshot.version()
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path``, or what it is, does."""

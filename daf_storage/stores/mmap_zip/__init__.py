@@ -18,7 +18,7 @@ from daf_storage.stores.mmap_zip._checking import (
 )
 from daf_storage.stores.mmap_zip._open_archive import MAX_FILE_SIZE
 from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning, replace_archive
-from daf_storage.stores.mmap_zip._pins import ArchiveSnapshot
+from daf_storage.stores.mmap_zip._reader import ArchiveSnapshot
 from daf_storage.stores.mmap_zip._records import DAF_DATA_OFFSET_ALIGNMENT
 from daf_storage.stores.mmap_zip._remote import RemoteArchive
 

@@ -22,8 +22,7 @@ from daf_storage.stores.mmap_zip._opening import (
     walk,
     walked_directory,
 )
-from daf_storage.stores.mmap_zip._records import Entry, MalformedError
-from daf_storage.stores.mmap_zip._shared_layouts import is_own_entry
+from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
 
 _BLOCK_BYTES = 1 << 22
 

@@ -7,10 +7,9 @@ consistent view is a number: whoever holds it sees the entries below it and none
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from daf_storage.stores.mmap_zip._records import Entry
-from daf_storage.stores.mmap_zip._shared_layouts import PackedEntries
 
 _MANY = 64
 _AFTER_SLASH = chr(ord("/") + 1)
@@ -20,16 +19,7 @@ class EntryIndex:
     """Entries by name and by prefix."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.entries: Sequence[Entry]
-        """All entries by number; a name that occurs twice means the later one."""
-        self._numbers: dict[str, int]
-        self._names: list[str]
-        self._own: list[Entry] = []
-        if isinstance(entries, PackedEntries):  # names are shared with other archives
-            self.entries, layout = entries, entries.layout
-            self._numbers, self._names = layout.numbers, layout.names
-        else:
-            self.keep(entries)
+        self.keep(entries)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -43,20 +33,13 @@ class EntryIndex:
 
     def find_size(self, name: str, limit: int | None = None) -> int | None:
         """Return the length of the data of an entry when uncompressed; see `find`."""
-        number = self._numbers.get(name)
-        if number is None or (limit is not None and number >= limit):
-            return None
-        entries = self.entries
-        if isinstance(entries, PackedEntries):
-            return entries.size_bytes(number)
-        return entries[number].size_bytes
+        entry = self.find(name, limit)
+        return None if entry is None else entry.size_bytes
 
     def add(self, entries: list[Entry]) -> None:
         """Add entries under the next numbers; their names must be new."""
-        if self.entries is not self._own:
-            self.keep(self.entries)
         first = len(self.entries)
-        self._own.extend(entries)
+        self.entries.extend(entries)
         self._numbers.update((e.name, first + i) for i, e in enumerate(entries))
         if len(entries) > _MANY:
             self._names.extend(e.name for e in entries)
@@ -67,7 +50,8 @@ class EntryIndex:
 
     def keep(self, kept: Iterable[Entry]) -> None:
         """Forget all entries but these."""
-        self.entries = self._own = list(kept)
+        self.entries = list(kept)
+        """All entries by number; a name that occurs twice means the later one."""
         self._numbers = {
             entry.name: number
             for number, entry in enumerate(self.entries)
@@ -91,11 +75,6 @@ class EntryIndex:
         """Return how many names begin with ``prefix`` and a slash."""
         if limit is not None and limit < len(self.entries):
             return len(self.below(prefix, limit))
-        if isinstance(self.entries, PackedEntries):
-            return self.entries.count_below(prefix, lambda: self._count(prefix))
-        return self._count(prefix)
-
-    def _count(self, prefix: str) -> int:
         start, stop = self._range(prefix)
         return stop - start
 

@@ -13,12 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._records import End, Entry, MalformedError
-from daf_storage.stores.mmap_zip._shared_layouts import (
-    SHARED_LAYOUTS,
-    PackedEntries,
-    is_own_entry,
-)
+from daf_storage.stores.mmap_zip._records import End, Entry, MalformedError, is_own_entry
 
 ReadAt: TypeAlias = Callable[[int, int], bytes]
 """Returns the bytes from an offset on, this many or as many as there are."""
@@ -52,8 +47,6 @@ class Directory:
         """Return whether all of it is what this format's writers write: safe to repair."""
         if self.shift or self.comment:
             return False
-        if isinstance(self.entries, PackedEntries):
-            return True
         last = -1
         for entry in self.entries:
             if entry.offset <= last or not is_own_entry(entry):
@@ -172,19 +165,9 @@ def _directory_before(read_at: ReadAt, position: int, data: bytes) -> Directory:
     if shift < 0:
         raise MalformedError("its directory overlaps the records behind it")
     raw = _exactly(read_at, offset, end.size_bytes)
-    return Directory(_entries(raw, end.count, offset, shift), offset, stop, shift, end.comment, raw)
-
-
-def _entries(raw: bytes, count: int, offset: int, shift: int) -> Sequence[Entry]:
-    """Return the checked entries of a central directory; many are like one that was read before."""
-    packed = None if shift else SHARED_LAYOUTS.find(raw, count, offset)
-    if packed is not None:
-        return packed
-    entries = list(records.parse_central(raw, count, shift))
+    entries = list(records.parse_central(raw, end.count, shift))
     _check(entries, offset)
-    if not shift:
-        SHARED_LAYOUTS.add(raw, entries)
-    return entries
+    return Directory(entries, offset, stop, shift, end.comment, raw)
 
 
 def _end64_before(read_at: ReadAt, position: int, end: End) -> tuple[End, int]:

@@ -6,25 +6,51 @@ import os
 import threading
 import warnings
 from collections.abc import Hashable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+import numpy as np
+
 from daf_storage import errors
-from daf_storage.base import OpenMode, check_mode
+from daf_storage.base import AnyArray, OpenMode, check_mode
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint
 from daf_storage.stores._mapping import GrowingMapping, map_readonly
 from daf_storage.stores.mmap_zip import _opening, _recovery
+from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._appender import Appender
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._index import EntryIndex
 from daf_storage.stores.mmap_zip._locating import Directory
 from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning
 from daf_storage.stores.mmap_zip._reader import ArchiveReader
-from daf_storage.stores.mmap_zip._transaction import Reservation
 
 MAX_FILE_SIZE: Final = 1 << 40
 """How far an archive may grow unless its opener says otherwise: 1 TiB."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reservation:
+    """Data that is being filled and that no directory names yet."""
+
+    key: str
+    """The name of the entry that it is to be."""
+    offset: int
+    """Where its local header is."""
+    data: memoryview
+    """The mapped file, writable."""
+
+    @property
+    def stop(self) -> int:
+        """Where its data ends."""
+        header_bytes = records.local_header_bytes(self.key.encode(), self.offset)
+        return self.offset + header_bytes + len(self.data)
+
+    @property
+    def array(self) -> AnyArray:
+        """The data as an array of bytes."""
+        return np.frombuffer(self.data, dtype=np.uint8)
 
 
 class OpenArchive(ArchiveReader):

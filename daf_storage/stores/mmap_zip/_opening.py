@@ -26,8 +26,7 @@ from daf_storage.stores.mmap_zip._locating import (
     find_earlier_directory,
     read_directory,
 )
-from daf_storage.stores.mmap_zip._records import Entry, MalformedError
-from daf_storage.stores.mmap_zip._shared_layouts import is_own_entry
+from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
 
 _EMPTY = records.pack_tail(0, 0, 0)
 _WAIT_SECONDS = 0.01

@@ -11,13 +11,12 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.base import AnyArray, ForkLock
 from daf_storage.stores._mapping import check_length
+from daf_storage.stores._protocol import SnapshotBase
 from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._index import EntryIndex
-from daf_storage.stores.mmap_zip._pins import ArchiveSnapshot
-from daf_storage.stores.mmap_zip._records import Entry, MalformedError
-from daf_storage.stores.mmap_zip._shared_layouts import is_own_entry
+from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
 
 
 class ArchiveReader:
@@ -294,6 +293,75 @@ class ArchiveReader:
     def file_state(self) -> Hashable:
         """Return what changes whenever another program writes into the archive in place."""
         return None
+
+
+class ArchiveSnapshot(SnapshotBase):
+    """A view of the entries that an archive had at one moment; see `Snapshot`."""
+
+    def __init__(
+        self,
+        archive: ArchiveReader,
+        prefix: str,
+        limit: int,
+        entries: tuple[Hashable, ...],
+        state: Hashable,
+    ) -> None:
+        self._archive = archive
+        self.is_local = archive.is_local
+        self._start = f"{prefix}/" if prefix else ""
+        self._prefix = prefix
+        self._limit = limit
+        self.entries = entries
+        """What changes whenever something is added below the prefix."""
+        self._state = state
+
+    @property
+    def directory_identity(self) -> Hashable:
+        """What changes whenever an entry that was there is taken out or replaced."""
+        return self.entries[:-1]
+
+    @property
+    def archive_identity(self) -> Hashable:
+        """What changes whenever that is so, or an entry is written to in place."""
+        return self.entries[:-1], self._state
+
+    def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Return parts of the bytes of an entry."""
+        return self._archive.find_ranges(self._start + key, ranges, self._limit)
+
+    def estimate_ranges(
+        self, key: str, ranges: list[tuple[int, int]], estimate: ReadEstimate
+    ) -> None:
+        """Add what `read_ranges` would cost."""
+        self._archive.estimate_ranges(self._start + key, ranges, self._limit, estimate)
+
+    def identity(self) -> Hashable:
+        """Return what changes whenever something is added below the prefix, or rewritten."""
+        return self.entries, self._state
+
+    def version(self) -> Hashable:
+        """Return name, place, size and CRC of the entries, which any process sees alike."""
+        return self._archive.versions(self._prefix, self._limit)
+
+    def is_entry_mapped(self, key: str, alignment: int) -> bool:
+        """Return whether the bytes of an entry are in the mapping, at a multiple of so many."""
+        return self._archive.is_mapped(self._start + key, alignment, self._limit)
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another pin is of the very same entries."""
+        return isinstance(other, ArchiveSnapshot) and self.entries == other.entries
+
+    def names(self, key: str = "") -> list[str]:
+        """Return the names directly below ``key``, sorted."""
+        return self._archive.find_names(f"{self._start}{key}" if key else self._prefix, self._limit)
+
+    def size(self, key: str) -> int | None:
+        """Return the number of bytes."""
+        return self._archive.find_size(self._start + key, self._limit)
+
+    def map(self, key: str) -> memoryview | None:
+        """Return the bytes as they lie in the mapping; those of compressed entries are decoded."""
+        return self._archive.find_bytes(self._start + key, self._limit)
 
 
 def _is_consistent(entry: Entry, header: records.LocalHeader) -> bool:

@@ -53,7 +53,6 @@ _LOCATOR = struct.Struct("<4sLQL")
 _LOCAL_EXTRA = struct.Struct("<2H2Q")
 _CENTRAL_EXTRA = struct.Struct("<2H3Q")
 _HEAD = struct.Struct("<2H")
-_CENTRAL_EXTRA_HEAD = _HEAD.pack(_ZIP64_EXTRA, _CENTRAL_EXTRA.size - _HEAD.size)
 _LOCAL_EXTRA_HEAD = _HEAD.pack(_ZIP64_EXTRA, _LOCAL_EXTRA.size - _HEAD.size)
 
 LOCAL_BYTES: Final = _LOCAL.size
@@ -301,20 +300,11 @@ def own_header_bytes(entry: Entry, data: bytes | memoryview) -> int | None:
     return name_stop + extra_bytes
 
 
-def has_own_numbers(record: bytes) -> bool:
-    """Return whether a central record ends with sizes and offset, as those written here do.
-
-    >>> entry = pack_entry("a", 2, 7, 0)
-    >>> has_own_numbers(entry.record), has_own_numbers(bytes(75))
-    (True, False)
-    """
-    *_, stored, size, name_bytes, extra_bytes, comment_bytes, disk, _, _, offset = (
-        _CENTRAL.unpack_from(record)
-    )
+def is_own_entry(entry: Entry) -> bool:
+    """Return whether an entry is of the kind that this format's writers write."""
+    extra_bytes = len(entry.record) - CENTRAL_BYTES - len(entry.raw_name)
     return (
-        stored == size == offset == _NONE32
-        and (extra_bytes, comment_bytes, disk) == (_CENTRAL_EXTRA.size, 0, 0)
-        and record[_CENTRAL.size + name_bytes :].startswith(_CENTRAL_EXTRA_HEAD)
+        entry.method == STORED and entry.flags == UTF8_FLAG and extra_bytes == CENTRAL_EXTRA_BYTES
     )
 
 
