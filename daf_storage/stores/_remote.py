@@ -30,7 +30,7 @@ from daf_storage.stores._remote_access import (
     open_access,
     shown_url,
 )
-from daf_storage.stores._remote_failures import is_missing_bucket, lacks_reason, request_failure
+from daf_storage.stores._remote_failures import is_missing_bucket, lacks_range, request_failure
 
 _BLOCK_BYTES = 1 << 15
 _MAX_REQUEST_BYTES = 1 << 22
@@ -132,34 +132,38 @@ class RemoteFiles:
         return data
 
     def size(self, path: str) -> int | None:
-        """Return the length of a file; None if it is absent."""
-        known = self._versions.get(path)
-        if known is None:
-            SERVER_CLIENT.check()
-            meta = self._head(path)
-            if meta is None:
-                return None
-            self._count(path, meta, b"")
-            known = self._versions[path]
-        return int(known[0])
+        """Return the length of a file; None if it is absent.
 
-    def _head(self, path: str) -> Any:
-        """Return what the server says of a file; None if it is absent.
-
-        Answers without a body do not give their reason, so a cloud is asked for it.
+        Its first block comes with it and is remembered: a short file is one request in all.
         """
-        try:
-            return self._obs.head(self._client(), path)
-        except Exception as error:  # noqa: BLE001 - as above
-            failure = error
-        if self._cloud is not None and lacks_reason(failure):
-            try:
-                return self._obs.get(self._client(), path, options={"range": (0, 1)}).meta
-            except Exception as error:  # noqa: BLE001 - as above
-                failure = error
-        if self._is_absent(failure):
+        if path not in self._versions and not self._look(path):
             return None
-        raise self._failure(path, failure) from None
+        return int(self._versions[path][0])
+
+    def _look(self, path: str) -> bool:
+        """Ask for the beginning of a file; return whether there is one."""
+        SERVER_CLIENT.check()
+        meta, data = None, b""
+        try:
+            if self._has_ranges:
+                answer = self._obs.get(self._client(), path, options={"range": (0, _BLOCK_BYTES)})
+                meta, data = answer.meta, _received(answer, _BLOCK_BYTES) or b""
+        except Exception as error:  # noqa: BLE001 - its classes have no common root
+            if self._is_absent(error):
+                return False
+            self._has_ranges = type(error).__name__ != "NotSupportedError"
+            if self._has_ranges and not lacks_range(error):
+                raise self._failure(path, error) from None
+        try:
+            meta = meta or self._obs.head(self._client(), path)
+        except Exception as error:  # noqa: BLE001 - as above
+            if self._is_absent(error):
+                return False
+            raise self._failure(path, error) from None
+        self._count(path, meta, data)
+        if data:
+            self._remember(path, {0: data})
+        return True
 
     def _is_absent(self, error: Exception) -> bool:
         return isinstance(error, FileNotFoundError) and not is_missing_bucket(error)
@@ -215,7 +219,7 @@ class RemoteFiles:
     def estimate_size(self, path: str, estimate: ReadEstimate) -> None:
         """Add what `size` would cost."""
         if path not in self._versions and estimate.is_new_size(path):
-            estimate.add_request(0)
+            estimate.add_request(_BLOCK_BYTES if estimate.is_new(path, 0) else 0)
 
     def _runs(self, blocks: Iterable[int]) -> Iterator[range]:
         return _runs(blocks, gap_blocks=self._gap_blocks if self._has_ranges else 0)

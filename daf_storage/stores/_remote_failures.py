@@ -26,9 +26,9 @@ def is_missing_bucket(error: Exception) -> bool:
     return _NO_BUCKET.search(str(error)) is not None
 
 
-def lacks_reason(error: Exception) -> bool:
-    """Return whether a request for a header was refused, which comes without a reason."""
-    return re.search(r"status code: 4\d\d", str(error)) is not None
+def lacks_range(error: Exception) -> bool:
+    """Return whether a file has no such range, as an empty one has none."""
+    return "Invalid range" in str(error) or "status code: 416" in str(error)
 
 
 def request_failure(where: str, error: Exception, cloud: Cloud | None) -> errors.DafError:

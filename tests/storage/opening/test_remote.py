@@ -454,6 +454,7 @@ def test_a_whole_file_that_another_thread_has_downloaded(folder: Path) -> None:
     with plainly_served(folder) as base:
         files = RemoteFiles(base)
         expected = (folder / ".zmetadata").read_bytes()
+        files._has_ranges = False
         _Plain.downloads.clear()
         parts = [files._part_of_whole(".zmetadata", 0, stop) for stop in (len(expected), 20)]
     assert parts == [expected, expected[:20]]
@@ -527,13 +528,25 @@ def test_files_that_are_said_to_be_endless(folder: Path) -> None:
 
 
 def test_answers_longer_than_asked_are_not_received(folder: Path) -> None:
-    """A part of 12 bytes that arrives with 64 KiB is refused, and nothing of it is used."""
+    """A part of 32 KiB that arrives with 64 KiB is refused, and nothing of it is used."""
     with served(folder) as server:
         files = impatient(server.url)
-        assert files.size("vectors/cell/score/0") == 12
         server.fault = announcing(1 << 16)
-        with pytest.raises(errors.RemoteError, match="12 bytes were asked for"):
+        with pytest.raises(errors.RemoteError, match="32,768 bytes were asked for"):
             files.read_ranges("vectors/cell/score/0", [(0, 12)])
+
+
+def test_a_short_file_is_one_request(folder: Path) -> None:
+    """Its length comes with its bytes; of one that is not there, that is said at once."""
+    with served(folder) as server:
+        files = RemoteFiles(server.url)
+        assert files.size("vectors/cell/score/0") == 12
+        assert bytes(files.read_ranges("vectors/cell/score/0", [(0, 12)])[0]) == (
+            (folder / "vectors/cell/score/0").read_bytes()
+        )
+        assert len(server.asked) == files.requests == 1
+        assert files.size("vectors/cell/none/0") is None
+        assert len(server.asked) == 2
 
 
 def test_deeply_nested_metadata(folder: Path) -> None:
@@ -644,8 +657,11 @@ def test_a_slow_answer_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.files.daf"])
-def test_what_is_closed_keeps_nothing(folder: Path, tmp_path: Path, name: str) -> None:
+def test_what_is_closed_keeps_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """Neither threads nor connections nor blocks; a slice that was handed out reads its values."""
+    monkeypatch.setattr(_remote, "_BLOCK_BYTES", 8)  # what is in the first block needs no thread
     path = tmp_path / name
     if path != folder:
         convert(folder, path)
