@@ -14,16 +14,3 @@ from daf_storage.anndata_rules import _notes as notes
 from daf_storage.anndata_rules._naming import free_name, part_label, scalar_value
 from daf_storage.anndata_rules._notes import Notes
 from daf_storage.anndata_rules._report import AnnDataWarning, Report, ReportItem
-
-__all__ = [
-    "AnnDataWarning",
-    "Notes",
-    "Report",
-    "ReportItem",
-    "annotations",
-    "columns",
-    "free_name",
-    "notes",
-    "part_label",
-    "scalar_value",
-]

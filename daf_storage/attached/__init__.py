@@ -11,5 +11,3 @@ from daf_storage.attached._frames import EntryNames
 from daf_storage.attached._notes import keep_part
 from daf_storage.attached._parts import is_anndata
 from daf_storage.attached._tree import AnnDataTree, tree_of_object
-
-__all__ = ["AnnDataTree", "EntryNames", "is_anndata", "keep_part", "tree_of_object"]

@@ -11,14 +11,3 @@ from daf_storage.combined._chains import chain_reader, chain_writer, owning_read
 from daf_storage.combined._members import stored_members
 from daf_storage.combined._views import owning_view, view
 from daf_storage.combined._written_view import parse_view
-
-__all__ = [
-    "chain_reader",
-    "chain_writer",
-    "owning_reader",
-    "owning_view",
-    "owning_writer",
-    "parse_view",
-    "stored_members",
-    "view",
-]

@@ -10,5 +10,3 @@ Must not know SQL, queries, or how a format stores anything.
 
 from daf_storage.concat._concatenate import concatenate
 from daf_storage.concat._options import Join, MergeAction, Merging
-
-__all__ = ["Join", "MergeAction", "Merging", "concatenate"]

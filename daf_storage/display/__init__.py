@@ -28,27 +28,3 @@ from daf_storage.display._preview_cells import (
     preview_text,
 )
 from daf_storage.display._values import shown_values
-
-__all__ = [
-    "PREVIEW_ROWS",
-    "Extent",
-    "Markup",
-    "Preview",
-    "PreviewBudget",
-    "escaped",
-    "extent_text",
-    "histogram",
-    "html_details",
-    "html_element",
-    "html_page",
-    "html_table",
-    "joined_html",
-    "preview_cells",
-    "preview_chart",
-    "preview_of",
-    "preview_text",
-    "proportions",
-    "readable_bytes",
-    "shortened",
-    "shown_values",
-]

@@ -20,18 +20,3 @@ from daf_storage.files_daf._descriptors import DAF_FILE, check_packing
 from daf_storage.files_daf._places import INDEXES_FOLDER
 from daf_storage.files_daf._tree import FilesTree
 from daf_storage.files_daf._writable_tree import WritableFilesTree
-
-__all__ = [
-    "DAF_FILE",
-    "INDEXES_FOLDER",
-    "METADATA_FILE",
-    "FilesTree",
-    "WritableFilesTree",
-    "check_packing",
-    "documents_of",
-    "incomplete_properties",
-    "parse_consolidated",
-    "property_path",
-    "recover_archive",
-    "take_out_metadata",
-]

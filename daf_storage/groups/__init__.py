@@ -9,5 +9,3 @@ Must not know paths, formats, AnnData or queries.
 
 from daf_storage.groups._group_indices import collect_group_members, compact_groups, group_names
 from daf_storage.groups._implicit_axis import reconstruct_axis
-
-__all__ = ["collect_group_members", "compact_groups", "group_names", "reconstruct_axis"]

@@ -14,22 +14,3 @@ from daf_storage.h5ad._file_values import write_anndata
 from daf_storage.h5ad._frames import axis_frame
 from daf_storage.h5ad._import import from_anndata, import_h5ad, undone_on_error
 from daf_storage.h5ad._recorded_types import RecordedType, recorded_types
-
-__all__ = [
-    "ANNDATA_PARTS",
-    "AlignedMatrix",
-    "AnnDataWarning",
-    "RecordedType",
-    "Report",
-    "ReportItem",
-    "aligned_matrices",
-    "axis_frame",
-    "export_h5ad",
-    "from_anndata",
-    "import_h5ad",
-    "recorded_types",
-    "to_anndata",
-    "undone_on_error",
-    "was_float",
-    "write_anndata",
-]

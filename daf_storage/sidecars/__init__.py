@@ -24,20 +24,3 @@ from daf_storage.sidecars._source_files import (
     source_digest,
     source_state,
 )
-
-__all__ = [
-    "SIDECAR_SCALAR",
-    "SIDECAR_SUFFIX",
-    "SidecarDocument",
-    "SidecarTree",
-    "SidecarWarning",
-    "SourceState",
-    "array_checksums",
-    "array_types",
-    "is_sidecar",
-    "property_problem",
-    "read_document",
-    "settled_state",
-    "source_digest",
-    "source_state",
-]

@@ -32,25 +32,3 @@ from daf_storage.data.kept._parts import (
     paths_of_axis,
     write_reordered,
 )
-
-__all__ = [
-    "EARLIER_FORM",
-    "GROUP",
-    "LEVELS",
-    "KeptPart",
-    "Writer",
-    "aligned_paths",
-    "arrays",
-    "check_part",
-    "delete_part",
-    "free_name",
-    "image_of",
-    "keep",
-    "make_groups",
-    "parts",
-    "paths_of_axis",
-    "read_element",
-    "write_element",
-    "write_reordered",
-    "writer_of",
-]

@@ -25,22 +25,6 @@ from daf_storage.stores.mmap_zip._remote import RemoteArchive
 if TYPE_CHECKING:  # this one needs zarr-python
     from daf_storage.stores.mmap_zip._zarr_store import ZarrArchiveStore
 
-__all__ = [
-    "DAF_DATA_OFFSET_ALIGNMENT",
-    "MAX_FILE_SIZE",
-    "ArchiveSnapshot",
-    "MmapZipStore",
-    "Rebuilt",
-    "Recovery",
-    "RecoveryWarning",
-    "RemoteArchive",
-    "ZarrArchiveStore",
-    "check_entries",
-    "ends_with_directory",
-    "rebuild",
-    "replace_archive",
-    "unused_bytes",
-]
 
 __getattr__, __dir__, _ = lazy_names(
     __name__, {"daf_storage.stores.mmap_zip._zarr_store": ("ZarrArchiveStore",)}
