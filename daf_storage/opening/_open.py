@@ -49,6 +49,7 @@ from daf_storage.stores import MappingStore, MemoryStore, is_remote, shown_url
 from daf_storage.trees import (
     Hdf5Tree,
     Tree,
+    WritableTree,
     WritableZarrTree,
     ZarrVersion,
     check_contained,
@@ -246,6 +247,8 @@ def _opened(
     given = source.location if isinstance(source, MappingStore) else source
     given = given if isinstance(given, str) else given.given
     path = full = source if isinstance(source, str) else getattr(source, "full", None)
+    if isinstance(source, Hdf5Handle) and not source.can_be_opened_again:
+        path = None
     with errors.os_errors(given), ExitStack() as held:
         if mode == "r":
             tree = _tree_to_read(source, style, held, names, sidecar)
@@ -256,12 +259,15 @@ def _opened(
             full = tree.location
         unique = name_of(tree, name, full, mode)
         close = held.pop_all().close
-        daf = (
-            DafReader(tree, name=unique, on_close=close)
-            if mode == "r"
-            else DafWriter(tree, name=unique, on_close=close)  # type: ignore[arg-type]
-        )
-    if path is not None and not (isinstance(source, Hdf5Handle) and not source.can_be_opened_again):
+        if mode == "r":
+            return _with_origin(DafReader(tree, name=unique, on_close=close), again, path)
+        writable = cast("WritableTree", tree)
+        return _with_origin(DafWriter(writable, name=unique, on_close=close), again, path)
+
+
+def _with_origin(daf: DafReader, again: Callable[[str], DafReader], path: str | None) -> DafReader:
+    """Note how a data set can be opened again, if it can."""
+    if path is not None:
         daf.origin = Origin(again, path, daf.name)
     return daf
 

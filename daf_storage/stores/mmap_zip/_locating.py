@@ -68,7 +68,7 @@ def read_directory(read_at: ReadAt, size_bytes: int) -> Directory:
     if not (block.startswith(records.END_SIGNATURE) and block.endswith(b"\0\0")):
         start = max(size_bytes - records.END_BYTES - _MAX_COMMENT_BYTES, 0)
         block = read_at(start, size_bytes - start)
-    reason = MalformedError("it does not end with the records that a ZIP archive ends with")
+    reason = "it does not end with the records that a ZIP archive ends with"
     position = len(block)
     while (position := block.rfind(records.END_SIGNATURE, 0, position)) >= 0:
         data = block[position:]
@@ -78,10 +78,10 @@ def read_directory(read_at: ReadAt, size_bytes: int) -> Directory:
                 if position + records.END_BYTES + len(end.comment) == len(block):
                     return _directory_before(read_at, start + position, data)
             except MalformedError as error:
-                reason = error
+                reason = str(error)  # with the error itself, its frames would stay for a while
                 if position + records.END_BYTES == len(block):
                     raise
-    raise reason
+    raise MalformedError(reason)
 
 
 def find_earlier_directory(

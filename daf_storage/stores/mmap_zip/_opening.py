@@ -82,13 +82,13 @@ def _directory_for_reading(file: ArchiveFile, path: Path, location: str) -> Dire
     while the length stayed the same belongs together.  If it never does, the local headers tell:
     nobody writes over those.
     """
-    reason = MalformedError("it changes all the time")
+    reason = "it changes all the time"
     for attempt in range(_READER_TRIES):
         size = file.size()
         try:
             found = read_directory(file.read_at, size)
         except MalformedError as error:
-            reason = error
+            reason = str(error)
         else:
             if file.size() == size or agrees_with_headers(found.entries, file.read_at):
                 return found
@@ -241,7 +241,7 @@ def directory_for_writing(file: ArchiveFile, path: Path, location: str) -> tuple
     try:
         return read_directory(file.read_at, size), 0
     except MalformedError as error:
-        reason = error
+        reason = str(error)
     earlier = earlier_directory(file)
     if earlier is None:
         raise unreadable(location, path, size, reason) from None
@@ -291,9 +291,7 @@ def lock_for_writing(path: Path, location: str) -> ArchiveFile:
     return file
 
 
-def unreadable(
-    location: str, path: Path, size_bytes: int, reason: MalformedError
-) -> errors.CorruptDataError:
+def unreadable(location: str, path: Path, size_bytes: int, reason: str) -> errors.CorruptDataError:
     """Say why a file is not an archive, and what may be done."""
     if size_bytes < records.END_BYTES:
         return errors.CorruptDataError(f"{location}: file too small to be a zip archive")
