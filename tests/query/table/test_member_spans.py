@@ -202,6 +202,7 @@ def test_a_plan_reads_the_metadata_of_what_it_names(
         return find(self, axis, name, length)
 
     monkeypatch.setattr(_vector_reader.VectorReader, "_find_vector", count)
+    gc.enable()  # libraries that other tests compute with leave it disabled
     pattern, chosen = f"{tmp_path}/*.zip", pc.field("donor") == 5
     plan = plan_fragments(pattern, "cell", columns=["name", "age"], filter=chosen)
     assert set(looked_at) <= {"age", "donor", "dataset"}
