@@ -21,7 +21,6 @@ from daf_storage.files_daf import (
     INDEXES_FOLDER,
     FilesTree,
     WritableFilesTree,
-    check_packing,
     recover_archive,
     take_out_metadata,
 )
@@ -137,7 +136,6 @@ def _writable_files(
     *,
     consolidated: bool,  # noqa: ARG001 - its own tree knows
 ) -> WritableFilesTree:
-    check_packing(style.packing, store.location)
     return WritableFilesTree(store, root, packing=style.packing)
 
 

@@ -21,6 +21,7 @@ from daf_storage._lazy import lazy_module
 from daf_storage.anndata_rules import AnnDataWarning
 from daf_storage.base import OpenMode, Packing, check_mode, optional_import, packing_of, unique_name
 from daf_storage.data import DafReader, DafWriter, Origin, layout
+from daf_storage.files_daf import check_packing
 from daf_storage.opening._containers import (
     Container,
     Hdf5Handle,
@@ -220,7 +221,10 @@ def style_of(
         raise errors.InvalidInputError(f"{source.given}: {kind} has no zarr_format")
     if form == "hdf5":
         return Style(None, packing_of(packed))
-    return Style.of(source.given, mode, zarr_format, packed)
+    style = Style.of(source.given, mode, zarr_format, packed)
+    if form == "files":
+        check_packing(style.packing, source.given)
+    return style
 
 
 def _opened(
