@@ -194,8 +194,8 @@ class TestQueries:
         assert report.predicate == "dense['FOXP3'] > 3.0 AND age > 60"
         assert report.as_dict()["values"]["X['CD8A']"] == 1
 
-    def test_stored_rows_are_the_candidates(self, tmp_path: Path) -> None:
-        """Where zero cannot match, only rows with a stored element that does are read."""
+    def test_rows_without_a_stored_element_are_zero(self) -> None:
+        """Whether zero can match or not."""
         daf = MemoryDaf()
         daf.add_axis("cell", [str(n) for n in range(1000)])
         daf.set_vector("cell", "age", np.arange(1000))
@@ -204,11 +204,7 @@ class TestQueries:
         values[[5, 600, 800]] = [[1], [2], [3]]
         daf.set_matrix("cell", "gene", "X", sp.csc_array(values))
         session = connect(daf)
-        scan = session.explain_analyze("SELECT age FROM cell WHERE X['g'] > 1 AND age > 700").scans[
-            0
-        ]
-        assert (scan.indexes, scan.index_rows) == (["X['g']"], 2)
-        assert scan.as_dict()["values"] == {"X['g']": 2, "age": 3}
+        assert rows(session, "SELECT age FROM cell WHERE X['g'] > 1 AND age > 700") == [(800,)]
         assert session.explain_analyze("SELECT age FROM cell WHERE X['g'] < 1").rows == 997
         assert rows(session, "SELECT age FROM cell WHERE X['g'] >= 2") == [(600,), (800,)]
 
