@@ -5,7 +5,8 @@ every now and then whether the client is still there and whether there is time l
 interrupts the thread: an exception is raised in it, for which the engine looks every second while
 it computes.  It is raised in no other code, so that no lock or cache is left half changed: what may
 be interrupted is called by `call_engine`.  Code in Python asks by itself, between its
-steps, whether it is to end (`_cancellation`).
+steps, whether it is to end (`check_cancelled`): a step cannot be interrupted from outside without
+leaving locks and caches half changed.
 
 Clients that do not read keep no places: where all are taken, the query whose rows have waited
 longest gives way to a new one.
@@ -35,8 +36,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
-from daf_query._cancellation import CancelledWork, Check, check_cancelled, checking, current_check
-
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
@@ -63,6 +62,51 @@ _STALLED_SECONDS: Final = 30.0
 """After how long rows that nobody takes give way."""
 _MAX_GIVEN_WAY: Final = 64
 """How many runs may have given way while their clients stay connected: each keeps its last rows."""
+
+Check: TypeAlias = Callable[[], None]
+"""Raises what ends the work of a thread, if it is to end."""
+
+_CHECK: Final[ContextVar[Check | None]] = ContextVar("check", default=None)
+"""What the work of this thread asks; None if it is never cancelled."""
+
+
+class CancelledWork(BaseException):
+    """Ends work whose results nobody waits for; no handler of errors takes it for one."""
+
+
+def check_cancelled() -> None:
+    """Raise what ends the work of this thread, if it is to end.
+
+    >>> check_cancelled()
+    """
+    check = _CHECK.get()
+    if check is not None:
+        check()
+
+
+def checked(progress: Callable[[int], None]) -> Callable[[int], None]:
+    """Return what reports a step that is done, and ends the work there if it is to end."""
+
+    def report(done: int) -> None:
+        check_cancelled()
+        progress(done)
+
+    return report
+
+
+def current_check() -> Check | None:
+    """Return what the work of this thread asks, for threads that do parts of it."""
+    return _CHECK.get()
+
+
+@contextlib.contextmanager
+def checking(check: Check) -> Iterator[None]:
+    """Make the work of this block ask ``check`` whether it is to end."""
+    token = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from daf_query._cancellation import check_cancelled
+from daf_query._runs import check_cancelled
 
 _T = TypeVar("_T")
 

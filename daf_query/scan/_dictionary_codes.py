@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query._cancellation import check_cancelled
+from daf_query._runs import check_cancelled
 from daf_query.scan._evaluate import Codes, Mask, evaluate_strings
 from daf_query.scan._missing_strings import nulls_for_empty
 from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions

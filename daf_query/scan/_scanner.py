@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from daf_query._cancellation import check_cancelled
+from daf_query._runs import check_cancelled
 from daf_query.scan._column import stored_matches
 from daf_query.scan._evaluate import Mask, Values, evaluate
 from daf_query.scan._open_table import OpenTable

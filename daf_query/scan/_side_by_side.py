@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
-from daf_query._cancellation import CancelledWork, checking, current_check
+from daf_query._runs import CancelledWork, checking, current_check
 from daf_query.scan._partition import balanced
 from daf_storage.base import Span, kept_threads
 

@@ -10,9 +10,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from daf_query._cancellation import checked
 from daf_query._provenance import Record, record_of
-from daf_query._runs import attended
+from daf_query._runs import attended, checked
 from daf_query.matrix import Selection, SlicePlan
 from daf_query.slice._asked import Asked, EmptySelection
 from daf_query.slice._byte_sizes import ByteSize

@@ -16,7 +16,7 @@ import datafusion
 import pyarrow as pa
 from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
-from daf_query._cancellation import check_cancelled
+from daf_query._runs import check_cancelled
 from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
 from daf_query.scan import INDEX, ScanOptions
 from daf_query.sql._descriptions import DESCRIPTIONS, MATRICES, RELATIONS, SCALARS

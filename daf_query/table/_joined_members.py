@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query._cancellation import check_cancelled
+from daf_query._runs import check_cancelled
 from daf_query.scan import (
     INDEX,
     NAME,

@@ -39,12 +39,12 @@ from daf_storage.trees._hdf5_strings import read_many
 from daf_storage.trees._hdf5_types import (
     H5PY_ERRORS,
     STRING_BLOCK,
-    check_type,
     h5py,
     is_plain,
     known_type,
     node_kind,
     reason_of,
+    scalar_attribute,
     storage_type_of,
 )
 from daf_storage.trees._joined_ranges import Ranges
@@ -74,15 +74,36 @@ class Hdf5Node:
         self._shared = shared
         self._held = held
         self._what = what
+        self._arrays: dict[str, Hdf5Array | None] = {}
+        self._attributes: dict[str, Any] = {}
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
         return isinstance(other, Hdf5Node) and self.version == other.version
 
     def array(self, name: str = "") -> Hdf5Array | None:
-        """Return this dataset, or the one of that name below this group; None if absent."""
+        """Return this dataset, or the one of that name below this group; of a reader, opened once.
+
+        A file that changes meanwhile has other nodes.
+        """
         with self._shared.lock:
-            return self._open_array(name)
+            if self._is_changing():
+                return self._open_array(name)
+            if name not in self._arrays:
+                self._arrays[name] = self._open_array(name)
+            return self._arrays[name]
+
+    def held_open(self) -> Any:
+        """Return the identifier of what it is; None where the file was opened again since."""
+        return self._held.id if self._held.is_open else None
+
+    def _is_changing(self) -> bool:
+        """Return whether nothing may be remembered: the file is written to, or was opened again."""
+        if self._held.is_open and not self._shared.is_writable:
+            return False
+        self._arrays.clear()
+        self._attributes.clear()
+        return True
 
     def _open_array(self, name: str) -> Hdf5Array | None:
         what = f"{self._what}/{name}" if name else self._what
@@ -98,18 +119,28 @@ class Hdf5Node:
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or dataset; None if it has none of this name."""
-        h5a, what = h5py().h5a, f"{self._what}: the attribute {name!r}"
         with self._shared.lock:
-            try:
-                found = self._held.id
-                if not h5a.exists(found, name.encode()):
-                    return None
-                check_type(h5a.open(found, name.encode()).get_type(), what)
-                return h5py().AttributeManager(self._held)[name]
-            except CorruptDataError:
-                raise
-            except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
-                raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
+            if self._is_changing():
+                return self._read_attribute(name)
+            if name not in self._attributes:
+                self._attributes[name] = self._read_attribute(name)
+            return self._attributes[name]
+
+    def _read_attribute(self, name: str) -> Any:
+        h5a, found = h5py().h5a, self._held.id
+        try:
+            # Asked first: h5py takes ten times as long to say that there is none by an exception.
+            encoded = name.encode()
+            if not h5a.exists(found, encoded):
+                return None
+            attribute = h5a.open(found, encoded)
+            stored = attribute.get_type()
+            value = scalar_attribute(attribute, stored, f"{self._what}: the attribute {name!r}")
+            return h5py().AttributeManager(self._held)[name] if value is None else value
+        except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+            raise CorruptDataError(
+                f"{self._what}: the attribute {name!r} cannot be read ({reason_of(error)})"
+            ) from error
 
 
 class Hdf5Array(NotFileBacked):
@@ -192,6 +223,7 @@ class Hdf5Array(NotFileBacked):
                 self.info.size,
                 base=base,
                 what=self._what,
+                walked=shared.walked_heaps(),
             )
 
     def read(self) -> AnyArray:

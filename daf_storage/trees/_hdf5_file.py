@@ -42,6 +42,7 @@ from daf_storage.trees._chunked_array import new_chunk_cache
 from daf_storage.trees._hdf5_checks import check_links
 from daf_storage.trees._hdf5_chunks import MAX_LISTED_CHUNKS, ChunkListing, list_chunks
 from daf_storage.trees._hdf5_output import OutputFile, OutputLock, require_space, write_errors
+from daf_storage.trees._hdf5_strings import WalkedHeaps
 from daf_storage.trees._hdf5_types import H5PY_ERRORS, as_object, h5py, reason_of
 from daf_storage.trees._protocol import ArrayInfo
 from daf_storage.trees._zarr_tree import WritableZarrTree
@@ -96,6 +97,7 @@ class Hdf5File:
         self._whole: tuple[Fingerprint | None, AnyArray] | None = None
         self._listings: dict[str, ChunkListing | None] = {}
         self._listed_as: Fingerprint | None = None
+        self._walked: tuple[Fingerprint | None, WalkedHeaps] | None = None
         self.chunk_cache = new_chunk_cache()
         """What was decoded of its datasets."""
         self.index_store = index_store(file.filename if self.can_map else None, location)
@@ -127,8 +129,16 @@ class Hdf5File:
                 handle = self._handle()
                 require_space(handle, size_bytes, self.location, pending_bytes=pending)
 
-    def refresh(self) -> None:
-        """Let go of what HDF5 remembers of the file if another program has written into it."""
+    def refresh(self, status: os.stat_result | None = None) -> None:
+        """Let go of what HDF5 remembers of the file if another program has written into it.
+
+        Parameters
+        ----------
+        status
+            The state of the file, if it was just looked at.
+        """
+        if status is not None and fingerprint(status) == self._opened_as:
+            return
         with self.lock:
             if self._reopen is None:
                 return
@@ -292,6 +302,10 @@ class Hdf5File:
         os.close(descriptor)
         return os.dup(own)  # another file has this name by now
 
+    def status(self) -> os.stat_result | None:
+        """Return the state of the open file; None if it is not one of the file system."""
+        return self._status()
+
     def version_of_bytes(self) -> tuple[Fingerprint | None, bool]:
         """Return what changes with the bytes of the file, and whether the next change must show."""
         status = self._status()
@@ -322,6 +336,13 @@ class Hdf5File:
                 self._listings.clear()
             self._listings[name] = found
         return self._listings[name]
+
+    def walked_heaps(self) -> WalkedHeaps:
+        """Return what was walked of the heaps of strings, as the file is now."""
+        current = self._fingerprint()
+        if self._walked is None or self._walked[0] != current or self.is_writable:
+            self._walked = (current, WalkedHeaps())
+        return self._walked[1]
 
     def whole(self) -> AnyArray:
         """Map the whole file, to look at what HDF5 keeps in it; of a reader, once."""
@@ -400,13 +421,18 @@ class HeldObject:
         """Its path in the file."""
 
     @property
+    def is_open(self) -> bool:
+        """Whether it was found in the file as it is opened now."""
+        return bool(self._id.valid)
+
+    @property
     def id(self) -> Any:
         """Its identifier."""
         return self._id if self._id.valid else self._opened()
 
     def ensure_open(self) -> None:
         """Look for it again where the file was opened again; raise if the file was closed."""
-        if not self._id.valid:
+        if not self.is_open:
             self._opened()
 
     def get(self) -> Any:

@@ -49,6 +49,26 @@ Blocks: TypeAlias = Iterable[tuple[int | None, npt.NDArray[Any]]]
 """Elements, and the place of the first of them; those of a last chunk may lie beyond the end."""
 
 
+class WalkedHeaps:
+    """The objects of collections that were walked: many datasets may share a few."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, Objects] = {}
+        self._count = 0
+
+    def find(self, start: int) -> Objects | None:
+        """Return the objects of a collection, by where it begins."""
+        return self._objects.get(start)
+
+    def keep(self, start: int, objects: Objects) -> None:
+        """Remember the objects of a collection."""
+        self._count += len(objects)
+        if self._count > _MAX_REMEMBERED:
+            self._objects.clear()
+            self._count = len(objects)
+        self._objects[start] = objects
+
+
 def read_many(
     file: Bytes,
     blocks: Callable[[], Blocks],
@@ -56,6 +76,7 @@ def read_many(
     *,
     base: int,
     what: str,
+    walked: WalkedHeaps,
 ) -> pa.StringArray | pa.LargeStringArray | None:
     """Return the strings that blocks of elements refer to.
 
@@ -71,6 +92,8 @@ def read_many(
         Where the addresses count from: the size of the user block.
     what
         The dataset as messages name it.
+    walked
+        What was walked of the same bytes before.
 
     Returns
     -------
@@ -85,7 +108,7 @@ def read_many(
         A reference leads nowhere, a collection cannot be walked, lengths contradict each other, or
         the strings have more bytes together than the file.
     """
-    heaps = _Heaps(file, base, what)
+    heaps = _Heaps(file, base, what, walked)
     total = count = 0
     found: list[pa.Array | None] = []
     for start, references in blocks():
@@ -113,12 +136,11 @@ def read_many(
 class _Heaps:
     """The collections of a file, as far as one dataset refers to them."""
 
-    def __init__(self, file: Bytes, base: int, what: str) -> None:
+    def __init__(self, file: Bytes, base: int, what: str, walked: WalkedHeaps) -> None:
         self._file = file
         self._base = base
         self._what = what
-        self._walked: dict[int, Objects] = {}
-        self._n_walked = 0
+        self._walked = walked
         self._stops: dict[int, int] = {}
         self._left_bytes = _MAX_WALKS * file.size
 
@@ -197,17 +219,13 @@ class _Heaps:
     def objects(self, address: int) -> Objects:
         """Return the objects of a collection."""
         start, stop = address + self._base, self._stop(address)
-        objects = self._walked.get(start)
+        objects = self._walked.find(start)
         if objects is None:
             self._left_bytes -= stop - start
             if self._left_bytes < 0:
                 raise self._damaged("collections of strings are said to lie in each other")
             objects = self._walk(start + _HEADER_BYTES, stop)
-            self._n_walked += len(objects)
-            if self._n_walked > _MAX_REMEMBERED:
-                self._walked.clear()
-                self._n_walked = len(objects)
-            self._walked[start] = objects
+            self._walked.keep(start, objects)
         return objects
 
     def _stop(self, address: int) -> int:

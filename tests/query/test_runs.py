@@ -12,8 +12,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from daf_query._cancellation import CancelledWork
-from daf_query._runs import attended, call_engine
+from daf_query._runs import CancelledWork, attended, call_engine
 from daf_storage import errors
 
 _ASKED: ContextVar[int] = ContextVar("asked", default=0)

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from daf_query._cancellation import CancelledWork, checking
+from daf_query._runs import CancelledWork, checking
 from daf_query.moments._threads import in_order
 
 

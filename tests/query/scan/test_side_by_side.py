@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from daf_query._cancellation import CancelledWork, check_cancelled, checking
+from daf_query._runs import CancelledWork, check_cancelled, checking
 from daf_query.scan import _side_by_side
 from daf_query.scan._side_by_side import side_by_side
 from daf_storage.base import Span

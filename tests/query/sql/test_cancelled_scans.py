@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query import ScanOptions, connect
-from daf_query._cancellation import CancelledWork, check_cancelled, checking
-from daf_query._runs import Endings, Runs
+from daf_query._runs import CancelledWork, Endings, Runs, check_cancelled, checking
 from daf_query.scan import _scanner, _side_by_side
 from daf_query.session import DafSession
 from daf_storage import MemoryDaf

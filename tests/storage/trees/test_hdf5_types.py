@@ -1,4 +1,4 @@
-"""Tests of the types of HDF5, and of filters that other packages have."""
+"""Tests of how types and attributes of HDF5 are read without h5py's objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daf_storage import open_daf
-from daf_storage.trees._hdf5_types import known_type
+from daf_storage.trees._hdf5_types import known_type, scalar_attribute
 
 h5py = pytest.importorskip("h5py")
 
@@ -20,6 +20,33 @@ def _odd_integer() -> object:
     odd = h5py.h5t.STD_I32LE.copy()
     odd.set_precision(20)
     return odd
+
+
+def test_numbers_and_strings_of_attributes_are_those_of_h5py(tmp_path: Path) -> None:
+    """Those whose dtype says all of how they are stored; for others h5py is to be asked."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        attributes = file.attrs
+        attributes["bool"] = True
+        attributes["float"] = np.float32(1.5)
+        attributes["big"] = np.array(7, ">i4")
+        attributes["string"] = "a"
+        attributes["bytes"] = np.bytes_("a")
+        attributes["list"] = [1, 2]
+        attributes["none"] = h5py.Empty("f4")
+        attributes["half"] = np.float16(2)
+        attributes.create("enum", 1, dtype=h5py.enum_dtype({"RED": 0, "BLUE": 1}, "i1"))
+        space = h5py.h5s.create(h5py.h5s.SCALAR)
+        for name, stored in ((b"bits", h5py.h5t.STD_B8LE), (b"odd", _odd_integer())):
+            h5py.h5a.create(file.id, name, stored, space)
+        for name in attributes:
+            attribute = h5py.h5a.open(file.id, name.encode())
+            value = scalar_attribute(attribute, attribute.get_type(), "x")
+            expected = attributes[name]
+            if name in ("bool", "float", "big", "enum", "string"):
+                assert value == expected
+                assert type(value) is type(expected)
+            else:
+                assert value is None, name
 
 
 def test_types_are_what_h5py_makes_of_them(tmp_path: Path) -> None:
