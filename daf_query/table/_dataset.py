@@ -308,10 +308,10 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         if last is not None and expression is not None and expression.equals(last[0]):
             return last[1]
         predicate = parse(expression, self.schema)
-        if predicate is not None and self._absent:
-            predicate = without(predicate, self._absent)
         if predicate is not None and self._view.inferred is not None:
             predicate = conjunction([predicate, self._view.inferred])
+        if predicate is not None and self._absent:
+            predicate = without(predicate, self._absent)
         if expression is not None:
             self._last_filter = (expression, predicate)
         return predicate

@@ -345,7 +345,13 @@ class MaskedColumn(Column):
             return values
         if self._kind.is_string:
             return MaskedStrings(values, mask)
-        return MemoryArray(lambda: _encoded(values, mask), sources=(values, mask))
+        kind = StorageType.STRING if self._is_bool else None  # of integers it depends on them
+        return MemoryArray(
+            lambda: _encoded(values, mask),
+            shape=values.info.shape,
+            storage_type=kind,
+            sources=(values, mask),
+        )
 
     def is_missing(self, nodes: Nodes) -> StoredArray:
         """Return the mask."""

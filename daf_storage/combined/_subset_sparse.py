@@ -60,7 +60,7 @@ def _filtered(
 ) -> tuple[AnyArray, Picks, Positions]:
     """Return the row numbers of the elements in some rows, where these are, and how many each."""
     rowval = stored.entries("rowval")
-    dtype = rowval.info.storage_type.dtype
+    dtype = rows.number_type(rowval.info.storage_type.dtype)
     inverse = rows.numbers()
     minors, places = [np.zeros(0, dtype)], [np.zeros(0, np.int64)]
     kept = np.zeros(counts.size, np.int64)

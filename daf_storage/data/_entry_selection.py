@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +75,13 @@ class EntrySelection:
         numbers = np.zeros(self.length, np.int64)
         numbers[self.positions] = np.arange(1, self.size + 1)
         return numbers
+
+    def number_type(self, stored: np.dtype[Any]) -> np.dtype[Any]:
+        """Return a type for `numbers`: the stored one, where it has room for all of them.
+
+        Others store a few indices of a long axis in 8 bits; in another order they may be larger.
+        """
+        return np.promote_types(stored, np.min_scalar_type(self.size))
 
 
 class RangePicks:

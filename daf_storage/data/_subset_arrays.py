@@ -155,7 +155,8 @@ def subset_vector(stored: StoredVector, entries: EntrySelection) -> dict[str, St
     places = np.flatnonzero(shown)
     if not entries.is_ascending:
         places = places[np.argsort(shown[places], kind="stable")]
-    arrays: dict[str, StoredArray] = {"nzind": HeldArray(shown[places].astype(nzind.dtype))}
+    numbers = shown[places].astype(entries.number_type(nzind.dtype))
+    arrays: dict[str, StoredArray] = {"nzind": HeldArray(numbers)}
     nzval = stored.arrays().get("nzval")
     if nzval is not None:
         arrays["nzval"] = SubsetArray(nzval, EntrySelection(places, nzind.size))

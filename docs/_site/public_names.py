@@ -34,8 +34,8 @@ INNER_MEMBERS: Final = {
     "Report": "changed kept lost refuse_losses renamed warn",
     "TableDataset": """
         column_not_found data_version filter_columns first_rows fragment needed open_table
-        part_spans read_spans readable replace_schema rescan restricted scan scanner_of with_cache
-        with_matrix_columns with_pickled with_reports
+        part_spans predicate_of read_spans readable replace_schema restricted scan scanner_of
+        with_cache with_matrix_columns with_pickled with_reports
     """,
     "ZarrTable": "rtree spatial_index",
 }

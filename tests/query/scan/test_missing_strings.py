@@ -177,6 +177,19 @@ def test_unions_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     assert len(oracle) == first.num_rows + second.num_rows
 
 
+@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
+def test_a_column_that_one_of_empty_data_sets_lacks() -> None:
+    """A filter that the engine looks into as a whole is right of what is missing, too."""
+    members = [MemoryDaf(), MemoryDaf()]
+    for daf in members:
+        daf.add_axis("cell", [])
+        daf.set_vector("cell", "few", np.array([], "U1"))
+    members[0].set_vector("cell", "many", np.array([], "U1"))
+    condition = "few = '' OR (many LIKE 'a%' AND few IS NULL)"
+    query = f"SELECT name, few, many FROM cell WHERE ({condition})"
+    assert connect(members).sql(query).to_pylist() == []
+
+
 EXPRESSIONS: dict[str, tuple[Any, Any]] = {
     "is null": (pc.field("few").is_null(), pl.col("few").is_null()),
     "is not null": (pc.field("few").is_valid(), pl.col("few").is_not_null()),
