@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_storage import DafWriter, MemoryDaf, errors, view
 from daf_storage.data._sparse_inputs import sparse_matrix_input
 from daf_storage.errors import UnsupportedInputError
 from tests.support import dense
@@ -134,7 +134,7 @@ def test_index_types_hold_the_last_position(daf: DafWriter) -> None:
         raise AssertionError("nothing is handed out")
 
 
-def test_small_index_types_are_widened_by_relayout_and_reordering(daf: DafWriter) -> None:
+def test_small_index_types_are_widened_by_relayout_views_and_reordering(daf: DafWriter) -> None:
     """300 peaks do not fit into the UInt8 that other programs stored a few indices in."""
     with daf.empty_sparse_matrix("cell", "peak", "m", "f4", 1, index_dtype="u1") as parts:
         parts.colptr[:300], parts.colptr[300:] = 1, 2
@@ -145,10 +145,14 @@ def test_small_index_types_are_widened_by_relayout_and_reordering(daf: DafWriter
     _write_group(daf, "vectors/peak/v", tiny)
     tiny = {"colptr": np.array([1, 2, 2, 2]), "rowval": np.array([1], np.uint8)}
     _write_group(daf, "matrices/peak/cell/n", tiny | {"nzval": np.array([7.0])})
-    daf.reorder_axis("peak", np.arange(300)[::-1])
-    assert np.flatnonzero(daf.get_np_vector("peak", "v")).tolist() == [299]
-    assert np.argwhere(dense(daf.get_np_matrix("peak", "cell", "n"))).tolist() == [[299, 0]]
-    assert np.argwhere(dense(daf.get_np_matrix("peak", "cell", "m"))).tolist() == [[0, 1]]
+    backwards = np.arange(300)[::-1]
+    shown = view(daf, {"peak": backwards})
+    for reader in (shown, daf):
+        if reader is daf:
+            daf.reorder_axis("peak", backwards)
+        assert np.flatnonzero(reader.get_np_vector("peak", "v")).tolist() == [299]
+        assert np.argwhere(dense(reader.get_np_matrix("peak", "cell", "n"))).tolist() == [[299, 0]]
+        assert np.argwhere(dense(reader.get_np_matrix("peak", "cell", "m"))).tolist() == [[0, 1]]
 
 
 def _write_group(daf: DafWriter, path: str, arrays: dict[str, Any]) -> None:
