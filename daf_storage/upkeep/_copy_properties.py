@@ -337,7 +337,9 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
                     stored, rows, columns, empty, dtype, what=what, memory_bytes=memory_bytes
                 )
                 write_assembled(changes, path, [part], is_sparse=is_sparse)
-        has_both = source.has_matrix(columns_axis, rows_axis, name, relayout=False)
+        has_both = rows_axis != columns_axis and source.has_matrix(
+            columns_axis, rows_axis, name, relayout=False
+        )
         if both and is_as_stored and has_both:
             other = ordered(source.open_matrix(columns_axis, rows_axis, name))
             with matrix_property(destination, *flipped, **writing, flipped="stays") as found:

@@ -184,6 +184,23 @@ def test_single_properties_under_other_names() -> None:
             copy(source, other, *names)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csc_array])
+def test_a_matrix_of_an_axis_with_itself_is_copied_to_two_axes_in_both_orientations(
+    kind: Any,
+) -> None:
+    """The other orientation is its transpose, not the same elements again."""
+    values = np.arange(9).reshape(3, 3)
+    source, other = MemoryDaf(), MemoryDaf()
+    source.add_axis("cell", CELLS)
+    source.set_matrix("cell", "cell", "links", kind(values))
+    other.add_axis("from", CELLS)
+    other.add_axis("to", CELLS)
+    copy_matrix(source, other, "cell", "cell", "links", rows_reaxis="from", columns_reaxis="to")
+    for axes, expected in ((("from", "to"), values), (("to", "from"), values.T)):
+        found = other.get_np_matrix(*axes, "links")
+        np.testing.assert_array_equal(found.toarray() if sp.issparse(found) else found, expected)
+
+
 def test_recorded_relations_are_kept_where_they_hold() -> None:
     """That values are entries of an axis is recorded only if the destination has them."""
     source = filled()
