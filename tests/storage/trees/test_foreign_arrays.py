@@ -11,7 +11,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from daf_query import connect
 from daf_storage import DafWriter, ZarrDaf, errors
@@ -131,6 +131,25 @@ def test_checksums_of_chunks_that_compression_made_longer(tmp_path: Path) -> Non
     codecs: list[Any] = [ZstdCodec(), Crc32cCodec()]
     zarr.create_array(path / "vectors/cell/age", data=values, compressors=codecs)
     assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    "codecs",
+    [
+        [Crc32cCodec(), ZstdCodec()],
+        [GzipCodec(), ZstdCodec()],
+        [BloscCodec(), GzipCodec(), Crc32cCodec()],
+    ],
+)
+def test_codecs_behind_codecs_that_make_chunks_longer(tmp_path: Path, codecs: list[Any]) -> None:
+    """Between two codecs a chunk may be longer than its elements: by a checksum or a header."""
+    path = tmp_path / "x.daf.zarr"
+    daf = ZarrDaf(path, "w", zarr_format=3)
+    assert isinstance(daf, DafWriter)
+    fill(daf)
+    shutil.rmtree(path / "vectors/cell/age")
+    zarr.create_array(path / "vectors/cell/age", data=np.array([7, 8, 9]), compressors=codecs)
+    assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == [7, 8, 9]
 
 
 def test_compressed_sparse_arrays(tiny_path: Path) -> None:
