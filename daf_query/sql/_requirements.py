@@ -55,9 +55,11 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
     """
     rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
     try:
-        statement = parsed(rewriting.query)
+        statement: Statement | None = parsed(rewriting.query)
     except UnparsedError:
         statement = None
+    if statement is not None and any(kind_of(node) == "Table" for _, node in statement.nodes):
+        statement = None  # a table that is of no FROM: TABLE cell, PIVOT
     names = _Names.of(statement)
     needs: dict[str, TableRequirements] = {}
     schemas: dict[str, pa.Schema] = {}
@@ -132,7 +134,7 @@ def _predicate(
         conjunction(_conditions(statement, scope, source, schemas))
         for scope in statement.scopes
         for source in scope.sources
-        if source.parts[-1:] == (axis,)
+        if source.parts and source.parts[-1].lower() == axis.lower()
     ]
     known = [part for part in parts if part is not None]
     return joined(Or, known) if known and len(known) == len(parts) else None
@@ -152,7 +154,8 @@ def _conditions(
 
     joins = [join["join_operator"] for each in scope.select["from"] for join in each["joins"]]
     condition = scope.select["selection"]
-    if condition is None or any(kind_of(each) not in _INNER for each in joins):
+    is_exact = source.parts[-1] in schemas  # in capitals it may be this table, or another one
+    if condition is None or not is_exact or any(kind_of(each) not in _INNER for each in joins):
         return
     for each in operands(condition, "And"):
         try:

@@ -126,6 +126,20 @@ def test_a_long_list_is_a_predicate(session: DafSession) -> None:
     assert needs.tables["cell"].predicate == In("donor", tuple(f"N{i}" for i in range(40)))
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT score FROM cell WHERE age > 1 UNION ALL SELECT score FROM CELL",
+        "SELECT score FROM cell WHERE age > 1 UNION ALL SELECT score FROM Cell WHERE age < 1",
+        "SELECT score FROM cell WHERE age > 1 UNION ALL TABLE cell",
+        "SELECT * FROM cell PIVOT (count(*) FOR donor IN ('N1', 'N2')) WHERE N1 > 3",
+    ],
+)
+def test_a_table_that_is_read_once_more_in_another_way(session: DafSession, query: str) -> None:
+    """All rows: in capitals it may be the same one, and TABLE and PIVOT have no WHERE of it."""
+    assert session.requirements(query).tables["cell"].predicate is None
+
+
 def test_a_table_that_is_read_twice(session: DafSession) -> None:
     """The rows of either; all, if one of them has no condition."""
     query = "SELECT a.age FROM cell a JOIN cell b ON a.name = b.name WHERE a.age > 1"
