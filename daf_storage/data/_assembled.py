@@ -159,11 +159,11 @@ class _SparseColumns:
             )
         return rows, self.colptr[span.start : span.stop + 1] - self.colptr[span.start]
 
-    def values(self, span: Span, kind: StorageType) -> AnyArray:
+    def values(self, span: Span) -> AnyArray:
         elements = self.elements(span)
-        if self.nzval is None:
-            return np.ones(elements.size, kind.dtype)
-        return stored_numbers(self.nzval.read_rows(elements), kind.dtype, what=self.what)
+        return (
+            np.ones(elements.size, bool) if self.nzval is None else self.nzval.read_rows(elements)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,11 +316,13 @@ class _SparsePieces:
             yield from _dense_pieces(self._part)
 
     def _values(self, columns: _SparseColumns, span: Span, chosen: Any) -> AnyArray:
-        values = columns.values(span, self._part.kind)
+        values = columns.values(span)
         if self._fill_rows.size:
+            values = _as_result(values, self._part, columns.what)
             fill = np.full(self._fill_rows.size * span.size, self._part.fill, values.dtype)
             values = np.concatenate([values, fill])
-        return values if isinstance(chosen, slice) else np.take(values, chosen)
+        values = values if isinstance(chosen, slice) else np.take(values, chosen)
+        return _as_result(values, self._part, columns.what)
 
     def _kept_counts(self, columns: _SparseColumns, span: Span) -> Positions:
         rows, pointers = columns.rows(span)
@@ -406,24 +408,30 @@ def _dense_pieces(part: Part) -> Iterator[AnyArray]:
         yield block
 
 
+def _as_result(values: AnyArray, part: Part, what: str) -> AnyArray:
+    """Return what goes into the result in its type; errors name the value, not its place here."""
+    return stored_numbers(values, part.kind.dtype, what=what, place=lambda _: "")
+
+
 def _placed(part: Part, columns: _DenseColumns, span: Span) -> AnyArray:
-    values = stored_numbers(columns.read(span), part.kind.dtype, what=columns.what)
+    values = columns.read(span)
     is_kept_as_it_is = part.rows.places is None
     if is_kept_as_it_is:
+        values = _as_result(values, part, columns.what)
         return values if columns.is_lacking is None else values.copy()
     sources = part.rows.sources
     if part.rows.missing.size == 0:
-        return np.ascontiguousarray(values[:, sources])
+        return np.ascontiguousarray(_as_result(values[:, sources], part, columns.what))
     block = np.full((span.size, part.rows.n_entries), part.fill, part.kind.dtype)
     places = np.flatnonzero(sources >= 0)
-    block[:, places] = values[:, sources[places]]
+    block[:, places] = _as_result(values[:, sources[places]], part, columns.what)
     return block
 
 
 def _expand(part: Part, columns: _SparseColumns, span: Span, block: AnyArray) -> None:
     """Put the elements of some columns into an array of zeros."""
     rows, pointers = columns.rows(span)
-    values = columns.values(span, part.kind)
+    values = columns.values(span)
     if not ascend(rows, pointers):
         _sorted(rows, pointers, columns.n_rows, columns.what)
     rows = rows.astype(np.int64) - 1
@@ -432,7 +440,7 @@ def _expand(part: Part, columns: _SparseColumns, span: Span, block: AnyArray) ->
         rows = part.rows.places[rows]
         is_kept = rows >= 0
         rows, places, values = rows[is_kept], places[is_kept], values[is_kept]
-    block[places, rows] = values
+    block[places, rows] = _as_result(values, part, columns.what)
 
 
 # Writing

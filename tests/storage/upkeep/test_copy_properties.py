@@ -226,3 +226,17 @@ def test_tensors() -> None:
     copy_all(source, destination, empty={("batch", "cell", "gene", "part"): 0})
     assert destination.get_np_matrix("cell", "gene", "U_part").tolist() == UMIS.tolist()
     assert destination.get_np_matrix("gene", "cell", "V_part").sum() == 0
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("axes", [("cell", "gene"), ("gene", "cell")])
+def test_what_is_left_out_need_not_fit_the_type_of_a_copy(kind: Any, axes: tuple[str, str]) -> None:
+    """A value of an entry that the destination lacks is no error; another is, without a place."""
+    source = empty(CELLS)
+    source.set_matrix("cell", "gene", "n", kind(np.array([[1, 300], [2, 0], [4, 5]])))
+    other = empty(["C", "B"])
+    copy_matrix(source, other, *axes, "n", dtype="uint8")
+    found = other.get_np_matrix("cell", "gene", "n")
+    assert (found.toarray() if sp.issparse(found) else found).tolist() == [[4, 5], [2, 0]]
+    with pytest.raises(errors.UnsupportedInputError, match="holds 300, which does not fit"):
+        copy_matrix(source, empty(["B", "A"]), *axes, "n", dtype="uint8")
