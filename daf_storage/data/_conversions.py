@@ -51,7 +51,7 @@ def number_strings(values: AnyArray) -> pa.Array:
 def scipy_of(stored: StoredMatrix) -> Any:
     """Return a stored sparse matrix as ``csc_array``, or ``csr_array``; values are views."""
     shape, colptr = stored.info.shape, stored.colptr()
-    stored.indices.check_stored(is_complete=True)
+    stored.indices.check_stored(is_complete=stored.index_base == 1)
     rows = checked_indices(stored, stored.indices.read())
     indices = rows - rows.dtype.type(1) if stored.index_base else rows
     values = stored.entries("nzval").read() if stored.has_values() else np.ones(rows.size, bool)

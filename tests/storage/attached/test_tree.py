@@ -320,3 +320,20 @@ def test_names_with_a_mask_are_those_of_an_import(tmp_path: Path) -> None:
         assert (
             daf.axis_entries("obs").tolist() == anndata.read_h5ad(path).obs_names.map(str).tolist()
         )
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_chunks_of_zeros_that_are_not_written(tmp_path: Path, zarr_format: Any) -> None:
+    """Zarr leaves out what equals the fill value: indices of the first column, no elements."""
+    first = sp.csr_matrix(np.array([[1.0, 0, 0], [2.0, 0, 0]]))
+    adata = anndata.AnnData(first, obsm={"first": first, "none": sp.csr_matrix((2, 3))})
+    with anndata.settings.override(zarr_write_format=zarr_format), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adata.write_zarr(tmp_path / "x.zarr")
+    with open_daf(tmp_path / "x.zarr") as daf:
+        found = to_anndata(daf)
+    for part, expected in (
+        (found.X, adata.X),
+        *((found.obsm[k], adata.obsm[k]) for k in adata.obsm),
+    ):
+        assert np.array_equal(part.toarray(), expected.toarray())
