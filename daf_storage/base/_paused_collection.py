@@ -68,6 +68,7 @@ def paused_collection(members: int) -> Iterator[None]:
     Examples
     --------
     >>> import gc
+    >>> gc.enable()
     >>> with paused_collection(10_000):
     ...     gc.isenabled()
     False
