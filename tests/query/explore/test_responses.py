@@ -9,9 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from daf_query import connect
-from daf_query.explore import ExploreLimits, app
+from daf_query.explore import ExploredData, ExploreLimits, app
 from daf_query.explore._app import _names
-from daf_query.explore._data import ExploredData
 from daf_query.explore._explorer import Explorer
 from daf_query.explore._http import (
     CancelledError,

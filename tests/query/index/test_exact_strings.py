@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.index import build_index
+from daf_query.index import build_index, hashes_of
 from daf_query.index._sorted_index import StringIndex
-from daf_query.index._string_hash import hash_of, hashes_of
+from daf_query.index._string_hash import hash_of
 from daf_query.scan import MAX_SINGLE_STRINGS, Compare, ScanOptions, plan_scan
 from daf_query.table import AxisDataset
 from daf_storage import DafWriter, MemoryDaf, open_daf

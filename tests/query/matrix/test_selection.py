@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query.matrix._selection import Selection
+from daf_query.matrix import Selection
 
 
 @pytest.mark.parametrize(

@@ -414,7 +414,7 @@ def test_threads_return_the_same() -> None:
 
 def test_an_error_in_a_thread_ends_the_pass() -> None:
     """It is raised as it is, and blocks that were not begun are not."""
-    from daf_query.moments._threads import in_order
+    from daf_query.moments import in_order
 
     begun: list[int] = []
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from daf_query._runs import CancelledWork, checking
-from daf_query.moments._threads import in_order
+from daf_query.moments import in_order
 
 
 @pytest.mark.parametrize("threads", [1, 2])

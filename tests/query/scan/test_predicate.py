@@ -21,22 +21,25 @@ from hypothesis import given
 from daf_query import AxisDataset, connect
 from daf_query.index import build_index
 from daf_query.scan import (
+    COMPARISONS,
+    NEGATED,
     And,
+    Codes,
     Compare,
     Constant,
     DictionaryCodes,
     In,
     IsNull,
+    IsTrue,
     Or,
     ScanOptions,
     ZoneMap,
     columns_of,
+    evaluate,
+    may_match,
     parse,
 )
 from daf_query.scan._arrow_filter import UnknownPartError, _Parser
-from daf_query.scan._evaluate import Codes, evaluate
-from daf_query.scan._predicate import COMPARISONS, NEGATED, IsTrue
-from daf_query.scan._prune import may_match
 from daf_storage import DafWriter, MemoryDaf, Packing
 from daf_storage.base import Span
 

@@ -8,9 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from daf_query.scan import DictionaryCodes, Rows, Values
-from daf_query.scan._evaluate import Codes
-from daf_query.scan._string_column import StringColumn
+from daf_query.scan import Codes, DictionaryCodes, Rows, StringColumn, Values
 from daf_storage import errors
 from daf_storage.base import Span
 

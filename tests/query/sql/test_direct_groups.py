@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.scan import ScanOptions
-from daf_query.sql._engine import Engine
+from daf_query.sql import Engine
 from daf_storage import DafWriter, MemoryDaf, errors, from_anndata, open_daf
 
 N = 60

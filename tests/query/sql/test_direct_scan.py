@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.scan._string_column import StringColumn
-from daf_query.sql._engine import Engine
+from daf_query.scan import StringColumn
+from daf_query.sql import Engine
 from daf_storage import DafWriter, MemoryDaf, errors, from_anndata, open_daf
 from daf_storage.trees import StringSearch
 

@@ -17,7 +17,7 @@ from zarr.core.dtype import RawBytes, parse_data_type
 
 from daf_query import UnreadableVectorWarning, append_rows, connect, zarr_table
 from daf_query.table import _zarr_columns as zarr_chunks
-from daf_query.table._raw_bits import register_raw_bits
+from daf_query.table import register_raw_bits
 from daf_storage import errors
 from tests.support import served
 

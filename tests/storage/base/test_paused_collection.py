@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from daf_storage.base._paused_collection import MIN_PAUSED_MEMBERS, paused_collection
+from daf_storage.base import paused_collection
+from daf_storage.base._paused_collection import MIN_PAUSED_MEMBERS
 
 
 @pytest.fixture(autouse=True)

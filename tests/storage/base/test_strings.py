@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage.base import _strings as vlen
-from daf_storage.base import coded_blocks, decode_vlen_chunks, decode_vlen_utf8
-from daf_storage.base._strings import encode_vlen_utf8
+from daf_storage.base import coded_blocks, decode_vlen_chunks, decode_vlen_utf8, encode_vlen_utf8
 from daf_storage.errors import CorruptDataError
 
 CODEC = numcodecs.VLenUTF8()

@@ -10,13 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage.data import _counting_sort as counting_sort
-from daf_storage.data._counting_sort import (
-    count_numbers,
-    is_compiled,
-    largest_number,
-    select_into,
-    transpose_into,
-)
+from daf_storage.data import largest_number
+from daf_storage.data._counting_sort import count_numbers, is_compiled, select_into, transpose_into
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from daf_storage import errors
-from daf_storage.files_daf._consolidated import documents_of, parse_consolidated
+from daf_storage.files_daf import documents_of, parse_consolidated
 
 
 @pytest.mark.parametrize("content", ['{"a": 1}', '{"b": {}, "a": []}', '{"a": null}', '{"a": "x"}'])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from daf_storage import errors
-from daf_storage.sidecars._document import SidecarDocument
+from daf_storage.sidecars import SidecarDocument
 
 DOCUMENT = SidecarDocument(
     source="x.h5ad",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from daf_storage.stores import MemoryStore
-from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
+from daf_storage.stores import MemoryStore, ReadEstimate, estimate_ranges
 
 
 def test_bytes_and_requests_add_up() -> None:

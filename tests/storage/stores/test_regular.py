@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daf_storage import errors
-from daf_storage.stores._regular import open_regular
+from daf_storage.stores import open_regular
 
 
 def test_a_file_is_opened_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,7 @@ import pytest
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import default_buffer_prototype
 
-from daf_storage.stores import MemoryStore
-from daf_storage.stores._zarr_adapter import SnapshotZarrStore
+from daf_storage.stores import MemoryStore, SnapshotZarrStore
 
 
 @pytest.mark.parametrize(

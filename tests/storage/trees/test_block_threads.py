@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daf_storage.trees import _decode_threads
-from daf_storage.trees._decode_threads import copy_block, fill_blocks, has_equal_bytes
+from daf_storage.trees import _decode_threads, fill_blocks, has_equal_bytes
+from daf_storage.trees._decode_threads import copy_block
 
 
 @pytest.fixture(autouse=True)

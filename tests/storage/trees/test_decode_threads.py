@@ -9,8 +9,7 @@ import warnings
 
 import pytest
 
-from daf_storage.trees import _decode_threads
-from daf_storage.trees._decode_threads import run_all
+from daf_storage.trees import _decode_threads, run_all
 
 
 @pytest.fixture(autouse=True)

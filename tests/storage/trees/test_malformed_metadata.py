@@ -15,16 +15,13 @@ import pytest
 from daf_storage import errors
 from daf_storage.base import StorageType
 from daf_storage.stores import DirectoryStore, MemoryStore
-from daf_storage.trees import ZarrFormat, _metadata, zarr_formats
+from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, _metadata, shown, zarr_formats
 from daf_storage.trees._metadata import (
     MAX_DOCUMENT_BYTES,
-    ArrayMetadata,
-    ZarrVersion,
     check_chunk_bytes,
     fill_of,
     lengths_of,
     read_document,
-    shown,
 )
 
 REPLACEMENTS: list[Any] = [

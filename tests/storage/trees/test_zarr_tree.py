@@ -12,8 +12,7 @@ from zarr.codecs import ZstdCodec
 
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, verify
 from daf_storage.base import _strings as strings
-from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
-from daf_storage.stores._zarr_adapter import SnapshotZarrStore
+from daf_storage.stores import DirectoryStore, MemoryStore, SnapshotZarrStore, WritableStore
 from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _file_changes, _zarr_chunks
 from daf_storage.trees._metadata import remembering
 from tests.suites import ChangingTreeSuite

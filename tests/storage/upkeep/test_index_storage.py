@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from daf_storage import MemoryDaf
-from daf_storage.upkeep._index_storage import IndexPlace, IndexStorage
+from daf_storage.upkeep import IndexPlace, IndexStorage
 
 
 @pytest.mark.parametrize(
