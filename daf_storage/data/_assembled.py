@@ -381,8 +381,8 @@ def _refuse_repeated(rows: AnyArray, pointers: Positions, what: str) -> None:
     """Raise if row numbers in order have one twice within a column."""
     if not ascend(rows, pointers):
         raise errors.CorruptDataError(
-            f"{what}: an element is stored twice; an import of an AnnData adds them up, so "
-            "import it (daf import) and concatenate that"
+            f"{what}: an element is stored twice; an import of an AnnData (daf import) adds such "
+            "elements up, so import it and use that"
         )
 
 

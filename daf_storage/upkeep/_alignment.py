@@ -14,7 +14,7 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray
-from daf_storage.data import Alignment, DafReader
+from daf_storage.data import Alignment, DafReader, stored_numbers
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -93,30 +93,39 @@ def aligned_strings(strings: pa.Array, along: EntryAlignment, empty: Any, *, wha
     return filled.take(pa.array(np.where(sources < 0, len(strings), sources)))
 
 
-def aligned_vector(values: Any, along: EntryAlignment, empty: Any, *, what: str) -> Any:
+def aligned_vector(values: Any, along: EntryAlignment, empty: Any, dtype: Any, *, what: str) -> Any:
     """Return numbers along the axis of the destination, sparse if they were and can be.
 
     Parameters
     ----------
     values
         Shape ``(n,)``; or a sparse array of one row.
+    dtype
+        As of `stored_numbers`; values that are left out need not fit.
     """
-    if along.places is None:
-        return values
     if not sp.issparse(values):
-        out = filled((along.n_entries,), values.dtype, along, empty, what)
+        if along.places is None:
+            return stored_numbers(values, dtype, what=what)
         is_there = along.sources >= 0
-        out[is_there] = values[along.sources[is_there]]
+        kept = stored_numbers(values[along.sources[is_there]], dtype, what=what, place=_nowhere)
+        out = filled((along.n_entries,), kept.dtype, along, empty, what)
+        out[is_there] = kept
         return out
     if along.first_missing is not None and empty != 0:
-        return aligned_vector(values.toarray()[0], along, empty, what=what)
+        return aligned_vector(values.toarray()[0], along, empty, dtype, what=what)
     found = values.tocoo()
-    places = along.places[found.col]
+    places = found.col if along.places is None else along.places[found.col]
     is_kept = places >= 0
-    places, stored = places[is_kept], found.data[is_kept]
+    places = places[is_kept]
+    stored = stored_numbers(found.data[is_kept], dtype, what=what, place=_nowhere)
     order = np.argsort(places)
     ends = np.array([0, places.size])
     return sp.csr_array((stored[order], places[order], ends), shape=(1, along.n_entries))
+
+
+def _nowhere(_: object) -> str:
+    """Say no place of a value in messages: its position among those that are kept tells nothing."""
+    return ""
 
 
 def filled(

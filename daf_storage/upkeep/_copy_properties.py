@@ -28,7 +28,6 @@ from daf_storage.data import (
     matrix_property,
     numeric_type,
     ordered,
-    stored_numbers,
     values_without_entry,
     write_assembled,
 )
@@ -208,7 +207,7 @@ def copy_vector(  # noqa: PLR0913 - the choices of the reference
         if default is None:
             return
         values: Any = np.asarray(source.get_np_vector(axis, name, default=default))
-        kept = aligned_vector(values, along, empty, what=what)
+        kept = aligned_vector(values, along, empty, dtype, what=what)
         destination.set_vector(target_axis, target, kept, dtype=dtype, if_exists=how, packed=packed)
         return
     stored = source.open_vector(axis, name)
@@ -231,12 +230,11 @@ def copy_vector(  # noqa: PLR0913 - the choices of the reference
     if stored.info.is_sparse:
         parts = stored.sparse_parts()
         data = np.ones(parts.nzind.size, bool) if parts.nzval is None else parts.nzval
-        data = stored_numbers(data, dtype, what=what)
         indices = (parts.nzind.astype(np.int64) - 1, np.array([0, data.size]))
         values = sp.csr_array((data, *indices), shape=(1, stored.info.length))
     else:
-        values = stored_numbers(source.get_np_vector(axis, name), dtype, what=what)
-    found = aligned_vector(values, along, empty, what=what)
+        values = source.get_np_vector(axis, name)
+    found = aligned_vector(values, along, empty, dtype, what=what)
     destination.set_vector(target_axis, target, found, dtype=dtype, if_exists=how, packed=packed)
 
 
