@@ -1,6 +1,6 @@
 """An archive that is read through one mapping and written at its end.
 
-How a change reaches the file (docs/design/005):
+How a change reaches the file (docs/design/03):
 
 1. The central directory as it is now is copied further down, so that new data has room behind the
    old.  The file ends with this copy, which says the same.
