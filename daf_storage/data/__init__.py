@@ -31,7 +31,6 @@ from daf_storage.data._convention import (
 )
 from daf_storage.data._convention import attributes_of as convention_attributes
 from daf_storage.data._conversions import arrow_of, number_strings, scipy_index_dtype
-from daf_storage.data._counting_sort import largest_number
 from daf_storage.data._counts import (
     CountsAs,
     CountType,
@@ -69,7 +68,6 @@ from daf_storage.data._relations import (
     relation_of,
     values_without_entry,
 )
-from daf_storage.data._relayout import column_blocks
 from daf_storage.data._sparse_checks import required_array
 from daf_storage.data._sparse_parts import SparseMatrixParts, SparseVectorParts
 from daf_storage.data._stored_matrix import StoredMatrix
@@ -79,6 +77,7 @@ from daf_storage.data._transpose import (
     DEFAULT_MEMORY_BYTES,
     LEAST_MEMORY_BYTES,
     check_memory,
+    column_blocks,
 )
 from daf_storage.data._versions import matrix_version, vectors_version
 from daf_storage.data._writer import DafWriter, check_writer, matrix_property, new_property

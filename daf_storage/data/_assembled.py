@@ -31,10 +31,9 @@ from daf_storage.data._encoding import (
 )
 from daf_storage.data._entry_selection import EntrySelection, Positions, RunPicks
 from daf_storage.data._ordered import ascend
-from daf_storage.data._relayout import column_blocks
 from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.data._subset_arrays import HeldArray, SubsetArray
-from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES
+from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, column_blocks
 from daf_storage.trees import StoredArray, TreeTransaction
 
 if TYPE_CHECKING:

@@ -18,12 +18,11 @@ from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, StorageType
 from daf_storage.data import _layout as layout
-from daf_storage.data import _relayout as relayout
 from daf_storage.data._blocks import block_spans
 from daf_storage.data._coercion import StringMatrixInput
 from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
 from daf_storage.data._stored_matrix import StoredMatrix
-from daf_storage.data._transpose import transpose_sparse
+from daf_storage.data._transpose import transpose_dense, transpose_sparse
 from daf_storage.trees import StoredArray, TreeTransaction, computed, passing_over
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) ->
         starts = range(0, shape[0], step)
         changes.write_blocks(path, shape, kind, (values[:, n : n + step].T for n in starts))
         return
-    relayout.transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
+    transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
 
 
 def write_sparse_matrix(changes: TreeTransaction, path: str, value: SparseMatrixInput) -> None:
@@ -288,15 +287,14 @@ def fill_transpose(
     else:
         rowval, nzval = stored.element_ranges()
     with passing_over():
-        out_indptr = relayout.transposed_colptr(rowval, stored.info.shape[0], what=stored.what)
-        out.colptr[:] = out_indptr + 1
         transpose_sparse(
             indptr=stored.colptr(),
             rowval=rowval,
-            nzval=np.broadcast_to(np.True_, (rowval.size,)) if nzval is None else nzval,
-            out_indptr=out_indptr,
+            nzval=nzval,
+            out_colptr=out.colptr,
             out_rowval=out.rowval,
             out_nzval=out.nzval,
+            what=stored.what,
             progress=progress,
             memory_bytes=memory_bytes,
         )
@@ -354,7 +352,7 @@ def _write_transposed_dense(
         return
     out = changes.reserve_array(path, shape, kind)
     if array.info.is_mappable:
-        relayout.transpose_dense(values, out)
+        transpose_dense(values, out)
         return
     for span in block_spans(array, memory_bytes):
-        relayout.transpose_dense(array.read_rows(span), out[:, span.slice])
+        transpose_dense(array.read_rows(span), out[:, span.slice])

@@ -11,8 +11,8 @@ import numpy as np
 
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, ForkLock, Span
-from daf_storage.data._relayout import column_blocks
 from daf_storage.data._stored_matrix import StoredMatrix
+from daf_storage.data._transpose import column_blocks
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import is_lasting
 from daf_storage.trees import NodeKind, StoredArray, memory_array

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 
 from daf_storage.base import AnyArray, MatrixInfo
-from daf_storage.data import _relayout as relayout
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._sparse_checks import check_indices, is_colptr, required_array
 from daf_storage.data._sparse_parts import ElementRanges, SparseMatrixParts
@@ -172,20 +171,19 @@ class StoredMatrix:
 
 
 def _transposed(indptr: AnyArray, stored: SparseMatrixParts, what: str) -> SparseMatrixParts:
-    rowval, nzval = stored.rowval, stored.nzval
-    out_indptr = relayout.transposed_colptr(rowval, stored.shape[0], what=what)
-    out_rowval = np.empty_like(rowval)
-    out_nzval = None if nzval is None else np.empty_like(nzval)
+    colptr = np.empty_like(stored.colptr)
+    rowval = np.empty_like(stored.rowval)
+    nzval = None if stored.nzval is None else np.empty_like(stored.nzval)
     transpose_sparse(
         indptr=indptr,
-        rowval=rowval,
-        nzval=rowval if nzval is None else nzval,
-        out_indptr=out_indptr,
-        out_rowval=out_rowval,
-        out_nzval=np.empty_like(rowval) if out_nzval is None else out_nzval,
+        rowval=stored.rowval,
+        nzval=stored.nzval,
+        out_colptr=colptr,
+        out_rowval=rowval,
+        out_nzval=nzval,
+        what=what,
     )
-    colptr = (out_indptr + 1).astype(stored.colptr.dtype)
-    return SparseMatrixParts(stored.shape, colptr, out_rowval, out_nzval)
+    return SparseMatrixParts(stored.shape, colptr, rowval, nzval)
 
 
 def stored_arrays(

@@ -20,7 +20,6 @@ from daf_storage.data import (
     block_spans,
     changed_by,
     column_blocks,
-    largest_number,
     ordered,
     refused_value,
 )
@@ -155,7 +154,8 @@ class MatrixCopy:
 
             def from_one(_: Span, indices: AnyArray) -> AnyArray:
                 found = np.empty(indices.size, index_dtype)
-                if indices.size and largest_number(indices) >= info.shape[0] + base:
+                low, high = (indices.min(), indices.max()) if indices.size else (base, base)
+                if int(low) < base or int(high) >= info.shape[0] + base:
                     raise CorruptDataError(
                         f"{label}: a column index is outside 0 to {info.shape[0] - 1:,}"
                     )

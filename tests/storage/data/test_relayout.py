@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from daf_storage import DafWriter, MemoryDaf, open_daf
 from daf_storage.base import Span
 from daf_storage.data import _blocks, column_blocks
-from daf_storage.data._relayout import transpose_dense
 from daf_storage.trees import StoredArray
 
 
@@ -31,10 +30,13 @@ def test_blocks_cover_all_columns_and_respect_the_limit(counts: list[int], limit
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (700, 1300)])
 def test_dense_transposes_are_those_of_numpy(shape: tuple[int, int]) -> None:
     """Also where the tiles do not fill the matrix."""
+    daf = MemoryDaf()
+    for axis, length in zip("ab", shape, strict=True):
+        daf.add_axis(axis, [str(n) for n in range(length)])
     source = np.arange(shape[0] * shape[1]).reshape(shape)
-    out = np.zeros(shape[::-1], source.dtype)
-    transpose_dense(source, out)
-    assert np.array_equal(out, source.T)
+    daf.set_matrix("a", "b", "m", source)
+    for axes, expected in ((("a", "b"), source), (("b", "a"), source.T)):
+        assert np.array_equal(daf.get_np_matrix(*axes, "m", relayout=False), expected)
 
 
 def test_wide_index_types_are_kept() -> None:
