@@ -11,7 +11,7 @@ Must not know the command line.
 
 from typing import TYPE_CHECKING
 
-from daf_query.explore._data import ExploredData, ExploreLimits
+from daf_query.explore._explorer import ExploredData, ExploreLimits
 from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:  # these need starlette and uvicorn

@@ -10,7 +10,9 @@ gets nothing.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterator
+import mimetypes
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -21,44 +23,37 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import (
-    FileResponse,
     HTMLResponse,
+    JSONResponse,
     PlainTextResponse,
     RedirectResponse,
     Response,
 )
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daf_query.explore._catalogue import catalogue
-from daf_query.explore._data import ExploredData, ExploreLimits, replaced
-from daf_query.explore._explorer import Explorer
+from daf_query._runs import Runs
+from daf_query.explore import _answers as answers
+from daf_query.explore._explorer import ExploredData, ExploreLimits, Explorer, replaced
 from daf_query.explore._http import (
+    Answer,
+    Asked,
     CancelledError,
     Part,
     RequestError,
+    RunResponse,
+    answer_parts,
+    asked_of,
     failed,
-    json_parts,
     refusal,
 )
-from daf_query.explore._points import colour, points
-from daf_query.explore._queries import (
-    cancel,
-    download,
-    estimate,
-    export,
-    extract,
-    query,
-    query_state,
-    rows,
-)
-from daf_query.explore._selections import deselect, save, select, selected, selection_table
-from daf_query.explore._summaries import entries, profile, summary
 from daf_query.session import DafSession
 from daf_storage import DafError
 
 _HOSTS: Final = ("127.0.0.1", "localhost")
 _PROTECTED: Final = "/api/"
+_PRIVATE: Final = (_PROTECTED, "/download/", "/open/")
 _OWN_SITES: Final = ("none", "same-origin")
 """Not ``same-site``: another port of this machine may be another user's."""
 _HTTP_PORT: Final = 80
@@ -78,7 +73,6 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_STORED: Final = "no-store"
 
 
 class Guard:
@@ -99,7 +93,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers[name] = value
-                headers.setdefault("Cache-Control", _STORED)
+                is_page = message["status"] == 200 and not path.startswith(_PRIVATE)
+                headers["Cache-Control"] = "no-cache" if is_page else "no-store"
             await send(message)
 
         error = self._refusal(scope, path)
@@ -138,25 +133,8 @@ def _names(scope: Scope) -> set[str]:
     return names | set(_HOSTS) if port == _HTTP_PORT else names
 
 
-BUILT: Final = Path(__file__).parent / "static"
+_BUILT: Final = Path(__file__).parent / "static"
 """Where the build puts the page."""
-_INDEX: Final = "index.html"
-_TYPES: Final = {
-    ".css": "text/css",
-    ".html": "text/html",
-    ".ico": "image/x-icon",
-    ".js": "text/javascript",
-    ".json": "application/json",
-    ".map": "application/json",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".txt": "text/plain",
-    ".wasm": "application/wasm",
-    ".webmanifest": "application/manifest+json",
-    ".woff": "font/woff",
-    ".woff2": "font/woff2",
-}
-"""Not those of the machine, which may know none or others."""
 _MISSING: Final = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>daf explore</title>
 <h1>The page was not built</h1>
@@ -165,95 +143,33 @@ _MISSING: Final = """<!doctype html>
 <p>Then reload. Wheels of the package contain the page.</p>
 </html>
 """
-
-
-class Pages:
-    """Answers with the files of a folder, and with nothing outside of it.
-
-    A path is looked up among the files that are there, so none leads elsewhere.
-    """
-
-    def __init__(self, folder: Path = BUILT) -> None:
-        self._folder = folder
-
-    async def answer(self, request: Request) -> Response:
-        """Answer with a file; without a path, with the page."""
-        name = request.path_params.get("path", "") or _INDEX
-        file = self._files().get(name)
-        if file is not None:
-            media_type = _TYPES.get(file.suffix, "application/octet-stream")
-            return FileResponse(file, media_type=media_type, headers={"Cache-Control": "no-cache"})
-        if name == _INDEX:
-            return HTMLResponse(_MISSING, 503)
-        return PlainTextResponse("there is no such file", 404)
-
-    def _files(self) -> dict[str, Path]:
-        files = (path for path in self._folder.rglob("*") if path.is_file())
-        return {
-            path.relative_to(self._folder).as_posix(): path
-            for path in files
-            if not path.is_symlink()
-        }
-
-
-async def overview(explorer: Explorer, request: Request) -> Response:  # noqa: ARG001 - as routes are called
-    """Answer with the catalogue; data sets that were replaced are opened again."""
-
-    def produce() -> Iterator[Part]:
-        session = explorer.data.opened()
-        limits = explorer.limits
-        yield from json_parts(
-            {
-                "version": explorer.data.version,
-                "writable": explorer.data.overlay is not None,
-                "overlay": explorer.data.overlay,
-                "limits": {"rows": limits.rows, "bytes": limits.bytes, "seconds": limits.seconds},
-                "selection": selection_table(explorer, session),
-                "data_sets": catalogue(session),
-            }
-        )
-
-    return explorer.response(produce)
-
-
-_USED = "this address was used already, or is too old: open the one that daf explore printed"
-
-
-async def opening(explorer: Explorer, request: Request) -> Response:
-    """Answer a ticket with the address of the page."""
-    address = explorer.openings.take(request.path_params["ticket"])
-    if address is None:
-        return PlainTextResponse(_USED, 404)
-    return RedirectResponse(address, 303)
-
-
+_USED: Final = "this address was used already, or is too old: open the one that daf explore printed"
+_MOST_ID: Final = 200
 _VERSION: Final = "X-Daf-Version"
 """The header that says which data the page holds."""
 
-Answer: TypeAlias = Callable[[Explorer, Request], Awaitable[Response]]
-"""Answers a request."""
+Handler: TypeAlias = Callable[[Explorer, Asked], Answer]
+"""Answers what the page asks for."""
 
-_ROUTES: Final[tuple[tuple[str, str, Answer], ...]] = (
-    ("GET", "/api/catalogue", overview),
-    ("POST", "/api/query", query),
-    ("GET", "/api/query/{id}", query_state),
-    ("DELETE", "/api/query/{id}", cancel),
-    ("GET", "/api/summary", summary),
-    ("GET", "/api/entries", entries),
-    ("POST", "/api/points", points),
-    ("POST", "/api/colour", colour),
-    ("POST", "/api/rows", rows),
-    ("POST", "/api/selection", select),
-    ("GET", "/api/selection", selected),
-    ("DELETE", "/api/selection", deselect),
-    ("POST", "/api/extract/estimate", estimate),
-    ("POST", "/api/extract", extract),
-    ("POST", "/api/export", export),
-    ("GET", "/download/{ticket}", download),
-    ("POST", "/api/profile", profile),
-    ("POST", "/api/save", save),
-    ("GET", "/open/{ticket}", opening),
+_COMPUTED: Final[tuple[tuple[str, str, Handler], ...]] = (
+    ("GET", "/api/catalogue", answers.overview),
+    ("POST", "/api/query", answers.query),
+    ("GET", "/api/summary", answers.summary),
+    ("GET", "/api/entries", answers.entries),
+    ("POST", "/api/points", answers.points),
+    ("POST", "/api/colour", answers.colour),
+    ("POST", "/api/rows", answers.rows),
+    ("POST", "/api/selection", answers.select),
+    ("GET", "/api/selection", answers.selected),
+    ("DELETE", "/api/selection", answers.deselect),
+    ("POST", "/api/extract/estimate", answers.estimate),
+    ("POST", "/api/extract", answers.extract),
+    ("POST", "/api/export", answers.export),
+    ("GET", "/download/{ticket}", answers.download),
+    ("POST", "/api/profile", answers.profile),
+    ("POST", "/api/save", answers.save),
 )
+"""What is answered by a run."""
 
 
 def app(
@@ -287,31 +203,83 @@ def app(
     """
     data = ExploredData(lambda: session) if isinstance(session, DafSession) else session
     explorer = Explorer(data, limits or ExploreLimits())
-    routes = [
-        Route(path, partial(_answered, answer, explorer), methods=[method])
-        for method, path, answer in _ROUTES
+    routes: list[Route | Mount] = [
+        Route(path, partial(_answered, explorer, handler), methods=[method])
+        for method, path, handler in _COMPUTED
     ]
-    pages = Pages()
-    routes += [Route("/", pages.answer), Route("/{path:path}", pages.answer)]
+    routes += [
+        Route("/api/query/{id}", partial(_query_state, explorer), methods=["GET", "DELETE"]),
+        Route("/open/{ticket}", partial(_opening, explorer)),
+    ]
+    mimetypes.add_type("text/javascript", ".js")  # whatever the machine knows
+    if (_BUILT / "index.html").is_file():
+        routes.append(Mount("/", StaticFiles(directory=_BUILT, html=True)))
+    else:
+        routes.append(Route("/", lambda _: HTMLResponse(_MISSING, 503)))
     application = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, token=token)],
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _refused, DafError: _failed, ClientDisconnect: _gone},
     )
     application.state.explorer = explorer
     return application
 
 
-async def _answered(answer: Answer, explorer: Explorer, request: Request) -> Response:
+async def _answered(explorer: Explorer, handler: Handler, request: Request) -> Response:
+    """Answer by a run; a query is remembered by its name."""
+    is_download, is_query = handler is answers.download, handler is answers.query
     held = request.headers.get(_VERSION)
+    if held not in (None, str(explorer.data.version)) and handler is not answers.overview:
+        raise replaced()
+    if request.method == "HEAD":
+        raise refusal(405, "this is fetched, and once")
+    asked = await asked_of(request)
+    sql = asked.written_sql()
+    name = asked.string("id") if is_query else ""
+    if is_query:
+        if not 0 < len(name) <= _MOST_ID:
+            raise refusal(400, f"'id' has to be of 1 to {_MOST_ID} characters")
+        explorer.queries.begin(name)
+
+    def end(error: BaseException | None) -> None:
+        if is_query:
+            explorer.queries.end(name, error, sql)
+
+    def produce() -> Iterator[Part]:
+        yield from answer_parts(handler(explorer, asked))
+
+    runs: Runs = explorer.exports if is_download else explorer.runs
+    query_id = name.encode("utf-8", "replace")
+    return RunResponse(
+        lambda is_gone: runs.start(produce, query_id=query_id, is_abandoned=is_gone), sql, end
+    )
+
+
+async def _query_state(explorer: Explorer, request: Request) -> Response:
+    """Answer with what became of a query, or end it; one that has not arrived will not begin."""
+    name = request.path_params["id"]
+    if request.method == "DELETE":
+        explorer.runs.cancel(name.encode("utf-8", "replace"))
     try:
-        if held is not None and held != str(explorer.data.version) and answer is not overview:
-            raise replaced()
-        return await answer(explorer, request)
-    except DafError as error:
-        return failed(error)
-    except ClientDisconnect:
-        return failed(CancelledError("the page hung up"))
+        return JSONResponse(asdict(explorer.queries.find(name)))
+    except RequestError:
+        if request.method != "DELETE":
+            raise
+        return Response(status_code=204)  # the page cancels what it may not even have sent
+
+
+async def _opening(explorer: Explorer, request: Request) -> Response:
+    """Answer a ticket with the address of the page."""
+    address = explorer.openings.take(request.path_params["ticket"])
+    return PlainTextResponse(_USED, 404) if address is None else RedirectResponse(address, 303)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return failed(error)
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    return failed(CancelledError("the page hung up"))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -1,24 +1,66 @@
-"""The explorer: the data, the limits, the runs, and the tickets that were given out."""
+"""The explorer between requests: the data, the limits, what runs, what was sent and asked for.
+
+Rows and keys of queries are those that the page shows: LIMIT and random() may yield others the next
+time.
+"""
 
 from __future__ import annotations
 
+import os
+import secrets
+import stat
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, Literal, TypeVar
 
+import pyarrow as pa
+
+from daf_query._row_files import Rows
 from daf_query._runs import Runs
-from daf_query.explore._data import ExploredData, ExploreLimits, Positions
-from daf_query.explore._http import Part, RunResponse, endings, refusal
-from daf_query.explore._remembered import Queries, Tickets
-from daf_query.session import DafSession
-
-Produce = Callable[[], Iterator[Part]]
-"""Yields a head and what follows; called in a thread of its own."""
+from daf_query.explore._axis import AxisRows, Positions, axis_rows
+from daf_query.explore._http import ENDINGS, CancelledError, RequestError, failure, refusal
+from daf_query.scan import INDEX, NAME
+from daf_query.session import DafSession, is_pattern, matching_paths
+from daf_query.table import DATASET
+from daf_storage import errors
 
 _MOST_DOWNLOADS: Final = 2
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class ExploreLimits:
+    """What the server of the explorer gives at most.
+
+    Raises
+    ------
+    InvalidInputError
+        A limit is not positive.
+
+    Examples
+    --------
+    >>> ExploreLimits(seconds=30).rows
+    1000000
+    """
+
+    rows: int = 1_000_000
+    """Rows of the result of one query; the others are left out, and the page says so."""
+    bytes: int = 1 << 30
+    """Bytes of one answer."""
+    seconds: float = 120.0
+    """Seconds from the beginning of a query until its last row is sent."""
+    queries: int = 8
+    """Answers that are computed at the same time."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not value > 0:
+                raise errors.InvalidInputError(f"{field.name}= has to be positive, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,31 +98,25 @@ class Explorer:
         """What is explored."""
         self.limits = limits
         """What is given at most."""
-        self.runs = Runs(endings(), max_seconds=limits.seconds, max_queries=limits.queries)
+        self.runs = Runs(ENDINGS, max_seconds=limits.seconds, max_queries=limits.queries)
         """What is computed at this moment."""
+        self.exports = Runs(ENDINGS, max_seconds=None, max_queries=_MOST_DOWNLOADS)
+        """The downloads of this moment, which may take long."""
         self.queries = Queries()
         """What became of the queries of the page, and the rows of the last of them."""
-        self.exports = Runs(endings(), max_seconds=None, max_queries=_MOST_DOWNLOADS)
-        """The downloads of this moment, which may take long."""
         self.downloads: Tickets[Download] = Tickets()
         """The downloads that were asked for."""
-        self.selection: Selection | None = None
-        """The entries that are selected in the page."""
-        self.summaries: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
-        """The summaries that were asked for last."""
-        self.lock = threading.Lock()
-        """Held while the selection or a summary is changed."""
         self.openings: Tickets[str] = Tickets()
         """The address of the page, for browsers that are opened."""
+        self.selection: Selection | None = None
+        """The entries that are selected in the page."""
+        self.lock = threading.Lock()
+        """Held while the selection is changed."""
 
     @property
     def session(self) -> DafSession:
         """The session, unless a data set was replaced."""
         return self.data.session
-
-    def response(self, produce: Produce, *, sql: str = "") -> RunResponse:
-        """Return an answer that is computed by a run."""
-        return RunResponse(lambda is_gone: self.runs.start(produce, is_abandoned=is_gone), sql=sql)
 
     def close(self) -> None:
         """End all that is computed."""
@@ -95,3 +131,305 @@ class Explorer:
                 f"the answer has {size:,} bytes, more than the limit of {self.limits.bytes:,}",
                 "start daf explore with a larger --max-bytes",
             )
+
+
+class ExploredData:
+    """A session over data sets, opened again where their files were replaced.
+
+    Parameters
+    ----------
+    open_session
+        Opens them.
+    paths
+        Where they are; patterns, too.  What is not a path of this machine is not looked at.
+    overlay
+        Where vectors are saved; None if nothing is written.
+    """
+
+    def __init__(
+        self,
+        open_session: Callable[[], DafSession],
+        paths: Sequence[str] = (),
+        overlay: str | None = None,
+    ) -> None:
+        self.overlay = overlay
+        """Where vectors are saved."""
+        self.version = 1
+        """How often it was opened: another number is another data set."""
+        self._open_session = open_session
+        self._paths = tuple(paths)
+        self._lock = threading.Lock()
+        self._signature: Hashable = _signature(self._paths)
+        self._session = open_session()._served()  # noqa: SLF001 - our own
+        self._entries: dict[tuple[str, str], Hashable] = {}
+
+    @property
+    def session(self) -> DafSession:
+        """The session.
+
+        Raises
+        ------
+        RequestError
+            A data set was replaced since it was opened.
+        """
+        if _signature(self._paths) != self._signature:
+            raise replaced()
+        return self._session
+
+    def opened(self) -> DafSession:
+        """Return the session, opened again if a data set was replaced."""
+        with self._lock:
+            signature = _signature(self._paths)
+            if signature != self._signature:
+                self._signature = None  # until it is open
+                self._session.close()  # first: an overlay is written by one program alone
+                self._session = self._open_session()._served()  # noqa: SLF001 - our own
+                self._signature = signature
+                self.version += 1
+            elif any(self._has_changed(*each) for each in self._entries.items()):
+                self.version += 1
+            self._entries.clear()
+            return self._session
+
+    def _has_changed(self, axis: tuple[str, str], identity: Hashable) -> bool:
+        """Return whether the entries of an axis are others."""
+        try:
+            return axis_rows(self._session, *axis).identity() != identity
+        except errors.DafError:
+            return True
+
+    def rows(self, schema: str, axis: str) -> AxisRows:
+        """Return the rows of an axis.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such schema, or no such axis.
+        RequestError
+            Its entries were replaced or reordered since the page was loaded: the positions that the
+            page holds are others.
+        """
+        rows = axis_rows(self.session, schema, axis)
+        identity = rows.identity()
+        with self._lock:
+            known = identity and self._entries.setdefault((rows.schema, axis), identity)
+        if known != identity:
+            raise replaced()
+        return rows
+
+    def close(self) -> None:
+        """Close the data sets."""
+        with self._lock:
+            self._session.close()
+
+
+def replaced() -> RequestError:
+    """Return the error of a data set that is another one now."""
+    return refusal(
+        409,
+        "a data set was replaced while the page was open",
+        "reload the page to see the new one",
+    )
+
+
+def _signature(paths: Sequence[str]) -> Hashable:
+    """Return what files are known by; a directory sees changes by itself, so only which it is."""
+    known = list[Hashable]()
+    for path in paths:
+        try:
+            files = matching_paths(path) if is_pattern(path) else [path.partition("#")[0]]
+        except errors.SourceNotFoundError:
+            files = []
+        for file in files if "://" not in path else ():
+            try:
+                status = os.stat(file)
+            except OSError:
+                known.append((file,))
+                continue
+            changing = (status.st_size, status.st_mtime_ns)
+            which = (file, status.st_dev, status.st_ino)
+            known.append(which if stat.S_ISDIR(status.st_mode) else which + changing)
+    return tuple(known)
+
+
+_MOST_REMEMBERED: Final = 1000
+_MOST_HELD: Final = 4
+_MOST_BYTES: Final = 1 << 26
+"""Of the rows of one query; of columns that are mapped, no memory is taken."""
+_KEYS: Final = (DATASET, NAME, INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """What became of a query."""
+
+    state: Literal["running", "done", "failed", "cancelled"]
+    rows: int = 0
+    """How many were sent."""
+    truncated: bool = False
+    """Whether there are more, which the limits left out."""
+    seconds: float = 0.0
+    error: dict[str, Any] | None = None
+
+
+class _Query:
+    """A query: how it began, what became of it, and the rows that it yielded."""
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+        self.state = QueryState("running")
+        self.sql = ""
+        self.schema: pa.Schema | None = None
+        """That of its rows; None if they are not held."""
+        self.batches: list[pa.RecordBatch] = []
+        self.size_bytes = 0
+        self.is_whole = False
+        """Whether all columns of all rows are held."""
+        self.keys: list[str] | None = None
+        """The columns that are held, where only the keys of the rows are."""
+
+    def hold(self, batch: pa.RecordBatch) -> None:
+        """Hold some of its rows, or their keys alone if they are too large."""
+        if self.schema is None:
+            return
+        self.size_bytes += batch.nbytes
+        self.batches.append(batch if self.keys is None else batch.select(self.keys))
+        if self.keys is None and self.size_bytes > _MOST_BYTES:
+            names = self.schema.names
+            self.keys = [name for name in _KEYS if names.count(name) == 1]
+            self.batches = [each.select(self.keys) for each in self.batches]
+            self.schema = pa.schema([self.schema.field(name) for name in self.keys])
+
+
+class Queries:
+    """The last queries, by the names that the page gave them, and the rows of a few of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queries: OrderedDict[str, _Query] = OrderedDict()
+
+    def begin(self, name: str) -> None:
+        """Remember a query.
+
+        Raises
+        ------
+        RequestError
+            One of this name runs.
+        """
+        with self._lock:
+            known = self._queries.pop(name, None)
+            if known is not None and known.state.state == "running":
+                self._queries[name] = known
+                raise refusal(409, f"a query {name!r} runs already", "give each query its own id")
+            self._queries[name] = _Query()
+            if len(self._queries) > _MOST_REMEMBERED:
+                self._queries.popitem(last=False)
+
+    def find(self, name: str) -> QueryState:
+        """Return what became of a query.
+
+        Raises
+        ------
+        RequestError
+            There is none of this name.
+        """
+        with self._lock:
+            query = self._queries.get(name)
+            if query is None:
+                raise refusal(404, f"there is no query {name!r}; it was never sent, or long ago")
+            if query.state.state == "running":
+                return replace(query.state, seconds=time.monotonic() - query.begun)
+            return query.state
+
+    def sent(self, name: str, rows: int, *, truncated: bool = False) -> None:
+        """Remember how many rows were sent."""
+        self._change(name, rows=rows, truncated=truncated)
+
+    def end(self, name: str, error: BaseException | None, sql: str) -> None:
+        """Remember how a query ended."""
+        state: dict[str, Any] = {"state": "done"}
+        if isinstance(error, CancelledError):
+            state = {"state": "cancelled"}
+        elif error is not None:
+            state = {"state": "failed", "error": asdict(failure(error, sql)[1])}
+        self._change(name, **state)
+
+    def _change(self, name: str, **changes: Any) -> None:
+        with self._lock:
+            query = self._queries.get(name)
+            if query is not None and query.state.state == "running":
+                seconds = time.monotonic() - query.begun
+                query.state = replace(query.state, seconds=seconds, **changes)
+
+    def holding(self, name: str, sql: str, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query, and hold them."""
+        with self._lock:
+            query = self._queries.setdefault(name, _Query())
+            query.sql, query.schema = sql, rows.schema
+            held = [each for each in self._queries.values() if each.schema is not None]
+            for each in held[:-_MOST_HELD]:
+                each.schema, each.batches, each.is_whole = None, [], False
+        for batch in rows.batches:
+            with self._lock:
+                query.hold(batch)
+            yield batch
+
+    def complete(self, name: str) -> None:
+        """Note that a query has sent all of its rows, and not only the first ones."""
+        with self._lock:
+            query = self._queries.get(name)
+            if query is not None:
+                query.is_whole = query.schema is not None and query.keys is None
+
+    def rows(self, name: str, sql: str) -> Rows | None:
+        """Return all rows of a query, if they are held and it was this SQL."""
+        with self._lock:
+            query = self._queries.get(name)
+            if query is None or not query.is_whole or query.sql.strip() != sql.strip():
+                return None
+            return Rows(query.schema, iter(query.batches))
+
+    def keys(self, name: str) -> pa.Table:
+        """Return the keys of all rows that a query sent.
+
+        Raises
+        ------
+        RequestError
+            It is unknown, or too long ago.
+        """
+        with self._lock:
+            query = self._queries.get(name)
+            if query is None or query.schema is None:
+                raise refusal(404, f"the rows of query {name!r} are not remembered", "run it again")
+            table = pa.Table.from_batches(query.batches, query.schema)
+            sent = query.state.rows
+        columns = [each for each in _KEYS if table.column_names.count(each) == 1]
+        return table.select(columns).slice(0, sent)
+
+
+_TICKET_BYTES: Final = 24
+_MOST_TICKETS: Final = 100
+_TICKET_SECONDS: Final = 60.0
+
+
+class Tickets(Generic[_T]):
+    """What was asked for, by tickets that are good once, for a minute; of the last hundred."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: OrderedDict[str, tuple[float, _T]] = OrderedDict()
+
+    def add(self, asked: _T) -> str:
+        """Return a new ticket."""
+        ticket = secrets.token_urlsafe(_TICKET_BYTES)
+        with self._lock:
+            self._asked[ticket] = (time.monotonic() + _TICKET_SECONDS, asked)
+            if len(self._asked) > _MOST_TICKETS:
+                self._asked.popitem(last=False)
+        return ticket
+
+    def take(self, ticket: str) -> _T | None:
+        """Return what a ticket is for, once; None if it is unknown, was used or has expired."""
+        with self._lock:
+            expires, asked = self._asked.pop(ticket, (0.0, None))
+        return asked if time.monotonic() < expires else None

@@ -42,6 +42,19 @@ class CancelledError(RequestError):
     status = 499
 
 
+ENDINGS: Final = Endings(
+    overdue=lambda seconds: refusal(
+        413, f"the query has not ended after {seconds:g} seconds", "a larger --seconds lets it"
+    ),
+    busy=lambda most: refusal(
+        503, f"{most} queries are running", "wait for one of them, or cancel it"
+    ),
+    cancelled=CancelledError,
+    closing=lambda message: refusal(503, message),
+)
+"""The errors of queries that end early."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An error as JSON has it."""
@@ -56,10 +69,6 @@ class Failure:
     remedy: str | None = None
     """What to do."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        return asdict(self)
-
 
 _STATUSES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.BudgetError, 413),
@@ -73,7 +82,6 @@ _STATUSES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (errors.InUseError, 409),
     (errors.RemoteError, 502),
     (errors.StorageFullError, 507),
-    (MemoryError, 413),
 )
 """Which status an error has; the first that fits."""
 _NO_MEMORY: Final = "the answer takes more memory than this machine has; ask for fewer rows"
@@ -107,32 +115,30 @@ def failure(error: BaseException, sql: str = "") -> tuple[int, Failure]:
         return 413, Failure("BudgetError", _NO_MEMORY)
     if not isinstance(error, DafError):
         return 500, Failure(name, fault("daf explore", error))
+    message, remedy = error.sentence(None), error.remedy
     place = error_place(error, sql)
     line, column, length = (None, None, None) if place is None else astuple(place)
-    message = error.sentence(None)
-    if line is not None and isinstance(error, errors.QueryError):
+    if place is not None and isinstance(error, errors.QueryError):
         message = message.partition("\n")[0]
-    shown = Failure(name, message, line, column, length, _remedy(error))
-    return _status(error), shown
-
-
-def _status(error: DafError) -> int:
+    advice = None if remedy is None else _REMEDIES.get(remedy.argument, str(remedy))
     if isinstance(error, RequestError):
-        return error.status
-    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+        status = error.status
+    else:
+        status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+    return status, Failure(name, message, line, column, length, advice)
 
 
-def _remedy(error: DafError) -> str | None:
-    if error.remedy is None:
-        return None
-    return _REMEDIES.get(error.remedy.argument, str(error.remedy))
+def failed(error: BaseException, sql: str = "") -> Response:
+    """Return the answer that says what is wrong."""
+    status, shown = failure(error, sql)
+    return JSONResponse(asdict(shown), status)
 
 
 _T = TypeVar("_T")
 
 _MAX_JSON_BYTES: Final = 4 << 20
+_MAX_POSITIONS_BYTES: Final = 1 << 30
 _MAX_QUERY_BYTES: Final = 1 << 20
-_MAX_DEPTH_ERROR: Final = "the request is nested too deeply"
 _KINDS: Final[Mapping[type, str]] = {
     str: "a string",
     int: "a whole number",
@@ -142,63 +148,38 @@ _KINDS: Final[Mapping[type, str]] = {
 }
 
 
-async def body_of(request: Request, *, max_bytes: int) -> bytes:
-    """Return the body of a request.
-
-    Raises
-    ------
-    RequestError
-        It is larger than it may be.
-    """
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > max_bytes:
-            raise refusal(413, f"the request is larger than {max_bytes:,} bytes")
-        parts.append(part)
-    return b"".join(parts)
-
-
 async def asked_of(request: Request) -> Asked:
-    """Return the JSON object that a request has.
+    """Return what a request asks for: the JSON that it has, or the parts of its address.
 
     Raises
     ------
     RequestError
-        It has none.
+        It is too large, or no JSON object.
     """
-    body = await body_of(request, max_bytes=_MAX_JSON_BYTES)
-    try:
-        content = json.loads(body)
-    except ValueError as error:
-        raise refusal(400, f"the request is no JSON: {error}") from None
-    except RecursionError:
-        raise refusal(400, _MAX_DEPTH_ERROR) from None
-    if not isinstance(content, dict):
-        raise refusal(400, "the request is no JSON object")
-    return Asked(content)
+    content: Any = {**request.query_params, **request.path_params}
+    most = _MAX_POSITIONS_BYTES if content else _MAX_JSON_BYTES
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            raise refusal(413, f"the request is larger than {most:,} bytes")
+    if body and not content:
+        try:
+            content = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise refusal(400, f"the request is no JSON, or nested too deeply: {error}") from None
+        if not isinstance(content, dict):
+            raise refusal(400, "the request is no JSON object")
+    return Asked(content, bytes(body))
 
 
-def address_part(request: Request, name: str) -> str:
-    """Return what an address has after ``NAME=``.
-
-    Raises
-    ------
-    RequestError
-        It has no such part.
-    """
-    value = request.query_params.get(name)
-    if not value:
-        raise refusal(400, f"the address needs {name!r}, as in ?{name}=...")
-    return value
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
     """A JSON object that the page sent, or a part of one."""
 
     content: Mapping[str, Any]
+    body: bytes = b""
+    """All that was sent."""
 
     def string(self, name: str) -> str:
         """Return a string that has to be there."""
@@ -214,6 +195,15 @@ class Asked:
         if len(sql.encode("utf-8", "replace")) > _MAX_QUERY_BYTES:
             raise refusal(413, f"{name!r} is longer than {_MAX_QUERY_BYTES:,} bytes")
         return sql
+
+    def written_sql(self) -> str:
+        """Return the SQL of which an error may name the place; empty if there is none."""
+        inner = (self.content.get(name) for name in ("by", "values"))
+        for content in (self.content, *(each for each in inner if isinstance(each, dict))):
+            for name in ("sql", "rows", "by"):
+                if isinstance(content.get(name), str):
+                    return str(content[name])
+        return ""
 
     def whole_number(self, name: str, default: int) -> int:
         """Return a number that is not negative."""
@@ -239,19 +229,14 @@ class Asked:
 
     def _of(self, name: str, kind: type[_T]) -> _T:
         value = self.content.get(name)
-        is_other = isinstance(value, bool) and kind is not bool
-        if not isinstance(value, kind) or is_other:
-            raise _wrong(name, kind)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise refusal(400, f"the request needs {name!r}, {_KINDS[kind]}")
         return value
-
-
-def _wrong(name: str, kind: type) -> RequestError:
-    return refusal(400, f"the request needs {name!r}, {_KINDS[kind]}")
 
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 BINARY: Final = "application/octet-stream"
-JSON: Final = "application/json"
+_JSON: Final = "application/json"
 _PART_BYTES: Final = 1 << 20
 
 
@@ -265,45 +250,25 @@ class Head:
 
 Part: TypeAlias = Head | bytes
 """What a run yields: a head, then bytes."""
-
-Begin: TypeAlias = Callable[[Callable[[], bool]], Run[Part]]
-"""Starts a run, given what says whether the client has gone."""
+Answer: TypeAlias = Mapping[str, Any] | Iterator[Part]
+"""JSON, or a head and what follows."""
 
 
 def parts_of(head: Head, content: Any) -> Iterator[Part]:
     """Yield a head that says the length, and a buffer in parts."""
     whole = memoryview(content)
     view = whole.cast("B") if whole.nbytes else memoryview(b"")
-    length = {"Content-Length": str(view.nbytes)}
-    yield Head(head.media_type, {**head.headers, **length})
+    yield Head(head.media_type, {**head.headers, "Content-Length": str(view.nbytes)})
     for start in range(0, view.nbytes, _PART_BYTES):
         yield bytes(view[start : start + _PART_BYTES])
 
 
-def json_parts(content: Any) -> Iterator[Part]:
-    """Yield JSON, which has no NaN."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-    yield from parts_of(Head(JSON), text.encode("utf-8", "replace"))
-
-
-def endings(option: str = "--seconds") -> Endings:
-    """Return the errors of queries that end early."""
-    return Endings(
-        overdue=lambda seconds: refusal(
-            413, f"the query has not ended after {seconds:g} seconds", f"a larger {option} lets it"
-        ),
-        busy=lambda most: refusal(
-            503, f"{most} queries are running", "wait for one of them, or cancel it"
-        ),
-        cancelled=CancelledError,
-        closing=lambda message: refusal(503, message),
-    )
-
-
-def failed(error: BaseException, sql: str = "") -> Response:
-    """Return the answer that says what is wrong."""
-    status, shown = failure(error, sql)
-    return JSONResponse(shown.to_dict(), status)
+def answer_parts(answer: Answer) -> Iterator[Part]:
+    """Yield the parts of an answer; JSON has no NaN."""
+    if not isinstance(answer, Mapping):
+        return answer
+    text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
+    return parts_of(Head(_JSON), text.encode("utf-8", "replace"))
 
 
 class RunResponse(Response):
@@ -315,7 +280,7 @@ class RunResponse(Response):
     Parameters
     ----------
     begin
-        Starts the run; called in a thread.
+        Starts the run, given what says whether the client has gone; called in a thread.
     sql
         What the page sent, for the places of errors.
     on_end
@@ -324,14 +289,11 @@ class RunResponse(Response):
 
     def __init__(
         self,
-        begin: Begin,
-        *,
-        sql: str = "",
-        on_end: Callable[[BaseException | None], None] = lambda _: None,
+        begin: Callable[[Callable[[], bool]], Run[Part]],
+        sql: str,
+        on_end: Callable[[BaseException | None], None],
     ) -> None:
-        self._begin = begin
-        self._sql = sql
-        self._on_end = on_end
+        self._begin, self._sql, self._on_end = begin, sql, on_end
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -345,44 +307,37 @@ class RunResponse(Response):
 
         async with anyio.create_task_group() as group:
             group.start_soon(look)
-            await self._answer(scope, receive, send, gone)
+            try:
+                run = await run_sync(self._begin, gone.is_set)
+                head: Any = await run_sync(partial(next, run, None))
+            except Exception as error:  # noqa: BLE001 - it is sent to the page
+                self._on_end(error)
+                await failed(error, self._sql)(scope, receive, send)
+            else:
+                ended: BaseException | None = CancelledError("the server is closing")
+                try:
+                    ended = await _sent(head, run, send, gone)
+                finally:
+                    run.close()
+                    self._on_end(ended)
             group.cancel_scope.cancel()
 
-    async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, gone: threading.Event
-    ) -> None:
-        run: Run[Part] | None = None
-        try:
-            run = await run_sync(partial(self._begin, gone.is_set))
-            head = await run_sync(partial(next, run, None))
-            if not isinstance(head, Head):
-                raise RequestError("the answer has no beginning")
-        except Exception as error:  # noqa: BLE001 - it is sent to the page
-            self._on_end(error)
-            await failed(error, self._sql)(scope, receive, send)
-            return
-        ended: BaseException | None = CancelledError("the server is closing")
-        try:
-            ended = await self._sent(head, run, send, gone)
-        finally:
-            run.close()
-            self._on_end(ended)
 
-    async def _sent(
-        self, head: Head, run: Run[Part], send: Send, gone: threading.Event
-    ) -> BaseException | None:
-        """Send a head and what follows; return the error that ended it, if one did."""
-        headers = {"Content-Type": head.media_type, **head.headers}
-        raw = [(key.lower().encode(), value.encode("latin-1")) for key, value in headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": raw})
-        ended: BaseException | None = None
-        try:
-            while (part := await run_sync(partial(next, run, None))) is not None:
-                if gone.is_set():  # a run looks only while it waits
-                    return CancelledError("the page hung up")
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-        except Exception as raised:  # noqa: BLE001 - the page asks for it
-            ended = raised
-        if ended is None or "Content-Length" not in head.headers:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        return ended
+async def _sent(
+    head: Head, run: Run[Part], send: Send, gone: threading.Event
+) -> BaseException | None:
+    """Send a head and what follows; return the error that ended it, if one did."""
+    headers = {"Content-Type": head.media_type, **head.headers}
+    raw = [(key.lower().encode(), value.encode("latin-1")) for key, value in headers.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": raw})
+    ended: BaseException | None = None
+    try:
+        while (part := await run_sync(partial(next, run, None))) is not None:
+            if gone.is_set():  # a run looks only while it waits
+                return CancelledError("the page hung up")
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    except Exception as raised:  # noqa: BLE001 - the page asks for it
+        ended = raised
+    if ended is None or "Content-Length" not in head.headers:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    return ended

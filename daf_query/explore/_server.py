@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daf_query._runs import Serving
 from daf_query.explore._app import app
-from daf_query.explore._data import ExploredData, ExploreLimits
+from daf_query.explore._explorer import ExploredData, ExploreLimits
 from daf_query.session import DafSession
 from daf_storage import errors
 from daf_storage.upkeep import cannot_listen

@@ -13,6 +13,7 @@ from daf_query.session._plots import SessionPlots
 from daf_query.session._saved_profile import group_axis_of
 from daf_query.session._session import DafSession, connect
 from daf_query.session._sources import axis_names, is_pattern, matching_paths, named_sources
+from daf_query.session._value_counts import value_counts
 
 __all__ = [
     "Annotation",
@@ -26,4 +27,5 @@ __all__ = [
     "matching_paths",
     "named_sources",
     "noted_categories",
+    "value_counts",
 ]

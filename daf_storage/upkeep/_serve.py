@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import ipaddress
 import os
 import re
@@ -25,13 +24,11 @@ from urllib.parse import quote, unquote, urlsplit
 from daf_storage import errors
 from daf_storage.stores import MmapZipStore
 from daf_storage.trees import h5py
-from daf_storage.upkeep._connections import Connections, RequestReader
 
 _COPY_BYTES = 1 << 20
 _IDLE_SECONDS = 30
 _LOOK_SECONDS = 0.1
 _CONNECTIONS = 64
-_REFUSING_SECONDS = 0.1
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
     b"Connection: close\r\n\r\n"
@@ -77,10 +74,8 @@ class DafServer(ThreadingHTTPServer):
     ``host_names``; a web page that made a name of its own point here is refused (421).  Files whose
     name begins with a dot are not served, except for the metadata of Zarr.
 
-    There are at most 64 connections.  A request has to be whole half a minute after the connection
-    was opened or the last answer sent, and each MiB of an answer be taken in that time; otherwise
-    it is closed.  Where there are too many connections, the one closes that has waited longest for
-    a whole request; if all are being answered, a new one gets status 503.
+    There are at most 64 connections; a new one gets status 503.  One that sends or takes nothing for
+    half a minute is closed.
 
     Parameters
     ----------
@@ -123,7 +118,8 @@ class DafServer(ThreadingHTTPServer):
         self.allow_origin = allow_origin
         self._host = host
         self._names = {name.casefold() for name in ("localhost", host, *host_names)}
-        self.connections = Connections(_CONNECTIONS)
+        self.connections: set[Any] = set()
+        """Those that are open."""
         self._answering: threading.Thread | None = None
         try:
             super().__init__((host, port), _Handler)
@@ -190,24 +186,20 @@ class DafServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread, if not too many are being answered already."""
-        if not self.connections.admit(request):
-            request.settimeout(_REFUSING_SECONDS)
-            with contextlib.suppress(OSError):
-                request.sendall(_BUSY)
-            self.shutdown_request(request)
-            return
-        try:
+        if len(self.connections) < _CONNECTIONS:
+            self.connections.add(request)
             super().process_request(request, client_address)
-        except RuntimeError:  # there can be no more threads
-            self.connections.forget(request)
-            raise
+            return
+        with contextlib.suppress(OSError):
+            request.sendall(_BUSY)
+        self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer the requests of one connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.connections.forget(request)
+            self.connections.discard(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the parent's
         """Say in a line what went wrong; a client that hangs up is nothing to speak of."""
@@ -222,23 +214,6 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = _IDLE_SECONDS
     server: DafServer
-
-    def setup(self) -> None:
-        """Read from the connection as long as a request may take."""
-        super().setup()
-        self.rfile.close()
-        self._reader = RequestReader(self.connection, self.timeout)
-        self.rfile = io.BufferedReader(self._reader)
-
-    def handle_one_request(self) -> None:
-        """Wait for a request, and answer it."""
-        self._reader.begin()
-        self.server.connections.wait(self.request)
-        super().handle_one_request()
-
-    def parse_request(self) -> bool:
-        """Read the headers of a request; return whether it is to be answered."""
-        return super().parse_request() and self.server.connections.answer(self.request)
 
     def do_GET(self) -> None:
         """Send a file or a part of it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from daf_query import connect
+from daf_query import DafSession, connect
 from daf_query.explore import app
 from daf_storage import DafWriter, MemoryDaf
 
@@ -45,6 +46,13 @@ def client_of(application: object) -> TestClient:
         base_url=HOST,
         headers={"Authorization": f"Bearer {TOKEN}"},
     )
+
+
+def data_sets_of(session: DafSession) -> list[dict[str, Any]]:
+    """Return the data sets as the page sees them."""
+    client = client_of(app(session, token=TOKEN))
+    listed: list[dict[str, Any]] = client.get("/api/catalogue").json()["data_sets"]
+    return listed
 
 
 @pytest.fixture(scope="module")

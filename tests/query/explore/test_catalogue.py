@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import anndata
 import numpy as np
-import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
 from daf_query import UnreadableVectorWarning, connect
 from daf_query.explore import ExploreLimits, app
-from daf_query.explore._catalogue import catalogue, kind_of
 from daf_storage import MemoryDaf, copy_all, errors, open_daf
-from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
+from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, data_sets_of, tiny
 
 
 def axes_of(data_set: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +71,7 @@ def test_the_sql_of_embeddings_runs() -> None:
     daf.set_vector("cell", """u'm"ap-x""", [5, 6])
     daf.set_vector("cell", """u'm"ap-y""", [7, 8])
     with connect({"odd": daf}) as session:
-        (data_set,) = catalogue(session)
+        (data_set,) = data_sets_of(session)
         values = [
             session.sql(f"SELECT {each['x']} AS x, {each['y']} AS y FROM cell").to_pydict()
             for each in axes_of(data_set)["cell"]["embeddings"]
@@ -96,7 +93,7 @@ def test_the_main_matrix_comes_first(tmp_path: Path) -> None:
     data.obsm["X_umap"] = np.ones((3, 2))
     data.write_h5ad(tmp_path / "x.h5ad")
     with connect(tmp_path / "x.h5ad") as session:
-        (data_set,) = catalogue(session)
+        (data_set,) = data_sets_of(session)
     assert [(each["rows"], each["columns"], each["name"]) for each in data_set["matrices"]] == [
         ("obs", "var", "X"),
         ("obs", "var", "Counts"),
@@ -114,7 +111,7 @@ def test_matrices_of_one_name() -> None:
     for axis, values in (("cell", np.ones((2, 2))), ("donor", np.zeros((2, 2), np.uint8))):
         daf.set_matrix(axis, "gene", "m", values)
     with connect(daf) as session:
-        (data_set,) = catalogue(session)
+        (data_set,) = data_sets_of(session)
     shown = [(one["rows"], one["columns"], one["type"]) for one in data_set["matrices"]]
     assert sorted(shown) == [("cell", "gene", "Float64"), ("donor", "gene", "UInt8")]
 
@@ -127,7 +124,7 @@ def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
     pattern = str(tmp_path / "*.daf.zarr")
     sources = {"runs": pattern, "one": str(tmp_path / "one.daf.zarr"), "memory": tiny()}
     with connect(sources) as session:
-        runs, one, memory = catalogue(session)
+        runs, one, memory = data_sets_of(session)
         assert (runs["form"], one["form"]) == ("2 data sets as one", "data set")
         assert memory["form"] == "data set in memory"
         assert axes_of(runs)["cell"]["length"] == 2 * CELLS
@@ -139,7 +136,7 @@ def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
     metadata.write_text("{")
     with connect(str(tmp_path / "one.daf.zarr")) as session:
         with pytest.warns(UnreadableVectorWarning, match="age"):
-            (data_set,) = catalogue(session)
+            (data_set,) = data_sets_of(session)
         names = [vector["name"] for vector in axes_of(data_set)["cell"]["vectors"]]
         assert "age" not in names
         assert "type" in names
@@ -154,11 +151,11 @@ def test_forms(tmp_path: Path) -> None:
         copy_all(tiny(), daf)
     paths = {"x": "x.h5ad", "y": "y.daf.zarr.zip", "z": "z.dafs.zarr.zip#/group"}
     with connect({name: str(tmp_path / path) for name, path in paths.items()}) as session:
-        forms = [(each["form"], each["is_collection"]) for each in catalogue(session)]
+        forms = [(each["form"], each["is_collection"]) for each in data_sets_of(session)]
     assert forms == [("AnnData, read in place", False), ("archive", False), ("archive", False)]
     open_daf(tmp_path / "o.daf.zarr", "w").close()
     with connect(tmp_path / "x.h5ad", overlay=tmp_path / "o.daf.zarr") as session:
-        assert [each["form"] for each in catalogue(session)] == ["data set with an overlay"]
+        assert [each["form"] for each in data_sets_of(session)] == ["data set with an overlay"]
 
 
 def test_scalars() -> None:
@@ -175,7 +172,7 @@ def test_scalars() -> None:
     ):
         daf.set_scalar(name, value)
     with connect({"a": daf}) as session:
-        (data_set,) = catalogue(session)
+        (data_set,) = data_sets_of(session)
     assert data_set["scalars"] == {
         "half": 0.5,
         "least": "-inf",
@@ -185,56 +182,6 @@ def test_scalars() -> None:
         "short": "x" * 200,
         "truth": True,
     }
-
-
-@pytest.mark.parametrize(
-    ("data_type", "kind"),
-    [
-        (pa.bool_(), "boolean"),
-        (pa.dictionary(pa.int8(), pa.large_string()), "string"),
-        (pa.dictionary(pa.int8(), pa.int64()), "number"),
-        (pa.float16(), "number"),
-        (pa.decimal128(5, 1), "number"),
-        (pa.date32(), "date"),
-        (pa.time64("us"), "date"),
-        (pa.duration("s"), "date"),
-        (pa.binary(), "other"),
-        (pa.list_(pa.int8()), "other"),
-    ],
-)
-def test_kinds(data_type: pa.DataType, kind: str) -> None:
-    """What a column is to people."""
-    assert kind_of(data_type) == kind
-
-
-def test_no_work_that_grows_with_the_data() -> None:
-    """A long axis takes as many calls as a short one."""
-    counts = []
-    for length in (10, 100_000):
-        daf = MemoryDaf(name="tiny")
-        daf.add_axis("cell", np.arange(length).astype(str))
-        daf.add_axis("X_umap", ["0", "1"])
-        daf.set_vector("cell", "type", np.array(["T", "B"])[np.arange(length) % 2])
-        daf.set_matrix("cell", "X_umap", "X_umap", np.zeros((length, 2)))
-        with connect({"tiny": daf}) as session:
-            catalogue(session)
-            counts.append(_calls_of_catalogue(session))
-    assert counts[1] < counts[0] * 1.1
-
-
-def _calls_of_catalogue(session: Any) -> int:
-    count = 0
-
-    def counted(*_: Any) -> None:
-        nonlocal count
-        count += 1
-
-    sys.setprofile(counted)
-    try:
-        catalogue(session)
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 @pytest.mark.parametrize("limits", [{"rows": 0}, {"seconds": -1}, {"queries": 0}])

@@ -20,7 +20,6 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import ExploredData, ExploreLimits, app
-from daf_query.explore._remembered import Tickets
 from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
 
@@ -137,29 +136,6 @@ def test_a_ticket_is_good_once(client: TestClient, tmp_path: Path) -> None:
     cross = {"Sec-Fetch-Site": "cross-site"}
     ticket = ticket_of(client, "/api/export", {"sql": "SELECT 1", "format": "csv"})
     assert client.get(f"/download/{ticket}", headers=cross).status_code == 403
-
-
-def test_tickets_expire() -> None:
-    """After a minute, and if there are too many."""
-    now = [0.0]
-    tickets: Tickets[str] = Tickets(lambda: now[0])
-    first, second = tickets.add("first"), tickets.add("second")
-    now[0] = 59.0
-    assert tickets.take(first) == "first"
-    assert tickets.take(first) is None
-    now[0] = 60.0
-    assert tickets.take(second) is None
-    tickets.add("third")
-    now[0] = 119.9
-    old = tickets.add("old")
-    assert len(tickets) == 2
-    now[0] = 120.0
-    new = [tickets.add("new")]
-    assert len(tickets) == 2
-    new += [tickets.add("new") for _ in range(99)]
-    assert len(tickets) == 100
-    assert tickets.take(old) is None
-    assert tickets.take(new[0]) == "new"
 
 
 def test_downloads_that_fail(

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from daf_query.explore._catalogue import embedding_of, embeddings_of
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_query import connect
+from daf_storage import DafWriter, MemoryDaf
+from tests.query.explore.conftest import data_sets_of
 
 
 def data_set(*matrices: tuple[str, str, int]) -> DafWriter:
@@ -21,9 +22,17 @@ def data_set(*matrices: tuple[str, str, int]) -> DafWriter:
     return daf
 
 
-def names(daf: DafWriter, *vectors: str) -> list[str]:
+def found(daf: DafWriter) -> dict[str, dict[str, str]]:
+    """Return the embeddings of cells, by their names."""
+    with connect(daf) as session:
+        (data_set,) = data_sets_of(session)
+    (cell,) = (axis for axis in data_set["axes"] if axis["name"] == "cell")
+    return {each["name"]: each for each in cell["embeddings"]}
+
+
+def names(daf: DafWriter) -> list[str]:
     """Return the names of the embeddings of cells."""
-    return [each.name for each in embeddings_of([daf], "cell", vectors)]
+    return list(found(daf))
 
 
 def test_what_people_look_at_first_comes_first() -> None:
@@ -68,19 +77,20 @@ def test_which_are_none() -> None:
 def test_pairs_of_vectors() -> None:
     """A pair of sides of one stem; the first that there is, and a matrix of the name before it."""
     daf = data_set(("umap", "umap", 2))
-    (matrix,) = embeddings_of([daf], "cell", ["umap_1", "umap_2"])
-    assert matrix.matrix == ("umap", "umap")
-    assert (matrix.x_label, matrix.y_label) == ("umap 1", "umap 2")
-    vectors = ["0", "t0", "t1", "t2", "x", "y", "aX", "aY", "bx", "bY", "c-1", "d.2", "e 1", "e 2"]
-    found = {each.name: each for each in embeddings_of([], "cell", vectors)}
-    assert {name: (each.x, each.y) for name, each in found.items()} == {
+    for vector in ("umap_1", "umap_2"):
+        daf.set_vector("cell", vector, [1, 2])
+    (matrix,) = found(daf).values()
+    assert (matrix["x_label"], matrix["y_label"]) == ("umap 1", "umap 2")
+    daf = data_set()
+    for vector in ("0", "t0", "t1", "t2", "x", "y", "aX", "aY", "bx", "bY", "c-1", "d.2", "e 1"):
+        daf.set_vector("cell", vector, [1, 2])
+    daf.set_vector("cell", "e 2", [1, 2])
+    assert {name: (each["x"], each["y"]) for name, each in found(daf).items()} == {
         "t": ('"t1"', '"t2"'),
         "x, y": ('"x"', '"y"'),
         "a": ('"aX"', '"aY"'),
         "e": ('"e 1"', '"e 2"'),
     }
-    assert {each.matrix for each in found.values()} == {None}
-    assert names(data_set(), "z0", "z1") == ["z"]
 
 
 def test_labels_of_entries() -> None:
@@ -89,8 +99,5 @@ def test_labels_of_entries() -> None:
     daf.add_axis("cell", ["a"])
     daf.add_axis("X_pca", ["PC1", "7", "8"])
     daf.set_matrix("cell", "X_pca", "X_pca", np.zeros((1, 3)))
-    (embedding,) = embeddings_of([daf], "cell", [])
-    assert (embedding.x_label, embedding.y_label) == ("PC1", "X_pca 2")
-    assert embedding_of([embedding], "cell", "X_pca") is embedding
-    with pytest.raises(errors.NotFoundError, match="has no embedding 'pca'; it has X_pca; did"):
-        embedding_of([embedding], "cell", "pca")
+    (embedding,) = found(daf).values()
+    assert (embedding["x_label"], embedding["y_label"]) == ("PC1", "X_pca 2")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
-from daf_query.explore._data import axis_rows
-from daf_query.explore._summaries import points_of, values_of
-from daf_storage import MemoryDaf, copy_all, errors, import_h5ad, open_daf
+from daf_storage import MemoryDaf, copy_all, import_h5ad, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 
 AXIS = {"schema": "tiny", "axis": "cell"}
@@ -61,13 +58,11 @@ def test_points_of_a_matrix_and_of_vectors(client: TestClient) -> None:
 def test_points_are_those_of_sql() -> None:
     """A matrix that is read at once has the values that SQL has, one by one."""
     session = connect({"tiny": tiny()})
-    rows = axis_rows(session, "tiny", "cell")
     x, y = (f"\"X_umap.X_umap\"['{number}']" for number in (0, 1))
-    by_sql = points_of(rows, x, y)
     table = session.sql(f'SELECT {x} AS x, {y} AS y FROM cell ORDER BY "index"').to_arrow_table()
     expected = np.stack([column.to_numpy() for column in table.columns], axis=1)
-    np.testing.assert_array_equal(by_sql, expected.astype(np.float32))
-    np.testing.assert_array_equal(by_sql, points(client_of(app(session, token=TOKEN)), "X_umap"))
+    shown = points(client_of(app(session, token=TOKEN)), "X_umap")
+    np.testing.assert_array_equal(shown, expected.astype(np.float32))
 
 
 def test_colours_are_those_of_sql(client: TestClient) -> None:
@@ -144,7 +139,7 @@ def test_codes_are_as_small_as_they_can_be(count: int, bits: int) -> None:
     words = [f"w{count - number:05}" for number in range(count)]
     daf.set_vector("cell", "word", ["", *words], empty_is_missing=True)
     with connect({"tiny": daf}) as session:
-        values = values_of(axis_rows(session, "tiny", "cell"), "word")
+        values = colour(client_of(app(session, token=TOKEN)), {"vector": "word"})
     assert values.type.index_type.bit_width == bits
     assert values.dictionary.to_pylist() == words[::-1]
     assert values.to_pylist() == [None, *words]
@@ -167,17 +162,6 @@ def test_values_of_each_type(client: TestClient, sql: str, expected: list[Any]) 
     found = colour(client, {"sql": sql}).slice(0, 3)
     values = [None if value != value else value for value in found.to_pylist()]  # noqa: PLR0124 - NaN
     assert values == pytest.approx(expected)
-
-
-def test_coordinates_are_numbers() -> None:
-    """What is missing has no place; strings are refused."""
-    with connect({"tiny": tiny()}) as session:
-        rows = axis_rows(session, "tiny", "cell")
-        places = points_of(rows, "NULL", "CAST(age AS DECIMAL(9, 1))")
-        assert np.isnan(places[:, 0]).all()
-        assert places[:, 1].tolist() == NUMBERS.tolist()
-        with pytest.raises(errors.QueryError, match="a coordinate has to be a number, and is"):
-            points_of(rows, "age", "type")
 
 
 @pytest.mark.parametrize(("gene", "factor"), [("CD8A", 1), ("it's", 3)])
@@ -288,39 +272,3 @@ def test_columns_of_nothing() -> None:
         assert dates[1].startswith("1970-01-02")
         large = colour(client, {"sql": "1e300 * age"}).to_numpy()
         assert (large[0], large[1]) == (0, np.inf)
-
-
-def test_no_object_for_each_point() -> None:
-    """Values pass as arrays: a long axis allocates no more objects than a short one."""
-    counts = []
-    for length in (2_000, 200_000):
-        daf = MemoryDaf(name="tiny")
-        daf.add_axis("cell", np.arange(length).astype(str))
-        daf.set_vector("cell", "x_1", np.arange(length))
-        daf.set_vector("cell", "x_2", np.arange(length))
-        daf.set_vector("cell", "type", np.array(["T", "B"])[np.arange(length) % 2])
-        rows = axis_rows(connect({"tiny": daf}), "tiny", "cell")
-        values_of(rows, "type")  # imports
-        calls = _calls(lambda: _read(rows))  # noqa: B023 - called at once
-        counts.append(calls)
-    assert counts[1] < counts[0] + 20_000
-
-
-def _read(rows: Any) -> None:
-    assert values_of(rows, "type").type.index_type == pa.int8()
-    assert np.isfinite(points_of(rows, "x_1", "x_2")).all()
-
-
-def _calls(function: Any) -> int:
-    count = 0
-
-    def counted(*_: Any) -> None:
-        nonlocal count
-        count += 1
-
-    sys.setprofile(counted)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return count

@@ -179,7 +179,7 @@ def test_what_changes_something_is_refused(client: TestClient, sql: str) -> None
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"", "no JSON"),
+        (b"", "'id', a string"),
         (b"[1]", "no JSON object"),
         (b"[" * 100_000, "nested"),
         (b'{"id": "1"}', "'sql', a string"),

@@ -8,8 +8,6 @@ from typing import Any, Final
 import pytest
 from starlette.testclient import TestClient
 
-from daf_query.explore._http import Asked, RequestError
-
 ODD: Final[tuple[Any, ...]] = (
     None,
     -1,
@@ -77,30 +75,3 @@ def test_as_many_bytes_as_a_request_may_have(client: TestClient, more: int, stat
     assert reply.status_code == (413 if more else 200)
     reply = client.post("/api/query", json={"id": "x" * (200 + more), "sql": "SELECT 1"})
     assert reply.status_code == (400 if more else 200)
-
-
-def test_values_of_a_request() -> None:
-    """Of their type, and of no other."""
-    asked = Asked({"n": 3, "no": None, "yes": True, "s": "x", "e": "", "l": ["a"], "m": ["a", 1]})
-    assert asked.whole_number("n", 7) == 3
-    assert asked.whole_number("missing", 7) == 7
-    assert (asked.flag("yes"), asked.flag("no"), asked.flag("missing")) == (True, False, False)
-    assert [asked.optional_string(each) for each in ("s", "e", "no", "?")] == [
-        "x",
-        None,
-        None,
-        None,
-    ]
-    assert asked.string("e") == ""
-    assert asked.strings("l") == ["a"]
-    for wrong, said in (
-        (lambda: asked.whole_number("no", 7), "'no', a whole number"),
-        (lambda: asked.whole_number("yes", 7), "'yes', a whole number"),
-        (lambda: asked.flag("n"), "'n', true or false"),
-        (lambda: asked.strings("m"), "'m' has to be a list of strings"),
-        (lambda: asked.strings("s"), "'s', a list"),
-        (lambda: asked.part("l"), "'l', an object"),
-        (lambda: asked.optional_string("n"), "'n', a string"),
-    ):
-        with pytest.raises(RequestError, match=said):
-            wrong()

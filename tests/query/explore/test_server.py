@@ -24,11 +24,12 @@ import pytest
 from daf_query import connect
 from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
-from daf_query.explore._server import MOST
 from daf_storage import MemoryDaf, copy_all, errors, open_daf
 from daf_storage.base import install_command
 from tests.query.explore.conftest import CELLS, tiny
 
+MOST = 64
+"""Connections."""
 ENDLESS = "SELECT count(*) FROM cell a, cell b, cell c, cell d WHERE a.age + b.age + c.age > d.age"
 MANY = "SELECT a.name || b.name || c.name AS names FROM cell a, cell b, cell c"
 

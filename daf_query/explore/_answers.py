@@ -1,0 +1,475 @@
+"""What the page asks for, each answered in a thread of its own: queries, arrays, files, saving.
+
+SQL sees the selection of the page as the table ``selection``; where an axis, or anything else, has
+this name, it is ``selection_2``, and so on.  A download is asked for first and fetched once: a
+browser that fetches a file sends no header of the page's, so the address has a ticket.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, cast
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query._formats import ROW_FORMATS
+from daf_query._row_files import Format, Rows, save_rows
+from daf_query._wire import joined, wire_parts, wire_schema
+from daf_query.explore._axis import (
+    AxisRows,
+    Positions,
+    axis_rows,
+    points_of,
+    summarised,
+    values_of,
+)
+from daf_query.explore._catalogue import axis_embeddings, catalogue, embedding_of
+from daf_query.explore._explorer import Download, Explorer, Selection
+from daf_query.explore._http import ARROW, BINARY, Answer, Asked, Head, Part, parts_of, refusal
+from daf_query.scan import INDEX, NAME
+from daf_query.session import DafSession, NotedCategories, value_counts
+from daf_query.slice import MatrixSlice, Selector
+from daf_query.sql import QueryResult
+from daf_query.syntax import quoted_name
+from daf_query.table import DATASET
+from daf_storage import DafWriter, IfExists, errors
+
+_ROWS: Final = "X-Daf-Rows"
+_PLAN: Final = ["plan_type", "plan"]
+_DEFAULT_ROWS: Final = 100_000
+_ARROW_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""The mark at the end of an Arrow stream."""
+
+
+def overview(explorer: Explorer, _: Asked) -> Answer:
+    """Answer with the catalogue; data sets that were replaced are opened again."""
+    session = explorer.data.opened()
+    limits = explorer.limits
+    with explorer.lock:
+        selection = explorer.selection
+        is_current = selection is not None and selection.session is session
+        table = selection.table if selection is not None and is_current else _free_name(session)
+    return {
+        "version": explorer.data.version,
+        "writable": explorer.data.overlay is not None,
+        "overlay": explorer.data.overlay,
+        "limits": {"rows": limits.rows, "bytes": limits.bytes, "seconds": limits.seconds},
+        "selection": table,
+        "data_sets": catalogue(session),
+    }
+
+
+# Queries, and rows that they choose
+
+
+def query(explorer: Explorer, asked: Asked) -> Iterator[Part]:
+    """Answer with the messages of an Arrow stream, of no more rows than are asked for."""
+    sql, name = asked.sql(), asked.string("id")
+    most = min(asked.whole_number("rows", _DEFAULT_ROWS), explorer.limits.rows)
+    rows = _limited(explorer.session.sql(sql), most + 1).rows()
+    # Not that of the result: a column that turns out to be unreadable is left out.
+    schema = wire_schema(rows.schema)
+    yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
+    yield schema.serialize().to_pybytes()
+    queries = explorer.queries
+    count = size = 0
+    for batch in joined(wire_parts(queries.holding(name, sql, rows), schema)):
+        left = most - count
+        message = batch.slice(0, left).serialize().to_pybytes() if left else b""
+        size += len(message)
+        is_large = size > explorer.limits.bytes
+        if not is_large and message:
+            count += min(left, batch.num_rows)
+            yield message
+        truncated = is_large or batch.num_rows > left
+        queries.sent(name, count, truncated=truncated)
+        if truncated:
+            break
+    else:
+        queries.complete(name)
+    yield _ARROW_END
+
+
+def _limited(result: QueryResult, count: int) -> QueryResult:
+    """Return the first rows of a result; all of EXPLAIN, upon which nothing can be built.
+
+    So it is with a mere scan: its rows come in the order of the axis, and only as they are taken.
+    """
+    is_whole = result.column_names == _PLAN or result._direct is not None  # noqa: SLF001 - our own
+    return result if is_whole else result.limit(count)
+
+
+def rows(explorer: Explorer, asked: Asked) -> Answer:
+    """Answer with positions, uint32, ascending: those that SQL or an earlier query chose."""
+    along = explorer.data.rows(asked.string("schema"), asked.string("axis"))
+    name = asked.optional_string("query")
+    if name is None:
+        positions = along.chosen(asked.sql())
+    else:
+        keys = explorer.queries.keys(name)
+        if NAME not in keys.column_names:
+            raise errors.QueryError(
+                f"the rows are none of axis {along.axis!r}: without {NAME!r} nobody can tell"
+            )
+        positions = along.positions(keys)
+    return parts_of(Head(BINARY, {_ROWS: str(positions.size)}), positions.astype("<u4"))
+
+
+# Arrays along an axis, and summaries
+
+
+def points(explorer: Explorer, asked: Asked) -> Answer:
+    """Answer with the points of an embedding: float32, x and y in turn.
+
+    Both columns of a matrix of one data set are read at once, and not as two columns of SQL.
+    """
+    along = explorer.data.rows(asked.string("schema"), asked.string("axis"))
+    explorer.check_bytes(along.length * 2 * np.dtype(np.float32).itemsize)
+    embeddings = axis_embeddings(along.session, along.schema, along.axis)
+    embedding = embedding_of(embeddings, along.axis, asked.string("embedding"))
+    if embedding.matrix is None or along.is_collection:
+        values = points_of(along, embedding.x, embedding.y)
+    else:
+        other, name = embedding.matrix
+        part = along.session.matrix(along.axis, other, name, columns=[0, 1], schema=along.schema)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.ascontiguousarray(part.to_numpy(), np.float32)
+    return parts_of(Head(BINARY, {_ROWS: str(along.length)}), values)
+
+
+def colour(explorer: Explorer, asked: Asked) -> Answer:
+    """Answer with what an axis is coloured by: an Arrow stream of one column."""
+    by = asked.part("by")
+    vector = by.optional_string("vector") or by.optional_string("sql")
+    sql = _coloured_by(by)
+    along = explorer.data.rows(asked.string("schema"), asked.string("axis"))
+    noted = along.noted_categories(vector) if vector else NotedCategories()
+    batch = _coloured(values_of(along, sql, order=noted.order), noted.colours)
+    explorer.check_bytes(batch.nbytes)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return parts_of(Head(ARROW, {_ROWS: str(along.length)}), sink.getvalue())
+
+
+def _coloured_by(by: Asked) -> str:
+    """Return the SQL of what is coloured by."""
+    if by.content.get("vector") is not None:
+        return quoted_name(by.string("vector"))
+    if by.content.get("sql") is not None:
+        return by.sql()
+    if by.content.get("gene") is None:
+        raise refusal(400, "'by' needs one of 'vector', 'sql' and 'gene'")
+    gene = by.part("gene")
+    matrix, columns, name = (gene.string(each) for each in ("matrix", "columns", "name"))
+    entry = name.replace("'", "''")
+    return f"{quoted_name(f'{columns}.{matrix}')}['{entry}']"
+
+
+def _coloured(values: pa.Array, noted: Mapping[str, str] | None) -> pa.RecordBatch:
+    """Return one column; of numbers in float32.
+
+    Metadata of the field have the exact range of numbers, or the colours of categories, in their
+    order, as far as an import noted them.
+    """
+    metadata = {}
+    if pa.types.is_dictionary(values.type):
+        if noted:
+            colours = [noted.get(category) for category in values.dictionary.to_pylist()]
+            metadata = {"colours": json.dumps(colours)}
+    else:
+        numbers = values.to_numpy(zero_copy_only=False)
+        finite = numbers[np.isfinite(numbers)]
+        if finite.size:
+            metadata = {"low": repr(float(finite.min())), "high": repr(float(finite.max()))}
+        with np.errstate(over="ignore"):
+            values = pa.array(numbers.astype(np.float32))
+    field = pa.field("value", values.type, metadata=metadata)
+    return pa.RecordBatch.from_arrays([values], schema=pa.schema([field]))
+
+
+def summary(explorer: Explorer, asked: Asked) -> Answer:
+    """Answer with counts, the range and the top values of a vector."""
+    session = explorer.session
+    along = axis_rows(session, asked.string("schema"), asked.string("axis"))
+    return summarised(*value_counts(session, along.table, asked.string("vector")))
+
+
+_FEW: Final = 50
+_MOST_ENTRIES: Final = 1000
+
+
+def entries(explorer: Explorer, asked: Asked) -> Answer:
+    """Answer with the first entries of an axis that begin with some letters, in any case."""
+    limit = asked.optional_string("limit") or str(_FEW)
+    if not (limit.isascii() and limit.isdigit() and int(limit) <= _MOST_ENTRIES):
+        raise errors.InvalidInputError(f"'limit' is a number up to {_MOST_ENTRIES:,}")
+    along = axis_rows(explorer.session, asked.string("schema"), asked.string("axis"))
+    names, prefix = along.names(), asked.optional_string("prefix") or ""
+    matching = names.filter(pc.starts_with(names, prefix, ignore_case=True))
+    if along.is_collection:
+        matching = pc.unique(matching)
+    return {"entries": matching.slice(0, int(limit)).to_pylist(), "total": len(matching)}
+
+
+def profile(explorer: Explorer, asked: Asked) -> Answer:
+    """Answer with the numbers of a dot plot."""
+    names = ("rows_axis", "columns_axis", "matrix")
+    columns = asked.strings("columns")
+    made = explorer.session.profile(
+        *(asked.string(name) for name in names),
+        by=asked.string("by"),
+        rows=asked.optional_string("rows"),
+        columns=columns,
+        schema=asked.string("schema"),
+    )
+    groups = zip(*(each.to_pylist() for each in made.content.groups.values()), strict=True)
+    return {
+        "groups": [
+            " | ".join("(missing)" if each is None else str(each) for each in group)
+            for group in groups
+        ],
+        "columns": columns,
+        "mean": _without_nan(made.statistic("mean")),
+        "fraction": _without_nan(made.statistic("fraction")),
+        "sizes": made.content.moments.count.tolist(),
+    }
+
+
+def _without_nan(values: Any) -> list[list[float | None]]:
+    """Return numbers for JSON, which has no NaN."""
+    objects = values.astype(object)
+    objects[~np.isfinite(values)] = None
+    plain: list[list[float | None]] = objects.tolist()
+    return plain
+
+
+# The selection, and saving
+
+
+def select(explorer: Explorer, asked: Asked) -> Answer:
+    """Remember positions as the selection."""
+    along = explorer.data.rows(asked.string("schema"), asked.string("axis"))
+    positions = _sent_positions(asked.body, along)
+    columns = {NAME: along.names().take(pa.array(positions)).cast(pa.string())}
+    if along.is_collection:
+        owners, within = along.whole.split(positions)
+        names = pa.array(along.whole.names, pa.string())
+        columns |= {INDEX: pa.array(within), DATASET: names.take(pa.array(owners))}
+    else:
+        columns |= {INDEX: pa.array(positions)}
+    with explorer.lock:
+        _forget(explorer)
+        name = _free_name(along.session)
+        along.session.register(pa.table(columns), name)
+        explorer.selection = Selection(
+            secrets.token_hex(8), along.session, name, along.schema, along.axis, positions
+        )
+    return selected(explorer, asked)
+
+
+def selected(explorer: Explorer, _: Asked) -> Answer:
+    """Answer with the selection, without its positions."""
+    selection = _current_selection(explorer)
+    if selection is None:
+        return {"id": None, "count": 0}
+    names = ("id", "table", "schema", "axis")
+    return {
+        **{name: getattr(selection, name) for name in names},
+        "count": int(selection.positions.size),
+    }
+
+
+def deselect(explorer: Explorer, _: Asked) -> Answer:
+    """Forget the selection."""
+    with explorer.lock:
+        _forget(explorer)
+    return {"id": None, "count": 0}
+
+
+def _forget(explorer: Explorer) -> None:
+    selection, explorer.selection = explorer.selection, None
+    if selection is not None:
+        with suppress(errors.NotFoundError):
+            selection.session.unregister(selection.table)
+
+
+def _free_name(session: DafSession) -> str:
+    """Return the first name for the table of a selection that nothing has."""
+    connections = session._connections  # noqa: SLF001 - our own
+    taken = set(connections.names).union(
+        *(tables.table_names for tables in connections.schemas.values())
+    )
+    names = (f"selection_{number}" if number > 1 else "selection" for number in itertools.count(1))
+    return next(name for name in names if name not in taken)
+
+
+def _current_selection(explorer: Explorer) -> Selection | None:
+    """Return the selection; None if there is none, or its data set was replaced."""
+    selection = explorer.selection
+    return None if selection is None or selection.session is not explorer.session else selection
+
+
+def _selected_positions(explorer: Explorer, schema: str, axis: str) -> Positions:
+    """Return the positions of the selection.
+
+    Raises
+    ------
+    RequestError
+        There is none, or it is of another axis.
+    """
+    selection = _current_selection(explorer)
+    if selection is None:
+        raise refusal(409, "nothing is selected", "select entries first")
+    if (selection.schema, selection.axis) != (schema, axis):
+        raise refusal(
+            409,
+            f"entries of {selection.schema}.{selection.axis} are selected, and not of "
+            f"{schema}.{axis}",
+            "select entries of this axis first",
+        )
+    return selection.positions
+
+
+def _sent_positions(content: bytes, along: AxisRows) -> Positions:
+    """Return the positions that were sent, ascending, each once."""
+    if len(content) % 4:
+        raise refusal(400, "the request is no list of uint32")
+    positions = np.unique(np.frombuffer(content, "<u4")).astype(np.int64)
+    if positions.size and positions[-1] >= along.length:
+        raise refusal(
+            400, f"axis {along.axis!r} has {along.length:,} entries, and none at {positions[-1]:,}"
+        )
+    return positions
+
+
+def save(explorer: Explorer, asked: Asked) -> Answer:
+    """Save a vector: which entries are selected, or an SQL expression."""
+    schema, axis, name = (asked.string(each) for each in ("schema", "axis", "name"))
+    values = asked.part("values")
+    if_exists: IfExists = "replace" if asked.flag("overwrite") else "error"
+    if explorer.data.overlay is None:
+        raise refusal(
+            403, "this explorer only reads", "start daf explore with --write OVERLAY to save"
+        )
+    sql = values.optional_string("sql")
+    if sql is not None:
+        explorer.session.save_vector(axis, name, sql, schema=schema, if_exists=if_exists)
+        return {"name": name}
+    if not values.flag("selection"):
+        raise refusal(400, "'values' needs 'sql', or 'selection': true")
+    along = explorer.data.rows(schema, axis)
+    is_selected = np.zeros(along.length, np.bool_)
+    is_selected[_selected_positions(explorer, along.schema, axis)] = True
+    daf = along.session.reader(along.schema)
+    if not isinstance(daf, DafWriter):
+        raise errors.ReadOnlyError(f"{daf.location}: it is open for reading")
+    if values.content.get("true") is None and values.content.get("false") is None:
+        daf.set_vector(axis, name, is_selected, if_exists=if_exists)
+    else:
+        labels = (pa.scalar(values.string(each)) for each in ("true", "false"))
+        strings = pc.if_else(pa.array(is_selected), *labels)
+        daf.set_vector(axis, name, strings, if_exists=if_exists)
+    return {"name": name}
+
+
+# Files to download
+
+_FORMATS: Final = {each.name: each.media_type for each in ROW_FORMATS.values() if each.media_type}
+_UNSAFE: Final = re.compile(r"[^\w.\- ]+", re.ASCII)
+_PART_BYTES: Final = 1 << 20
+
+
+def estimate(explorer: Explorer, asked: Asked) -> Answer:
+    """Answer with the size of a slice; nothing of its values is read."""
+    explanation = _slice(explorer, asked).explain()
+    return {
+        "rows": explanation.rows,
+        "columns": explanation.columns,
+        "stored": explanation.stored_elements,
+        "bytes": explanation.memory_bytes["anndata"],
+    }
+
+
+def extract(explorer: Explorer, asked: Asked) -> Answer:
+    """Answer with the ticket of a slice."""
+    part = _slice(explorer, asked)
+    explorer.check_bytes(part.explain().memory_bytes["anndata"])
+    name = f"{asked.string('schema')}-{asked.string('matrix')}.h5ad"
+    download = Download(name, "application/x-hdf5", part.save)
+    return {"ticket": explorer.downloads.add(download)}
+
+
+def _slice(explorer: Explorer, asked: Asked) -> MatrixSlice:
+    """Return the slice that is asked for."""
+    names = ("schema", "rows_axis", "columns_axis", "matrix")
+    schema, rows_axis, columns_axis, matrix = (asked.string(name) for name in names)
+    chosen: Selector = asked.optional_string("rows")
+    session = explorer.session
+    if asked.flag("selection"):
+        positions = _selected_positions(explorer, schema, rows_axis)
+        if isinstance(chosen, str):
+            matching = explorer.data.rows(schema, rows_axis).chosen(chosen)
+            positions = np.intersect1d(positions, matching, assume_unique=True)
+        chosen = positions
+    columns = asked.optional_string("columns")
+    return session.matrix(
+        rows_axis, columns_axis, matrix, rows=chosen, columns=columns, schema=schema
+    )
+
+
+def export(explorer: Explorer, asked: Asked) -> Answer:
+    """Answer with the ticket of the rows of a query: those that it sent, if they are all held."""
+    sql, file_format = asked.sql(), asked.string("format")
+    name = asked.optional_string("query")
+    if file_format not in _FORMATS:
+        raise refusal(400, f"there is no format {file_format!r}; there are {', '.join(_FORMATS)}")
+    held = None if name is None else explorer.queries.rows(name, sql)
+    source = explorer.session.sql(sql) if held is None else held
+    write = partial(_save, explorer, source, file_format)
+    download = Download(f"query.{file_format}", str(_FORMATS[file_format]), write)
+    return {"ticket": explorer.downloads.add(download)}
+
+
+def _save(explorer: Explorer, source: QueryResult | Rows, file_format: str, path: Path) -> None:
+    """Write rows, or those of a query as they are computed."""
+    found = source if isinstance(source, Rows) else source.rows()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        size = 0
+        for batch in found.batches:
+            size += batch.nbytes
+            explorer.check_bytes(size)
+            yield batch
+
+    save_rows(Rows(found.schema, batches()), path, cast("Format", file_format))
+
+
+def download(explorer: Explorer, asked: Asked) -> Iterator[Part]:
+    """Answer with the file of a ticket, as an attachment."""
+    wanted = explorer.downloads.take(asked.string("ticket"))
+    if wanted is None:
+        raise refusal(
+            404, "this download was fetched already, or is too old", "ask for it in the page again"
+        )
+    with TemporaryDirectory(prefix="daf-explore-") as folder:
+        path = Path(folder) / f"download{Path(wanted.name).suffix}"
+        wanted.write(path)
+        plain, encoded = _UNSAFE.sub("_", wanted.name), quote(wanted.name, safe="")
+        disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}"
+        size = str(path.stat().st_size)
+        yield Head(wanted.media_type, {"Content-Length": size, "Content-Disposition": disposition})
+        with path.open("rb") as file:
+            while part := file.read(_PART_BYTES):
+                yield part

@@ -1,0 +1,349 @@
+"""The rows of an axis: values of SQL in its order, positions that SQL chooses, and summaries.
+
+Batches come in any order; each is put where it belongs, so that nothing is sorted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.matrix import ConcatenatedAxis
+from daf_query.scan import INDEX, NAME
+from daf_query.session import DafSession, NotedCategories, noted_categories
+from daf_query.slice import RowKey, predicate_query
+from daf_query.syntax import (
+    Edit,
+    WrappedSql,
+    is_select,
+    python_edits,
+    quoted_name,
+    unopened_bracket,
+)
+from daf_query.table import DATASET
+from daf_storage import DafReader, errors
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRows:
+    """The rows of the table of an axis; of several data sets as one, those of one after another."""
+
+    session: DafSession
+    schema: str
+    axis: str
+    whole: ConcatenatedAxis
+    """The axes of all data sets that have it."""
+    keys: tuple[str, ...]
+    """The columns that say which row it is."""
+
+    @property
+    def length(self) -> int:
+        """How many there are."""
+        return self.whole.length
+
+    @property
+    def is_collection(self) -> bool:
+        """Whether the rows are of several data sets as one."""
+        return DATASET in self.keys
+
+    @property
+    def table(self) -> str:
+        """How SQL writes the table."""
+        return f"{quoted_name(self.schema)}.{quoted_name(self.axis)}"
+
+    @property
+    def readers(self) -> list[DafReader]:
+        """The data sets that have the axis, in their order."""
+        return list(self.whole.members.values())
+
+    def identity(self) -> Hashable | None:
+        """Return what changes when the entries do; None while they are being changed."""
+        first, second = (
+            tuple(daf.vector_identity(self.axis, NAME) for daf in self.readers) for _ in range(2)
+        )
+        return first if first == second else None
+
+    def names(self) -> pa.ChunkedArray:
+        """Return the entries, as large strings."""
+        entries = (daf.get_pa_vector(self.axis, NAME) for daf in self.readers)
+        names = [each.cast(pa.large_string()) for each in entries]
+        return pa.chunked_array(names, pa.large_string())
+
+    def noted_categories(self, vector: str) -> NotedCategories:
+        """Return the order and the colours of the values of a vector, as far as they are noted."""
+        tables = self.session._connections.schema(self.schema)  # noqa: SLF001 - our own
+        return noted_categories(tables, self.session.members(self.schema), self.axis, vector)
+
+    def values(self, *expressions: str) -> tuple[Positions, list[pa.ChunkedArray]]:
+        """Return SQL expressions of each entry: the row of each, and the values of all rows.
+
+        Raises
+        ------
+        QueryError
+            One is wrong, or has not one value for each entry.
+        """
+        written, inserted = "", list[Edit]()
+        start = f"SELECT {', '.join(map(quoted_name, self.keys))}"
+        for number, sql in enumerate(expressions):
+            if unopened_bracket(sql) is not None:
+                raise errors.QueryError(f"a bracket closes none in {sql!r}")
+            inserted.append(Edit(len(written), len(written), f"{start}, (\n"))
+            written += sql
+            start = f"\n) AS value_{number}"
+        inserted.append(Edit(len(written), len(written), f"{start} FROM {self.table}"))
+        found = self._rows_of(WrappedSql(written, tuple(inserted)), "expression")
+        positions = self._places(found)
+        places = np.full(self.length, -1, np.int64)
+        places[positions] = np.arange(positions.size)
+        if positions.size != self.length or (places < 0).any():
+            raise errors.QueryError(
+                f"the expression has {positions.size:,} values, and axis {self.axis!r} has "
+                f"{self.length:,} entries; it needs one for each"
+            )
+        return places, found.columns[len(self.keys) :]
+
+    def chosen(self, sql: str) -> Positions:
+        """Return the positions that SQL chooses, ascending, each once.
+
+        Parameters
+        ----------
+        sql
+            A predicate, also in Python's spellings, or a SELECT that yields ``name`` or ``index``.
+
+        Raises
+        ------
+        QueryError
+            It is wrong, or its rows are not of this axis.
+        """
+        if not sql.strip():
+            raise errors.QueryError("the predicate is empty")
+        if is_select(sql):
+            result = self.session.sql(sql)
+            wanted = self._wanted(result.column_names)
+            return self.positions(result.select(*map(quoted_name, wanted)).to_arrow_table())
+        columns = ", ".join(map(quoted_name, self.keys))
+        key = RowKey(columns, columns)
+        wrapped, _ = predicate_query(self.schema, self.axis, sql, python_edits(sql), key)
+        return np.unique(self._places(self._rows_of(wrapped, "predicate")))
+
+    def positions(self, table: pa.Table) -> Positions:
+        """Return the positions of rows by their keys, ascending, each once.
+
+        An outer join lacks some keys.  Where name and index are there, they agree.
+
+        Raises
+        ------
+        QueryError
+            They are not of this axis.
+        """
+        wanted = self._wanted(table.column_names)
+        table = table.select(wanted).drop_null()
+        names: Any = table.column(NAME).cast(pa.large_string()) if NAME in wanted else None
+        if INDEX not in wanted:
+            found = self.readers[0].axis_indices(
+                self.axis, names, allow_missing=True, allow_empty=True
+            )
+            if (found < 0).any():
+                missing = names.filter(pa.array(found < 0))[0].as_py()
+                raise self._of_another(f"axis {self.axis!r} has no entry {missing!r}")
+            return np.unique(found)
+        if not pa.types.is_integer(table.column(INDEX).type):
+            raise self._of_another(f"{INDEX} is {table.column(INDEX).type}")
+        positions = self._places(table)
+        if positions.size and not 0 <= positions.min() <= positions.max() < self.length:
+            raise self._of_another(f"{INDEX} goes beyond the {self.length:,} entries")
+        if names is not None and not self.names().take(pa.array(positions)).equals(names):
+            raise self._of_another(f"{NAME} and {INDEX} are of another axis")
+        return np.unique(positions)
+
+    def _places(self, table: pa.Table) -> Positions:
+        """Return the positions of rows that have the key."""
+        within: Positions = table.column(INDEX).to_numpy().astype(np.int64)
+        return self.whole.joined(table.column(DATASET), within) if self.is_collection else within
+
+    def _rows_of(self, wrapped: WrappedSql, what: str) -> pa.Table:
+        """Return the rows of a query around SQL of the page; errors have places in that SQL."""
+        try:
+            return self.session.sql(wrapped.query).to_arrow_table()
+        except errors.DafError as error:
+            raise wrapped.error(error, what) from None
+
+    def _wanted(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that say which rows they are."""
+        has_index, has_name = set(self.keys) <= set(names), NAME in names
+        if not has_index and (self.is_collection or not has_name):
+            has = errors.known_names(names, none="none")
+            raise self._of_another(
+                f"a query has to yield {' and '.join(self.keys)}"
+                f"{'' if self.is_collection else f' or {NAME}'}, and this yields {has}"
+            )
+        return [*(self.keys if has_index else []), *([NAME] if has_name else [])]
+
+    def _of_another(self, why: str) -> errors.QueryError:
+        return errors.QueryError(f"the rows are none of axis {self.axis!r}: {why}")
+
+
+def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
+    """Return the rows of an axis.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such schema, or no such axis.
+    """
+    tables = session._connections.schema(schema)  # noqa: SLF001 - our own
+    if axis not in tables.axes_set():
+        raise errors.axis_not_found(schema, axis, tables.axes_set())
+    keys = (DATASET, INDEX) if tables.is_collection else (INDEX,)
+    return AxisRows(session, tables.name, axis, tables.concatenated(axis), keys)
+
+
+def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:
+    """Return two SQL expressions of each entry, of shape ``(entries, 2)``; NaN where missing.
+
+    Raises
+    ------
+    QueryError
+        They are no numbers, or not one for each entry.
+    """
+    places, columns = rows.values(x, y)
+    numbers = [_numbers(column, "a coordinate", np.float32)[places] for column in columns]
+    return np.stack(numbers, axis=1)
+
+
+def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.Array:
+    """Return an SQL expression of each entry.
+
+    Parameters
+    ----------
+    order
+        Categories that come first, in their order, whether they occur or not.
+
+    Returns
+    -------
+    pyarrow.Array
+        Numbers as float64, NaN where they are missing; all else as a dictionary of strings in
+        alphabetical order, in the smallest codes, NULL where it is missing.
+
+    Raises
+    ------
+    QueryError
+        It has not one value for each entry, or none that can be shown.
+    """
+    places, (column,) = rows.values(sql)
+    if _is_number(column.type):
+        return pa.array(_numbers(column, "the expression", np.float64)[places])
+    encoded = _strings(column).dictionary_encode().unify_dictionaries().combine_chunks()
+    return _categories(places, encoded, order)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _numbers(column: Any, what: str, dtype: Any) -> npt.NDArray[Any]:
+    """Return numbers, NaN where they are missing."""
+    if not (_is_number(column.type) or pa.types.is_null(column.type)):
+        raise errors.QueryError(f"{what} has to be a number, and is {column.type}")
+    if column.null_count or not pa.types.is_integer(column.type):
+        column = pc.fill_null(column.cast(pa.float64()), float("nan"))
+    with np.errstate(over="ignore", invalid="ignore"):  # too large for the dtype: infinite
+        values: npt.NDArray[Any] = column.to_numpy().astype(dtype)
+    return values
+
+
+def _strings(column: Any) -> Any:
+    """Return values as strings."""
+    types, kind = pa.types, column.type
+    try:
+        if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+            raise pa.ArrowNotImplementedError
+        return column.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # intervals
+        raise errors.QueryError(
+            f"the expression is {kind}, which has no colours; it has to be a number or a string"
+        ) from None
+
+
+def _categories(places: Positions, coded: pa.DictionaryArray, order: pa.Array | None) -> pa.Array:
+    """Return a dictionary array whose strings are in their order, or the alphabetical."""
+    dictionary = coded.dictionary
+    first = pa.array([], pa.string()) if order is None else order.cast(pa.string())
+    others = dictionary.filter(pc.invert(pc.is_in(dictionary, value_set=first)))
+    categories = pa.concat_arrays([first, others.take(pc.sort_indices(others))])
+    count = len(categories)
+    dtype = next(kind for kind in (np.int8, np.int16, np.int32) if count <= np.iinfo(kind).max)
+    ranks = np.full(len(dictionary) + 1, -1, dtype)
+    ranks[:-1] = pc.index_in(dictionary, value_set=categories).to_numpy(zero_copy_only=False)
+    indices = pc.fill_null(coded.indices, len(dictionary)).to_numpy(zero_copy_only=False)
+    codes = ranks[indices[places]]
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), categories)
+
+
+_BINS: Final = 32
+_TOP: Final = 20
+
+
+def summarised(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return a summary of a column: of its distinct values, ascending, and their counts.
+
+    NaN counts as missing.
+
+    >>> summarised(pa.array([1.0, float("nan")]), np.array([2, 1]))["top"]
+    [['1', 2]]
+    """
+    is_number = _is_number(values.type)
+    is_there = pc.invert(pc.is_null(values, nan_is_null=True))
+    if pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    elif not is_number:
+        values = _strings(values)
+    kept = counts[is_there.to_numpy(zero_copy_only=False)]
+    values = values.filter(is_there)
+    first = np.argsort(-kept, kind="stable")[:_TOP]
+    written = map(_written, values.take(pa.array(first)).to_pylist())
+    low, high, bins = _bins(values.to_numpy(), kept) if is_number else (None, None, [])
+    return {
+        "count": int(counts.sum()),
+        "nulls": int(counts.sum() - kept.sum()),
+        "min": low,
+        "max": high,
+        "bins": bins,
+        "top": [[value, int(kept[place])] for value, place in zip(written, first, strict=True)],
+        "distinct": len(values),
+    }
+
+
+def _bins(numbers: npt.NDArray[Any], counts: npt.NDArray[Any]) -> tuple[Any, Any, list[int]]:
+    """Return the range, and how many values are in each of equal parts of it."""
+    is_finite = np.isfinite(numbers)
+    finite, weights = numbers[is_finite], counts[is_finite]
+    if not finite.size:
+        return None, None, []
+    low, high = finite.min().item(), finite.max().item()
+    if not math.isfinite(high - low):
+        return low, high, []
+    # Places from 0 to 1: a narrow range far from zero has no 32 floats that could be edges.
+    span = float(high - low)
+    if finite.dtype.kind == "i":  # what overflows is right as an unsigned number
+        shifted = (finite.astype(np.int64) - np.int64(low)).view(np.uint64)
+    else:
+        shifted = finite - finite.dtype.type(low)
+    places = shifted / span if span else np.full(finite.shape, 0.5)
+    binned, _ = np.histogram(places, bins=_BINS, range=(0.0, 1.0), weights=weights)
+    return low, high, [round(count) for count in binned]
+
+
+def _written(value: Any) -> str:
+    is_whole = isinstance(value, float) and math.isfinite(value) and value == int(value)
+    return str(int(value) if is_whole else value)
