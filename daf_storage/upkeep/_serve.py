@@ -74,8 +74,8 @@ class DafServer(ThreadingHTTPServer):
     ``host_names``; a web page that made a name of its own point here is refused (421).  Files whose
     name begins with a dot are not served, except for the metadata of Zarr.
 
-    There are at most 64 connections; a new one gets status 503.  One that sends or takes nothing for
-    half a minute is closed.
+    There are at most 64 connections; a new one gets status 503.  One that sends or takes nothing
+    for half a minute is closed.
 
     Parameters
     ----------
