@@ -29,8 +29,6 @@ from daf_query.scan._column import (
 )
 from daf_query.scan._dictionary_codes import DictionaryCodes
 from daf_query.scan._evaluate import Codes, Mask, Values, evaluate
-from daf_query.scan._group_keys import GroupKey
-from daf_query.scan._group_scan import Aggregate, Function, GroupScan
 from daf_query.scan._interpreter_end import until_interpreter_ends
 from daf_query.scan._membership import with_sql_membership
 from daf_query.scan._missing_strings import nulls_for_empty, offsets_of
@@ -79,7 +77,6 @@ __all__ = [
     "NAME",
     "NEGATED",
     "PLAIN_TYPES",
-    "Aggregate",
     "And",
     "CachedSpans",
     "Codes",
@@ -88,9 +85,6 @@ __all__ = [
     "Constant",
     "DictionaryCodes",
     "FindPointIndexes",
-    "Function",
-    "GroupKey",
-    "GroupScan",
     "In",
     "IsNull",
     "IsTrue",

@@ -77,13 +77,6 @@ class Scan:
             offset, count = 0, count - rows.count
             yield batch_of(self._arrays(names, rows), schema, rows.count)
 
-    def matching(self, partitions: Sequence[Span]) -> Iterator[Rows]:
-        """Yield the matching rows of each of some partitions that has any."""
-        for span in partitions:
-            count, rows = self._counted(span, is_counted=False)
-            if count:
-                yield rows
-
     def count(self) -> int:
         """Return the number of matching rows; of long tables, several threads count."""
         partitions = self.plan.partitions
@@ -106,14 +99,6 @@ class Scan:
         total = int(np.diff(found).sum())
         self._report.count_rows(total, total)
         return total
-
-    def candidates(self) -> Iterator[Rows]:
-        """Yield the rows of each partition that may match."""
-        return map(self._candidates, self.plan.partitions)
-
-    def values(self, name: str, rows: Rows) -> Values:
-        """Return the values of a column."""
-        return self._values(rows)(name)
 
     def _batch(self, span: Span, names: Sequence[str], schema: pa.Schema) -> pa.RecordBatch | None:
         """Return the matching rows of one partition; ``None`` if there are none."""

@@ -10,24 +10,24 @@ whole partitions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
 from daf_query.scan import (
     INDEX,
+    OpenTable,
     Predicate,
     Scan,
+    ScanReport,
     describe,
     plan_scan,
 )
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._direct_groups import DirectGroups, opened
 from daf_query.sql._engine_context import ENGINE
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.sql._simple_queries import (
-    Named,
     SimpleQuery,
     UncertainError,
     name_in,
@@ -42,7 +42,6 @@ from daf_storage import DafError, errors
 MAX_ROWS: Final = 1 << 20
 """Of a longer axis the engine scans several partitions side by side, which saves more."""
 _MAX_FIRST_ROWS: Final = 1 << 16
-_MAX_REMEMBERED: Final = 1 << 8
 _PLANNED: Final = PlanningContext()
 
 
@@ -94,7 +93,15 @@ class DirectScan:
         if self.tables.is_collection:
             yield from self._first_of_members()
             return
-        table = opened(self.tables.only, self.known)
+        member = self.tables.only
+        table = OpenTable(
+            self.known.columns,  # all: rows are cut where the engine cuts them, into what is cached
+            self.known.length,
+            member.cache,
+            ScanReport(self.known.table, self.known.length, cache=member.cache),
+            find_point_indexes=self.known.point_indexes,
+            options=member.scan_options,
+        )
         scan = Scan(table, plan_scan(table, self.predicate))
         if self.count is not None:
             yield self._counted(scan.count())
@@ -119,30 +126,20 @@ class DirectScan:
         return pa.Table.from_batches(list(self.batches()), self.schema)
 
 
-DirectRows: TypeAlias = DirectScan | DirectGroups
-"""What answers a query without the engine."""
-
-
 @dataclass
 class DirectScans:
-    """Finds the queries that are a scan of one table and nothing else, or groups of it."""
+    """Finds the queries that are a scan of one table and nothing else."""
 
     schemas: dict[str, AxisSchema]
     """The tables of each data set."""
     default: str
     """The schema of tables that are named without one."""
-    _refused: dict[str, tuple[TableColumns, TableColumns | None]] = field(default_factory=dict)
-    """Groups that are too many, by their query, and the columns of which that is known."""
 
-    def of_query(self, query: str) -> DirectRows | None:
+    def of_query(self, query: str) -> DirectScan | None:
         """Return what answers a query; None if the engine is to be asked."""
         simple = simple_query(query)
-        if simple is None:
-            return None
         try:
-            if simple.is_grouped and simple.count is None:
-                return self._groups(query, simple)
-            return self._scan(simple, simple.limit)
+            return None if simple is None else self._scan(simple, simple.limit)
         except UncertainError:
             return None
 
@@ -150,40 +147,18 @@ class DirectScans:
         """Return the scan of a query, or of its first rows."""
         is_first = limit is not None and limit <= _MAX_FIRST_ROWS
         require(is_so=is_first or (limit is None and not query.offset))
-        require(is_so=query.joined is None)
-        require(is_so=not query.order or (is_first and query.is_by_index))
-        is_whole = query.condition is None and not query.order
-        of_members = is_whole and (is_first or query.count is not None)
-        used = query.used if query.outputs else None
+        require(is_so=is_first or not query.is_by_index)
+        is_counted = query.count is not None
+        is_whole = query.condition is None and not query.is_by_index
+        of_members = is_whole and (is_first or is_counted)
+        used = query.used if query.columns or is_counted else None
         tables, known = self._table(query.source, used, of_members=of_members)
-        is_quick = query.count is not None or (is_first and not query.condition)
-        require(is_so=known.length <= MAX_ROWS or is_quick)
-        names = [] if query.outputs else known.schema.names
-        for output in query.outputs:
-            if isinstance(output.expression, Named):  # else rows are counted
-                name = name_in(query.source, output.expression.parts, known.columns)
-                require(is_so=name == output.name)
-                names.append(output.name)
+        require(is_so=known.length <= MAX_ROWS or is_counted or (is_first and is_whole))
+        names = [] if query.columns or is_counted else known.schema.names
+        names += [name_in(query.source, parts, known.columns) for parts in query.columns]
         require(is_so=all(_is_plain(known, name) for name in names))
         predicate = _predicate(query, known)
         return DirectScan(tables, known, tuple(names), predicate, query.count, limit, query.offset)
-
-    def _groups(self, text: str, query: SimpleQuery) -> DirectGroups:
-        (tables, known), joined = self._table(query.source, query.used), None
-        if query.joined is not None:
-            others, joined = self._table(query.joined, query.used)
-            require(is_so=others is tables)
-        refused = self._refused.get(text, (None, None))
-        require(is_so=refused[0] is not known or refused[1] is not joined)
-        predicate = _predicate(query, known, joined)
-        return DirectGroups.of(tables.only, known, query, predicate, joined)
-
-    def refuse(self, query: str, direct: DirectRows) -> None:
-        """Note that a query is one for the engine, as long as the columns stay the same."""
-        if isinstance(direct, DirectGroups):
-            if len(self._refused) >= _MAX_REMEMBERED:
-                self._refused.clear()
-            self._refused[query] = (direct.known, direct.joined)
 
     def first_of_query(self, query: str, count: int) -> pa.Table | None:
         """Return the first rows of a query for all of them; None if the engine is to be asked.
@@ -194,7 +169,7 @@ class DirectScans:
             A column cannot be read.
         """
         simple = simple_query(query)
-        if simple is None or simple.is_grouped:
+        if simple is None or simple.count is not None:
             return None
         limit = count if simple.limit is None else min(count, simple.limit)
         try:
@@ -208,18 +183,14 @@ class DirectScans:
             direct = self.of_query(query)
         return "" if direct is None else direct.description
 
-    def of_rows(self, schema: str, axis: str, condition: str) -> DirectRows | None:
+    def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
         """Return the scan for the positions of a condition's rows; None as above."""
         table = f"{quoted_name(schema)}.{quoted_name(axis)}"
         # Not an injection: what is more than a condition makes a query of another kind.
         text = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE {condition}"  # noqa: S608
         query = simple_query(text)
-        if query is None or query.is_grouped or query.order or query.limit is not None:
-            return None
-        try:
-            return self._scan(query, None)
-        except UncertainError:
-            return None
+        is_more = query is None or query.is_by_index or query.limit is not None
+        return None if is_more else self.of_query(text)
 
     def _table(
         self, source: Source, used: frozenset[str] | None, *, of_members: bool = False
@@ -247,15 +218,12 @@ class DirectScans:
         return tables, table.table_columns
 
 
-def _predicate(
-    query: SimpleQuery, known: TableColumns, joined: TableColumns | None = None
-) -> Predicate | None:
-    """Return the predicate of a condition, whose columns are all of the first table."""
+def _predicate(query: SimpleQuery, known: TableColumns) -> Predicate | None:
+    """Return the predicate of a condition."""
 
     def field(parts: tuple[str, ...]) -> pa.Field:
         name = name_in(query.source, parts, known.columns)
-        is_ambiguous = joined is not None and len(parts) == 1 and parts[0] in joined.columns
-        if name is None or is_ambiguous:
+        if name is None:
             raise UncertainError
         return known.schema.field(name)
 
@@ -263,9 +231,9 @@ def _predicate(
     return None if condition is None else simple_condition(query.statement, condition, field)
 
 
-def _is_plain(known: TableColumns, name: str) -> bool:
+def _is_plain(known: TableColumns, name: str | None) -> bool:
     """Return whether the engine hands a column on in the type that the table has."""
-    if name not in known.columns:
+    if name is None or name not in known.columns:
         return False
     kind = known.columns[name].field.type
     is_number = pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64())

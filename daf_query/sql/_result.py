@@ -19,13 +19,12 @@ from daf_query._row_files import Format, Rows, format_of, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.scan import size_bytes
 from daf_query.sql._corrections import corrections, kept_apart, list_barriers
-from daf_query.sql._direct_scan import DirectRows
+from daf_query.sql._direct_scan import DirectScan
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._engine_context import ENGINE, table_frame, table_text
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._matrix_entries import with_known_columns
 from daf_query.sql._messages import unknown_result_column
-from daf_query.sql._simple_queries import UncertainError
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
@@ -127,7 +126,7 @@ class QueryResult:
         self,
         engine: Engine,
         query: str,
-        rows: datafusion.DataFrame | DirectRows,
+        rows: datafusion.DataFrame | DirectScan,
         *,
         broken_count: int,
         allow: Allow = "read",
@@ -346,10 +345,6 @@ class QueryResult:
         while True:
             try:
                 return work()
-            except UncertainError:  # the engine is asked, now and later
-                if self._direct is not None:
-                    self._engine.direct.refuse(self._query, self._direct)
-                    self._direct = None
             except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
                 if not self._is_planned_again():
                     raise self._translated(error) from None

@@ -1,10 +1,9 @@
-"""Queries of one table, and of one that is joined by its entries, as they are written.  Pure.
+"""Queries of one table, as they are written.  Pure.
 
-``SELECT columns FROM axis WHERE condition LIMIT ...``, ``SELECT count(*)`` of the same, and
-``SELECT keys and aggregates ... GROUP BY keys ORDER BY ...``, where columns are written by their
-names.  Conditions are those that mean the same to the engine and to a scan for certain: comparisons
-of a column with a constant, IN, BETWEEN, IS NULL and columns of Bool, joined by AND, OR and NOT.
-Whatever else is in a query leaves it to the engine.
+``SELECT columns FROM axis WHERE condition LIMIT ...`` and ``SELECT count(*)`` of the same, where
+columns are written by their names.  Conditions are those that mean the same to the engine and to a
+scan for certain: comparisons of a column with a constant, IN, BETWEEN, IS NULL and columns of Bool,
+joined by AND, OR and NOT.  Whatever else is in a query leaves it to the engine.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +22,9 @@ from daf_query.scan import (
     EXACT_FLOAT,
     FLIPPED,
     INDEX,
-    NAME,
     NEGATED,
     And,
     Compare,
-    Function,
     In,
     IsNull,
     IsTrue,
@@ -240,55 +237,9 @@ def _null(field: pa.Field, *, is_negated: bool) -> Predicate:
 _MAX_REMEMBERED: Final = 1 << 8
 _MAX_CHARACTERS: Final = 1 << 14
 _MAX_NUMBER: Final = 10**9
-_FUNCTIONS: Final[dict[str, Function]] = {
-    **{name: name for name in get_args(Function)},
-    "mean": "avg",
-}
 _QUERY: Final = ("body", "order_by", "limit_clause")
-_SELECT: Final = ("select_token", "distinct", "projection", "from", "selection", "group_by")
-_NAMING: Final = ("projection", "selection", "group_by")
+_SELECT: Final = ("select_token", "projection", "from", "selection", "group_by", "flavor")
 _FLAVORS: Final = ("Standard", "FromFirstNoSelect")
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A column, or an output, as it is written."""
-
-    parts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A function of the values of a column; ``count`` may be of rows."""
-
-    function: Function
-    column: Named | None
-    """None if rows are counted."""
-
-
-Expression: TypeAlias = Named | Call
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A column of the result."""
-
-    expression: Expression
-    name: str
-    """What it is called."""
-
-
-@dataclass(frozen=True, slots=True)
-class SortKey:
-    """What rows of a result are sorted by."""
-
-    by: Expression | int
-    """A column, an output, an aggregate, or the place of an output, from 1."""
-    is_descending: bool
-    nulls_first: bool
-
-
-_BY_INDEX: Final = SortKey(Named((INDEX,)), is_descending=False, nulls_first=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,54 +249,34 @@ class SimpleQuery:
     statement: Statement
     source: Source
     """The table."""
-    joined: Source | None
-    """Another one, that is joined by its entries."""
-    vector: str
-    """The column of the first table whose values are these entries."""
-    outputs: tuple[Output, ...]
-    """None of them if all columns are selected."""
+    columns: tuple[tuple[str, ...], ...]
+    """The columns that are selected, as they are written; none if all are, or rows are counted."""
+    count: str | None
+    """What the number of rows is called, if they are counted."""
     condition: Node | None
-    keys: tuple[Named | int, ...]
-    """What is grouped by: columns or outputs, or places of outputs, from 1."""
-    is_grouped: bool
-    """Whether rows are counted or aggregated."""
-    order: tuple[SortKey, ...]
+    is_by_index: bool
+    """Whether rows are sorted by index."""
     limit: int | None
     offset: int
     used: frozenset[str]
     """Names that it has, of columns and maybe others."""
 
-    @property
-    def is_by_index(self) -> bool:
-        """Whether rows are sorted by index."""
-        return self.order == (_BY_INDEX,)
-
-    @property
-    def count(self) -> str | None:
-        """What the number of rows is called, if that is all."""
-        is_all = not (self.keys or self.order or self.offset or self.joined) and self.limit is None
-        called = [each.name for each in self.outputs if each.expression == Call("count", None)]
-        return called[0] if is_all and len(called) == len(self.outputs) == 1 else None
-
 
 def name_in(source: Source, parts: tuple[str, ...], columns: Container[str]) -> str | None:
     """Return the name of a column of a table; None if it is none, as it is written."""
     *qualifier, name = parts
-    return name if name in columns and _is_of(source, tuple(qualifier)) else None
-
-
-def _is_of(source: Source, qualifier: tuple[str, ...]) -> bool:
-    return not qualifier or qualifier in (source.written, source.written[-1:])
+    is_of = not qualifier or tuple(qualifier) in (source.written, source.written[-1:])
+    return name if is_of and name in columns else None
 
 
 @functools.lru_cache(_MAX_REMEMBERED)
 def simple_query(text: str) -> SimpleQuery | None:
     """Return the parts of a query; None if it has others.
 
-    >>> groups = simple_query("SELECT donor, avg(age) FROM cell GROUP BY donor")
-    >>> [output.name for output in groups.outputs], groups.keys
-    (['donor', 'avg(cell.age)'], (Named(parts=('donor',)),))
-    >>> simple_query("SELECT donor, median(age) FROM cell GROUP BY donor") is None
+    >>> query = simple_query("SELECT donor, c.age FROM cell AS c WHERE age > 60")
+    >>> query.columns, query.count, query.source.parts
+    ((('donor',), ('c', 'age')), None, ('cell',))
+    >>> simple_query("SELECT median(age) FROM cell") is None
     True
     """
     if len(text) > _MAX_CHARACTERS:
@@ -408,43 +339,43 @@ def _query_of(statement: Statement) -> SimpleQuery:
     query, (scope,) = statement.queries[0].node, statement.queries[0].scopes
     select = scope.select
     _check_nothing_but(query, _QUERY)
-    require(is_so=kind_of(query["body"]) == "Select")
-    require(is_so=select["flavor"] in _FLAVORS and select["distinct"] in (None, "Distinct"))
-    _check_nothing_but(select, (*_SELECT, "flavor"))
-    joined, vector = _joined(scope)
-    outputs = () if _is_wildcard(select) else tuple(_outputs(select, scope.sources[0]))
-    require(is_so=len({output.name for output in outputs}) == len(outputs))
-    is_distinct = select["distinct"] is not None
-    grouping = select["group_by"].get("Expressions", ([], ["all"]))
-    require(is_so=not grouping[1] and not (is_distinct and grouping[0]))
-    aggregates = [isinstance(each.expression, Call) for each in outputs]
-    keys = tuple(map(_key, grouping[0]))
-    if is_distinct:
-        require(is_so=bool(outputs) and not any(aggregates))
-        keys = tuple(each.expression for each in outputs if isinstance(each.expression, Named))
-    require(is_so=bool(outputs) or not keys)
-    require(is_so=bool(keys) or all(aggregates) or not any(aggregates))
-    limit, offset = _limits(query["limit_clause"])
-    used = names_in([select[part] for part in _NAMING] + [query["order_by"]])
+    require(is_so=kind_of(query["body"]) == "Select" and select["flavor"] in _FLAVORS)
+    _check_nothing_but(select, _SELECT)
+    require(is_so=select["group_by"].get("Expressions") == ([], []))
+    _check_one_table(scope)
+    is_by_index, (limit, offset) = _is_by_index(query["order_by"]), _limits(query["limit_clause"])
+    count: str | None = None
+    columns: tuple[tuple[str, ...], ...] = ()
+    if not _is_wildcard(select):
+        count = _count(select["projection"])
+        require(is_so=count is None or not (is_by_index or offset or limit is not None))
+        columns = () if count is not None else tuple(map(_selected, select["projection"]))
+        require(is_so=len({column[-1] for column in columns}) == len(columns))
     return SimpleQuery(
         statement=statement,
         source=scope.sources[0],
-        joined=joined,
-        vector=vector,
-        outputs=outputs,
+        columns=columns,
+        count=count,
         condition=select["selection"],
-        keys=keys,
-        is_grouped=bool(keys) or any(aggregates),
-        order=tuple(_order(query["order_by"])),
+        is_by_index=is_by_index,
         limit=limit,
         offset=offset,
-        used=used | {vector, NAME} if joined else used,
+        used=names_in([select["projection"], select["selection"], query["order_by"]]),
     )
 
 
 def _check_nothing_but(node: Mapping[str, Any], keys: Container[str]) -> None:
     """Leave a query to the engine if a node has something else."""
     require(is_so=not any(value for key, value in node.items() if key not in keys))
+
+
+def _check_one_table(scope: Scope) -> None:
+    """Leave a query to the engine if it is not of one table alone."""
+    require(is_so=len(scope.select["from"]) == len(scope.sources) == 1)
+    relation = scope.select["from"][0]["relation"]
+    require(is_so=kind_of(relation) == "Table" and not scope.select["from"][0]["joins"])
+    _check_nothing_but(relation["Table"], ("name", "alias"))
+    require(is_so=1 <= len(scope.sources[0].parts) <= 2 and not scope.sources[0].column_names)
 
 
 def _is_wildcard(select: Node) -> bool:
@@ -457,93 +388,50 @@ def _is_wildcard(select: Node) -> bool:
     return bool(options)
 
 
-def _joined(scope: Scope) -> tuple[Source | None, str]:
-    """Return the table that is joined by its entries, and the column that has them."""
-    require(is_so=len(scope.select["from"]) == 1)
-    tables = scope.select["from"][0]
-    relations = [tables["relation"], *(join["relation"] for join in tables["joins"])]
-    require(is_so=len(relations) == len(scope.sources) <= 2)
-    for relation, source in zip(relations, scope.sources, strict=True):
-        require(is_so=kind_of(relation) == "Table" and 1 <= len(source.parts) <= 2)
-        _check_nothing_but(relation["Table"], ("name", "alias"))
-        require(is_so=not source.column_names)
-    if not tables["joins"]:
-        return None, ""
-    (first, other), join = scope.sources, tables["joins"][0]
-    _check_nothing_but(join, ("relation", "join_operator"))
-    constraint = join["join_operator"].get("Inner") or join["join_operator"].get("Join") or {}
-    condition: Node = constraint["On"] if kind_of(constraint) == "On" else {}
-    condition = condition["BinaryOp"] if kind_of(condition) == "BinaryOp" else {}
-    require(is_so=first.name != other.name and condition.get("op") == "Eq")
-    sides = [_named(condition[side]).parts for side in ("left", "right")]
-    for vector, entry in (sides, sides[::-1]):
-        require(is_so=bool(vector[:-1]))
-        if _is_of(first, vector[:-1]) and _is_of(other, entry[:-1]):
-            require(is_so=entry[-1] == NAME and vector[-1] not in (NAME, INDEX))
-            return other, vector[-1]
-    raise UncertainError
-
-
-def _outputs(select: Node, source: Source) -> Iterator[Output]:
-    for item in select["projection"]:
-        if kind_of(item) == "ExprWithAlias":
-            written = item["ExprWithAlias"]
-            yield Output(_expression(written["expr"]), written["alias"]["value"])
-            continue
-        require(is_so=kind_of(item) == "UnnamedExpr")
-        expression = _expression(item["UnnamedExpr"])
-        if isinstance(expression, Named):
-            yield Output(expression, expression.parts[-1])
-            continue
-        name = "count(*)"
-        if expression.column is not None:
-            function = function_name(item["UnnamedExpr"]["Function"])
-            name = f"{function}({'.'.join(source.written)}.{expression.column.parts[-1]})"
-        yield Output(expression, name)
-
-
-def _expression(node: Node) -> Expression:
-    if kind_of(node) != "Function":
-        return _named(node)
-    function = node["Function"]
-    require(is_so=function["parameters"] == "None" and len(function["name"]) == 1)
+def _count(projection: Sequence[Node]) -> str | None:
+    """Return what ``count(*)`` is called, if that is all that is selected."""
+    require(is_so=bool(projection))
+    named = projection[0].get("ExprWithAlias")
+    node = projection[0].get("UnnamedExpr", {}) if named is None else named["expr"]
+    if len(projection) > 1 or kind_of(node) != "Function":
+        return None
+    function: Node = node["Function"]
     _check_nothing_but(function, ("name", "parameters", "args"))
-    called = _FUNCTIONS.get(function_name(function))
-    given = function["args"].get("List") if kind_of(function["args"]) == "List" else None
-    if called is None or given is None or len(given["args"]) != 1:
-        raise UncertainError
-    _check_nothing_but(given, ("args",))
-    argument = given["args"][0].get("Unnamed")
-    if argument == "Wildcard":
-        require(is_so=called == "count")
-        return Call("count", None)
-    require(is_so=kind_of(argument) == "Expr")
-    return Call(called, _named(argument["Expr"]))
+    listed = function["args"].get("List") if kind_of(function["args"]) == "List" else None
+    require(is_so=function_name(function) == "count" and len(function["name"]) == 1)
+    require(is_so=function["parameters"] == "None" and listed is not None)
+    _check_nothing_but(listed or {}, ("args",))
+    require(is_so=listed is not None and listed["args"] == [{"Unnamed": "Wildcard"}])
+    return "count(*)" if named is None else str(named["alias"]["value"])
 
 
-def _named(node: Node) -> Named:
-    identifiers = identifiers_of(node)
+def _selected(item: Node) -> tuple[str, ...]:
+    """Return a column that is selected, which keeps its name."""
+    named = item.get("ExprWithAlias")
+    column = _column(item.get("UnnamedExpr") if named is None else named["expr"])
+    require(is_so=named is None or named["alias"]["value"] == column[-1])
+    return column
+
+
+def _column(node: Node | None) -> tuple[str, ...]:
+    identifiers = None if node is None else identifiers_of(node)
     if identifiers is None:
         raise UncertainError
-    return Named(values_of(identifiers))
+    return values_of(identifiers)
 
 
-def _key(node: Node) -> Named | int:
-    number = whole_number_of(node)
-    return _named(node) if number is None else number
-
-
-def _order(order: Node | None) -> Iterator[SortKey]:
+def _is_by_index(order: Node | None) -> bool:
+    """Return whether rows are sorted by index, rather than not at all."""
     if order is None:
-        return
+        return False
     _check_nothing_but(order, ("kind",))
-    require(is_so=kind_of(order["kind"]) == "Expressions")
-    for each in order["kind"]["Expressions"]:
-        _check_nothing_but(each, ("expr", "options"))
-        number, options = whole_number_of(each["expr"]), each["options"]
-        is_descending, nulls_first = options["asc"] is False, options["nulls_first"]
-        by = _expression(each["expr"]) if number is None else number
-        yield SortKey(by, is_descending, is_descending if nulls_first is None else nulls_first)
+    keys = order["kind"]["Expressions"] if kind_of(order["kind"]) == "Expressions" else []
+    require(is_so=len(keys) == 1)
+    _check_nothing_but(keys[0], ("expr", "options"))
+    options = keys[0]["options"]
+    require(is_so=options["asc"] is not False and not options["nulls_first"])
+    require(is_so=_column(keys[0]["expr"]) == (INDEX,))
+    return True
 
 
 def _limits(clause: Node | None) -> tuple[int | None, int]:

@@ -6,7 +6,7 @@ SELECT DISTINCT ON (a.x) a.name, g.name FROM cell a JOIN gene g ON a.marker = g.
 
 -- The mean of integers that a float cannot add up.
 --: duckdb the engine adds floats, in the order of its partitions
---: wrong collection, own: the engine adds floats, as limits.md says
+--: wrong all: the engine adds floats, as limits.md says
 SELECT avg(wide) FROM cell;
 SELECT avg(wide) AS m, sum(wide) AS s, count(*) AS n FROM cell WHERE b;
 SELECT avg(wide + 0) FROM cell WHERE name > 'c01' AND name < 'c09' AND wide < 2;

@@ -83,7 +83,7 @@ def test_short_cuts_can_be_switched_off(name: str) -> None:
     for switch in (True, False):
         session = connect(daf, scan_options=ScanOptions(**options, **{name: switch}))
         rows = session.sql(query).to_pylist()
-        session.sql("SELECT max(rank) FROM cell").to_pylist()
+        session.sql("SELECT count(*) FROM cell WHERE rank >= 0").to_pylist()
         [scan] = session.explain_analyze(query).scans
         is_direct = bool(session.explain(query).direct)
         taken = {"indexes": bool(scan.indexes), "pruning": scan.rows_pruned > 0}
