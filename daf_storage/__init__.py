@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from daf_storage.base import Progress as Progress
     from daf_storage.base import ShowProgress as ShowProgress
     from daf_storage.base import VectorInfo as VectorInfo
+    from daf_storage.cell_ranger import import_10x_mtx as import_10x_mtx
     from daf_storage.combined import chain_reader as chain_reader
     from daf_storage.combined import chain_writer as chain_writer
     from daf_storage.combined import view as view
@@ -106,6 +107,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "ShowProgress",
             "VectorInfo",
         ),
+        "daf_storage.cell_ranger": ("import_10x_mtx",),
         "daf_storage.combined": ("chain_reader", "chain_writer", "view"),
         "daf_storage.concat": ("Join", "MergeAction", "Merging", "concatenate"),
         "daf_storage.data": (

@@ -1,0 +1,363 @@
+"""Import of a folder of Matrix Market files, in blocks.
+
+The elements of ``matrix.mtx`` are written by Cell Ranger cell by cell, with the numbers of features
+counted from 1: just what Daf stores.  So each block of lines is parsed by Arrow and copied into the
+reserved arrays; only where elements come in another order is the whole matrix held and sorted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import scipy.sparse as sp
+
+from daf_storage import errors
+from daf_storage.base import (
+    AnyArray,
+    IfExists,
+    Packing,
+    Progress,
+    ShowProgress,
+    first_duplicate,
+    progress_bar,
+)
+from daf_storage.data import DafWriter
+from daf_storage.opening import new_data_set
+from daf_storage.trees import ZarrVersion
+
+_MATRIX: Final = re.compile(r"^(?P<prefix>.*)matrix\.mtx(\.gz)?$")
+_BANNER: Final = b"%%MatrixMarket matrix coordinate "
+_BLOCK_BYTES: Final = 1 << 23
+_THREADS: Final = 4
+_TYPES: Final[Mapping[bytes, np.dtype[Any]]] = {
+    b"integer": np.dtype(np.int32),
+    b"real": np.dtype(np.float64),
+}
+_COLUMNS: Final = ("gene_symbols", "feature_types", "chromosome", "start", "end")
+"""What the columns of ``features.tsv`` behind the first one are called here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The three files of a matrix folder."""
+
+    matrix: Path
+    barcodes: Path
+    features: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What a Matrix Market file says at its beginning."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, int]
+    """Numbers of features and of barcodes."""
+    nnz: int
+
+
+def is_matrix_folder(path: str | Path) -> bool:
+    """Return whether a directory has a ``matrix.mtx`` and the names that belong to it."""
+    folder = Path(path)
+    return folder.is_dir() and any(_MATRIX.match(each.name) for each in folder.iterdir())
+
+
+def import_10x_mtx(  # noqa: PLR0913 - the choices of an import
+    folder: str | Path,
+    destination: str | Path,
+    *,
+    prefix: str | None = None,
+    obs_is: str = "obs",
+    var_is: str = "var",
+    X_is: str = "X",  # noqa: N803 - the reference's spelling
+    relayout: bool = True,
+    if_exists: IfExists = "error",
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,
+    progress: ShowProgress = "auto",
+) -> None:
+    r"""Import ``matrix.mtx``, ``barcodes.tsv`` and ``features.tsv`` into a new data set.
+
+    The barcodes are the entries of one axis, the ids of the features those of the other; symbols
+    and types of features are the vectors ``gene_symbols`` and ``feature_types``.  The matrix is
+    read in blocks on all cores, and never held as a whole if its elements are ordered by barcode,
+    as Cell Ranger writes them.
+
+    Parameters
+    ----------
+    folder
+        With or without ``.gz``; ``genes.tsv`` for ``features.tsv`` is that of Cell Ranger 2.
+    destination
+        A path, at which the data set appears when it is complete.
+    prefix
+        What the names of the three files begin with (``"GSM1_"``), where a folder has several.
+    obs_is, var_is, X_is
+        Names of the axes of barcodes and features, and of the matrix.
+    relayout
+        Whether to store the matrix in both orientations.
+    if_exists, zarr_format, packed, progress
+        As of `import_h5ad`.
+
+    Raises
+    ------
+    SourceNotFoundError
+        The folder lacks one of the three files.
+    FormatError
+        A file is damaged, or they do not fit each other.
+    InvalidInputError
+        A folder has several matrices and no ``prefix`` is given; or ids occur twice.
+    ExistsError
+        There is something at the destination and ``if_exists`` is ``"error"``.
+
+    Examples
+    --------
+    >>> import daf_storage, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "barcodes.tsv").write_text("AAAC-1\nAAAG-1\n")
+    >>> _ = (folder / "features.tsv").write_text("ENSG1\tCD8A\tGene Expression\n")
+    >>> _ = (folder / "matrix.mtx").write_text(
+    ...     "%%MatrixMarket matrix coordinate integer general\n1 2 1\n1 2 7\n"
+    ... )
+    >>> daf_storage.import_10x_mtx(folder, folder / "x.daf.zarr")
+    >>> daf = daf_storage.open_daf(folder / "x.daf.zarr")
+    >>> daf.get_np_matrix("obs", "var", "X").toarray().tolist()
+    [[0], [7]]
+    """
+    files = _files_of(Path(folder), prefix)
+    barcodes = _table(files.barcodes)
+    features = _table(files.features)
+    with new_data_set(
+        destination, if_exists=if_exists, zarr_format=zarr_format, packed=packed
+    ) as daf:
+        daf.add_axis(obs_is, _entries(files.barcodes, barcodes))
+        daf.add_axis(var_is, _entries(files.features, features))
+        for name, column in zip(_COLUMNS, features.columns[1:], strict=False):
+            daf.set_vector(var_is, name, column)
+        for key, value in (("obs_is", obs_is), ("var_is", var_is), ("X_is", X_is)):
+            if value != key.removesuffix("_is"):
+                daf.set_scalar(key, value)
+        with _elements(files.matrix) as source:
+            _check_shape(files, source.header, (features.num_rows, barcodes.num_rows))
+            with progress_bar("import", _size_bytes(source.header), show=progress) as bar:
+                _store(daf, (var_is, obs_is, X_is), source, bar)
+        if relayout:
+            daf.relayout_matrix(var_is, obs_is, X_is)
+
+
+def _files_of(folder: Path, prefix: str | None) -> _Folder:
+    """Find the three files, which have one prefix."""
+    if not folder.is_dir():
+        raise errors.SourceNotFoundError(f"{folder}: there is no such directory")
+    names = {each.name for each in folder.iterdir()}
+    found = {match["prefix"]: name for name in names if (match := _MATRIX.match(name))}
+    if prefix is None and len(found) > 1:
+        written = ", ".join(repr(each) for each in sorted(found))
+        raise errors.InvalidInputError(
+            f"{folder} has {len(found)} matrices; pass prefix=, one of {written}"
+        )
+    chosen = next(iter(found), "") if prefix is None else prefix
+
+    def path_of(*stems: str) -> Path:
+        wanted = [f"{chosen}{stem}{gz}" for stem in stems for gz in ("", ".gz")]
+        for name in wanted:
+            if name in names:
+                return folder / name
+        raise errors.SourceNotFoundError(
+            f"{folder}: there is no {' or '.join(wanted)}; "
+            f"it has {errors.known_names(names, none='no files')}"
+        )
+
+    return _Folder(
+        path_of("matrix.mtx"), path_of("barcodes.tsv"), path_of("features.tsv", "genes.tsv")
+    )
+
+
+def _table(path: Path) -> pa.Table:
+    """Read a table of strings without a head."""
+    try:
+        return pacsv.read_csv(
+            path,
+            read_options=pacsv.ReadOptions(autogenerate_column_names=True),
+            parse_options=pacsv.ParseOptions(delimiter="\t", quote_char=False),
+            convert_options=pacsv.ConvertOptions(
+                column_types={f"f{number}": pa.string() for number in range(len(_COLUMNS) + 1)},
+                strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise errors.FormatError(
+            f"{path}: it is no table of tab-separated names: {error}"
+        ) from None
+
+
+def _entries(path: Path, table: pa.Table) -> pa.Array:
+    names = table.column(0).combine_chunks()
+    twice = first_duplicate(names)
+    if twice is not None:
+        raise errors.InvalidInputError(
+            f"{path}: {twice!r} occurs more than once in the first column, which names the entries "
+            "of an axis; make them unique in a copy of the file"
+        )
+    return names
+
+
+def _check_shape(files: _Folder, header: _Header, names: tuple[int, int]) -> None:
+    for path, counted, said, what in zip(
+        (files.features, files.barcodes), names, header.shape, ("rows", "columns"), strict=True
+    ):
+        if counted != said:
+            raise errors.FormatError(
+                f"{files.matrix}: it has {said:,} {what}, but {path.name} has {counted:,} lines; "
+                "they belong to different matrices, or a file is incomplete"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """A Matrix Market file that is being read: its header, and where its elements begin."""
+
+    path: Path
+    header: _Header
+    file: BufferedIOBase
+
+    def elements(self) -> Iterator[tuple[AnyArray, AnyArray, AnyArray]]:
+        """Yield rows and columns, counted from 1, and values, in the order of the file."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            waiting: deque[Any] = deque()
+            for block in _whole_lines(self.path, self.file):
+                waiting.append(pool.submit(self._parsed, block))
+                if len(waiting) > _THREADS:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def _parsed(self, block: bytes) -> tuple[AnyArray, AnyArray, AnyArray]:
+        types = (pa.int64(), pa.int64(), pa.from_numpy_dtype(self.header.dtype))
+        names = ("row", "column", "value")
+        try:
+            table = pacsv.read_csv(
+                pa.BufferReader(block),
+                read_options=pacsv.ReadOptions(column_names=names, use_threads=False),
+                parse_options=pacsv.ParseOptions(delimiter=" ", quote_char=False),
+                convert_options=pacsv.ConvertOptions(
+                    column_types=dict(zip(names, types, strict=True)), null_values=[]
+                ),
+            )
+        except pa.ArrowException as error:
+            raise errors.FormatError(
+                f"{self.path}: a line is no row, column and value ({self.header.dtype}) with "
+                f"single spaces between them: {error}"
+            ) from None
+        rows, columns, values = (np.asarray(each.combine_chunks()) for each in table.columns)
+        for name, numbers, size in zip(names, (rows, columns), self.header.shape, strict=False):
+            if not 1 <= int(numbers.min()) <= int(numbers.max()) <= size:
+                outside = numbers[(numbers < 1) | (numbers > size)][0]
+                raise errors.FormatError(
+                    f"{self.path}: an element is in {name} {outside}, but there are {size:,}"
+                )
+        return rows, columns, values
+
+
+def _whole_lines(path: Path, file: BufferedIOBase) -> Iterator[bytes]:
+    """Yield blocks of a file that end where lines end."""
+    rest = b""
+    while True:
+        try:
+            read = file.read(_BLOCK_BYTES)
+        except (OSError, EOFError) as error:
+            raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
+        if not read:
+            break
+        end = read.rfind(b"\n") + 1
+        block, rest = (rest + read[:end], read[end:]) if end else (b"", rest + read)
+        if block.strip():
+            yield block
+    if rest.strip():
+        yield rest
+
+
+@contextmanager
+def _elements(path: Path) -> Iterator[_Elements]:
+    with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
+        yield _Elements(path, _header_of(path, file), file)
+
+
+def _header_of(path: Path, file: BufferedIOBase) -> _Header:
+    """Read what comes before the elements."""
+    try:
+        lines = itertools.takewhile(bool, (file.readline(4096) for _ in range(1000)))
+        banner = next(lines, b"")
+        sizes = next((line for line in lines if line[:1] != b"%" and line.strip()), b"").split()
+    except (OSError, EOFError) as error:
+        raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
+    kind, _, symmetry = banner.removeprefix(_BANNER).strip().partition(b" ")
+    if not banner.startswith(_BANNER) or kind not in _TYPES or symmetry != b"general":
+        raise errors.FormatError(
+            f"{path}: its first line is {banner[:80]!r}, and a matrix of counts begins with "
+            f"{_BANNER + b'integer general'!r}, or real in place of integer"
+        )
+    if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
+        raise errors.FormatError(f"{path}: numbers of rows, columns and elements are missing")
+    rows, columns, nnz = map(int, sizes)
+    return _Header(_TYPES[kind], (rows, columns), nnz)
+
+
+def _size_bytes(header: _Header) -> int:
+    return header.nnz * (header.dtype.itemsize + np.dtype(np.uint32).itemsize)
+
+
+class _UnorderedError(Exception):
+    """Elements are not ordered by column and row."""
+
+
+def _store(
+    daf: DafWriter, place: tuple[str, str, str], source: _Elements, progress: Progress
+) -> None:
+    """Copy the elements block by block; where they are not in order, sort all of them first."""
+    header = source.header
+    try:
+        with daf.empty_sparse_matrix(*place, header.dtype, header.nnz) as parts:
+            counts = np.zeros(header.shape[1], np.int64)
+            at, last = 0, -1
+            for rows, columns, values in source.elements():
+                keys = (columns - 1) * header.shape[0] + rows - 1
+                if keys[0] <= last or not bool(np.all(keys[1:] > keys[:-1])):
+                    raise _UnorderedError
+                start, at, last = at, at + rows.size, int(keys[-1])
+                if at > header.nnz:
+                    break
+                parts.rowval[start:at], parts.nzval[start:at] = rows, values
+                counts += np.bincount(columns - 1, minlength=counts.size)
+                progress.add(_size_bytes(header) * rows.size // max(header.nnz, 1))
+            _check_count(source, at)
+            parts.colptr[0] = 1
+            parts.colptr[1:] = np.cumsum(counts) + 1
+    except _UnorderedError:
+        with _elements(source.path) as again:
+            pieces = list(again.elements())
+        rows, columns, values = (np.concatenate(each) for each in zip(*pieces, strict=True))
+        _check_count(source, rows.size)
+        matrix = sp.coo_array((values, (rows - 1, columns - 1)), shape=header.shape)
+        daf.set_matrix(*place, matrix.tocsc(), relayout=False)
+
+
+def _check_count(source: _Elements, counted: int) -> None:
+    if counted != source.header.nnz:
+        more = "at least " if counted > source.header.nnz else ""
+        raise errors.FormatError(
+            f"{source.path}: it says that it has {source.header.nnz:,} elements, and has "
+            f"{more}{counted:,}; the file is incomplete"
+        )

@@ -1,0 +1,1 @@
+"""Tests of folders of Matrix Market files."""

@@ -1,0 +1,188 @@
+"""Tests of the import of Matrix Market folders, beside scanpy and scipy."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scanpy
+import scipy.io
+import scipy.sparse as sp
+
+import daf_storage
+from daf_storage import errors
+
+FEATURES = (
+    "ENSG1\tCD8A\tGene Expression\nENSG2\tCD3D\tGene Expression\nENSG3\tCD8A\tAntibody Capture\n"
+)
+BARCODES = "AAAC-1\nAAAG-1\nTTTG-1\nTTTT-1\n"
+ELEMENTS = "1 1 5\n3 1 2\n2 2 7\n1 4 1\n3 4 9\n"
+HEAD = "%%MatrixMarket matrix coordinate integer general\n%metadata\n"
+
+
+def _folder(
+    path: Path,
+    *,
+    elements: str = ELEMENTS,
+    sizes: str = "3 4 5",
+    head: str = HEAD,
+    features: str = FEATURES,
+    prefix: str = "",
+    is_old: bool = False,
+) -> Path:
+    """Write a folder, gzipped as those of Cell Ranger 3 are, or plain as the older ones."""
+    path.mkdir(exist_ok=True)
+    contents = {
+        "matrix.mtx": f"{head}{sizes}\n{elements}",
+        "barcodes.tsv": BARCODES,
+        "genes.tsv" if is_old else "features.tsv": features,
+    }
+    for name, content in contents.items():
+        if is_old:
+            (path / f"{prefix}{name}").write_text(content)
+        else:
+            (path / f"{prefix}{name}.gz").write_bytes(gzip.compress(content.encode()))
+    return path
+
+
+def _imported(folder: Path, **options: object) -> daf_storage.DafReader:
+    path = folder.parent / "x.daf.zarr"
+    daf_storage.import_10x_mtx(folder, path, if_exists="replace", **options)  # type: ignore[arg-type]
+    return daf_storage.open_daf(path)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_folder_is_what_scanpy_reads(tmp_path: Path, *, is_old: bool) -> None:
+    """Barcodes, ids, symbols, types and counts, of Cell Ranger 2 and 3."""
+    features = re.sub(r"\t[^\t]*\n", "\n", FEATURES) if is_old else FEATURES
+    folder = _folder(tmp_path / "run", is_old=is_old, features=features)
+    expected = scanpy.read_10x_mtx(folder, var_names="gene_ids", gex_only=False)
+    daf = _imported(folder)
+    assert daf.axis_entries("obs").tolist() == expected.obs_names.tolist()
+    assert daf.axis_entries("var").tolist() == expected.var_names.tolist()
+    assert daf.vectors_set("var") == set(expected.var.columns)
+    for name in expected.var:
+        assert daf.get_np_vector("var", name).tolist() == expected.var[name].tolist()
+    for axes in (("obs", "var"), ("var", "obs")):
+        matrix = daf.get_np_matrix(*axes, "X")
+        transposed = matrix if axes[0] == "obs" else matrix.T
+        assert np.array_equal(transposed.toarray(), expected.X.toarray())
+
+
+@pytest.mark.parametrize(
+    "elements", ["3 4 9\n2 2 7\n1 1 5\n1 4 1\n3 1 2\n", "3 1 2\n1 1 5\n2 2 7\n1 4 1\n3 4 9\n"]
+)
+def test_elements_in_any_order_are_sorted(tmp_path: Path, elements: str) -> None:
+    """Also where only the features of one barcode are out of order."""
+    daf = _imported(_folder(tmp_path / "run", elements=elements))
+    expected = _imported(_folder(tmp_path / "sorted"))
+    assert np.array_equal(
+        daf.get_np_matrix("obs", "var", "X").toarray(),
+        expected.get_np_matrix("obs", "var", "X").toarray(),
+    )
+
+
+@pytest.mark.parametrize("field", ["integer", "real"])
+def test_random_matrices_are_what_scipy_reads(
+    tmp_path: Path, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in many blocks, each of which ends within a line."""
+    monkeypatch.setattr("daf_storage.cell_ranger._matrix_folder._BLOCK_BYTES", 100)
+    random = np.random.default_rng(1)
+    matrix = sp.random(60, 40, density=0.3, random_state=random, format="csc")
+    matrix.data = np.ceil(matrix.data * 1000) if field == "integer" else matrix.data
+    folder = tmp_path / "run"
+    folder.mkdir()
+    scipy.io.mmwrite(folder / "matrix.mtx", matrix.astype(int) if field == "integer" else matrix)
+    (folder / "features.tsv").write_text(
+        "".join(f"g{n}\tG{n}\tGene Expression\n" for n in range(60))
+    )
+    (folder / "barcodes.tsv").write_text("".join(f"c{n}\n" for n in range(40)))
+    expected = scipy.io.mmread(folder / "matrix.mtx").toarray()
+    daf = _imported(folder, obs_is="cell", var_is="gene", X_is="UMIs")
+    assert np.array_equal(daf.get_np_matrix("gene", "cell", "UMIs").toarray(), expected)
+    assert daf.get_scalar("obs_is") == "cell"
+
+
+def test_a_matrix_without_elements_is_one(tmp_path: Path) -> None:
+    """Of cells in which nothing was counted."""
+    daf = _imported(_folder(tmp_path / "run", elements="", sizes="3 4 0"))
+    assert daf.get_np_matrix("obs", "var", "X").nnz == 0
+
+
+def test_one_of_several_matrices_is_chosen_by_its_prefix(tmp_path: Path) -> None:
+    """As GEO has the samples of a study in one folder."""
+    _folder(tmp_path / "study", prefix="GSM1_")
+    study = _folder(tmp_path / "study", prefix="GSM2_", elements="1 1 8\n", sizes="3 4 1")
+    with pytest.raises(
+        errors.InvalidInputError, match="2 matrices; pass prefix=, one of 'GSM1_', 'GSM2_'"
+    ):
+        _imported(study)
+    assert _imported(study, prefix="GSM2_").get_np_matrix("obs", "var", "X").nnz == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sizes": "3 4 6"}, "says that it has 6 elements, and has 5; the file is incomplete"),
+        ({"sizes": "3 4 4"}, "says that it has 4 elements, and has at least 5"),
+        ({"sizes": "2 4 5"}, "has 2 rows, but features.tsv.gz has 3 lines"),
+        ({"sizes": "3 5 5"}, "has 5 columns, but barcodes.tsv.gz has 4 lines"),
+        ({"sizes": "3 4"}, "numbers of rows, columns and elements are missing"),
+        (
+            {"elements": ELEMENTS.replace("2 2 7", "4 2 7")},
+            "an element is in row 4, but there are 3",
+        ),
+        (
+            {"elements": ELEMENTS.replace("2 2 7", "0 2 7")},
+            "an element is in row 0, but there are 3",
+        ),
+        (
+            {"elements": ELEMENTS.replace("2 2 7", "2 5 7")},
+            "an element is in column 5, but there are 4",
+        ),
+        ({"elements": ELEMENTS.replace("2 2 7", "2 2 x")}, "no row, column and value"),
+        (
+            {"elements": ELEMENTS.replace("2 2 7", "2 2 3000000000")},
+            "no row, column and value .int32.",
+        ),
+        ({"elements": ELEMENTS.replace("2 2 7", "2 2")}, "no row, column and value"),
+        ({"head": "%%MatrixMarket matrix array real general\n"}, "its first line is"),
+        ({"head": "%%MatrixMarket matrix coordinate integer symmetric\n"}, "its first line is"),
+        ({"features": FEATURES.replace("ENSG2", "ENSG1")}, "'ENSG1' occurs more than once"),
+        ({"features": FEATURES.replace("\tCD3D", "")}, "no table of tab-separated names"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_that_says_so(
+    tmp_path: Path, changes: dict[str, str], message: str
+) -> None:
+    """Nothing is left at the destination."""
+    folder = _folder(tmp_path / "run", **changes)  # type: ignore[arg-type]
+    with pytest.raises(errors.DafError, match=message):
+        _imported(folder)
+    assert not (tmp_path / "x.daf.zarr").exists()
+
+
+def test_a_file_that_was_cut_is_damaged(tmp_path: Path) -> None:
+    """A download that broke off: neither an endless wait nor a part of the counts."""
+    folder = _folder(tmp_path / "run")
+    matrix = folder / "matrix.mtx.gz"
+    matrix.write_bytes(matrix.read_bytes()[:-20])
+    with pytest.raises(errors.DafError, match="matrix.mtx.gz"):
+        _imported(folder)
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    """With what is there instead."""
+    folder = _folder(tmp_path / "run")
+    (folder / "barcodes.tsv.gz").unlink()
+    with pytest.raises(
+        errors.SourceNotFoundError,
+        match=r"no barcodes.tsv or barcodes.tsv.gz; it has features.tsv.gz, matrix",
+    ):
+        _imported(folder)
+    with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
+        _imported(tmp_path / "nothing")
