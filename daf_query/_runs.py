@@ -31,10 +31,12 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
+
+from daf_storage import errors
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -540,6 +542,14 @@ class _Helper:
 
 
 os.register_at_fork(after_in_child=_Helper.forget)
+
+
+def check_limits(limits: Any) -> None:
+    """Raise an error unless each limit of a server is positive; None is no limit."""
+    for field in fields(limits):
+        value = getattr(limits, field.name)
+        if value is not None and not value > 0:
+            raise errors.InvalidInputError(f"{field.name}= has to be positive, not {value!r}")
 
 
 def fault(server: str, error: BaseException) -> str:

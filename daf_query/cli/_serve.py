@@ -63,11 +63,6 @@ _LIMITS: Final = (
         type=whole_number,
     ),
     option("--max-queries N", "queries at the same time (default: 8)", type=whole_number),
-    option(
-        "--max-statements N",
-        "prepared statements that are remembered (default: 1000)",
-        type=whole_number,
-    ),
     option("--max-query-bytes SIZE", "size of the SQL of a query (default: 1MiB)", type=byte_size),
 )
 _FLIGHT_SQL: Final = option(
@@ -123,8 +118,7 @@ class ClearTextWarning(errors.DafWarning):
 --tls-cert server.pem --tls-key server.key
     daf serve --flight-sql pbmc.daf.zarr --token-env DAF_TOKEN --max-seconds 60 \
 --max-queries 4 --max-rows 1000000 --max-bytes 500MB
-    daf serve --flight-sql pbmc.daf.zarr --max-memory-bytes 1GB --max-statements 100 \
---max-query-bytes 64KiB
+    daf serve --flight-sql pbmc.daf.zarr --max-memory-bytes 1GB --max-query-bytes 64KiB
     daf serve --flight-sql pbmc.daf.zarr --host 10.0.0.5 --allow-anyone
     """,
 )

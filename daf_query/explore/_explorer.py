@@ -13,14 +13,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import pyarrow as pa
 
 from daf_query._row_files import Rows
-from daf_query._runs import Runs
+from daf_query._runs import Runs, check_limits
 from daf_query.explore._axis import AxisRows, Positions, axis_rows
 from daf_query.explore._http import ENDINGS, CancelledError, RequestError, failure, refusal
 from daf_query.scan import INDEX, NAME
@@ -57,10 +57,7 @@ class ExploreLimits:
     """Answers that are computed at the same time."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not value > 0:
-                raise errors.InvalidInputError(f"{field.name}= has to be positive, not {value!r}")
+        check_limits(self)
 
 
 @dataclass(frozen=True, slots=True)

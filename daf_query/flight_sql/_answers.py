@@ -1,4 +1,4 @@
-"""Answers to clients: limits, errors with a status of gRPC, batches of rows, and queries in time.
+"""What is read and sent: messages of Flight SQL, limits, and errors with a status of gRPC.
 
 An exception of Python would leave with its traceback.  Those of Flight leave as they are, but there
 is none for a wrong argument, so that one is an `InvalidRequest`: it cannot be formatted.
@@ -7,19 +7,82 @@ is none for a wrong argument, so that one is an `InvalidRequest`: it cannot be f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 import pyarrow as pa
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from daf_query._runs import Endings, fault
-from daf_query._runs import Runs as AnyRuns
-from daf_query._wire import wire_parts
+from daf_query._runs import Endings, check_limits, fault
+from daf_query.flight_sql import messages_pb2
 from daf_storage import DafError, errors
+
+_PACKAGE: Final = "arrow.flight.protocol.sql"
+
+
+def packed(message: Any) -> bytes:
+    """Return the bytes of a message with its type."""
+    address = f"type.googleapis.com/{_PACKAGE}.{message.DESCRIPTOR.name}"
+    written: bytes = AnyMessage(
+        type_url=address, value=message.SerializeToString()
+    ).SerializeToString()
+    return written
+
+
+def decoded(kind: Any, data: bytes) -> Any:
+    """Return the message of a class, or of a class by its name, that bytes hold.
+
+    Raises
+    ------
+    InvalidInputError
+        They are no message of this type: cut off, or a string is not UTF-8.
+    """
+    message = getattr(messages_pb2, kind) if isinstance(kind, str) else kind
+    try:
+        return message.FromString(data)
+    except DecodeError:
+        raise errors.InvalidInputError(
+            "the request is no message of Flight SQL: it is cut off, or damaged"
+        ) from None
+
+
+def wrapped_in(data: bytes) -> tuple[str, bytes]:
+    """Return the name of the message that is wrapped with its type, and its bytes.
+
+    Raises
+    ------
+    InvalidInputError
+        They hold none; the name of one that is not of Flight SQL is empty.
+    """
+    wrapped = decoded(AnyMessage, data)
+    package, _, name = wrapped.TypeName().rpartition(".")
+    return name if package == _PACKAGE else "", wrapped.value
+
+
+def unpacked(name: str, data: bytes) -> Any:
+    """Return the message of one type that is wrapped with it.
+
+    Raises
+    ------
+    InvalidInputError
+        They hold another one, or none.
+    """
+    found, content = wrapped_in(data)
+    if found != name:
+        raise errors.InvalidInputError(
+            f"the request has to hold {name}, and holds {found or 'no message of Flight SQL'}"
+        )
+    return decoded(name, content)
+
+
+def given(message: Any, name: str) -> Any:
+    """Return an optional field of a message, or None."""
+    return getattr(message, name) if message.HasField(name) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +105,11 @@ class FlightSqlLimits:
     """Seconds from the beginning of a query until its last row is sent."""
     max_queries: int = 8
     """Queries that are planned or run at the same time."""
-    max_statements: int = 1000
-    """Prepared statements that are remembered; the least recently used is forgotten first."""
     max_query_bytes: int = 1 << 20
     """Bytes of the SQL of a query, with the values of its parameters."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and not value > 0:
-                raise errors.InvalidInputError(f"{field.name}= has to be positive, not {value!r}")
+        check_limits(self)
 
 
 def limit_reached(problem: str, option: str) -> str:
@@ -166,34 +224,6 @@ def answering(method: Callable[..., _T]) -> Callable[..., _T]:
     return answered
 
 
-def wire_batches(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, limits: FlightSqlLimits
-) -> Iterator[pa.RecordBatch]:
-    """Yield rows in parts of a few megabytes, in the types of a schema.
-
-    Raises
-    ------
-    InvalidRequest
-        They are more than a result may have.
-    """
-    rows = size = 0
-    for part in wire_parts(batches, schema):
-        rows += part.num_rows
-        size += part.nbytes
-        _check(rows, size, limits)
-        yield part
-
-
-def _check(rows: int, size: int, limits: FlightSqlLimits) -> None:
-    for count, most, unit, option in (
-        (rows, limits.max_rows, "rows", "max_rows"),
-        (size, limits.max_bytes, "bytes", "max_bytes"),
-    ):
-        if most is not None and count > most:
-            problem = f"the result has more than {most:,} {unit}"
-            raise InvalidRequest(limit_reached(problem, option))
-
-
 def _overdue(seconds: float) -> Exception:
     problem = f"the query has not ended after {seconds:g} seconds"
     error: Exception = flight.FlightTimedOutError(limit_reached(problem, "max_seconds"))
@@ -206,13 +236,7 @@ def _busy(most: int) -> Exception:
     return error
 
 
-_ENDINGS: Final = Endings(
+ENDINGS: Final = Endings(
     _overdue, _busy, flight.FlightCancelledError, flight.FlightUnavailableError
 )
-
-
-class Runs(AnyRuns):
-    """The queries of a server of Flight SQL."""
-
-    def __init__(self, limits: FlightSqlLimits) -> None:
-        super().__init__(_ENDINGS, max_seconds=limits.max_seconds, max_queries=limits.max_queries)
+"""The errors of queries that end early."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query._wire import wire_schema
-from daf_query.flight_sql._messages import decoded, given
+from daf_query.flight_sql._answers import decoded, given
 from daf_query.session import DafSession
 from daf_query.sql import CATALOG, ListedTable, listed_tables
 from daf_query.syntax import quoted_name

@@ -8,27 +8,25 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import flight
 
-from daf_query._wire import joined, wire_schema
-from daf_query.flight_sql import _messages as messages
+from daf_query._runs import Runs
+from daf_query._wire import joined, wire_parts, wire_schema
+from daf_query.flight_sql import messages_pb2 as pb
 from daf_query.flight_sql._answers import (
+    ENDINGS,
     FlightSqlLimits,
     InvalidRequest,
     NotSupported,
-    Runs,
     Statuses,
     answering,
+    decoded,
     limit_reached,
-    wire_batches,
+    packed,
+    unpacked,
+    wrapped_in,
 )
 from daf_query.flight_sql._authentication import CLIENT, AnyHandshake, Tokens
 from daf_query.flight_sql._catalog import COMMANDS, Catalog
-from daf_query.flight_sql._statements import (
-    Prepared,
-    PreparedStatements,
-    SealedQuery,
-    Tickets,
-    bound_query,
-)
+from daf_query.flight_sql._statements import SealedQuery, Seals, bound_query
 from daf_query.session import DafSession
 from daf_query.sql import is_out_of_memory, unbound_schemas
 
@@ -40,7 +38,10 @@ _UPDATES: Final = (
 _PREPARED: Final = "CommandPreparedStatementQuery"
 _CHANGES: Final = "BeginTransaction", "BeginSavepoint", "EndTransaction", "EndSavepoint"
 _MORE_BYTES: Final = 1 << 10
-"""How much longer than its query a ticket may be."""
+"""How much longer a ticket may be than a query and what is bound to it."""
+_CANCELLED: Final = 1
+_NOT_CANCELLABLE: Final = 3
+_SESSION_CLOSED: Final = 1
 
 
 class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no types
@@ -58,13 +59,11 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     ) -> None:
         self.statuses = statuses
         """What clients get as errors."""
-        self.runs = Runs(limits)
+        self.runs = Runs(ENDINGS, max_seconds=limits.max_seconds, max_queries=limits.max_queries)
         """The queries that run."""
-        self.prepared = PreparedStatements(limits)
-        """The statements that clients prepared."""
         self._session = session
         self._limits = limits
-        self._tickets = Tickets()
+        self._seals = Seals()
         self._catalog = Catalog(session, max_query_bytes=limits.max_query_bytes)
         super().__init__(
             location,
@@ -77,43 +76,39 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
         """Plan a query, and return the ticket of its rows."""
         name, body = self._command(descriptor)
-        client = _client(context)
         if name in COMMANDS:
-            schema, _ = self._catalog.answer(name, body)
-            return _info(schema, descriptor, descriptor.command)
+            return _info(self._catalog.answer(name, body)[0], descriptor, descriptor.command)
+        client = _client(context)
         query = self._query(name, body, client)
-        schema = self._schema(query, context)
-        handle = self._tickets.sealed(query, client)
-        return _info(
-            schema, descriptor, messages.packed("TicketStatementQuery", statement_handle=handle)
-        )
+        if query.bound is None:
+            raise InvalidRequest("the statement has parameters, and none were bound to values")
+        schema = self._schema(query.bound, context)
+        handle = self._seals.sealed(client, query.bound, query.bound)
+        ticket = packed(pb.TicketStatementQuery(statement_handle=handle))
+        return _info(schema, descriptor, ticket)
 
     @answering
     def get_schema(self, context: Any, descriptor: Any) -> flight.SchemaResult:
         """Return the columns of the answer to a command."""
         name, body = self._command(descriptor)
-        client = _client(context)
         if name in COMMANDS:
             return flight.SchemaResult(self._catalog.answer(name, body)[0])
-        if name == _PREPARED:
-            statement = self._statement(body, client)
-            if statement.bound is None:
-                return flight.SchemaResult(self._unbound(statement.query)[0])
-        return flight.SchemaResult(self._schema(self._query(name, body, client), context))
+        query = self._query(name, body, _client(context))
+        if query.bound is None:
+            return flight.SchemaResult(self._unbound(query.query)[0])
+        return flight.SchemaResult(self._schema(query.bound, context))
 
     @answering
     def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
         """Return the rows of a ticket, as they are computed."""
         self._check_size(ticket.ticket, "the ticket")
-        name, body = messages.wrapped_in(ticket.ticket)
+        name, body = wrapped_in(ticket.ticket)
         if name in COMMANDS:
             return flight.RecordBatchStream(self._catalog.answer(name, body)[1]())
-        handle = messages.unpacked("TicketStatementQuery", ticket.ticket).statement_handle
-        sealed = self._tickets.opened(handle, _client(context))
-        rows = self.runs.start(
-            lambda: self._rows(sealed),
-            query_id=sealed.query_id,
-            is_abandoned=context.is_cancelled,
+        handle = unpacked("TicketStatementQuery", ticket.ticket).statement_handle
+        sealed = self._seals.opened(handle, _client(context))
+        rows = self._started(
+            sealed.query, self._rows, query_id=sealed.query_id, is_abandoned=context.is_cancelled
         )
         schema = next(rows)
         return flight.GeneratorStream(schema, rows)
@@ -129,13 +124,14 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         if name != _PREPARED:
             raise _unknown(name)
         client = _client(context)
-        handle = messages.decoded(_PREPARED, body).prepared_statement_handle
-        statement = self.prepared.find(handle, client)
-        query = bound_query(statement.query, reader, self._limits)
-        self._check_size(query.encode(), "the query with its parameters")
-        self.prepared.bind(handle, client, query)
-        result = messages.encoded("DoPutPreparedStatementResult", prepared_statement_handle=handle)
-        writer.write(pa.py_buffer(result))
+        query = self._query(name, body, client).query
+        bound = bound_query(query, reader, self._limits)
+        self._check_size(
+            bound.encode(), "the query with its parameters", self._limits.max_query_bytes
+        )
+        handle = self._seals.sealed(client, query, bound)
+        result = pb.DoPutPreparedStatementResult(prepared_statement_handle=handle)
+        writer.write(pa.py_buffer(result.SerializeToString()))
 
     @answering
     def do_action(self, context: Any, action: Any) -> Iterator[flight.Result]:
@@ -170,56 +166,77 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         if descriptor.command is None:
             raise InvalidRequest("the server answers commands of Flight SQL, and no paths")
         self._check_size(descriptor.command, "the command")
-        return messages.wrapped_in(descriptor.command)
+        return wrapped_in(descriptor.command)
 
-    def _query(self, name: str, body: bytes, client: str) -> str:
-        """Return the SQL of a command, with the values of its parameters."""
-        if name == "CommandStatementQuery":
-            query: str = messages.decoded(name, body).query
-            self._check_size(query.encode(), "the query")
-            return query
-        if name != _PREPARED:
+    def _query(self, name: str, body: bytes, client: str) -> SealedQuery:
+        """Return the query of a command, with the values of its parameters."""
+        if name == _PREPARED:
+            return self._seals.opened(decoded(name, body).prepared_statement_handle, client)
+        if name != "CommandStatementQuery":
             raise _unknown(name)
-        statement = self._statement(body, client)
-        if statement.bound is None:
-            raise InvalidRequest("the statement has parameters, and none were bound to values")
-        return statement.bound
+        query: str = decoded(name, body).query
+        self._check_size(query.encode(), "the query", self._limits.max_query_bytes)
+        return SealedQuery(b"", query, query)
 
-    def _statement(self, body: bytes, client: str) -> Prepared:
-        request = messages.decoded(_PREPARED, body)
-        return self.prepared.find(request.prepared_statement_handle, client)
+    def _started(
+        self,
+        query: str,
+        produce: Callable[[DafSession, str], Iterator[Any]],
+        *,
+        query_id: bytes = b"",
+        is_abandoned: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Any]:
+        """Compute something of a query in a thread of its own; errors are those of clients."""
+
+        def computed() -> Iterator[Any]:
+            try:
+                yield from produce(self._limited_session(), query)
+            except Exception as error:  # noqa: BLE001 - it is sent to the client
+                status = self._status(error, query)
+            else:
+                return
+            raise status
+
+        return self.runs.start(computed, query_id=query_id, is_abandoned=is_abandoned)
+
+    def _rows(self, session: DafSession, query: str) -> Iterator[Any]:
+        """Yield the columns of a query, then its rows in parts of a few megabytes."""
+        rows = session.sql(query).rows()
+        # Not that of the result: a column that turns out to be unreadable is left out.
+        schema = wire_schema(rows.schema)
+        yield schema
+        yield from joined(self._within_limits(wire_parts(rows.batches, schema)))
+
+    def _within_limits(self, parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows, until they are more than a result may have."""
+        limits, rows, size = self._limits, 0, 0
+        for part in parts:
+            rows, size = rows + part.num_rows, size + part.nbytes
+            for count, most, unit in (
+                (rows, limits.max_rows, "rows"),
+                (size, limits.max_bytes, "bytes"),
+            ):
+                if most is not None and count > most:
+                    problem = f"the result has more than {most:,} {unit}"
+                    raise InvalidRequest(limit_reached(problem, f"max_{unit}"))
+            yield part
 
     def _schema(self, query: str, context: Any) -> pa.Schema:
         """Return the columns of a query."""
 
-        def produce() -> Iterator[pa.Schema]:
-            session = self._limited_session()
-            yield self._translated(query, lambda: wire_schema(session.sql(query).schema))
+        def produce(session: DafSession, query: str) -> Iterator[pa.Schema]:
+            yield wire_schema(session.sql(query).schema)
 
-        return next(self.runs.start(produce, is_abandoned=context.is_cancelled))
+        return next(self._started(query, produce, is_abandoned=context.is_cancelled))
 
-    def _rows(self, sealed: SealedQuery) -> Iterator[Any]:
-        """Yield the columns of a query, then its rows; called in a thread of its own."""
-        query = sealed.query
-        try:
-            rows = self._limited_session().sql(query).rows()
-            # Not that of the result: a column that turns out to be unreadable is left out.
-            schema = wire_schema(rows.schema)
-            yield schema
-            yield from joined(wire_batches(rows.batches, schema, self._limits))
-        except Exception as error:  # noqa: BLE001 - it is sent to the client
-            status = self._status(error, query)
-        else:
-            return
-        raise status
+    def _unbound(self, query: str) -> tuple[pa.Schema, pa.Schema]:
+        """Return the columns of a query whose parameters have no values, and its parameters."""
 
-    def _translated(self, query: str, function: Callable[[], Any]) -> Any:
-        """Call a function; its errors are those that clients get."""
-        try:
-            return function()
-        except Exception as error:  # noqa: BLE001 - it is sent to the client
-            status = self._status(error, query)
-        raise status
+        def produce(session: DafSession, query: str) -> Iterator[Any]:
+            yield unbound_schemas(session._engine, query)  # noqa: SLF001 - our own
+
+        columns, parameters = next(self._started(query, produce))
+        return pa.schema([]) if columns is None else wire_schema(columns), parameters
 
     def _limited_session(self) -> DafSession:
         """Return the session for one query, whose memory is its own."""
@@ -234,70 +251,56 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             return InvalidRequest(limit_reached(problem, "max_memory_bytes"))
         return self.statuses.status(error, query)
 
-    def _unbound(self, query: str) -> tuple[pa.Schema, pa.Schema]:
-        """Return the columns of a query whose parameters have no values, and its parameters."""
-        engine = self._limited_session()._engine  # noqa: SLF001 - our own
-        columns, parameters = self._translated(query, lambda: unbound_schemas(engine, query))
-        return pa.schema([]) if columns is None else wire_schema(columns), parameters
-
     def _prepare(self, body: bytes, client: str) -> list[bytes]:
         """Prepare a statement, which may have parameters."""
-        request = messages.unpacked("ActionCreatePreparedStatementRequest", body)
-        query = request.query
-        self._check_size(query.encode(), "the query")
-
-        def produce() -> Iterator[tuple[pa.Schema, pa.Schema]]:
-            yield self._unbound(query)
-
-        columns, parameters = next(self.runs.start(produce, is_abandoned=lambda: False))
-        bound = None if len(parameters) else query
-        result = messages.packed(
-            "ActionCreatePreparedStatementResult",
-            prepared_statement_handle=self.prepared.add(Prepared(query, client, bound)),
+        query: str = unpacked("ActionCreatePreparedStatementRequest", body).query
+        self._check_size(query.encode(), "the query", self._limits.max_query_bytes)
+        columns, parameters = self._unbound(query)
+        result = pb.ActionCreatePreparedStatementResult(
+            prepared_statement_handle=self._seals.sealed(
+                client, query, None if len(parameters) else query
+            ),
             dataset_schema=columns.serialize().to_pybytes(),
             parameter_schema=parameters.serialize().to_pybytes(),
             is_update=False,
         )
-        return [result]
+        return [packed(result)]
 
-    def _close_prepared(self, body: bytes, client: str) -> list[bytes]:
-        """Forget a prepared statement."""
-        request = messages.unpacked("ActionClosePreparedStatementRequest", body)
-        self.prepared.close(request.prepared_statement_handle, client)
+    def _close_prepared(self, _: bytes, __: str) -> list[bytes]:
+        """Close a prepared statement, of which the server keeps nothing."""
         return []
 
     def _cancel_flight_info(self, body: bytes, client: str) -> list[bytes]:
         """Cancel a query by what was answered to it."""
-        request = messages.decoded("CancelFlightInfoRequest", body)
-        status = self._cancelled(request.info, client)
-        return [messages.encoded("CancelFlightInfoResult", status=status)]
+        status = self._cancelled(decoded("CancelFlightInfoRequest", body).info, client)
+        return [pb.CancelFlightInfoResult(status=status).SerializeToString()]
 
     def _cancel_query(self, body: bytes, client: str) -> list[bytes]:
         """Cancel a query, in the way of older clients."""
-        request = messages.unpacked("ActionCancelQueryRequest", body)
-        status = self._cancelled(messages.decoded("FlightInfo", request.info), client)
-        return [messages.packed("ActionCancelQueryResult", result=status)]
+        info = decoded("FlightInfo", unpacked("ActionCancelQueryRequest", body).info)
+        return [packed(pb.ActionCancelQueryResult(result=self._cancelled(info, client)))]
 
     def _cancelled(self, info: Any, client: str) -> int:
         """Cancel the queries of some tickets, and return the status."""
-        status = messages.NOT_CANCELLABLE
+        status = _NOT_CANCELLABLE
         for endpoint in info.endpoint:
             ticket = endpoint.ticket.ticket
-            if messages.wrapped_in(ticket)[0] in COMMANDS:
+            if wrapped_in(ticket)[0] in COMMANDS:
                 continue
-            handle = messages.unpacked("TicketStatementQuery", ticket).statement_handle
-            self.runs.cancel(self._tickets.opened(handle, client).query_id)
-            status = messages.CANCELLED
+            handle = unpacked("TicketStatementQuery", ticket).statement_handle
+            self.runs.cancel(self._seals.opened(handle, client).query_id)
+            status = _CANCELLED
         return status
 
     def _close_session(self, _: bytes, __: str) -> list[bytes]:
         """End the session of a client, of which the server keeps nothing."""
-        return [messages.encoded("CloseSessionResult", status=messages.SESSION_CLOSED)]
+        return [pb.CloseSessionResult(status=_SESSION_CLOSED).SerializeToString()]
 
-    def _check_size(self, data: bytes, what: str) -> None:
-        most = self._limits.max_query_bytes
-        if len(data) > most + _MORE_BYTES:
-            problem = f"{what} has {len(data):,} bytes, more than {most:,}"
+    def _check_size(self, data: bytes, what: str, most: int | None = None) -> None:
+        """Refuse what is too long: a query, or what holds one and what is bound to it."""
+        limit = self._limits.max_query_bytes
+        if len(data) > (2 * limit + _MORE_BYTES if most is None else most):
+            problem = f"{what} has {len(data):,} bytes, more than {limit:,}"
             raise InvalidRequest(limit_reached(problem, "max_query_bytes"))
 
 

@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import adbc_driver_manager
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -25,9 +25,9 @@ from pyarrow import flight
 
 from daf_query import DafSession, connect
 from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
-from daf_query.flight_sql import _messages as messages
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.engines.conftest import CELLS, FORMS
+from tests.flight_messages import answer, bound, packed, prepared
 
 QUERIES = [
     "SELECT * FROM obs ORDER BY name",
@@ -56,7 +56,7 @@ def _flight(server: FlightSqlServer, **options: Any) -> Iterator[flight.FlightCl
 
 
 def _ask(client: flight.FlightClient, query: str, **options: Any) -> flight.FlightInfo:
-    command = messages.packed("CommandStatementQuery", query=query)
+    command = packed("CommandStatementQuery", query=query)
     return client.get_flight_info(flight.FlightDescriptor.for_command(command), **options)
 
 
@@ -231,14 +231,7 @@ def test_what_there_is_can_be_listed(server: FlightSqlServer, session: DafSessio
 def test_metadata_commands_answer_as_published(server: FlightSqlServer) -> None:
     """Keys, types and SqlInfo, which the driver does not ask for; each has the schema it says."""
     with _flight(server) as client:
-
-        def table(command: str, **fields: Any) -> pa.Table:
-            descriptor = flight.FlightDescriptor.for_command(messages.packed(command, **fields))
-            info = client.get_flight_info(descriptor)
-            answer = client.do_get(info.endpoints[0].ticket).read_all()
-            assert answer.schema == info.schema == client.get_schema(descriptor).schema
-            return answer
-
+        table = partial(answer, client)
         keys = table("CommandGetPrimaryKeys", table="cell")
         assert keys.to_pylist() == [
             {
@@ -266,7 +259,7 @@ def test_metadata_commands_answer_as_published(server: FlightSqlServer) -> None:
 def test_a_collection_has_a_key_of_two_columns(forms: dict[str, str]) -> None:
     """Names are unique in a data set, not in all of them."""
     with FlightSqlServer(forms["collection"]) as server, _flight(server) as client:
-        command = messages.packed("CommandGetPrimaryKeys", table="obs")
+        command = packed("CommandGetPrimaryKeys", table="obs")
         keys = client.do_get(flight.Ticket(command)).read_all()
         assert keys["column_name"].to_pylist() == ["dataset", "name"]
 
@@ -398,7 +391,7 @@ def test_a_fault_of_the_server_says_nothing_of_it(
 def test_random_bytes_are_refused(server: FlightSqlServer) -> None:
     """As commands, tickets, actions and parameters: an error each, and the server goes on."""
     rng = np.random.default_rng(0)
-    valid = messages.packed("CommandStatementQuery", query="SELECT 1")
+    valid = packed("CommandStatementQuery", query="SELECT 1")
     with _flight(server) as client:
         for number in range(60):
             data = rng.bytes(number) if number % 2 else valid[:number] + rng.bytes(3)
@@ -407,7 +400,7 @@ def test_random_bytes_are_refused(server: FlightSqlServer) -> None:
                     call()
                 _check_message(str(caught.value))
         assert client.do_get(_ask(client, "SELECT 1 AS one").endpoints[0].ticket).read_all()
-        huge = messages.packed("CommandStatementQuery", query=f"SELECT '{'x' * (1 << 21)}'")
+        huge = packed("CommandStatementQuery", query=f"SELECT '{'x' * (3 << 20)}'")
         for call in _calls(client, huge):
             with pytest.raises((flight.FlightError, pa.ArrowException), match="max-query-bytes"):
                 call()
@@ -483,7 +476,7 @@ def test_queries_are_cancelled_and_their_work_ends(server: FlightSqlServer) -> N
     _wait_until(lambda: server.running_queries == 0)
     request = {
         "CancelFlightInfo": lambda info: b"\x0a" + _varint(len(info)) + info,
-        "CancelQuery": lambda info: messages.packed("ActionCancelQueryRequest", info=info),
+        "CancelQuery": lambda info: packed("ActionCancelQueryRequest", info=info),
     }
     for name, body in request.items():
         with _flight(server) as client:
@@ -563,9 +556,8 @@ def test_limits_are_kept_and_named(session: DafSession) -> None:
         _wait_until(lambda: server.running_queries == 0)
         with connection.cursor() as cursor:
             assert cursor.execute("SELECT 1").fetchone() == (1,)
-            # Messages have some bytes beside the query, so a query may have a few more, too.
-            query = f"SELECT length('{'x' * 2800}')"
-            assert cursor.execute(query).fetchone() == (2800,)
+            query = f"SELECT length('{'x' * 1900}')"
+            assert cursor.execute(query).fetchone() == (1900,)
 
 
 @pytest.mark.parametrize("most", [None, 64 << 20])
@@ -666,28 +658,30 @@ def test_a_string_of_many_bytes_is_one_message_of_its_own(cursor: Any) -> None:
     assert table["x"].nbytes > 40_000_000
 
 
-def test_prepared_statements_are_bounded_and_belong_to_a_client(session: DafSession) -> None:
-    """Those that are used stay, the others are forgotten for newer ones."""
-    limits = FlightSqlLimits(max_statements=3)
-    with (
-        FlightSqlServer(session, limits=limits) as server,
-        _driver(server) as connection,
-        connection.cursor() as first,
-    ):
-        first.adbc_prepare("SELECT 1")
-        for _ in range(5):
-            with connection.cursor() as other:
-                other.adbc_prepare("SELECT 2")
-                other.adbc_statement.execute_query()
-        assert len(server._service.prepared) <= 3
-        cursors = [connection.cursor() for _ in range(4)]
-        for cursor in cursors:
-            cursor.adbc_prepare("SELECT 3")
-        assert len(server._service.prepared) == 3
-        with pytest.raises(adbc_driver_manager.Error, match="unknown.*--max-statements"):
-            first.adbc_statement.execute_query()
-        for cursor in cursors:
-            cursor.close()
+def test_prepared_statements_belong_to_a_client(server: FlightSqlServer) -> None:
+    """Bound again and again, each with its own values; what is not of this server is refused."""
+    values = [pa.record_batch({"p": [age]}) for age in (88, 89)]
+    with _flight(server) as client:
+        handle = prepared(client, "SELECT count(*) AS n FROM cell WHERE age >= ?")
+        command = "CommandPreparedStatementQuery"
+        with pytest.raises(pa.ArrowInvalid, match="none were bound"):
+            _rows(client, packed(command, prepared_statement_handle=handle))
+        first = bound(client, handle, values[0])
+        again = bound(client, first, values[1])
+        counts = [
+            answer(client, command, prepared_statement_handle=each)["n"].to_pylist()
+            for each in (first, again)
+        ]
+        assert counts == [[66], [33]]
+        for place in range(0, len(handle), 7):
+            changed = handle[:place] + bytes([handle[place] ^ 1]) + handle[place + 1 :]
+            with pytest.raises(pa.ArrowInvalid, match="not one that this server gave"):
+                bound(client, changed, values[0])
+
+
+def _rows(client: flight.FlightClient, command: bytes) -> pa.Table:
+    info = client.get_flight_info(flight.FlightDescriptor.for_command(command))
+    return client.do_get(info.endpoints[0].ticket).read_all()
 
 
 def test_tokens_let_in_and_keep_out(session: DafSession) -> None:

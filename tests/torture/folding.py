@@ -17,8 +17,8 @@ from pyarrow import flight
 from daf_query import connect
 from daf_query.explore import ExploreLimits, ExploreServer
 from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
-from daf_query.flight_sql import _messages as messages
 from daf_storage import MemoryDaf
+from tests.flight_messages import packed
 from tests.torture.tally import ChildHangError, WrongAnswerError
 from tests.torture.worker import Case
 
@@ -97,7 +97,7 @@ def _flight() -> Ask:
     server.__enter__()  # for as long as the worker lives
 
     def ask(query: str) -> None:
-        command = messages.packed("CommandStatementQuery", query=query)
+        command = packed("CommandStatementQuery", query=query)
         try:
             with flight.connect(server.uri) as client:
                 found = client.get_flight_info(flight.FlightDescriptor.for_command(command))

@@ -13,8 +13,8 @@ import pytest
 from pyarrow import flight as fl
 
 from daf_query.cli import main
-from daf_query.flight_sql import _messages as messages
 from daf_storage import open_daf
+from tests.flight_messages import packed
 
 TOKEN = "correct-horse-battery-staple"  # noqa: S105 - of these tests alone
 
@@ -56,9 +56,7 @@ def _ask_and_end(process: subprocess.Popen[str]) -> None:
     assert TOKEN not in Path(f"/proc/{process.pid}/cmdline").read_text()
     headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
     options = fl.FlightCallOptions(headers=headers)
-    query = messages.packed(
-        "CommandStatementQuery", query="SELECT count(*) AS n FROM one.cell, two.cell"
-    )
+    query = packed("CommandStatementQuery", query="SELECT count(*) AS n FROM one.cell, two.cell")
     with fl.connect(address["uri"]) as client:
         info = client.get_flight_info(fl.FlightDescriptor.for_command(query), options)
         rows = client.do_get(info.endpoints[0].ticket, options).read_all()

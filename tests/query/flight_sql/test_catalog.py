@@ -1,8 +1,10 @@
-"""Tests of what there is to ask, without a server."""
+"""Tests of what there is to ask, of who may ask, and of limits."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -12,12 +14,10 @@ from hypothesis import strategies as st
 from pyarrow import flight
 
 from daf_query import DafSession, connect
-from daf_query.flight_sql import FlightSqlServer, is_loopback
-from daf_query.flight_sql import _messages as messages
-from daf_query.flight_sql._authentication import AnyHandshake, Tokens
-from daf_query.flight_sql._catalog import COMMANDS, Catalog, sql_info
+from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer, is_loopback
 from daf_query.sql import ListedTable, listed_tables, unbound_schemas
 from daf_storage import MemoryDaf, errors
+from tests.flight_messages import answer
 
 PATTERNS = st.text(alphabet="ab%_\\", max_size=6)
 
@@ -34,7 +34,18 @@ def _session() -> DafSession:
     return session
 
 
-@settings(max_examples=100)
+@pytest.fixture(scope="module")
+def client() -> Iterator[flight.FlightClient]:
+    """Return a client of a server of two data sets, and both as one."""
+    with (
+        _session() as session,
+        FlightSqlServer(session) as server,
+        flight.connect(server.uri) as client,
+    ):
+        yield client
+
+
+@settings(max_examples=50)
 @given(PATTERNS, st.text(alphabet="ab%_\\", min_size=1, max_size=6))
 def test_patterns_mean_what_sql_says(pattern: str, value: str) -> None:
     """As a regular expression has it: any string, any character, and either of them escaped."""
@@ -52,17 +63,17 @@ def test_patterns_mean_what_sql_says(pattern: str, value: str) -> None:
 def test_hostile_patterns_take_no_time() -> None:
     """Many wildcards, which make other matchers try everything; too many are an error."""
     assert not _named("a" * 200, "%a" * 200 + "%b")
-    with pytest.raises(errors.InvalidInputError, match="too long"):
+    with pytest.raises(pa.ArrowInvalid, match="too long"):
         _named("a", "%a" * 200_000)
 
 
 def _named(table: str, pattern: str) -> list[str]:
-    """Return which of the tables of a session, of which one has a name, are like a pattern."""
+    """Return which of the tables of a server, of which one has a name, are like a pattern."""
     with connect({"one": MemoryDaf(name="one")}) as session:
         session.register(pd.DataFrame({"id": [1]}), table)
-        catalog = Catalog(session, max_query_bytes=1)
-        asked = messages.encoded("CommandGetTables", table_name_filter_pattern=pattern)
-        return [str(name) for name in catalog.answer("CommandGetTables", asked)[1]()["table_name"]]
+        with FlightSqlServer(session) as server, flight.connect(server.uri) as client:
+            found = answer(client, "CommandGetTables", table_name_filter_pattern=pattern)
+            return [str(name) for name in found["table_name"]]
 
 
 def test_all_tables_are_listed_with_their_keys() -> None:
@@ -80,27 +91,27 @@ def test_all_tables_are_listed_with_their_keys() -> None:
             ListedTable("one", "scalars", "VIEW"),
             ListedTable("public", "samples", "TABLE"),
         ]
-        catalog = Catalog(session, max_query_bytes=1)
-        asked = messages.encoded("CommandGetTables", include_schema=True)
-        schema, answer = catalog.answer("CommandGetTables", asked)
-        assert answer().schema == schema
-        for row in answer().to_pylist():
+        with FlightSqlServer(session) as server, flight.connect(server.uri) as client:
+            listed = answer(client, "CommandGetTables", include_schema=True)
+        for row in listed.to_pylist():
             columns = pa.ipc.read_schema(pa.py_buffer(row["table_schema"])).names
             table = f'"{row["db_schema_name"]}"."{row["table_name"]}"'
             assert columns == session.sql(f"SELECT * FROM {table}").column_names
 
 
-def test_every_answer_has_the_schema_that_it_says() -> None:
-    """Also where nothing is found."""
-    with _session() as session:
-        catalog = Catalog(session, max_query_bytes=1)
-        for command in COMMANDS:
-            schema, answer = catalog.answer(command, b"")
-            assert answer().schema == schema
-            assert answer().combine_chunks().validate(full=True) is None
-        nothing = messages.encoded("CommandGetTables", catalog="other", include_schema=True)
-        assert catalog.answer("CommandGetTables", nothing)[1]().num_rows == 0
-        assert sql_info([99], 1).num_rows == 0
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Catalogs", "DbSchemas", "Tables", "TableTypes", "PrimaryKeys", "ExportedKeys"),
+        *("ImportedKeys", "CrossReference", "SqlInfo", "XdbcTypeInfo"),
+    ],
+)
+def test_every_answer_has_the_schema_that_it_says(client: flight.FlightClient, name: str) -> None:
+    """And is whole; also where nothing is found."""
+    assert answer(client, f"CommandGet{name}").combine_chunks().validate(full=True) is None
+    nothing = answer(client, "CommandGetTables", catalog="other", include_schema=True)
+    assert nothing.num_rows == 0
+    assert answer(client, "CommandGetSqlInfo", info=[99]).num_rows == 0
 
 
 def test_types_of_parameters_are_inferred() -> None:
@@ -124,37 +135,26 @@ def test_types_of_parameters_are_inferred() -> None:
 
 
 def test_tokens_are_long_and_fit_into_headers() -> None:
-    """And whoever has none gets in only where none are needed."""
-    for token in ("short", "é" * 20, "with blanks in between", "a\nb" * 10):
-        with pytest.raises(errors.InvalidInputError, match="the token has"):
-            Tokens([token])
-    with pytest.raises(errors.InvalidInputError, match="token 2 has 5 characters"):
-        Tokens(["x" * 16, "short"])
-    with pytest.raises(errors.InvalidInputError, match="tokens= is a string; pass a list"):
-        Tokens("x" * 16)
-    assert Tokens([]).start_call(None, {}).name == ""
-    tokens = Tokens(["a" * 16, "b" * 16])
-    names = {
-        tokens.start_call(None, {"authorization": [f"bearer {token * 16}"]}).name for token in "ab"
-    }
-    assert len(names) == 2
-    wrong: list[dict[str, list[str]]] = [{}, {"authorization": []}]
-    for headers in (*wrong, {"authorization": ["Bearer " + "c" * 16]}):
-        with pytest.raises(flight.FlightUnauthenticatedError, match="needs a token"):
-            tokens.start_call(None, headers)
+    """Those that are not, say so."""
+    with connect(MemoryDaf()) as session:
+        for tokens, said in (
+            (["short"], "the token has 5 characters"),
+            (["é" * 20], "the token has characters"),
+            (["with blanks in between"], "the token has characters"),
+            (["x" * 16, "short"], "token 2 has 5 characters"),
+            ("x" * 16, "tokens= is a string; pass a list"),
+        ):
+            with pytest.raises(errors.InvalidInputError, match=said):
+                FlightSqlServer(session, tokens=tokens)
 
 
-def test_a_handshake_is_answered() -> None:
-    """Some clients wait for a message; who they are, their headers say."""
-
-    class Sent(list[bytes]):
-        def write(self, message: bytes) -> None:
-            self.append(message)
-
-    sent = Sent()
-    AnyHandshake().authenticate(sent, iter(()))
-    assert sent == [b""]
-    assert AnyHandshake().is_valid(b"anything") == b""
+def test_limits_are_positive() -> None:
+    """None is no limit, and zero is none either."""
+    for name in ("max_rows", "max_bytes", "max_memory_bytes", "max_seconds", "max_queries"):
+        options: dict[str, Any] = {name: 0}
+        with pytest.raises(errors.InvalidInputError, match=f"{name}= has to be positive, not 0"):
+            FlightSqlLimits(**options)
+    assert FlightSqlLimits(max_seconds=None).max_seconds is None
 
 
 def test_other_machines_need_a_token() -> None:
