@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, Packing, errors, open_daf
 from daf_storage.stores import _directory_snapshot
-from daf_storage.trees import _array_documents
+from daf_storage.trees import _metadata
 
 N: Final = 60
 SETTLED_SECONDS: Final = 0.12
@@ -202,7 +202,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         noting(os, "open", "open", patch)
         noting(os, "stat", "stat", patch)
         noting(_directory_snapshot, "map_readonly", "mmap", patch)
-        noting(_array_documents, "_metadata", "parse", patch)
+        noting(_metadata, "_metadata", "parse", patch)
         noting(datafusion.SessionContext, "sql_with_options", "plan", patch)
         yield calls
 

@@ -17,6 +17,7 @@ from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, map_with
 from daf_storage.trees import (
     ArrayInfo,
     ArrayMetadata,
+    ChunkEncoding,
     MemoryArray,
     NotFileBacked,
     ShardLayout,
@@ -56,14 +57,11 @@ def open_array(
         return LinesArray(snapshot, file, shape, what=what)
     info = ArrayInfo(shape, form.storage_type, _no_zeros(shape), is_mappable=True)
     metadata = _SingleFile(
-        version=2,
         info=info,
+        encoding=ChunkEncoding((), form.storage_type.dtype),
         has_plain_chunk=True,
         fill_value=None,
-        separator=".",
         prefix=file,
-        item_bytes=form.storage_type.dtype.itemsize,
-        chunk_dtype=form.storage_type.dtype,
     )
     return open_zarr_array(snapshot, "", metadata, cache=chunk_cache, what=what)
 
@@ -97,17 +95,11 @@ def _packed_array(
         make_index = functools.partial(zip_index, count=count, codec=codec, what=f"{what}: {file}")
     info = ArrayInfo(shape, kind, packed.chunks, is_mappable=False)
     metadata = _SingleFile(
-        version=3,
         info=info,
-        has_plain_chunk=False,
+        encoding=ChunkEncoding(({"id": packed.codec},), None if kind.is_string else kind.dtype),
         fill_value="" if kind.is_string else kind.dtype.type(0),
-        separator="/",
         prefix=file,
         shard=ShardLayout(grid, index_at_start=True, has_checksum=has_index, make_index=make_index),
-        item_bytes=0 if kind.is_string else kind.dtype.itemsize,
-        compressions=({"id": packed.codec},),
-        chunk_dtype=None if kind.is_string else kind.dtype,
-        has_plain_strings=kind.is_string,
     )
     return open_zarr_array(snapshot, "", metadata, cache=cache, what=what)
 

@@ -33,8 +33,8 @@ from daf_storage.trees._decode_threads import (
 )
 from daf_storage.trees._decompress import decompress_chunk, limit_of_stored
 from daf_storage.trees._file_changes import FileChanges, FileTree
-from daf_storage.trees._hdf5_checks import check_contained
 from daf_storage.trees._hdf5_file import INDEXES_SUFFIX, Hdf5File, indexes_beside
+from daf_storage.trees._hdf5_objects import ALIGNMENT, check_contained, h5py
 from daf_storage.trees._hdf5_output import (
     OutputFile,
     hdf5_output,
@@ -42,9 +42,14 @@ from daf_storage.trees._hdf5_output import (
     require_space_in,
 )
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
-from daf_storage.trees._hdf5_types import ALIGNMENT, h5py
 from daf_storage.trees._joined_ranges import read_joined
-from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, ZarrVersion, shown
+from daf_storage.trees._metadata import (
+    ArrayMetadata,
+    ChunkEncoding,
+    ShardLayout,
+    ZarrVersion,
+    shown,
+)
 from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
@@ -64,6 +69,6 @@ from daf_storage.trees._protocol import (
 )
 from daf_storage.trees._shard_writer import PackedChunk, ShardWriter
 from daf_storage.trees._string_search import StringMatches, StringPlaces, StringSearch
-from daf_storage.trees._zarr_array import ForeignArray, PlainArray, open_zarr_array
+from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
 from daf_storage.trees._zarr_formats import ZarrFormat
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats

@@ -118,13 +118,17 @@ class MemoryArray(NotFileBacked):
         if kind.is_string:
             return super().read()
         values: AnyArray = np.ascontiguousarray(self._values, kind.dtype).reshape(self.info.shape)
-        values = values.view()
-        values.flags.writeable = False
-        return values
+        return frozen(values.view())
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
         return self._values
+
+
+def frozen(values: AnyArray) -> AnyArray:
+    """Return an array that is read-only from now on."""
+    values.flags.writeable = False
+    return values
 
 
 def memory_array(values: AnyArray) -> MemoryArray:

@@ -1,41 +1,43 @@
 """Arrays in chunks, whatever container these lie in: read, decoded side by side, and remembered.
 
 A `ChunkLocator` knows where the chunks are: in files of their own, several in a file, in an HDF5
-file.  What they hold, and what is said of those that are damaged or missing, is the same for all.
-What was decoded is remembered by all arrays of the process together, within a budget; not where a
-read used whole chunks of an array larger than that, as a pass over it does.
+file.  Which chunks a read needs, what they hold, and what is said of those that are damaged or
+missing, is the same for all.  What was decoded is remembered by all arrays of the process together,
+within a budget; not where a read used whole chunks of an array larger than that, as a pass over it
+does.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import settings
-from daf_storage.base import AnyArray, DecodedCache, Span, decode_vlen_chunks
+from daf_storage.base import AnyArray, DecodedCache, Span, decode_vlen_chunks, one_array
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees._array_bases import STRING_BYTES, NotFileBacked, chunks_of
-from daf_storage.trees._chunk_grid import (
-    ChunkedRead,
-    Position,
-    check_count,
-    positions_within,
-    split_rows,
-)
+from daf_storage.trees._array_bases import STRING_BYTES, NotFileBacked, chunks_of, frozen
 from daf_storage.trees._decode_threads import computed, run_all
 from daf_storage.trees._decompress import Codec, limit_of_strings, undone
-from daf_storage.trees._joined_ranges import Ranges, join_views
+from daf_storage.trees._joined_ranges import Ranges
+from daf_storage.trees._metadata import ChunkEncoding
 from daf_storage.trees._protocol import ArrayInfo
+
+MAX_CHUNKS: Final = 1 << 24
+"""How many chunks are read at once."""
+
+_MOST_LOOKED_UP: Final = 1 << 16
+"""Of more chunks, an estimate does not look for each."""
 
 _TASK_BYTES: Final = 1 << 18
 """About how many decoded bytes a thread is given at a time."""
@@ -46,22 +48,11 @@ _TASK_STRINGS: Final = 1 << 14
 _CODED_STRINGS: Final = 1 << 16
 """About how many strings a thread makes codes of at a time."""
 
-LARGE_BYTES: Final = 2**31
-"""From this size on, the offsets of strings need 64 bits."""
-
 _COUNT_BYTES: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkEncoding:
-    """What the bytes of a chunk are."""
-
-    codecs: tuple[Codec, ...]
-    """What is undone, in this order."""
-    dtype: np.dtype[Any] | None
-    """The elements that are left; None for strings as ``vlen-utf8`` has them."""
-    is_fortran: bool = False
-    """Whether the first dimension varies fastest."""
+Position: TypeAlias = tuple[int, ...]
+"""The number of a chunk along each dimension."""
 
 
 class ChunkLocator(Protocol):
@@ -69,13 +60,6 @@ class ChunkLocator(Protocol):
 
     most_chunks: int
     """Nobody would wait for a read of more."""
-    most_looked_up: int
-    """Of more, an estimate does not look for each."""
-
-    @property
-    def is_absent(self) -> bool:
-        """Whether it is known that nothing of the array is stored."""
-        ...
 
     def name(self, position: Position) -> str:
         """Return what messages call a chunk."""
@@ -157,6 +141,89 @@ def new_chunk_cache() -> DecodedCache:
     return _process_cache().part()
 
 
+# Which chunks a read needs, and what it takes of each.
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedRead:
+    """Ranges of the first dimension of an array, put one after the other, by chunks."""
+
+    info: ArrayInfo
+    """The array."""
+    shape: tuple[int, ...]
+    """The shape of the result."""
+    rows: dict[int, Ranges]
+    """What is taken of each row of chunks that is needed, by its number."""
+    across: dict[Position, tuple[tuple[slice, ...], tuple[slice, ...]]]
+    """What is taken of the chunks of each such row along the other dimensions, and where it goes in
+    the result, by the rest of their position."""
+
+    @classmethod
+    def of(cls, info: ArrayInfo, ranges: Ranges, within: Span | None) -> ChunkedRead:
+        """Plan a read; of a matrix, only of the range ``within`` of columns."""
+        rest = [Span(0, n) for n in info.shape[1:]]
+        if within is not None:
+            rest[0] = within
+        shape = (ranges.total, *(span.size for span in rest))
+        if 0 in shape:
+            return cls(info, shape, {}, {})
+        dimensions = [
+            _along(span, chunk) for span, chunk in zip(rest, info.chunks[1:], strict=True)
+        ]
+        across = {
+            tuple(number for number, _, _ in combination): (
+                tuple(source for _, source, _ in combination),
+                tuple(target for _, _, target in combination),
+            )
+            for combination in itertools.product(*dimensions)
+        }
+        return cls(info, shape, _rows(ranges, info.chunks[0]), across)
+
+    def positions(self) -> list[Position]:
+        """Return the chunks that are needed, in the order of the grid."""
+        return [(row, *rest) for row in sorted(self.rows) for rest in self.across]
+
+    def take(self, position: Position, chunk: AnyArray, out: AnyArray) -> None:
+        """Copy into the result what is needed of a chunk."""
+        self.rows[position[0]].copy(chunk, out, *self.across[position[1:]])
+
+    def is_partial(self, position: Position) -> bool:
+        """Return whether some elements of a chunk are not needed."""
+        used = [self.rows[position[0]].total]
+        used += [pick.stop - pick.start for pick in self.across[position[1:]][0]]
+        stored = (
+            min(length, n - number * length)
+            for number, length, n in zip(position, self.info.chunks, self.info.shape, strict=True)
+        )
+        return any(some < most for some, most in zip(used, stored, strict=True))
+
+
+def _along(span: Span, chunk: int) -> list[tuple[int, slice, slice]]:
+    """Return what a range of one dimension takes of each chunk along it."""
+    found = []
+    for number in range(span.start // chunk, -(-span.stop // chunk)):
+        start = number * chunk
+        first, last = max(span.start, start), min(span.stop, start + chunk)
+        source = slice(first - start, last - start)
+        found.append((number, source, slice(first - span.start, last - span.start)))
+    return found
+
+
+def _rows(ranges: Ranges, height: int) -> dict[int, Ranges]:
+    """Return what ranges take of the chunks along the first dimension, by the chunk's number."""
+    firsts = ranges.starts // height
+    counts = -(-ranges.stops // height) - firsts
+    numbers, pieces = ranges.cut(firsts, counts, lambda numbers: numbers * height)
+    order = np.argsort(numbers, kind="stable")
+    in_order = numbers[order]
+    begins = np.flatnonzero(np.diff(in_order, prepend=-1))
+    ends = [*begins[1:].tolist(), in_order.size]
+    found: dict[int, Ranges] = {}
+    for number, first, last in zip(in_order[begins].tolist(), begins.tolist(), ends, strict=True):
+        found[number] = pieces.some(order[first:last])
+    return found
+
+
 class ChunkedArray(NotFileBacked):
     """An array in chunks; see `StoredArray`.
 
@@ -182,55 +249,46 @@ class ChunkedArray(NotFileBacked):
         what: str,
     ) -> None:
         self.info = info
-        self.memory = memory
+        self._memory = memory
         self._encoding = encoding
         self._locator = locator
         self.what = what
         """The array as messages name it."""
 
     def read(self) -> AnyArray:
-        """Return all elements, decoded."""
+        """Return all elements, decoded; of strings, as objects."""
         if self.info.shape:
             return self.read_rows(Span(0, self.info.shape[0]))
         [(position, stored)] = self._locator.fetch([()])
-        return _frozen(self.decode(position, stored))
+        return frozen(self.decode(position, stored))
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return ranges of the first dimension; each chunk is decoded at most once."""
-        if self._locator.is_absent:
-            rest = list(self.info.shape[1:])
-            if within is not None:
-                rest[0] = within.size
-            fill = self._locator.fill_value(())
-            return [_frozen(np.full((span.size, *rest), fill, self.dtype)) for span in spans]
         self._check_count(spans, within)
-        return split_rows(_frozen(self._read(ChunkedRead.of(self.info, spans, within))), spans)
+        values = frozen(self._read(ChunkedRead.of(self.info, Ranges.of(spans), within)))
+        stops = itertools.accumulate(span.size for span in spans)
+        return [values[stop - span.size : stop] for span, stop in zip(spans, stops, strict=True)]
 
-    def read_joined(self, ranges: Ranges) -> AnyArray | None:
-        """Return ranges of an array of one dimension in one array; None if nothing is stored."""
-        if self._locator.is_absent:
-            return None
-        remembered = self._remembered_ranges(ranges)
-        if remembered is not None:
-            return remembered
-        return self._read(ChunkedRead.of_ranges(self.info, ranges, None))
+    def read_joined(self, ranges: Ranges) -> AnyArray:
+        """Return ranges of an array of one dimension in one array."""
+        return self._read(ChunkedRead.of(self.info, ranges, None))
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
         """Add the stored bytes of the chunks, and what they expand to."""
         self._check_count(spans, within)
-        if chunks_of(self.info, spans, within) > self._locator.most_looked_up:
+        if chunks_of(self.info, spans, within) > _MOST_LOOKED_UP:
             super().estimate(spans, estimate, within)
             return
-        read = ChunkedRead.of(self.info, spans, within)
-        self._locator.add_stored(read.positions(), estimate)
+        read = ChunkedRead.of(self.info, Ranges.of(spans), within)
+        positions = read.positions()
+        self._locator.add_stored(positions, estimate)
         if self._encoding.codecs:
             dtype = self._encoding.dtype
             item_bytes = STRING_BYTES if dtype is None else dtype.itemsize
-            count = len(read.rows) * len(read.across)
             estimate.add_decoded(
-                count * math.prod(self.info.chunks) * item_bytes,
+                len(positions) * math.prod(self.info.chunks) * item_bytes,
                 used_bytes=math.prod(read.shape) * item_bytes,
             )
 
@@ -245,67 +303,53 @@ class ChunkedArray(NotFileBacked):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
-        if self._encoding.dtype is not None:
-            return as_strings(self.read(), what=self.what)
-        if not self.info.shape:
-            [(position, stored)] = self._locator.fetch([()])
-            return self._decode_strings(position, stored)
-        return self.string_rows(Span(0, self.info.shape[0]))
+        if len(self.info.shape) == 1:
+            return self.string_rows(Span(0, self.info.shape[0]))
+        return as_strings(self.read(), what=self.what)
 
     def string_rows(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
-        """Return a range of the first dimension of strings; only its chunks are decoded.
-
-        A chunk of a matrix has to lie within one of its columns, which is the last dimension as
-        stored.
-        """
-        if self._encoding.dtype is not None:
+        """Return a range of the first dimension of strings; only its chunks are decoded."""
+        if self._encoding.dtype is not None or len(self.info.shape) != 1:
             return as_strings(self.read_rows(span), what=self.what)
-        if self._locator.is_absent:
-            return self._filled((), span.size * math.prod(self.info.shape[1:]))
         self._check_count([span], None)
-        *across, height = self.info.chunks
-        if any(width != 1 for width in across):
-            raise UnsupportedDataError(
-                f"chunks of shape {list(self.info.chunks)} of strings are not read; write the "
-                "array again"
-            )
-        inner = Span(0, self.info.shape[-1]) if across else span
-        positions = list(positions_within(self.info, span))
+        height = self.info.chunks[0]
+        positions = self._positions(span)
         parts: dict[Position, pa.Array] = {}
 
         def run(stored: Iterable[tuple[Position, Any]]) -> None:
             for position, strings in self._decoded_strings(list(stored)):
-                start = position[-1] * height
-                first, last = max(inner.start, start), min(inner.stop, start + len(strings))
+                start = position[0] * height
+                first, last = max(span.start, start), min(span.stop, start + len(strings))
                 parts[position] = strings.slice(first - start, last - first)
 
         _run(self._locator.fetch(positions), len(positions), _TASK_STRINGS / height, run)
-        found = [parts[position] for position in positions if position in parts]
-        return _joined(found or [pa.array([], pa.string())])
+        return _joined([parts[position] for position in positions if position in parts])
 
     def string_pieces(self) -> Iterator[pa.Array]:
         """Yield all strings of a vector in pieces, each of which has a string once.
 
         Pieces are decoded side by side, and a few are in memory at a time.
         """
-        if self._locator.is_absent or self._encoding.dtype is not None:
-            return iter([self.read_strings()])
         height, length = self.info.chunks[0], self.info.shape[0]
+        if self._encoding.dtype is not None:
+            return iter([self.read_strings()])
 
         def coded(stored: list[tuple[Position, Any]]) -> pa.DictionaryArray:
             parts = [strings for _, strings in self._decoded_strings(stored)]
             left = length - stored[0][0][0] * height  # the last chunk is filled up
             return _joined(parts).slice(0, left).dictionary_encode()
 
-        stored = self._locator.fetch(list(positions_within(self.info, Span(0, length))))
+        stored = self._locator.fetch(self._positions(Span(0, length)))
         groups = _groups(stored, max(_CODED_STRINGS // height, 1))
-        return computed(functools.partial(coded, list(group)) for group in groups)
+        return computed(functools.partial(coded, group) for group in groups)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the elements; strings of a fixed length are of one of numpy's."""
+        """The type of the elements of a read: strings are objects, or of one of numpy's types."""
         kind, stored = self.info.storage_type, self._encoding.dtype
-        return kind.dtype if stored is None or not kind.is_string else stored
+        if kind.is_string:
+            return np.dtype(object) if stored is None else stored
+        return kind.dtype
 
     @property
     def decodes_in_threads(self) -> bool:
@@ -314,20 +358,22 @@ class ChunkedArray(NotFileBacked):
 
     def decode(self, position: Position, stored: Any) -> AnyArray:
         """Return the elements of a chunk, padded at the end of the array."""
-        shape, encoded = self.info.chunks, self._encoding.dtype
+        shape, encoded, order = self.info.chunks, self._encoding.dtype, self._encoding.order
         if stored is None:
             fill = np.array(self._locator.fill_value(position), self.dtype)
             return np.broadcast_to(fill, shape)
         if encoded is None:
-            raise TypeError("the array is not one of numbers")
-        size_bytes = math.prod(shape) * encoded.itemsize
-        name = self._name(position)
-        data = undone(self._codecs_of(position), stored, size_bytes, what=name)
-        if len(data) != size_bytes:
-            raise wrong_size(name, len(data), shape, encoded)
-        values = np.frombuffer(data, encoded)
-        if self._encoding.is_fortran:
-            return values.reshape(shape[::-1]).T.astype(self.dtype, copy=False)
+            strings = self._decode_strings(position, stored)
+            values: AnyArray = strings.to_numpy(zero_copy_only=False)
+        else:
+            size_bytes = math.prod(shape) * encoded.itemsize
+            name = self._name(position)
+            data = undone(self._codecs_of(position), stored, size_bytes, what=name)
+            if len(data) != size_bytes:
+                raise wrong_size(name, len(data), shape, encoded)
+            values = np.frombuffer(data, encoded)
+        if order is not None:
+            values = values.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
         return values.reshape(shape).astype(self.dtype, copy=False)
 
     def _codecs_of(self, position: Position) -> tuple[Codec, ...]:  # noqa: ARG002 - of HDF5 they may differ
@@ -337,48 +383,44 @@ class ChunkedArray(NotFileBacked):
     def _name(self, position: Position) -> str:
         return f"{self.what}: {self._locator.name(position)}"
 
+    def _positions(self, span: Span) -> list[Position]:
+        """Return the chunks of a range of an array of one dimension."""
+        height = self.info.chunks[0]
+        last = -(-span.stop // height) if span.size else 0
+        return [(number,) for number in range(span.start // height, last)]
+
     def _check_count(self, spans: list[Span], within: Span | None) -> None:
         """Raise if so many chunks are needed that nobody would wait for them."""
-        check_count(self.info, spans, within, self._locator.most_chunks, what=self.what)
+        count = chunks_of(self.info, spans, within)
+        if count > self._locator.most_chunks:
+            raise UnsupportedDataError(
+                f"{self.what}: it is cut into {count:,} chunks of shape {list(self.info.chunks)}; "
+                "write it in larger ones"
+            )
 
     # Strings.
 
-    def _string_bytes(self, position: Position, stored: Any) -> memoryview | None:
-        """Return a chunk as ``vlen-utf8`` has it; None where nothing is stored."""
-        if stored is None:
-            return None
+    def _string_bytes(self, position: Position, stored: Any) -> memoryview:
+        """Return a chunk as ``vlen-utf8`` has it."""
         limit = limit_of_strings(math.prod(self.info.chunks), len(stored))
         return undone(self._codecs_of(position), stored, limit, what=self._name(position))
 
     def _decode_strings(self, position: Position, stored: Any) -> pa.Array:
         """Return the strings of a whole chunk."""
         count = math.prod(self.info.chunks)
+        if stored is None:
+            return filled_strings(self._locator.fill_value(position), count, what=self.what)
         data = self._string_bytes(position, stored)
-        if data is None:
-            return self._filled(position, count)
         check_string_count(data, count, what=self._name(position))
         return vlen.decode_vlen_utf8(data, what=self._name(position))
-
-    def _filled(self, position: Position, count: int) -> pa.Array:
-        """Return strings that stand in for those that are not stored."""
-        fill = pa.scalar(self._locator.fill_value(position), pa.string())
-        try:
-            return pa.repeat(fill, count)
-        except pa.ArrowException as error:
-            raise CorruptDataError(
-                f"{self.what}: {count:,} times the fill value does not fit into memory ({error})"
-            ) from None
 
     def _decoded_strings(
         self, stored: list[tuple[Position, Any]]
     ) -> Iterator[tuple[Position, pa.Array]]:
         """Yield the strings of some chunks; those of neighbours together, if none is damaged."""
-        height = self.info.chunks[-1]
-        if len(stored) > 1 and len(self.info.chunks) == 1:
+        if len(stored) > 1 and all(data is not None for _, data in stored):
             chunks = [self._string_bytes(position, data) for position, data in stored]
-            plain = [chunk for chunk in chunks if chunk is not None]
-            is_whole = len(plain) == len(chunks)
-            strings = decode_vlen_chunks(plain, [height] * len(plain)) if is_whole else None
+            strings = decode_vlen_chunks(chunks, [self.info.chunks[0]] * len(chunks))
             if strings is not None:
                 yield stored[0][0], strings
                 return
@@ -387,30 +429,12 @@ class ChunkedArray(NotFileBacked):
 
     # Chunks that are remembered, and those that are not.
 
-    def _remembered_ranges(self, ranges: Ranges) -> AnyArray | None:
-        """Return ranges of chunks that are all remembered, copied at once; None if one is not."""
-        if not ranges.sizes.size or len(self.info.chunks) != 1:
-            return None
-        height = self.info.chunks[0]
-        firsts = ranges.starts // height
-        counts = -(-ranges.stops // height) - firsts
-        numbers, pieces = ranges.cut(firsts, counts, lambda numbers: numbers * height)
-        needed, places = np.unique(numbers, return_inverse=True)
-        chunks: list[AnyArray] = []
-        for number in needed.tolist():
-            position = (number,)
-            chunk = self.memory.find(position, self._locator.version(position))
-            if chunk is None:
-                return None
-            chunks.append(np.ascontiguousarray(chunk))  # what is not stored is one, repeated
-        return join_views(chunks, places, pieces)
-
     def _read(self, read: ChunkedRead) -> AnyArray:
         out = np.empty(read.shape, self.dtype)
         missing: dict[Position, Hashable | None] = {}
         for position in read.positions():
             version = self._locator.version(position)
-            chunk = self.memory.find(position, version)
+            chunk = self._memory.find(position, version)
             if chunk is None:
                 missing[position] = version
             else:
@@ -425,7 +449,7 @@ class ChunkedArray(NotFileBacked):
         """Decode chunks and copy them into the result."""
         item_bytes = self.dtype.itemsize
         chunk_bytes = max(math.prod(self.info.chunks) * item_bytes, 1)
-        remembers = _remembers.get()
+        remembers = _remembers.get() and self._encoding.dtype is not None
         is_small = 2 * self.info.size * item_bytes <= settings.DAF_DECODED_CHUNKS_MAX_BYTES
 
         def run(stored: Iterable[tuple[Position, Any]]) -> None:
@@ -433,7 +457,7 @@ class ChunkedArray(NotFileBacked):
                 chunk = self.decode(position, data)
                 read.take(position, chunk, out)
                 if remembers and (is_small or read.is_partial(position)):
-                    self.memory.keep(position, missing[position], chunk)
+                    self._memory.keep(position, missing[position], chunk)
 
         per_task = _TASK_BYTES / chunk_bytes if self.decodes_in_threads else math.inf
         _run(self._locator.fetch(list(missing)), len(missing), per_task, run)
@@ -457,29 +481,19 @@ def _groups(
     stored: Iterable[tuple[Position, Any]], count: int
 ) -> Iterator[list[tuple[Position, Any]]]:
     """Yield so many chunks at a time."""
-    group: list[tuple[Position, Any]] = []
-    for item in stored:
-        group.append(item)
-        if len(group) == count:
-            yield group
-            group = []
-    if group:
+    chunks = iter(stored)
+    while group := list(itertools.islice(chunks, count)):
         yield group
 
 
 def _joined(parts: list[pa.Array]) -> pa.StringArray | pa.LargeStringArray:
     """Return strings one after the other, with wide offsets where these are needed."""
-    if (
-        any(pa.types.is_large_string(part.type) for part in parts)
-        or sum(part.nbytes for part in parts) >= LARGE_BYTES
-    ):
+    if any(pa.types.is_large_string(part.type) for part in parts):
         parts = [part.cast(pa.large_string()) for part in parts]
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    return one_array(pa.chunked_array(parts, parts[0].type if parts else pa.string()))
 
 
-def _frozen(values: AnyArray) -> AnyArray:
-    values.flags.writeable = False
-    return values
+# What is said of damage, and stands in for what is missing.
 
 
 def as_strings(values: AnyArray, *, what: str) -> pa.StringArray:
@@ -493,7 +507,14 @@ def as_strings(values: AnyArray, *, what: str) -> pa.StringArray:
         raise CorruptDataError(f"{what}: the strings cannot be decoded ({error})") from error
 
 
-# What is said of damage.
+def filled_strings(fill_value: str, count: int, *, what: str) -> pa.StringArray:
+    """Return strings that stand in for those that are not stored."""
+    try:
+        return pa.repeat(pa.scalar(fill_value, pa.string()), count)
+    except pa.ArrowException as error:
+        raise CorruptDataError(
+            f"{what}: {count:,} times the fill value does not fit into memory ({error})"
+        ) from None
 
 
 def wrong_size(

@@ -1,4 +1,4 @@
-"""Decompress chunks of untrusted data sets: never into more bytes than they may have.
+"""Undo the codecs of chunks of untrusted data sets: never into more bytes than they may have.
 
 A few kilobytes can claim, or truly expand to, any number of gigabytes.  Every function here stops
 at a limit instead.  Knows bytes and codecs; knows no arrays.
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
 from daf_storage.base import optional_import
-from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
 
 if TYPE_CHECKING:
     import numcodecs
@@ -51,53 +51,41 @@ Codec = Mapping[str, Any]
 
 
 def is_bounded(codec: Codec) -> bool:
-    """Return whether `decompress` knows a codec."""
+    """Return whether a codec is undone within bounds."""
     return codec.get("id") in _DECODERS and (codec["id"] != "lzf" or can_undo_lzf())
-
-
-def decompress(codec: Codec, data: memoryview, limit: int) -> bytes | memoryview:
-    """Undo one codec.
-
-    Parameters
-    ----------
-    codec
-        One for which `is_bounded`.
-    limit
-        The most bytes that may come out.
-
-    Raises
-    ------
-    Exception
-        The data is damaged, or expands to more: of any class, as each codec has its own.
-    """
-    found = _DECODERS[codec["id"]](codec, data, limit)
-    if len(found) > limit:
-        raise ValueError(f"it expands to more than the {limit:,} bytes that it may have")
-    return found
 
 
 def undone(
     codecs: Iterable[Codec], stored: memoryview | bytes, limit: int, *, what: str
 ) -> memoryview:
-    """Undo codecs, in this order.
+    """Undo codecs, in this order; filters that are not known here are those of numcodecs.
 
     What a codec makes of small or random data is longer than these: what comes out before the
-    last codec is undone may be a little more than the limit.
+    last codec is undone may be a little more than the limit; of filters, more.
 
     Raises
     ------
     CorruptDataError
         The data, which messages call ``what``, is damaged, or expands to more than the limit.
+    UnsupportedDataError
+        A codec is not available.
     """
     data, codecs = memoryview(stored), list(codecs)
     between = limit * 9 // 8 + len(codecs) * _CHUNK_OVERHEAD_BYTES
-    try:
-        for n_undone, codec in enumerate(codecs, start=1):
-            most_bytes = limit if n_undone == len(codecs) else between
-            data = memoryview(decompress(codec, data, most_bytes))
-    except Exception as error:  # each codec raises its own
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise CorruptDataError(f"{what} cannot be decompressed ({reason})") from error
+    if not all(map(is_bounded, codecs)):
+        between += limit * _FILTERED_RATIO
+    for n_undone, codec in enumerate(codecs, start=1):
+        most_bytes = limit if n_undone == len(codecs) else between
+        decoder = _DECODERS[codec["id"]] if is_bounded(codec) else _filter
+        try:
+            data = memoryview(decoder(codec, data, most_bytes))
+            if len(data) > most_bytes:
+                raise ValueError(f"it expands to more than the {most_bytes:,} bytes it may have")
+        except DafError as error:
+            raise type(error)(f"{what}: {error}") from error
+        except Exception as error:  # each codec raises its own
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CorruptDataError(f"{what} cannot be decompressed ({reason})") from error
     return data
 
 
@@ -123,11 +111,6 @@ def limit_of_stored(count: int, item_bytes: int, *, n_chunks: int = 1) -> int:
     return count * item_bytes * 9 // 8 + n_chunks * _CHUNK_OVERHEAD_BYTES + _STORED_BYTES
 
 
-def limit_of_filtered(size_bytes: int) -> int:
-    """Return how many bytes a chunk of numbers may have while filters are still to be undone."""
-    return size_bytes * _FILTERED_RATIO + 1024
-
-
 def decompress_chunk(
     codecs: Iterable[Codec], data: memoryview, *, count: int, item_bytes: int
 ) -> memoryview:
@@ -144,9 +127,6 @@ def decompress_chunk(
     ------
     CorruptDataError
         The data is damaged, or expands to more than such a chunk may have.
-    UnsupportedDataError
-        A codec is none of those that are undone within bounds: ``blosc``, ``zstd``, ``gzip``,
-        ``zlib``, ``lz4``, ``bz2``, ``lzma``, ``shuffle`` and ``crc32c``.
 
     Examples
     --------
@@ -155,13 +135,22 @@ def decompress_chunk(
     >>> bytes(decompress_chunk([{"id": "zlib"}], data, count=1, item_bytes=8)) == bytes(8)
     True
     """
-    stored_bytes = len(data)
-    limit = count * item_bytes if item_bytes else limit_of_strings(count, stored_bytes)
-    codecs = list(codecs)
-    for codec in codecs:
-        if not is_bounded(codec):
-            raise UnsupportedDataError(f"the codec {str(codec.get('id'))[:80]!r} is not read")
+    limit = count * item_bytes if item_bytes else limit_of_strings(count, len(data))
     return undone(codecs, data, limit, what="it")
+
+
+def _filter(codec: Codec, data: memoryview, limit: int) -> memoryview:  # noqa: ARG001 - undone chunks are checked
+    """Undo a codec of numcodecs, which adds little: it is no compression, or a rare one."""
+    if codec["id"] == "pickle":
+        raise UnsupportedDataError("pickled Python objects are never read")
+    try:
+        found = numcodecs.get_codec(dict(codec)).decode(data)
+    except numcodecs.errors.UnknownCodecError as error:
+        raise UnsupportedDataError(
+            f"it is stored with a codec that is not available here ({codec['id']}); install it "
+            "for numcodecs, or rewrite the array"
+        ) from error
+    return np.ascontiguousarray(found).data.cast("B")
 
 
 def _zlib(codec: Codec, data: memoryview, limit: int) -> bytes:

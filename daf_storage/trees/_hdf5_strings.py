@@ -31,7 +31,8 @@ _OBJECT: Final = struct.Struct("<H6xQ")
 """The header of an object: its index, a count of references and padding, its size."""
 _HEADER_BYTES: Final = 16
 _MAX_OBJECTS: Final = 1 << 16
-_MAX_REMEMBERED: Final = 1 << 17
+_MAX_REMEMBERED: Final = 1 << 10
+"""So many collections that were walked are remembered for one dataset."""
 _MAX_WALKS: Final = 4
 """So many times the bytes of the file may be walked for one dataset."""
 _OBJECTS_IN_ROW: Final = 8
@@ -49,26 +50,6 @@ Blocks: TypeAlias = Iterable[tuple[int | None, npt.NDArray[Any]]]
 """Elements, and the place of the first of them; those of a last chunk may lie beyond the end."""
 
 
-class WalkedHeaps:
-    """The objects of collections that were walked: many datasets may share a few."""
-
-    def __init__(self) -> None:
-        self._objects: dict[int, Objects] = {}
-        self._count = 0
-
-    def find(self, start: int) -> Objects | None:
-        """Return the objects of a collection, by where it begins."""
-        return self._objects.get(start)
-
-    def keep(self, start: int, objects: Objects) -> None:
-        """Remember the objects of a collection."""
-        self._count += len(objects)
-        if self._count > _MAX_REMEMBERED:
-            self._objects.clear()
-            self._count = len(objects)
-        self._objects[start] = objects
-
-
 def read_many(
     file: Bytes,
     blocks: Callable[[], Blocks],
@@ -76,7 +57,6 @@ def read_many(
     *,
     base: int,
     what: str,
-    walked: WalkedHeaps,
 ) -> pa.StringArray | pa.LargeStringArray | None:
     """Return the strings that blocks of elements refer to.
 
@@ -92,8 +72,6 @@ def read_many(
         Where the addresses count from: the size of the user block.
     what
         The dataset as messages name it.
-    walked
-        What was walked of the same bytes before.
 
     Returns
     -------
@@ -108,7 +86,7 @@ def read_many(
         A reference leads nowhere, a collection cannot be walked, lengths contradict each other, or
         the strings have more bytes together than the file.
     """
-    heaps = _Heaps(file, base, what, walked)
+    heaps = _Heaps(file, base, what)
     total = count = 0
     found: list[pa.Array | None] = []
     for start, references in blocks():
@@ -136,11 +114,11 @@ def read_many(
 class _Heaps:
     """The collections of a file, as far as one dataset refers to them."""
 
-    def __init__(self, file: Bytes, base: int, what: str, walked: WalkedHeaps) -> None:
+    def __init__(self, file: Bytes, base: int, what: str) -> None:
         self._file = file
         self._base = base
         self._what = what
-        self._walked = walked
+        self._walked: dict[int, Objects] = {}
         self._stops: dict[int, int] = {}
         self._left_bytes = _MAX_WALKS * file.size
 
@@ -219,13 +197,14 @@ class _Heaps:
     def objects(self, address: int) -> Objects:
         """Return the objects of a collection."""
         start, stop = address + self._base, self._stop(address)
-        objects = self._walked.find(start)
+        objects = self._walked.get(start)
         if objects is None:
             self._left_bytes -= stop - start
             if self._left_bytes < 0:
                 raise self._damaged("collections of strings are said to lie in each other")
-            objects = self._walk(start + _HEADER_BYTES, stop)
-            self._walked.keep(start, objects)
+            if len(self._walked) >= _MAX_REMEMBERED:
+                self._walked.clear()
+            objects = self._walked[start] = self._walk(start + _HEADER_BYTES, stop)
         return objects
 
     def _stop(self, address: int) -> int:

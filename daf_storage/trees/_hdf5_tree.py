@@ -5,42 +5,31 @@ Source: docs/reference/format.md, "HDF5 files".
 
 from __future__ import annotations
 
-import os
 import posixpath
 import uuid
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any, Final, TypeVar
+from typing import Any
 
-from daf_storage.base import (
-    Packing,
-)
-from daf_storage.errors import (
-    CorruptDataError,
-    DafError,
-    FormatError,
-    InvalidInputError,
-)
-from daf_storage.stores import Fingerprint, file_identity, fingerprint, is_settled
+from daf_storage.base import Packing
+from daf_storage.errors import CorruptDataError, DafError, FormatError
+from daf_storage.stores import files_version
 from daf_storage.trees._hdf5_array import Hdf5Node
-from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, index_tree, open_below
-from daf_storage.trees._hdf5_output import write_errors
-from daf_storage.trees._hdf5_types import (
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, index_tree
+from daf_storage.trees._hdf5_objects import (
     H5PY_ERRORS,
     RECORD,
     STAGING,
     as_object,
     h5py,
     node_kind,
+    open_below,
     reason_of,
 )
+from daf_storage.trees._hdf5_output import write_errors
 from daf_storage.trees._hdf5_write import Hdf5Transaction, put_back
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._zarr_tree import WritableZarrTree
-
-_T = TypeVar("_T")
-
-_MOST_REMEMBERED: Final = 1 << 11
 
 
 class Hdf5Tree:
@@ -61,8 +50,6 @@ class Hdf5Tree:
         self._root = root
         self.location = f"{shared.location}#/{root}" if root else shared.location
         """Where the tree is, for messages."""
-        self._known: dict[tuple[str, str], Any] = {}
-        self._known_as: Fingerprint | None = None
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if it is neither a group nor a dataset.
@@ -71,53 +58,22 @@ class Hdf5Tree:
         """
         with self._shared.lock:
             try:
-                return self._found_kind(path)
+                return node_kind(self._get(path))
             except FormatError:
                 return "array"
-
-    def _found_kind(self, path: str) -> NodeKind | None:
-        node = self._remembered("node", path, self._found_node)
-        return None if node is None else node.kind
-
-    def _remembered(
-        self, what: str, path: str, look: Callable[[str, os.stat_result | None], _T]
-    ) -> _T:
-        """Return what was seen of a path, as long as nothing was written to the file since.
-
-        Of files that are open for writing, and of those that were written just now, nothing is
-        remembered.  The lock is held.
-        """
-        status = self._shared.status()
-        if status is None or self._shared.is_writable or not is_settled(status):
-            self._known.clear()
-            self._known_as = None
-            return look(path, status)
-        version = fingerprint(status)
-        if version != self._known_as or len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-            self._known_as = version
-        key = (what, path)
-        if key not in self._known:
-            self._known[key] = look(path, status)
-        found: _T = self._known[key]
-        return found
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the groups and datasets directly below ``path``."""
         with self._shared.lock:
-            return dict(self._remembered("children", path, self._found_children))
-
-    def _found_children(self, path: str, status: os.stat_result | None) -> dict[str, NodeKind]:
-        group = self._get(path, status)
-        kind = node_kind(group)
-        if kind == "array":
-            raise CorruptDataError(
-                f"{self.location}: {path or 'the root'} is a dataset, and should be a group"
-            )
-        if kind is None:
-            return {}
-        kinds = ((name, self._kind_below(group, path, name)) for name in self._names(group))
-        return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
+            group = self._get(path)
+            kind = node_kind(group)
+            if kind == "array":
+                raise CorruptDataError(
+                    f"{self.location}: {path or 'the root'} is a dataset, and should be a group"
+                )
+            names = [] if kind is None else self._names(group)
+            kinds = ((name, self._kind_below(group, path, name)) for name in names)
+            return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
 
     def _names(self, group: Any) -> list[str]:
         listed = h5py().Group(group)
@@ -136,16 +92,17 @@ class Hdf5Tree:
             return "array"
 
     def identity(self, path: str) -> Hashable:
-        """Return a value that changes whenever a child of ``path`` is put in place or removed."""
+        """Return a value that changes whenever something is put in place, or the file changes."""
         with self._shared.lock:
-            if self._found_kind(path) is None:
-                return None
-            return self._shared.version(self.path_in_file(path)), self._shared.state()
+            return None if self.kind(path) is None else self._shared.identity()
 
     def version(self, path: str) -> Hashable:
         """Return inode, size and times of the file; None if it is not one of the file system."""
         with self._shared.lock:
-            return None if self._found_kind(path) is None else self._shared.settled_version()
+            status = None if self.kind(path) is None else self._shared.status()
+            if status is None:
+                return None
+            return files_version(lambda: [("file", self._shared.status() or status)])
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
@@ -154,19 +111,13 @@ class Hdf5Tree:
     def node(self, path: str) -> Hdf5Node | None:
         """Return the group or dataset at ``path``; it stays readable when it is replaced."""
         with self._shared.lock:
-            return self._remembered("node", path, self._found_node)
-
-    def _found_node(self, path: str, status: os.stat_result | None) -> Hdf5Node | None:
-        what = f"{self.location}: {path}"
-        name = self.path_in_file(path)
-        state = None if status is None else file_identity(status)
-        identity = (self._shared.version(name), state)
-        found = self._get(path, status)
-        found_kind = node_kind(found)
-        if found_kind is None:
-            return None
-        held = HeldObject(self._shared, found, name)
-        return Hdf5Node(self._shared, held, found_kind, identity, what=what)
+            identity = self._shared.identity()
+            found = self._get(path)
+            kind = node_kind(found)
+            if kind is None:
+                return None
+            held = HeldObject(self._shared, found, self.path_in_file(path))
+            return Hdf5Node(self._shared, held, kind, identity, what=f"{self.location}: {path}")
 
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:
@@ -190,26 +141,11 @@ class Hdf5Tree:
         """Return the path of a node from the root of the file."""
         return posixpath.join(self._root, path).rstrip("/") if self._root else path.rstrip("/")
 
-    def _get(self, path: str, status: os.stat_result | None = None) -> Any:
+    def _get(self, path: str) -> Any:
         """Return the identifier of what is at a path; None if nothing is."""
-        name = self.path_in_file(path)
-        self._refresh(status)
+        self._shared.refresh()
         what = f"{self.location}: {path or 'the root'}"
-        folder, _, last = path.rpartition("/")
-        parent = self._known_group(folder) if folder else None
-        if parent is not None:
-            return open_below(parent, last, what=what)
-        return open_below(self._shared.file.id, name or "/", what=what)
-
-    def _refresh(self, status: os.stat_result | None) -> None:
-        self._shared.refresh(status)
-        if not self._shared.is_valid:
-            raise InvalidInputError(f"{self.location}: the file was closed; open it again")
-
-    def _known_group(self, path: str) -> Any:
-        """Return the identifier of a group that is held open; None where none is."""
-        node = self._known.get(("node", path))
-        return None if node is None or node.kind != "group" else node.held_open()
+        return open_below(self._shared.file.id, self.path_in_file(path) or "/", what=what)
 
 
 class WritableHdf5Tree(Hdf5Tree):
@@ -293,7 +229,7 @@ class WritableHdf5Tree(Hdf5Tree):
                 root = h5py().Group(group)
                 if RECORD in root:
                     put_back(root)
-                    self._shared.note_change(self._root)
+                    self._shared.changes += 1
                     self._shared.flush()
                     root.move(RECORD, f"{STAGING}/{uuid.uuid4().hex}")
                     self._shared.flush()

@@ -22,8 +22,15 @@ from daf_storage.errors import (
 )
 from daf_storage.trees._decode_threads import fill_blocks
 from daf_storage.trees._hdf5_file import Hdf5File
+from daf_storage.trees._hdf5_objects import (
+    RECORD,
+    STAGING,
+    STRING_BLOCK,
+    h5py,
+    hdf5_type,
+    reason_of,
+)
 from daf_storage.trees._hdf5_output import METADATA_BYTES, string_bytes
-from daf_storage.trees._hdf5_types import RECORD, STAGING, STRING_BLOCK, h5py, hdf5_type, reason_of
 
 
 class Hdf5Transaction:
@@ -270,15 +277,11 @@ class Hdf5Transaction:
             Whether it stays so from now on, whatever follows.
         """
         try:
-            for renamed in self._moved:
-                for path in renamed:
-                    self._shared.note_change(path)
+            self._shared.changes += 1
             self._shared.flush()
         except BaseException:
             for source, target in reversed(self._moved):
                 self._shared.file.move(target, source)
-                self._shared.note_change(source)
-                self._shared.note_change(target)
             self._moved.clear()
             raise
         if is_last:

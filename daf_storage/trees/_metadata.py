@@ -1,29 +1,40 @@
-"""Common parts of the metadata of Zarr v2 and v3: value objects, and checks.
+"""The metadata of arrays, of Zarr v2 and v3: checked, and normalised to one document.
 
-Documents are untrusted: any JSON value at any place becomes a value object or an error of ours.
+Nothing else knows in which version an array is stored.  Documents are untrusted: any JSON value at
+any place becomes a value object or an error of ours.  Source: the Zarr v2 storage specification,
+the Zarr v3 core specification and its codecs.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import json
 import math
 import posixpath
+import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from daf_storage.base import StorageType
-from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.stores import Snapshot
+from daf_storage.trees._decompress import Codec
 from daf_storage.trees._protocol import ArrayInfo
 
 ZarrVersion: TypeAlias = Literal[2, 3]
 """The versions of the Zarr format."""
+
+ARRAY_FILE: Final = ".zarray"
+"""The file with the metadata of an array of Zarr v2."""
+
+NODE_FILE: Final = "zarr.json"
+"""The file with the metadata of a node of Zarr v3."""
 
 MAX_DOCUMENT_BYTES: Final = 1 << 24
 """The largest metadata document of a group or an array that is read."""
@@ -41,9 +52,24 @@ _MAX_CHUNK_BYTES: Final = 1 << 28
 _LENGTH_BYTES: Final = 4
 _MAX_ELEMENTS: Final = 2**62
 _MAX_SHOWN: Final = 80
-_SMALL_BYTES: Final = 1 << 12
-_MOST_REMEMBERED: Final = 1 << 10
-_SEPARATORS: Final = (".", "/")
+_DTYPE: Final = re.compile(r"[<>|=]?[a-zA-Z?]\d{0,9}")
+_BY_NAME: Final = {kind.value.lower(): kind for kind in StorageType if not kind.is_string}
+_TEXT_WIDTH: Final = 4
+_TYPES: Final = (
+    "Daf has Bool, Int8 to Int64, UInt8 to UInt64, Float32, Float64 and strings"  # as messages say
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkEncoding:
+    """What the bytes of a chunk are."""
+
+    codecs: tuple[Codec, ...]
+    """What is undone, in this order."""
+    dtype: np.dtype[Any] | None
+    """The elements that are left; None for strings as ``vlen-utf8`` has them."""
+    order: tuple[int, ...] | None = None
+    """The dimensions in the order in which the elements lie; None if that is their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,43 +92,25 @@ class ShardLayout:
 class ArrayMetadata:
     """The parsed metadata of an array."""
 
-    version: ZarrVersion
-    """The version of the format."""
     info: ArrayInfo
     """Shape, element type and chunks."""
-    has_plain_chunk: bool
-    """Whether there is one chunk, neither compressed nor filtered (but for strings)."""
+    encoding: ChunkEncoding
+    """What the bytes of a chunk are."""
     fill_value: Any
     """What missing chunks hold; None if they must not be missing."""
-    separator: str
+    has_plain_chunk: bool = False
+    """Whether there is one chunk, neither compressed nor filtered (but for strings)."""
+    separator: str = "."
     """What stands between the numbers of a chunk key."""
     prefix: str = ""
     """What a chunk key begins with."""
     shard: ShardLayout | None = None
-    """How its single file is made up, if it is one of small chunks; ``info`` has their shape."""
-    item_bytes: int = 0
-    """Size of a decoded element; 0 where that varies from element to element."""
-    compressions: tuple[Mapping[str, Any], ...] = ()
-    """Codecs of a chunk that are undone here, in this order, whoever reads what is left."""
-    has_filters: bool = False
-    """Whether others remain to be undone, but for what makes bytes of elements."""
-    is_sharded: bool = False
-    """Whether a file holds small chunks, whoever reads them."""
-    chunk_dtype: np.dtype[Any] | None = None
-    """The elements of a chunk without its compressions; None where it is not just those."""
-    is_fortran: bool = False
-    """Whether the first dimension of a chunk varies fastest."""
-    has_plain_strings: bool = False
-    """Whether a chunk without its compressions is strings one after the other."""
-    document: bytes | None = None
-    """The metadata to show to zarr-python instead of the stored ones: without ``compressions``,
-    and mended where it would refuse them."""
+    """How its files are made up, if they are of small chunks; ``info`` has the shape of these."""
 
     @property
-    def stored_as(self) -> tuple[str, bool, str]:
-        """What tells the elements of a chunk from those of other arrays of this shape and type."""
-        elements = "" if self.chunk_dtype is None else self.chunk_dtype.str
-        return elements, self.is_fortran, repr(self.fill_value)
+    def item_bytes(self) -> int:
+        """Size of a decoded element; 0 where that varies from element to element."""
+        return 0 if self.encoding.dtype is None else self.encoding.dtype.itemsize
 
     def chunk_key(self, position: tuple[int, ...]) -> str:
         """Return the key of the file at a position of the grid."""
@@ -115,6 +123,9 @@ class ArrayMetadata:
     def first_chunk_key(self) -> str:
         """The key of the file at the origin."""
         return self.chunk_key((0,) * len(self.info.shape))
+
+
+# Documents.
 
 
 def key_below(path: str, name: str) -> str:
@@ -144,16 +155,22 @@ def read_document(snapshot: Snapshot, key: str, *, what: str) -> bytes | None:
     return snapshot.read(key)
 
 
-def remembering(parse: Callable[[bytes, str], _T]) -> Callable[[bytes, str], _T]:
-    """Return a function that parses a small document once: each query opens the same arrays.
+def remembering(
+    parse: Callable[[bytes, str], _T], *, most: int = 1 << 10, most_bytes: int = 1 << 12
+) -> Callable[[bytes, str], _T]:
+    """Return a function that parses equal documents once: each query opens the same arrays.
 
-    The result follows from the document alone, so that the arrays of many data sets share it.
     Errors say what messages call the array, and are not kept.
+
+    Parameters
+    ----------
+    most, most_bytes
+        How many documents are remembered, and how long these are.
     """
-    remembered = functools.lru_cache(maxsize=_MOST_REMEMBERED)(lambda data: parse(data, ""))
+    remembered = functools.lru_cache(maxsize=most)(lambda data: parse(data, ""))
 
     def parsed(data: bytes, what: str) -> _T:
-        if len(data) <= _SMALL_BYTES:
+        if len(data) <= most_bytes:
             with contextlib.suppress(DafError):
                 return remembered(bytes(data))
         return parse(data, what)
@@ -170,14 +187,6 @@ def parse_json(data: bytes, *, what: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise CorruptDataError(f"{what} holds no JSON object")
     return document
-
-
-def compact(data: bytes | None) -> bytes | None:
-    """Return a document on one line; None where it is missing, or no JSON object."""
-    try:
-        return None if data is None else to_json(parse_json(data, what=""))
-    except (CorruptDataError, RecursionError):
-        return None
 
 
 def to_json(document: Any) -> bytes:
@@ -198,6 +207,214 @@ def shown(value: Any) -> str:
 _BRIEF: Final = reprlib.Repr()
 _BRIEF.maxlevel = 4
 _BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = 40
+
+
+# Arrays.
+
+
+def parsed_array(data: bytes, what: str, version: ZarrVersion) -> ArrayMetadata | None:
+    """Parse a ``.zarray`` or a ``zarr.json``; None if it is that of a group.
+
+    Parameters
+    ----------
+    what
+        The array as messages name it.
+
+    Raises
+    ------
+    CorruptDataError
+        Not JSON, or not the metadata of an array.
+    UnsupportedDataError
+        Valid, but of a type, a grid or with an extension that is not read, or pickled.
+    """
+    return (_parsed_v2 if version == 2 else _parsed_v3)(data, what)
+
+
+@remembering
+def _parsed_v2(data: bytes, what: str) -> ArrayMetadata:
+    stored = parse_json(data, what=f"{what}: {ARRAY_FILE}")
+    if stored.get("zarr_format") not in (2, None):
+        raise UnsupportedDataError(
+            f"{what}: the array is of Zarr format {shown(stored['zarr_format'])}, not 2"
+        )
+    try:
+        filters, order = stored["filters"], stored["order"]
+        filters = [] if filters is None else filters
+        if not isinstance(filters, list) or order not in ("C", "F"):
+            raise TypeError(f"order {shown(order)}, filters {shown(filters)}")
+        compressor = stored["compressor"]
+        codecs = filters if compressor is None else [*filters, compressor]
+        _check_codecs(codecs, what=what)
+        dtype = _dtype_v2(stored["dtype"], filters, what=what)
+        shape = lengths_of(stored["shape"])
+        encoding = ChunkEncoding(
+            tuple(reversed(codecs[dtype is None :])),
+            dtype,
+            tuple(reversed(range(len(shape)))) if order == "F" and len(shape) > 1 else None,
+        )
+        keys = ("", _separator_of(stored.get("dimension_separator", ".")))
+        chunks = lengths_of(stored["chunks"])
+        return _metadata(shape, chunks, encoding, stored["fill_value"], keys, what=what)
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise _malformed(what, ARRAY_FILE, error) from None
+
+
+@remembering
+def _parsed_v3(data: bytes, what: str) -> ArrayMetadata | None:
+    stored = parse_json(data, what=f"{what}: {NODE_FILE}")
+    node_type = stored.get("node_type")
+    if node_type == "group":
+        return None
+    if stored.get("zarr_format") != 3 or node_type != "array":
+        raise CorruptDataError(
+            f"{what}: {NODE_FILE} is not that of a Zarr v3 array or group: zarr_format is "
+            f"{shown(stored.get('zarr_format'))} and node_type is {shown(node_type)}"
+        )
+    try:
+        grid, keys = _codec(stored["chunk_grid"]), _codec(stored["chunk_key_encoding"])
+        if grid["id"] != "regular" or keys["id"] not in ("default", "v2"):
+            raise UnsupportedDataError(
+                f"{what}: the chunks are in a {shown(grid['id'])} grid with "
+                f"{shown(keys['id'])} keys; only a 'regular' grid with 'default' keys is read"
+            )
+        if stored.get("storage_transformers"):
+            raise UnsupportedDataError(f"{what}: the array has storage transformers; none are read")
+        shape, chunks = lengths_of(stored["shape"]), lengths_of(grid["chunk_shape"])
+        dtype = _dtype_v3(stored["data_type"], what=what)
+        codecs = _codecs(stored["codecs"])
+        if not codecs:
+            raise CorruptDataError(f"{what}: {NODE_FILE} has no codecs")
+        shard = None
+        if codecs[0]["id"] == "sharding_indexed":
+            check_chunks(shape, chunks, what=what)
+            shard, chunks, codecs = _shard(shape, chunks, codecs, what=what)
+        encoding = _encoding(codecs, dtype, len(shape), what=what)
+        is_default = keys["id"] == "default"
+        separator = _separator_of(keys.get("separator", "/" if is_default else "."))
+        prefix = "c" if is_default else ""
+        fill_value = stored["fill_value"]
+        return _metadata(
+            shape, chunks, encoding, fill_value, (prefix, separator), shard=shard, what=what
+        )
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise _malformed(what, NODE_FILE, error) from None
+
+
+def _malformed(what: str, file: str, error: Exception) -> CorruptDataError:
+    return CorruptDataError(f"{what}: {file} is incomplete or malformed ({error!r})")
+
+
+def _metadata(
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    encoding: ChunkEncoding,
+    fill_value: Any,
+    keys: tuple[str, str],
+    *,
+    shard: ShardLayout | None = None,
+    what: str,
+) -> ArrayMetadata:
+    """Return what follows from a document; ``ValueError`` where it contradicts itself.
+
+    Parameters
+    ----------
+    keys
+        What the keys of chunks begin with, and what stands between their numbers.
+    """
+    dtype = encoding.dtype
+    kind = StorageType.STRING if dtype is None else StorageType.of(dtype)
+    check_chunks(shape, chunks, what=what)
+    item_bytes = 0 if dtype is None else _check_item_bytes(dtype.itemsize, what=what)
+    check_chunk_bytes(shape, chunks, item_bytes, what=what)
+    is_single = all(n in (c, 0) for n, c in zip(shape, chunks, strict=True)) and shard is None
+    is_stored_as_is = dtype is None or (not kind.is_string and dtype == kind.dtype)
+    has_plain_chunk = is_single and is_stored_as_is and not (encoding.codecs or encoding.order)
+    return ArrayMetadata(
+        info=ArrayInfo(
+            shape=shape,
+            storage_type=kind,
+            chunks=tuple(max(c, 1) for c in chunks),
+            is_mappable=has_plain_chunk and not kind.is_string,
+        ),
+        encoding=encoding,
+        fill_value=fill_of(fill_value, kind, dtype),
+        has_plain_chunk=has_plain_chunk,
+        separator=keys[1],
+        prefix=keys[0],
+        shard=shard,
+    )
+
+
+def _encoding(
+    codecs: list[Codec], dtype: np.dtype[Any] | None, rank: int, *, what: str
+) -> ChunkEncoding:
+    """Return what codecs of Zarr v3 make of a chunk, given in the order of encoding."""
+    serializer = "vlen-utf8" if dtype is None else "bytes"
+    names = [codec["id"] for codec in codecs]
+    if serializer not in names:
+        raise UnsupportedDataError(
+            f"{what}: its elements are stored by the codecs {shown(names)}, and {serializer!r} is "
+            "needed among them; write it again"
+        )
+    at = names.index(serializer)
+    for codec in codecs:
+        _refuse_pickled(codec, what=what)
+    order: tuple[int, ...] | None = None
+    filters = []
+    for codec in codecs[:at]:
+        if codec["id"] == "transpose":
+            axes = _axes_of(codec["order"], rank)
+            order = axes if order is None else tuple(order[axis] for axis in axes)
+        else:
+            filters.append(codec)
+    if dtype is not None and (endian := codecs[at].get("endian", "little")) != "little":
+        if endian != "big" or filters:
+            raise UnsupportedDataError(
+                f"{what}: the order of its bytes is {shown(endian)}, and 'little' is read"
+            )
+        dtype = dtype.newbyteorder(">")
+    return ChunkEncoding(tuple(reversed([*filters, *codecs[at + 1 :]])), dtype, order)
+
+
+def _axes_of(value: Any, rank: int) -> tuple[int, ...]:
+    """Return an order of dimensions; ``ValueError`` if it is none."""
+    if value in ("C", "F"):
+        return tuple(range(rank) if value == "C" else reversed(range(rank)))
+    axes = lengths_of(value)
+    if sorted(axes) != list(range(rank)):
+        raise ValueError(f"order {shown(value)}")
+    return axes
+
+
+def _shard(
+    shape: tuple[int, ...], outer: tuple[int, ...], codecs: list[Codec], *, what: str
+) -> tuple[ShardLayout, tuple[int, ...], list[Codec]]:
+    """Return how a file of small chunks is made up, and the shape and the codecs of these."""
+    inner = lengths_of(codecs[0]["chunk_shape"])
+    index, *checksums = _codecs(codecs[0]["index_codecs"])
+    location = codecs[0].get("index_location", "end")
+    is_plain = index["id"] == "bytes" and index.get("endian", "little") == "little"
+    names = [codec["id"] for codec in checksums]
+    if len(inner) != len(shape) or 0 in inner or location not in ("start", "end"):
+        raise ValueError(f"chunk_shape {shown(list(inner))}, index_location {shown(location)}")
+    if len(codecs) != 1 or not is_plain or names not in ([], ["crc32c"]):
+        raise UnsupportedDataError(
+            f"{what}: its small chunks are stored by the codecs {shown(codecs)}; only an index of "
+            "plain numbers, and nothing around all of it, is read"
+        )
+    is_single = all(n <= c for n, c in zip(shape, outer, strict=True))
+    if not is_single and any(o % i for o, i in zip(outer, inner, strict=True)):
+        raise ValueError(f"chunks {shown(list(inner))} in files of {shown(list(outer))}")
+    grid = tuple(max(math.ceil(n / c), 1) for n, c in zip(outer, inner, strict=True))
+    layout = ShardLayout(grid, index_at_start=location == "start", has_checksum=bool(checksums))
+    return layout, inner, _codecs(codecs[0]["codecs"])
+
+
+# The parts of documents.
 
 
 def lengths_of(value: Any) -> tuple[int, ...]:
@@ -237,7 +454,7 @@ def check_chunk_bytes(
         )
 
 
-def check_item_bytes(item_bytes: int, *, what: str) -> int:
+def _check_item_bytes(item_bytes: int, *, what: str) -> int:
     """Return the size of an element of a fixed size; raise if it is absurd."""
     if item_bytes > MAX_ITEM_BYTES:
         raise UnsupportedDataError(
@@ -247,18 +464,25 @@ def check_item_bytes(item_bytes: int, *, what: str) -> int:
     return item_bytes
 
 
-def separator_of(value: Any) -> str:
+def _separator_of(value: Any) -> str:
     """Return what separates the numbers of a chunk key; ``ValueError`` if it is none."""
-    if value not in _SEPARATORS:
+    if value not in (".", "/"):
         raise ValueError(f"separator {shown(value)}")
     return str(value)
 
 
-def fill_of(value: Any, storage_type: StorageType) -> Any:
+def fill_of(value: Any, storage_type: StorageType, stored: np.dtype[Any] | None = None) -> Any:
     """Return what missing chunks hold, in the array's type; None if they must not be missing.
 
     ``ValueError`` if it is no such value.
 
+    Parameters
+    ----------
+    stored
+        The type of strings of a fixed size: those of bytes are written in base 64.
+
+    Examples
+    --------
     >>> fill_of("NaN", StorageType.FLOAT32)
     np.float32(nan)
     """
@@ -266,7 +490,8 @@ def fill_of(value: Any, storage_type: StorageType) -> Any:
         return None
     if storage_type.is_string:
         if isinstance(value, str):
-            return value
+            is_bytes = stored is not None and stored.kind == "S"
+            return base64.b64decode(value).decode() if is_bytes else value
         if value == 0 and not isinstance(value, list | dict):
             return ""
         raise ValueError(f"fill_value {shown(value)}")
@@ -293,3 +518,74 @@ def _float_of(text: str, dtype: np.dtype[Any]) -> Any:
     if text.lower().lstrip("+-") not in ("nan", "infinity"):
         raise ValueError(text)
     return float(text)
+
+
+def _codec(value: Any) -> Codec:
+    """Return the name and the options of a codec or another extension point of Zarr v3."""
+    options: Any = {}
+    name = value
+    if isinstance(value, dict):
+        name, options = value.get("name"), value.get("configuration", {})
+    if not isinstance(name, str) or not isinstance(options, dict):
+        raise ValueError(f"the extension {shown(value)}")  # noqa: TRY004 - as for any other value
+    return {**options, "id": name.removeprefix("numcodecs.")}
+
+
+def _codecs(value: Any) -> list[Codec]:
+    """Return a list of codecs of Zarr v3; ``TypeError`` if it is none."""
+    if not isinstance(value, list):
+        raise TypeError(f"codecs {shown(value)}")
+    return [_codec(codec) for codec in value]
+
+
+def _check_codecs(codecs: list[Any], *, what: str) -> None:
+    """Raise unless these are codecs of Zarr v2 that may be tried."""
+    for codec in codecs:
+        if not isinstance(codec, dict) or not isinstance(codec.get("id"), str):
+            raise CorruptDataError(
+                f"{what}: {ARRAY_FILE} has a codec without an id: {shown(codec)}"
+            )
+        _refuse_pickled(codec, what=what)
+
+
+def _refuse_pickled(codec: Codec, *, what: str) -> None:
+    if codec["id"] == "pickle":
+        raise UnsupportedDataError(
+            f"{what}: the array holds pickled Python objects, which can run any program when "
+            "loaded; they are never read. Rewrite it as numbers or strings"
+        )
+
+
+def _dtype_v2(dtype: Any, filters: list[Any], *, what: str) -> np.dtype[Any] | None:
+    if dtype == "|O":
+        if filters and filters[0]["id"] == "vlen-utf8":
+            return None
+        used = ", ".join(codec["id"] for codec in filters) or "none"
+        raise UnsupportedDataError(
+            f"{what}: the array holds Python objects with filters {shown(used)}; "
+            "only vlen-utf8 strings are read"
+        )
+    if isinstance(dtype, str) and _DTYPE.fullmatch(dtype):
+        with contextlib.suppress(TypeError, ValueError):
+            found = np.dtype(dtype)
+            if StorageType.from_numpy(found) is not None:
+                return found
+    raise UnsupportedDataError(f"{what}: the array has dtype {shown(dtype)}; {_TYPES}")
+
+
+def _dtype_v3(data_type: Any, *, what: str) -> np.dtype[Any] | None:
+    if data_type == "string":
+        return None
+    if isinstance(data_type, str) and data_type in _BY_NAME:
+        return _BY_NAME[data_type].dtype
+    name = data_type.get("name") if isinstance(data_type, dict) else None
+    if name not in ("fixed_length_utf32", "null_terminated_bytes"):
+        raise UnsupportedDataError(
+            f"{what}: the array has the data type {shown(data_type)}; {_TYPES}"
+        )
+    size_bytes = _codec(data_type)["length_bytes"]
+    width = _TEXT_WIDTH if name == "fixed_length_utf32" else 1
+    if type(size_bytes) is not int or size_bytes < 0 or size_bytes % width:
+        raise ValueError(f"length_bytes {shown(size_bytes)}")
+    _check_item_bytes(size_bytes, what=what)
+    return np.dtype(f"<U{size_bytes // width}" if width > 1 else f"|S{size_bytes}")

@@ -5,19 +5,17 @@ Which version of Zarr it is, their metadata say to nobody here.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, DecodedCache, Span
 from daf_storage.base import strings as vlen
-from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError
 from daf_storage.stores import (
     ArchiveSnapshot,
     ReadEstimate,
@@ -26,14 +24,12 @@ from daf_storage.stores import (
     is_mapped,
     map_within,
 )
-from daf_storage.trees._array_bases import NotFileBacked, chunks_of, decoded_bytes
-from daf_storage.trees._chunk_grid import Position, check_count
+from daf_storage.trees._array_bases import NotFileBacked, decoded_bytes, frozen
 from daf_storage.trees._chunked_array import (
     ChunkedArray,
-    ChunkEncoding,
     ChunkMemory,
-    as_strings,
     check_string_count,
+    filled_strings,
     wrong_size,
 )
 from daf_storage.trees._decompress import limit_of_strings
@@ -42,15 +38,6 @@ from daf_storage.trees._protocol import ArrayInfo, NodeKind
 from daf_storage.trees._zarr_chunks import FileChunks, ShardChunks, check_files, missing_chunk
 from daf_storage.trees._zarr_formats import ZarrFormat
 
-if TYPE_CHECKING:
-    import zarr
-
-    from daf_storage.trees import _foreign as foreign
-else:
-    zarr = lazy_module("zarr")
-    foreign = lazy_module("daf_storage.trees._foreign")
-
-_MAX_CHUNKS: Final = 1 << 20
 _MAX_FILLED_BYTES: Final = 1 << 34
 
 
@@ -116,22 +103,18 @@ def open_zarr_array(
     cache: DecodedCache,
     what: str,
 ) -> ZarrArray:
-    """Return an array by its metadata: mapped, decoded here, or else by zarr-python."""
-    info, chunk_dtype = metadata.info, metadata.chunk_dtype
-    key = key_below(path, metadata.first_chunk_key)
-    is_plain = info.is_mappable and (
-        not snapshot.is_local or is_mapped(snapshot, key, alignment=metadata.item_bytes)
-    )
-    if is_plain or (metadata.has_plain_chunk and info.storage_type.is_string):
-        return PlainArray(snapshot, path, metadata, what=what)
-    is_fixed = chunk_dtype is not None and chunk_dtype.itemsize == metadata.item_bytes > 0
-    is_odd_fill = info.storage_type.is_string and is_fixed and bool(metadata.fill_value)
-    if not (is_fixed or metadata.has_plain_strings) or is_odd_fill or not info.size:
-        return ForeignArray(snapshot, path, metadata, what=what)
-    memory = ChunkMemory(cache, repr((what, info, *metadata.stored_as)))  # it knows its hash
+    """Return an array by its metadata: mapped, or decoded chunk by chunk."""
+    info, encoding = metadata.info, metadata.encoding
+    if metadata.has_plain_chunk:
+        key = key_below(path, metadata.first_chunk_key)
+        is_at_hand = info.storage_type.is_string or not snapshot.is_local
+        if is_at_hand or is_mapped(snapshot, key, alignment=metadata.item_bytes):
+            return PlainArray(snapshot, path, metadata, what=what)
+    stored_as = (encoding.dtype, encoding.order, metadata.fill_value)
+    memory = ChunkMemory(cache, repr((what, info, *stored_as)))  # it knows its hash
     return ChunkedArray(
         replace(info, is_mappable=False),
-        ChunkEncoding(metadata.compressions, chunk_dtype, metadata.is_fortran),
+        encoding,
         FileChunks(snapshot, path, metadata, what=what)
         if metadata.shard is None
         else ShardChunks(snapshot, path, metadata, metadata.shard, memory=memory, what=what),
@@ -189,7 +172,7 @@ class PlainArray(NotFileBacked):
             return pa.array([], pa.string())
         data = self._mapped_chunk()
         if data is None:
-            return pa.repeat(pa.scalar(self._fill_value(), pa.string()), self.info.size)
+            return filled_strings(self._fill_value(), self.info.size, what=self._what)
         decoded = vlen.decode_vlen_utf8(data, what=self._what)
         if len(decoded) != self.info.size:
             check_string_count(data, self.info.size, what=f"{self._what}: the chunk")
@@ -226,10 +209,10 @@ class PlainArray(NotFileBacked):
             return super().read()
         dtype = self.info.storage_type.dtype
         if self.info.size == 0:
-            return _frozen(np.empty(self.info.shape, dtype))
+            return frozen(np.empty(self.info.shape, dtype))
         data = self._mapped_chunk()
         if data is None:
-            return _frozen(np.full(self.info.shape, self._fill_value(), dtype))
+            return frozen(np.full(self.info.shape, self._fill_value(), dtype))
         self._check_size(len(data))
         return np.frombuffer(data, dtype).reshape(self.info.shape)
 
@@ -273,101 +256,5 @@ class PlainArray(NotFileBacked):
         return self._metadata.fill_value
 
 
-class ForeignArray(NotFileBacked):
-    """An array that zarr-python reads, whatever its codecs; see `StoredArray`."""
-
-    def __init__(
-        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
-    ) -> None:
-        self.info = metadata.info
-        self._snapshot = snapshot
-        self._path = path
-        self._metadata = metadata
-        self._what = what
-
-    def read(self) -> AnyArray:
-        """Return all elements."""
-        return self._part(slice(None))
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension."""
-        picks = () if within is None else (within.slice,)
-        return [self._part(span.slice, *picks) for span in spans]
-
-    def estimate(
-        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
-    ) -> None:
-        """Add about what the chunks expand to."""
-        requests = 0 if self._snapshot.is_local else chunks_of(self.info, spans, within)
-        if self.info.size:
-            estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=requests)
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings."""
-        return as_strings(self.read(), what=self._what)
-
-    def string_rows(self, span: Span) -> pa.Array:
-        """Return a range of the strings."""
-        return as_strings(self.read_rows(span), what=self._what)
-
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Raise if files are missing or too short, by their sizes alone."""
-        check_files(
-            self._snapshot, self._path, self._metadata, is_complete=is_complete, what=self._what
-        )
-
-    def _part(self, *picks: slice) -> AnyArray:
-        kind = self.info.storage_type
-        if self.info.size == 0:
-            return _frozen(np.empty(self.info.shape, object if kind.is_string else kind.dtype))[
-                picks
-            ]
-        first, last, _ = picks[0].indices(self.info.shape[0] if self.info.shape else 1)
-        check_count(self.info, [Span(first, last)], None, _MAX_CHUNKS, what=self._what)
-        try:
-            array = zarr.open_array(
-                foreign.ForeignChunks(self._snapshot, self._path, self._metadata, what=self._what),
-                path=self._path,
-                mode="r",
-                zarr_format=self._metadata.version,
-            )
-            values = np.asarray(array[picks if self.info.shape else ()])
-        except DafError:
-            raise
-        except Exception as error:  # zarr raises many kinds for data that it cannot read
-            raise _unreadable(self._what, error) from error
-        if self._metadata.fill_value is None:
-            self._refuse_missing_chunks(first, last)
-        return values if kind.is_string else _frozen(values.astype(kind.dtype, copy=False))
-
-    def _refuse_missing_chunks(self, first: int, last: int) -> None:
-        grid = [range(-(-n // c)) for n, c in zip(self.info.shape, self.info.chunks, strict=True)]
-        if grid:
-            height = self.info.chunks[0]
-            grid[0] = range(first // height, -(-last // height))
-        positions: itertools.product[Position] = itertools.product(*grid)
-        for position in positions:
-            if (
-                self._snapshot.size(key_below(self._path, self._metadata.chunk_key(position)))
-                is None
-            ):
-                raise missing_chunk(self._metadata, position, what=self._what)
-
-
-ZarrArray: TypeAlias = PlainArray | ChunkedArray | ForeignArray
+ZarrArray: TypeAlias = PlainArray | ChunkedArray
 """How an array of a Zarr hierarchy is read."""
-
-
-def _frozen(values: AnyArray) -> AnyArray:
-    values.flags.writeable = False
-    return values
-
-
-def _unreadable(what: str, error: Exception) -> DafError:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    if "codec" in reason.lower() or isinstance(error, NotImplementedError):
-        return UnsupportedDataError(
-            f"{what}: the array is stored with a codec that is not available here ({reason}); "
-            "install it for numcodecs, or rewrite the array"
-        )
-    return CorruptDataError(f"{what}: the stored chunks cannot be decoded ({reason})")

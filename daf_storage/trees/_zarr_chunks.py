@@ -30,8 +30,7 @@ from daf_storage.stores import (
     map_within,
 )
 from daf_storage.trees._array_bases import STRING_BYTES
-from daf_storage.trees._chunk_grid import MAX_CHUNKS, Position
-from daf_storage.trees._chunked_array import ChunkMemory, wrong_size
+from daf_storage.trees._chunked_array import MAX_CHUNKS, ChunkMemory, Position, wrong_size
 from daf_storage.trees._decode_threads import fetched
 from daf_storage.trees._decompress import limit_of_stored
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
@@ -88,19 +87,18 @@ def check_files(
 
 def _check_size(metadata: ArrayMetadata, size_bytes: int, what: str) -> None:
     """Raise if a file has too few bytes for its chunk, or of plain numbers too many."""
-    info = metadata.info
+    info, encoding = metadata.info, metadata.encoding
     count = math.prod(info.chunks)
-    is_packed = bool(metadata.compressions) or metadata.has_filters
-    if not is_packed and metadata.chunk_dtype is not None:
-        if size_bytes != count * metadata.chunk_dtype.itemsize:
-            raise wrong_size(what, size_bytes, info.chunks, metadata.chunk_dtype)
+    if not encoding.codecs and encoding.dtype is not None:
+        if size_bytes != count * encoding.dtype.itemsize:
+            raise wrong_size(what, size_bytes, info.chunks, encoding.dtype)
     elif metadata.has_plain_chunk and size_bytes < _STRING_BYTES * (info.size + 1):
         raise CorruptDataError(
             f"{what} is truncated: it has {size_bytes:,} bytes, which cannot hold {info.size:,} "
             "strings"
         )
     elements = min(count, info.size)
-    if elements > max(size_bytes, 1) * (_MOST_PER_BYTE if is_packed else 1):
+    if elements > max(size_bytes, 1) * (_MOST_PER_BYTE if encoding.codecs else 1):
         raise CorruptDataError(
             f"{what} has {size_bytes:,} bytes, which cannot hold {elements:,} elements"
         )
@@ -110,8 +108,6 @@ class FileChunks:
     """Chunks of which each is a file of its own; see `ChunkLocator`."""
 
     most_chunks = _MAX_FILES
-    most_looked_up = 1 << 12
-    is_absent = False
 
     def __init__(
         self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
@@ -122,11 +118,9 @@ class FileChunks:
         self._what = what
         count = math.prod(metadata.info.chunks)
         is_small = count * metadata.item_bytes <= _MAX_READ_BYTES
-        self._most_bytes = limit_of_stored(
-            count, 0 if metadata.has_plain_strings else metadata.item_bytes
-        )
+        self._most_bytes = limit_of_stored(count, metadata.item_bytes)
         is_file = snapshot.is_local and not has_entries(snapshot)
-        self._is_read = bool(metadata.compressions) and is_file and is_small
+        self._is_read = bool(metadata.encoding.codecs) and is_file and is_small
 
     def name(self, position: Position) -> str:
         """Return what messages call a chunk."""
@@ -135,7 +129,7 @@ class FileChunks:
     def version(self, position: Position) -> Hashable | None:
         """Return what changes with the file of a chunk; None where nothing is decoded."""
         key = self._key(position)
-        if not self._metadata.compressions and is_mapped(self._snapshot, key):
+        if not self._metadata.encoding.codecs and is_mapped(self._snapshot, key):
             return None
         return bytes_version(self._snapshot, key)
 
@@ -279,7 +273,6 @@ class ShardChunks:
     """Small chunks in files of many; of what Daf packs, in one file; see `ChunkLocator`."""
 
     most_chunks = MAX_CHUNKS
-    most_looked_up = 1 << 17
 
     def __init__(
         self,
@@ -306,18 +299,13 @@ class ShardChunks:
         )
         self._first = self._file((0,) * len(self._grid))
 
-    @property
-    def is_absent(self) -> bool:
-        """Whether the only file is missing."""
-        return math.prod(self._grid) == 1 and self._first.size is None
-
     def name(self, position: Position) -> str:
         """Return what messages call a chunk."""
         return f"chunk {list(position)}"
 
     def version(self, position: Position) -> Hashable | None:
         """Return what changes with the file of a chunk; None where nothing is decoded."""
-        if not self._metadata.compressions:
+        if not self._metadata.encoding.codecs:
             return None
         outer = tuple(n // g for n, g in zip(position, self._layout.grid, strict=True))
         return self._file(outer).version

@@ -6,9 +6,7 @@ specification, the Zarr v3 core specification.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,19 +15,19 @@ from typing import Any, Final, TypeAlias
 from daf_storage.base import METADATA_NAMES, Packing, StorageType
 from daf_storage.errors import (
     CorruptDataError,
-    DafError,
     FormatError,
     ReadOnlyError,
     UnsupportedInputError,
 )
 from daf_storage.stores import Snapshot
-from daf_storage.trees._array_documents import ARRAY_FILE, NODE_FILE, parsed_v2, parsed_v3
 from daf_storage.trees._metadata import (
+    ARRAY_FILE,
+    NODE_FILE,
     ArrayMetadata,
     ZarrVersion,
-    compact,
     key_below,
     parse_json,
+    parsed_array,
     read_document,
     remembering,
     shown,
@@ -42,8 +40,6 @@ _ATTRIBUTES_FILE: Final = ".zattrs"
 _NO_ATTRIBUTES: Final = b"{}"
 _VLEN_UTF8_V2: Final = [{"id": "vlen-utf8"}]
 
-_SMALL_BYTES: Final = 1 << 12
-_LARGE_BYTES: Final = 1 << 22
 _GROUP: Final = {"zarr_format": 3, "node_type": "group"}
 _LITTLE: Final = {"name": "bytes", "configuration": {"endian": "little"}}
 _VLEN_UTF8: Final = {"name": "vlen-utf8", "configuration": {}}
@@ -96,7 +92,7 @@ class ZarrV2(_Format):
     def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is none."""
         data = read_document(snapshot, key_below(path, ARRAY_FILE), what=what)
-        return None if data is None else parsed_v2(data, what)
+        return None if data is None else parsed_array(data, what, 2)
 
     def marker(self, snapshot: Snapshot, name: str) -> None:  # noqa: ARG002 - the same for both versions
         """Return nothing: the marker of Zarr v2 is an array."""
@@ -208,19 +204,8 @@ def _head(data: bytes, what: str) -> _Head:
     return _Head(document.get("node_type"), document.get("attributes", {}))
 
 
-_head_of_small = remembering(_head)
-_head_of_large = functools.lru_cache(maxsize=8)(lambda data: _head(data, ""))
-
-
-def _head_of(data: bytes, *, what: str) -> _Head:
-    """Return what a document says of any node; parsed once for all that are the same.
-
-    That of the root repeats those of all other nodes, and is asked for again and again.
-    """
-    if _SMALL_BYTES < len(data) <= _LARGE_BYTES:
-        with contextlib.suppress(DafError):
-            return _head_of_large(bytes(data))
-    return _head_of_small(data, what)
+_head_of: Final = remembering(_head, most=64, most_bytes=1 << 22)
+"""Of the root's document it is asked again and again, and that repeats those of all other nodes."""
 
 
 class ZarrV3(_Format):
@@ -236,17 +221,17 @@ class ZarrV3(_Format):
         data = read_document(snapshot, key_below(path, NODE_FILE), what=path)
         if data is None:
             return None
-        return "group" if _head_of(data, what=path).node_type == "group" else "array"
+        return "group" if _head_of(data, path).node_type == "group" else "array"
 
     def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
         """Return the metadata of an array; None if there is nothing, or a group."""
         data = read_document(snapshot, key_below(path, NODE_FILE), what=what)
-        return None if data is None else parsed_v3(data, what)
+        return None if data is None else parsed_array(data, what, 3)
 
     def marker(self, snapshot: Snapshot, name: str) -> Any:
         """Return an attribute of the root group."""
         data = read_document(snapshot, NODE_FILE, what="the root")
-        attributes = None if data is None else _head_of(data, what=NODE_FILE).attributes
+        attributes = None if data is None else _head_of(data, NODE_FILE).attributes
         return copy.deepcopy(attributes.get(name)) if isinstance(attributes, dict) else None
 
     def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
@@ -254,7 +239,7 @@ class ZarrV3(_Format):
         data = read_document(snapshot, key_below(path, NODE_FILE), what=what)
         if data is None:
             return None
-        attributes = _head_of(data, what=f"{what}: {NODE_FILE}").attributes
+        attributes = _head_of(data, f"{what}: {NODE_FILE}").attributes
         if not isinstance(attributes, dict):
             raise CorruptDataError(f"{what}: {NODE_FILE} has attributes that are no JSON object")
         return copy.deepcopy(attributes.get(name))
@@ -363,8 +348,9 @@ FORMATS: Final[Mapping[ZarrVersion, ZarrFormat]] = {2: ZarrV2(), 3: ZarrV3()}
 def _compact_document(snapshot: Snapshot, path: str) -> bytes | None:
     """Return a document to be consolidated; None if it is missing or cannot be used."""
     try:
-        return compact(read_document(snapshot, path, what=path))
-    except (FormatError, ReadOnlyError):
+        data = read_document(snapshot, path, what=path)
+        return None if data is None else to_json(parse_json(data, what=path))
+    except (FormatError, ReadOnlyError, RecursionError):
         return None
 
 

@@ -35,19 +35,21 @@ from daf_storage.stores import (
     Transaction,
     WritableStore,
 )
-from daf_storage.trees._array_documents import NODE_FILE
 from daf_storage.trees._chunked_array import new_chunk_cache
 from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
 from daf_storage.trees._file_changes import FileChanges, FileTree
-from daf_storage.trees._metadata import ZarrVersion, key_below
+from daf_storage.trees._metadata import NODE_FILE, ZarrVersion, key_below
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._zarr_array import ZarrNode
 from daf_storage.trees._zarr_formats import FORMATS, ZarrFormat
 
 if TYPE_CHECKING:
-    from daf_storage.trees import _foreign as foreign
+    import zarr
+
+    from daf_storage.stores import _zarr_adapter as adapter
 else:
-    foreign = lazy_module("daf_storage.trees._foreign")
+    adapter = lazy_module("daf_storage.stores._zarr_adapter")
+    zarr = lazy_module("zarr")
 
 
 def zarr_formats() -> list[ZarrFormat]:
@@ -169,7 +171,8 @@ class ZarrTree:
         if snapshot is None or self.kind(path) is None:
             raise CorruptDataError(f"{self.location}: {path} is missing")
         try:
-            found = foreign.element_of(snapshot, path, self.format.version)
+            store = adapter.SnapshotZarrStore(snapshot)
+            found = zarr.open(store, path=path, mode="r", zarr_format=self.format.version)
         except Exception as error:  # zarr raises many kinds for what it does not know
             reason = " ".join(str(error).split()) or type(error).__name__
             raise UnsupportedDataError(

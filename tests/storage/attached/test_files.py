@@ -75,7 +75,7 @@ def test_opening_an_h5ad_reads_no_data(h5ad_path: Path, monkeypatch: pytest.Monk
         original: Callable[..., Any] = getattr(Hdf5Array, method)
 
         def recorded(self: Hdf5Array, *given: Any, original: Callable[..., Any] = original) -> Any:
-            read.append(self._what)
+            read.append(self.what)
             return original(self, *given)
 
         monkeypatch.setattr(Hdf5Array, method, recorded)

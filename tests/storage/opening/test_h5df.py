@@ -39,7 +39,6 @@ from daf_storage.trees import (
     WritableHdf5Tree,
     WritableTree,
     _hdf5_array,
-    _hdf5_chunks,
     _hdf5_write,
 )
 from tests.faulty_disk import environment, has_faults
@@ -663,7 +662,7 @@ def test_a_file_that_this_process_changes_meanwhile_is_not_one_that_was_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shrinks: bool
 ) -> None:
     """Another thread writes between looking at the length and comparing it."""
-    status = Hdf5File._status
+    status = Hdf5File.status
     states: list[int] = []
 
     def overtaken(self: Hdf5File) -> Any:
@@ -680,7 +679,7 @@ def test_a_file_that_this_process_changes_meanwhile_is_not_one_that_was_cut(
         file.create_dataset("small", data=np.ones(1000))
         file.flush()
         shared = Hdf5File(file, location="x.h5df", file_identity=(1, 1))
-        monkeypatch.setattr(Hdf5File, "_status", overtaken)
+        monkeypatch.setattr(Hdf5File, "status", overtaken)
         shared.check_length(what="x.h5df")
         assert states
         monkeypatch.undo()
@@ -711,8 +710,8 @@ def test_chunks_of_which_filters_were_left_out(
     path: Path, monkeypatch: pytest.MonkeyPatch, mask: int
 ) -> None:
     """HDF5 may store single chunks without compression, or without shuffling."""
-    monkeypatch.setattr(_hdf5_chunks, "_FREE_BYTES", 1)
-    monkeypatch.setattr(_hdf5_chunks, "_DEFLATE_RATIO", 1 << 40)
+    monkeypatch.setattr(_hdf5_array, "_FREE_BYTES", 1)
+    monkeypatch.setattr(_hdf5_array, "_DEFLATE_RATIO", 1 << 40)
     values = np.array([30, 60, 90], "<i8")
     data = values.view(np.uint8).reshape(3, 8)
     shuffled = data if mask & 1 else data.T
@@ -752,7 +751,7 @@ def test_a_read_that_failed_is_tried_again_if_the_file_was_opened_again(path: Pa
             array._shared.file.close()
             array._shared.file = h5py.File(path)
             raise OSError("interrupted")
-        return int(array._dataset[1])
+        return int(array._held.get()[1])
 
     def broken() -> int:
         calls.append(1)
@@ -785,21 +784,6 @@ def test_what_was_stored_is_in_the_file(path: Path, tmp_path: Path) -> None:
         shutil.copyfile(path, tmp_path / "later.h5df")
     assert H5df(tmp_path / "copy.h5df").get_np_vector("cell", "new").tolist() == [1, 2, 3]
     assert H5df(tmp_path / "later.h5df").get_scalar("later") == 5
-
-
-def test_what_tells_that_a_file_was_written_to(path: Path) -> None:
-    """Its inode, size and times; of a file that is on no disk, nothing does."""
-    with h5py.File(path) as file:
-        shared = Hdf5File(file, location="x.h5df")
-        before = shared._fingerprint()
-        assert before is not None
-        assert shared._fingerprint() == before
-        os.utime(path, ns=(1, 1))
-        assert shared._fingerprint() != before
-        assert shared.state() is not None
-    with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
-        shared = Hdf5File(file, location="x.h5")
-        assert (shared._fingerprint(), shared.state(), shared.fingerprint()) == (None, None, None)
 
 
 @pytest.mark.skipif(not has_faults(), reason="needs Linux and a C compiler")

@@ -13,15 +13,21 @@ from daf_storage import errors
 from daf_storage import settings as daf_settings
 from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import ArrayInfo, ChunkedArray, ChunkMemory, _chunked_array, _decode_threads
-from daf_storage.trees._chunked_array import ChunkEncoding
+from daf_storage.trees import (
+    ArrayInfo,
+    ChunkedArray,
+    ChunkEncoding,
+    ChunkMemory,
+    _chunked_array,
+    _decode_threads,
+)
 from daf_storage.trees._joined_ranges import Ranges
 
 
 class Locator:
     """Chunks of numbers, which are all there."""
 
-    most_chunks, most_looked_up, is_absent = 1 << 24, 1 << 10, False
+    most_chunks = 1 << 24
 
     def __init__(self) -> None:
         self.state: Hashable | None = 1
@@ -146,25 +152,3 @@ def test_too_many_chunks() -> None:
     source = Source(2**40, DecodedCache())
     with pytest.raises(errors.UnsupportedDataError, match="write it in larger ones"):
         source.read_spans([Span(0, 2**40)])
-
-
-def test_ranges_of_remembered_chunks_are_copied_at_once(
-    cache: DecodedCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No read of chunks is planned; where one is missing, or was changed, all is as it was."""
-    source = Source(55, cache)
-    ranges = Ranges.joined(np.array([3, 41, 7, 50]), np.array([4, 9, 16, 5]))
-    expected = np.concatenate(
-        [np.arange(55)[start : start + size] for start, size in ((3, 4), (41, 9), (7, 16), (50, 5))]
-    )
-    assert np.array_equal(joined(source, ranges), expected)
-    decoded = list(source.decoded)
-    with monkeypatch.context() as patch:
-        patch.setattr(_chunked_array, "ChunkedRead", None)
-        assert np.array_equal(joined(source, ranges), expected)
-    assert source.decoded == decoded
-    source.chunks.state = 2
-    assert np.array_equal(joined(source, ranges), expected)
-    assert sorted(source.decoded) == sorted(2 * decoded)
-    none = joined(source, Ranges.joined(np.array([3]), np.array([0])))
-    assert none.size == 0

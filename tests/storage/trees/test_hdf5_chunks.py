@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -19,12 +21,11 @@ import pytest
 from hypothesis import given, settings
 from scipy import sparse
 
-from daf_storage import errors
+from daf_storage import errors, open_daf
 from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Hdf5File, Hdf5Tree, _decompress
-from daf_storage.trees._hdf5_array import Hdf5Array
-from daf_storage.trees._hdf5_chunks import Hdf5Chunks
+from daf_storage.trees._hdf5_array import Hdf5Array, Hdf5Chunks
 
 LENGTH = 1003
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -208,13 +209,13 @@ def test_lzf_with_and_without_a_library(
         module = None if library == "none" else SimpleNamespace(lzf_decode=lzf_decoded)
     monkeypatch.setattr(_decompress, "_lzf_module", lambda: module)
     by_hdf5: list[object] = []
-    real = Hdf5Chunks._decoded_by_hdf5
+    real = Hdf5Array.read_by_hdf5
 
-    def counting(self: Hdf5Chunks, position: tuple[int, ...]) -> Any:
-        by_hdf5.append(position)
-        return real(self, position)
+    def counting(self: Hdf5Array, picks: tuple[slice, ...]) -> Any:
+        by_hdf5.append(picks)
+        return real(self, picks)
 
-    monkeypatch.setattr(Hdf5Chunks, "_decoded_by_hdf5", counting)
+    monkeypatch.setattr(Hdf5Array, "read_by_hdf5", counting)
     tree = tree_of(path)
     with h5py.File(path) as file:
         for dtype in DTYPES.keys() - {"big"}:  # which is read by HDF5, as a whole
@@ -369,3 +370,32 @@ def test_what_anndata_writes(tmp_path: Path, compression: Any) -> None:
 
         file.visititems(check)
     assert count >= 8
+
+
+_READ = """
+import sys
+from daf_storage import open_daf
+with open_daf(sys.argv[1]) as daf:
+    assert daf.get_np_vector("cell", "plain").tolist() == [1, 2, 3]
+    assert "hdf5plugin" not in sys.modules
+    assert daf.get_np_vector("cell", "packed").tolist() == [4, 5, 6]
+"""
+
+
+def test_filters_of_other_packages_are_loaded_when_they_are_needed(tmp_path: Path) -> None:
+    """By a process that never imported the package, and not for a file without them."""
+    hdf5plugin = pytest.importorskip("hdf5plugin")
+    path = tmp_path / "x.h5df"
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.set_vector("cell", "plain", [1, 2, 3])
+        daf.set_vector("cell", "packed", [4, 5, 6])
+    with h5py.File(path, "r+") as file:
+        del file["vectors/cell/packed"]
+        file.create_dataset(
+            "vectors/cell/packed", data=np.array([4, 5, 6]), chunks=(3,), **hdf5plugin.LZ4()
+        )
+    done = subprocess.run(
+        [sys.executable, "-c", _READ, path], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

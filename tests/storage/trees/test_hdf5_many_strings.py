@@ -32,9 +32,9 @@ def by_h5py(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     asked: list[Any] = []
     read = Hdf5Array._objects
 
-    def counted(array: Hdf5Array, strings: Any, pick: Any) -> Any:
+    def counted(array: Hdf5Array, pick: Any) -> Any:
         asked.append(pick)
-        return read(array, strings, pick)
+        return read(array, pick)
 
     monkeypatch.setattr(Hdf5Array, "_objects", counted)
     return asked

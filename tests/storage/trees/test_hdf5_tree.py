@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daf_storage import errors
-from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_strings
+from daf_storage.trees import Hdf5File, Hdf5Tree
 from tests.storage.trees.test_hdf5_chunks import array_of, settle
 
 
@@ -38,28 +38,6 @@ def path(tmp_path: Path) -> Path:
         file["number"] = 7
     settle(path)
     return path
-
-
-def test_a_group_or_dataset_is_opened_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each query asks for the same ones, their attributes and what they hold."""
-    tree = opened(path)
-    node = tree.node("group")
-    assert node is not None
-    assert node.attribute("version") == "1"
-    assert node.attribute("nothing") is None
-    array = node.array("a")
-    children = tree.children("group")
-    assert tree.children("") == {"group": "group", "number": "array"}
-    assert (tree.kind("group"), tree.kind("nothing")) == ("group", None)
-    children["x"] = "array"  # the caller's own
-    monkeypatch.setattr(Hdf5Tree, "_get", None)
-    monkeypatch.setattr(h5py.AttributeManager, "__getitem__", None)
-    assert tree.node("group") is node
-    assert node.array("a") is array
-    assert (node.attribute("version"), node.attribute("nothing")) == ("1", None)
-    assert tree.children("group") == {"a": "array", "b": "array"}
-    assert (tree.kind("group"), tree.kind("nothing")) == ("group", None)
-    assert tree.identity("group") == tree.identity("group")
 
 
 def test_a_file_that_another_program_writes_to(path: Path) -> None:
@@ -183,25 +161,3 @@ def test_a_file_that_is_read_is_mapped_once(path: Path, monkeypatch: pytest.Monk
     assert array_of(tree, "numbers").read().tolist() == [7, 1, 2, 3, 4]
     tree._shared.close()
     assert first[1:].tolist() == [1, 2, 3, 4]
-
-
-def test_a_heap_is_walked_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For all vectors that have their strings in it, where HDF5 reads them."""
-    starts: list[int] = []
-    walk = _hdf5_strings._Heaps._walk
-
-    def counted(heaps: _hdf5_strings._Heaps, at: int, stop: int) -> object:
-        starts.append(at)
-        return walk(heaps, at, stop)
-
-    monkeypatch.setattr(_hdf5_strings._Heaps, "_walk", counted)
-    tree = opened(path)
-    for name in ("a", "b", "a"):
-        expected = [f"{name} {n}" for n in range(9)]
-        assert array_of(tree, f"group/{name}").read_strings().to_pylist() == expected
-    assert len(starts) == len(set(starts)) > 0
-    monkeypatch.setattr(_hdf5_strings, "_MAX_REMEMBERED", 3)
-    other = opened(path)
-    for name in ("a", "b"):
-        expected = [f"{name} {n}" for n in range(9)]
-        assert array_of(other, f"group/{name}").read_strings().to_pylist() == expected

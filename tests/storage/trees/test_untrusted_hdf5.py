@@ -28,7 +28,7 @@ from daf_storage import (
     open_daf,
 )
 from daf_storage.trees import _hdf5_strings
-from daf_storage.trees._hdf5_strings import REFERENCE, WalkedHeaps, read_many
+from daf_storage.trees._hdf5_strings import REFERENCE, read_many
 from tests.storage.upkeep.test_verify import found
 from tests.support import fill
 from tests.test_untrusted_files import in_time
@@ -231,9 +231,8 @@ def test_chunked_strings(path: Path, options: dict[str, Any]) -> None:
 
 def strings_of(file: Any, references: Any) -> Any:
     """Return the strings of some elements in the bytes of a file."""
-    walked = WalkedHeaps()
     size = references.size
-    return read_many(file, lambda: [(0, references)], size, base=0, what="x", walked=walked)
+    return read_many(file, lambda: [(0, references)], size, base=0, what="x")
 
 
 def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

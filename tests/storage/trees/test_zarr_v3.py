@@ -14,7 +14,6 @@ import google_crc32c
 import hypothesis.strategies as st
 import numcodecs
 import numpy as np
-import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -42,7 +41,6 @@ from daf_storage.trees import (
     WritableTree,
     WritableZarrTree,
     _chunked_array,
-    zarr_formats,
 )
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.support import UMIS, contents, create, fill, fill_served, served
@@ -919,32 +917,6 @@ def test_packed_hdf5(tmp_path: Path, codec: Any) -> None:
     assert verify(path) == []
 
 
-def test_strings_that_need_large_offsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of all chunks together count, from 2 GiB on; the strings are the same."""
-    strings = [f"name {i}" for i in range(2000)]
-    monkeypatch.setattr(_chunked_array, "_TASK_STRINGS", 300)  # chunks that are decoded together
-    daf = writer(tmp_path / "x.daf.zarr", packed=Packing(chunk_kb=1))
-    daf.add_axis("cell", strings)
-    array = open_daf(tmp_path / "x.daf.zarr").string_array("cell", "name")
-    plain = array.read_strings()
-    assert plain.type == pa.string()
-    size_bytes = 0
-
-    def counted(parts: list[pa.Array]) -> pa.Array:
-        nonlocal size_bytes
-        size_bytes = sum(part.nbytes for part in parts)
-        return concat_arrays(parts)
-
-    concat_arrays = pa.concat_arrays
-    monkeypatch.setattr(pa, "concat_arrays", counted)
-    array.read_strings()
-    for limit, kind in ((size_bytes + 1, pa.string()), (size_bytes, pa.large_string())):
-        monkeypatch.setattr(_chunked_array, "LARGE_BYTES", limit)
-        found = array.read_strings()
-        assert found.type == kind
-        assert found.to_pylist() == strings
-
-
 def test_chunks_of_strings_that_are_decoded_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1010,47 +982,3 @@ def test_chunks_that_nothing_stands_for(tmp_path: Path, kind: str, damage: str) 
     stored = ZarrDaf(path).open_vector("cell", "v")
     with pytest.raises(errors.CorruptDataError, match="chunks are missing, and .* no fill value"):
         stored.read(Span(0, 3)) if kind == "numbers" else stored.read_strings()
-
-
-@pytest.mark.parametrize(
-    ("outer", "inner", "rounded"),
-    [((10,), [4], [12]), ((10, 7), [5, 3], [10, 9]), ((8,), [4], None), ((8, 8), [4], None)],
-)
-def test_shards_that_zarr_python_would_refuse(
-    outer: tuple[int, ...], inner: list[int], rounded: list[int] | None
-) -> None:
-    """It is shown whole chunks; metadata that will do are shown as they are."""
-    little = {"name": "bytes", "configuration": {"endian": "little"}}
-    sharding = {"chunk_shape": inner, "codecs": [little], "index_codecs": [little]}
-    sharded = {"name": "sharding_indexed", "configuration": sharding}
-    document: dict[str, Any] = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(outer),
-        "attributes": {"a": 1},
-        "data_type": "int32",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(outer)}},
-        "chunk_key_encoding": {"name": "default"},
-        "fill_value": 0,
-        "codecs": [sharded],
-    }
-
-    def shown(codecs: list[Any]) -> Any:
-        store = MemoryStore()
-        store._entries = {
-            "zarr.json": memoryview(json.dumps({**document, "codecs": codecs}).encode())
-        }
-        snapshot = store.snapshot("")
-        assert snapshot is not None
-        metadata = zarr_formats()[1].array(snapshot, "", what="x")
-        assert metadata is not None
-        return None if metadata.document is None else json.loads(metadata.document)
-
-    found = shown([sharded])
-    if rounded is None:
-        assert found is None
-        return
-    assert found["chunk_grid"] == {"name": "regular", "configuration": {"chunk_shape": rounded}}
-    assert (found["attributes"], found["shape"]) == ({}, list(outer))
-    assert shown([little]) is None
-    assert shown([little, {"name": "gzip"}])["codecs"] == [little]

@@ -1,22 +1,161 @@
-"""Check that nothing in an untrusted HDF5 file leads out of it, before a library follows it.
+"""Objects of an HDF5 file as h5py has them: kinds, types, errors, and links that stay in the file.
 
-HDF5 follows links into other files, and waits for named pipes among them.
+Files are untrusted: HDF5 follows links into other files, waits for named pipes among them, and ends
+the process where a type was damaged.  So nothing is opened before it was looked at.
 """
 
 from __future__ import annotations
 
+import functools
 import posixpath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from daf_storage.base import STAGING_NAME, StorageType, optional_import
 from daf_storage.errors import CorruptDataError, FormatError, UnsupportedDataError
-from daf_storage.trees._hdf5_types import H5PY_ERRORS, as_object, check_type, h5py, reason_of
+from daf_storage.trees._protocol import NodeKind
+
+STAGING = STAGING_NAME
+"""Group in which changes are prepared; exists only while a writer works."""
+
+RECORD = f"{STAGING}/replaced"
+"""Group of what was in the place of nodes that are replaced together, until all of them are."""
+
+ALIGNMENT = (1, 8)
+"""Every object begins at a multiple of 8 bytes, so that what is mapped is aligned."""
+
+H5PY_ERRORS = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+    AttributeError,
+    NotImplementedError,
+)
+"""What h5py raises for data that it cannot read."""
+
+STRING_BLOCK = 1 << 18  # h5py makes an object of each string
 
 _MAX_LINKS: Final = 16
 _CATEGORIES: Final = "categories"
 """The attribute by which anndata finds the categories of an old column: a reference."""
+_ENCODED: Final = 2
+"""So many bytes come before a type where HDF5 encodes it."""
+_VLEN_KIND, _VLEN_STRING = 0xF, 1
+"""Of what a type of variable length is: 0 says a sequence, 1 a string."""
 
 
-def check_links(group: Any, path: str, *, what: str) -> bool:
+@functools.cache
+def h5py() -> Any:
+    """Return the package h5py."""
+    return optional_import("h5py", extra="hdf5")
+
+
+def node_kind(item: Any) -> NodeKind | None:
+    """Return what an identifier of h5py stands for; None for what is neither group nor dataset."""
+    if isinstance(item, h5py().h5g.GroupID):
+        return "group"
+    return "array" if isinstance(item, h5py().h5d.DatasetID) else None
+
+
+def as_object(found: Any, *, is_writable: bool) -> Any:
+    """Return what h5py makes of an identifier."""
+    kind = node_kind(found)
+    if kind == "group":
+        return h5py().Group(found)
+    if kind == "array":
+        return h5py().Dataset(found, readonly=not is_writable)
+    return h5py().Datatype(found)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the message of an error in one line; h5py wraps some."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+# Types.
+
+
+class KnownType(NamedTuple):
+    """A type of HDF5."""
+
+    dtype: np.dtype[Any]
+    """What h5py makes of it; of a bit field of one byte, bool."""
+    storage_type: StorageType | None
+    """What it is in Daf, if it has a place there."""
+    is_native: bool
+    """Whether the dtype says all of how numbers are stored, bit by bit."""
+
+
+def known_type(stored: Any) -> KnownType:
+    """Return what there is to know of a type, given by its identifier."""
+    h5 = h5py()
+    if stored.get_class() == h5.h5t.BITFIELD and stored.get_size() == 1:
+        return KnownType(np.dtype(bool), StorageType.BOOL, is_native=True)
+    dtype = stored.dtype
+    if h5.check_string_dtype(dtype) is not None:
+        return KnownType(dtype, StorageType.STRING, is_native=False)
+    storage_type = None if dtype.kind not in "biuf" else StorageType.from_numpy(dtype)
+    is_native = storage_type is not None and stored == h5.h5t.py_create(dtype, logical=True)
+    return KnownType(dtype, storage_type, is_native=bool(is_native))
+
+
+def hdf5_type(storage_type: StorageType) -> Any:
+    """Return the HDF5 type of the stored elements; Bool is a bit field of one byte."""
+    h5t = h5py().h5t
+    return h5t.NATIVE_B8 if storage_type is StorageType.BOOL else h5t.py_create(storage_type.dtype)
+
+
+def check_type(stored: Any, what: str) -> None:
+    """Raise if a type is one that HDF5 cannot convert: it ends the process where it tries.
+
+    Parameters
+    ----------
+    stored
+        The identifier of a type that was read from a file.
+
+    Raises
+    ------
+    CorruptDataError
+        A type of variable length, or one within, is neither a sequence nor a string.
+    """
+    h5t = h5py().h5t
+    kind = stored.get_class()
+    if kind == h5t.COMPOUND:
+        for number in range(stored.get_nmembers()):
+            check_type(stored.get_member_type(number), what)
+    elif kind in (h5t.VLEN, h5t.ARRAY):
+        if kind == h5t.VLEN and stored.encode()[_ENCODED + 1] & _VLEN_KIND > _VLEN_STRING:
+            raise CorruptDataError(f"{what} has a type that HDF5 does not have; it was damaged")
+        check_type(stored.get_super(), what)
+
+
+# What leads out of the file.
+
+
+def open_below(group: Any, name: str, *, what: str) -> Any:
+    """Return the identifier of what is at a path below a group, in the same file; None if absent.
+
+    Parameters
+    ----------
+    group
+        The identifier of the group.
+    """
+    is_linked = _check_links(group, name, what=what)
+    try:
+        return h5py().h5o.open(group, name.encode())
+    except H5PY_ERRORS as error:
+        if isinstance(error, KeyError) and not is_linked:  # h5py raises it for damage, too
+            return None
+        raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
+
+
+def _check_links(group: Any, path: str, *, what: str) -> bool:
     """Return whether all links on a path are there; raise if it leads out of the file.
 
     Parameters
@@ -42,7 +181,7 @@ def check_links(group: Any, path: str, *, what: str) -> bool:
         if kind == h5l.TYPE_HARD:
             continue
         if kind != h5l.TYPE_SOFT:
-            raise leads_out(what)
+            raise _leads_out(what)
         target = group.links.get_val(at.encode()).decode("utf-8", "surrogateescape")
         full = posixpath.join("/" if target.startswith("/") else posixpath.dirname(at), target)
         if target.startswith("/"):
@@ -51,7 +190,7 @@ def check_links(group: Any, path: str, *, what: str) -> bool:
     raise UnsupportedDataError(f"{what}: it is reached over too many links; replace them")
 
 
-def leads_out(what: str) -> UnsupportedDataError:
+def _leads_out(what: str) -> UnsupportedDataError:
     """Say that a link leads to another file."""
     return UnsupportedDataError(
         f"{what}: it is a link to another file, and no file but this one is read; copy what it "
@@ -116,7 +255,7 @@ class _Look:
             if info.type == h5l.TYPE_SOFT:  # what it leads to is looked at by itself
                 return None
             if info.type != h5l.TYPE_HARD:
-                return leads_out(f"{self._what}: {path}")
+                return _leads_out(f"{self._what}: {path}")
             try:
                 self._check(h5o.open(group, name), path)
             except (FormatError, *H5PY_ERRORS) as error:  # none may pass through HDF5
