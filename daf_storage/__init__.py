@@ -20,6 +20,9 @@ from daf_storage import settings as settings
 from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from daf_storage.anndata import AnnDataWarning as AnnDataWarning
+    from daf_storage.anndata import Report as Report
+    from daf_storage.anndata import ReportItem as ReportItem
     from daf_storage.base import CodecName as CodecName
     from daf_storage.base import IfExists as IfExists
     from daf_storage.base import MatrixInfo as MatrixInfo
@@ -54,9 +57,6 @@ if TYPE_CHECKING:
     from daf_storage.groups import compact_groups as compact_groups
     from daf_storage.groups import group_names as group_names
     from daf_storage.groups import reconstruct_axis as reconstruct_axis
-    from daf_storage.h5ad import AnnDataWarning as AnnDataWarning
-    from daf_storage.h5ad import Report as Report
-    from daf_storage.h5ad import ReportItem as ReportItem
     from daf_storage.h5ad import export_h5ad as export_h5ad
     from daf_storage.h5ad import from_anndata as from_anndata
     from daf_storage.h5ad import import_h5ad as import_h5ad
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
+        "daf_storage.anndata": ("AnnDataWarning", "Report", "ReportItem"),
         "daf_storage.base": (
             "CodecName",
             "IfExists",
@@ -133,9 +134,6 @@ __getattr__, __dir__, __all__ = lazy_names(
             "reconstruct_axis",
         ),
         "daf_storage.h5ad": (
-            "AnnDataWarning",
-            "Report",
-            "ReportItem",
             "export_h5ad",
             "from_anndata",
             "import_h5ad",

@@ -18,7 +18,7 @@ from daf_query.profile._plot import ProfilePlots
 from daf_query.scan import NAME
 from daf_query.sql import Engine, TableResult, rows_page
 from daf_storage import ShowProgress, errors
-from daf_storage.h5ad import write_anndata
+from daf_storage.anndata import write_anndata
 from daf_storage.stores import output_path
 
 if TYPE_CHECKING:

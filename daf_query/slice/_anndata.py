@@ -35,9 +35,9 @@ from daf_query.slice._whole import (
 )
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices, write_anndata
 from daf_storage.base import optional_import
 from daf_storage.data import StoredMatrix
-from daf_storage.h5ad import ANNDATA_PARTS, AlignedMatrix, aligned_matrices, write_anndata
 from daf_storage.stores import output_directory, output_path
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from daf_query.slice._base import SliceBase
 from daf_query.slice._labels import axis_names
 from daf_query.slice._reading import Figures
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata import AlignedMatrix, write_anndata
 from daf_storage.base import optional_import
-from daf_storage.h5ad import AlignedMatrix, write_anndata
 from daf_storage.stores import open_output
 from daf_storage.trees import hdf5_output
 

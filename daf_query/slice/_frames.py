@@ -18,8 +18,8 @@ from daf_query.slice._labels import datasets_of, labels_of, objects_of, warn_of_
 from daf_query.slice._whole import Positions, Whole
 from daf_query.table import DATASET
 from daf_storage import AnnDataWarning, errors
+from daf_storage.anndata import axis_frame
 from daf_storage.base import optional_import
-from daf_storage.h5ad import axis_frame
 
 Frame: TypeAlias = Any
 """A DataFrame of pandas."""

@@ -31,7 +31,7 @@ from daf_query.syntax import (
 )
 from daf_query.table import category_columns
 from daf_storage import errors
-from daf_storage.h5ad import recorded_types
+from daf_storage.anndata import recorded_types
 
 NAME: Final = "category_order"
 

@@ -16,7 +16,7 @@ from daf_query.sql._axis_schema import AxisSchema
 from daf_query.syntax import list_items, quoted_name, unquoted_name, without_name
 from daf_query.table import DATASET
 from daf_storage import errors
-from daf_storage.h5ad import recorded_types
+from daf_storage.anndata import recorded_types
 
 By: TypeAlias = str | Sequence[str]
 """A vector, an expression of SQL, or several; each may end in ``AS name``."""

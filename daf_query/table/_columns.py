@@ -51,8 +51,8 @@ from daf_query.scan import (
 )
 from daf_query.table._broken_columns import BrokenColumns
 from daf_storage import DafReader, errors
+from daf_storage.anndata import RecordedType
 from daf_storage.base import DecodedCache, StorageType
-from daf_storage.h5ad import RecordedType
 
 _T = TypeVar("_T")
 

@@ -47,10 +47,10 @@ from daf_query.scan import (
 )
 from daf_query.table._columns import OpenTableColumn, TableColumn, value_type
 from daf_storage import DafReader, MatrixInfo, errors
+from daf_storage.anndata import was_float
 from daf_storage.base import DecodedCache, ForkLock, Span, StorageType
 from daf_storage.data import StoredMatrix, checked_indices
 from daf_storage.errors import CorruptDataError, FormatError
-from daf_storage.h5ad import was_float
 
 _ENTRY_BYTES: Final = 256
 _MAX_CANDIDATES: Final = 16

@@ -47,9 +47,9 @@ from daf_query.table._table_columns import TableColumns
 from daf_query.table._table_scanner import TableView, as_expression, both
 from daf_query.table._union import UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
+from daf_storage.anndata import was_float
 from daf_storage.base import DecodedCache, StorageType
 from daf_storage.data import matrix_version
-from daf_storage.h5ad import was_float
 
 _VALUE: Final = "value"
 _MOST_ENTRIES: Final = (1 << 31) - 1

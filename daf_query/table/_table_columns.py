@@ -22,6 +22,7 @@ from daf_query.table._columns import (
     vector_of,
 )
 from daf_storage import DafError, DafReader, VectorInfo, errors
+from daf_storage.anndata import recorded_types
 from daf_storage.base import StorageType
 from daf_storage.data import axis_section
 from daf_storage.display import (
@@ -32,7 +33,6 @@ from daf_storage.display import (
     html_table,
     shortened,
 )
-from daf_storage.h5ad import recorded_types
 
 _MOST_REMEMBERED: Final = 1 << 10
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from daf_storage import errors
+from daf_storage.anndata import Report
 from daf_storage.base import IfExists, Packing, ShowProgress
 from daf_storage.concat._concatenation import Concatenation
 from daf_storage.concat._members import Member
@@ -27,7 +28,7 @@ from daf_storage.concat._options import (
     checked_prefixes,
 )
 from daf_storage.data import DafReader, DafWriter, check_reader, check_writer
-from daf_storage.h5ad import Report, undone_on_error
+from daf_storage.h5ad import undone_on_error
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import ZarrVersion

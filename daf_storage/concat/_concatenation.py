@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage.anndata_rules import Report, notes
+from daf_storage.anndata import AXIS_KEYS, NOTES, Report
 from daf_storage.base import ShowProgress, check_name, progress_bar
 from daf_storage.concat._axes import concatenated_axis, shared_axes
 from daf_storage.concat._kept_parts import write_kept_parts
@@ -187,9 +187,9 @@ class Concatenation:
     # Properties of other axes
 
     def _write_shared(self, shared: SharedProperties) -> None:
-        special = {*notes.AXIS_KEYS, notes.SCALAR}
+        special = {*AXIS_KEYS, NOTES}
         for name in sorted({n for m in self._members for n in m.daf.scalars_set()}):
-            if name in notes.AXIS_KEYS:
+            if name in AXIS_KEYS:
                 shared.write_same_scalar(name)
             elif name not in special:
                 shared.write_scalar(name)

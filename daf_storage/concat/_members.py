@@ -7,7 +7,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from daf_storage.anndata_rules import Notes, notes
+from daf_storage.anndata import Notes, read_notes
 from daf_storage.data import Alignment, DafReader, StoredVector
 
 
@@ -21,7 +21,7 @@ class Member:
     @cached_property
     def notes(self) -> Notes:
         """What an import of AnnData noted of it."""
-        return notes.read_notes(self.daf)
+        return read_notes(self.daf)
 
     def column_rules(self, axis: str) -> dict[str, dict[str, object]]:
         """Return what an import noted of the vectors of an axis, by their names."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from daf_storage.anndata_rules import Notes
-from daf_storage.anndata_rules import notes as rules_of_notes
+from daf_storage.anndata import NOTES, Notes
 from daf_storage.concat._column_rules import Rule, merged_rule
 from daf_storage.concat._members import Member
 from daf_storage.concat._shared_properties import LeftOut
@@ -57,7 +56,7 @@ class MergedNotes:
             merged = self._annotations(daf, part)
             if merged:
                 notes[part] = merged
-        daf.set_scalar(rules_of_notes.SCALAR, json.dumps(notes, separators=(",", ":")))
+        daf.set_scalar(NOTES, json.dumps(notes, separators=(",", ":")))
 
     def _noted_axes(self, daf: DafReader) -> list[str]:
         axes = dict.fromkeys(axis for m in self._members for axis in m.notes.get("axes", {}))

@@ -15,8 +15,17 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from daf_storage import errors
-from daf_storage.anndata_rules import AnnDataWarning, Report, notes, part_label
-from daf_storage.attached import AnnDataTree, EntryNames, keep_part, tree_of_object
+from daf_storage.anndata import (
+    NOTES,
+    AnnDataTree,
+    AnnDataWarning,
+    EntryNames,
+    Report,
+    keep_part,
+    part_label,
+    tree_of_object,
+    write_value,
+)
 from daf_storage.base import (
     IMPORT_CHUNK_KB,
     IfExists,
@@ -36,7 +45,6 @@ from daf_storage.data import (
     kept,
     layout,
 )
-from daf_storage.h5ad._file_values import write_value
 from daf_storage.h5ad._matrix_input import MatrixCopy, size_bytes
 from daf_storage.opening import MemoryDaf, anndata_at, new_data_set
 from daf_storage.trees import ZarrVersion
@@ -239,8 +247,8 @@ class _Import:
             )
         self._tree = tree
         self._source = DafReader(tree, name="AnnData")
-        self._contents = tree.contents
-        self._plan = self._contents.plan
+        self._shown = tree.current()
+        self._contents = self._shown.contents
         self._daf = daf
         self._how = how
         self._report = Report()
@@ -253,7 +261,7 @@ class _Import:
             self._check_groups()
             self._copy_axes()
             lost = self._keep_parts()
-            items = [*self._contents.report().items]
+            items = self._tree.report().items
             self._copy_vectors()
         self._report.items += [item for item in items if item.what not in lost]
         self._copy_matrices(counts)
@@ -265,11 +273,11 @@ class _Import:
 
     def _scalar(self, name: str, value: Any) -> Any:
         """Return a scalar as it is stored: the notes are those in which the types of counts are."""
-        return self._contents.notes if name == notes.SCALAR else value
+        return self._shown.notes if name == NOTES else value
 
     def _counts(self) -> dict[str, StorageType]:
         """Return the types of matrices by what reports call them; refuse names of none."""
-        parts = self._plan.count_keys()
+        parts = self._contents.count_keys()
         counts = count_types(self._how.counts_as, "X")
         unknown = set(counts) - set(parts)
         if unknown:
@@ -279,21 +287,21 @@ class _Import:
                 f"are {errors.known_names(parts, none='none')}{errors.nearest(asked, parts)}"
             )
         found = {parts[name]: kind for name, kind in counts.items()}
-        for label, _, header in self._plan.matrices.values():
+        for label, header in self._contents.matrices.values():
             if label in found and found[label].dtype != header.dtype:
-                self._plan.matrix_notes.setdefault(label, {})["dtype"] = header.dtype.str
+                self._contents.matrix_notes.setdefault(label, {})["dtype"] = header.dtype.str
         return found
 
     def _check_groups(self) -> None:
-        for what, problem in self._contents.losses():
+        for what, problem in self._tree.losses():
             raise errors.CorruptDataError(f"{what}: {problem}")
 
     def _copy_axes(self) -> None:
-        for axis, (_, part) in self._plan.frames.items():
-            node = self._plan.properties[layout.axis_path(axis)].node(self._tree.base)
+        for axis, vectors in self._contents.frames.items():
+            node = self._contents.properties[layout.axis_path(axis)].node(self._tree.base)
             names = node.array()
             if isinstance(names, EntryNames):
-                self._check_names(names, part)
+                self._check_names(names, vectors.part)
         for axis in sorted(self._source.axes_set()):
             self._daf.add_axis(axis, self._source.get_pa_vector(axis, "name"))
 
@@ -327,7 +335,7 @@ class _Import:
     def _keep_parts(self) -> set[str]:
         """Keep what Daf has no place for; return the names of what anndata cannot write either."""
         lost = set()
-        for place, _ in self._contents.kept.values():
+        for place in self._shown.kept.values():
             what = part_label(place.part, place.key)
             write = functools.partial(write_value, what=what, report=self._report)
             try:
@@ -338,7 +346,7 @@ class _Import:
 
     def _copy_matrices(self, counts: dict[str, StorageType]) -> None:
         found = []
-        for path, (label, _, header) in self._plan.matrices.items():
+        for path, (label, header) in self._contents.matrices.items():
             _, rows, columns, name = path.split("/")
             found.append((self._source.open_matrix(rows, columns, name), label, header.layout))
         relayout = self._how.relayout

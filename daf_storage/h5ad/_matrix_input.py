@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from daf_storage._lazy import lazy_module
-from daf_storage.anndata_rules import Report
+from daf_storage.anndata import Report
 from daf_storage.base import AnyArray, Progress, Span, StorageType
 from daf_storage.data import (
     DafWriter,

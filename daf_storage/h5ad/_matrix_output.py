@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_storage._lazy import lazy_module
-from daf_storage.anndata_rules import columns as _columns
+from daf_storage.anndata import narrowed
 from daf_storage.base import (
     Progress,
     Span,
@@ -57,7 +57,7 @@ def _narrow_dtype(
     if "dtype" not in note:
         return stored
     wanted = np.dtype(note["dtype"])
-    fits = all(_columns.narrowed(block, wanted).dtype == wanted for block in blocks)
+    fits = all(narrowed(block, wanted).dtype == wanted for block in blocks)
     return wanted if fits else stored
 
 

@@ -66,9 +66,9 @@ from daf_storage.trees import (
 )
 
 if TYPE_CHECKING:
-    from daf_storage import attached
+    from daf_storage import anndata
 else:
-    attached = lazy_module("daf_storage.attached")
+    anndata = lazy_module("daf_storage.anndata")
 
 _BACKUP: Final = ".reorder.backup"
 """What the reference implementation links files into that it changes one by one; deleted last."""
@@ -411,7 +411,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
     is_daf = kind is not None and layout.is_daf(tree)
     children = sorted(tree.children("")) if kind is not None else []
     if children and not is_daf:
-        if attached.is_anndata(tree):
+        if anndata.is_anndata(tree):
             raise written_in_place(tree.location, mode)
         if mode != "r+":
             raise errors.NotADafError(

@@ -37,9 +37,9 @@ from daf_storage.trees import (
 )
 
 if TYPE_CHECKING:
-    from daf_storage import attached
+    from daf_storage import anndata
 else:
-    attached = lazy_module("daf_storage.attached")
+    anndata = lazy_module("daf_storage.anndata")
 
 _PARTS = frozenset({*layout.SKELETON, layout.DAF, layout.INDEXES, INDEXES_FOLDER, kept.GROUP})
 """The groups of a data set, in which no other one can lie."""
@@ -192,8 +192,8 @@ def readable_tree(tree: Tree) -> Tree:
     if isinstance(tree, FilesTree):
         _check_marked(tree)
     elif not layout.is_daf(tree):
-        if attached.is_anndata(tree):
-            return attached.AnnDataTree(tree)
+        if anndata.is_anndata(tree):
+            return anndata.AnnDataTree(tree)
         if not isinstance(tree, Hdf5Tree):
             check_group(tree)
         raise errors.NotADafError(
@@ -215,8 +215,8 @@ def renamed_tree(tree: Tree, names: Mapping[str, Any]) -> Tree:
     """
     if not any(name is not None for name in names.values()):
         return tree
-    if isinstance(tree, attached.AnnDataTree):
-        return attached.AnnDataTree(tree.base, **names)
+    if isinstance(tree, anndata.AnnDataTree):
+        return anndata.AnnDataTree(tree.base, **names)
     axes = ", ".join(sorted(tree.children(layout.AXES))) or "no axes"
     given = " and ".join(f"{key}={name!r}" for key, name in names.items() if name is not None)
     raise errors.InvalidInputError(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from daf_storage import errors, stores
 from daf_storage._lazy import lazy_module
-from daf_storage.anndata_rules import AnnDataWarning
 from daf_storage.base import OpenMode, Packing, check_mode, optional_import, packing_of, unique_name
 from daf_storage.data import DafReader, DafWriter, Origin, layout
 from daf_storage.files_daf import check_packing
@@ -60,10 +59,10 @@ from daf_storage.trees import (
 if TYPE_CHECKING:
     from zarr.abc.store import Store
 
-    from daf_storage import attached
-    from daf_storage.attached import AnnDataTree
+    from daf_storage import anndata
+    from daf_storage.anndata import AnnDataTree
 else:
-    attached = lazy_module("daf_storage.attached")
+    anndata = lazy_module("daf_storage.anndata")
 
 _NO_NAMES: Mapping[str, str | None] = MappingProxyType({})
 
@@ -332,7 +331,7 @@ def _writable(source: Container | str, mode: OpenMode) -> Container:
     if isinstance(source, DafPath) and source.is_foreign:
         is_anndata = False
         with suppress(errors.DafError), ExitStack() as held:
-            is_anndata = attached.is_anndata(read_tree(source, held))
+            is_anndata = anndata.is_anndata(read_tree(source, held))
         if is_anndata:
             raise written_in_place(source.given, mode)
         parse_path(source.given)  # says which suffixes there are
@@ -379,8 +378,10 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
                 f"it has {', '.join(sorted(tree.children(''))) or 'nothing'}"
             )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AnnDataWarning)  # whoever copies it names what is lost
-            found = attached.AnnDataTree(tree, **options)
+            warnings.simplefilter(
+                "ignore", anndata.AnnDataWarning
+            )  # whoever copies it names what is lost
+            found = anndata.AnnDataTree(tree, **options)
         yield found
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.anndata_rules import notes as anndata_notes
-from daf_storage.anndata_rules import part_label
+from daf_storage.anndata import AXIS_KEYS, NOTES, part_label, raw_axis_of, read_notes
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import (
     CountsAs,
@@ -125,8 +124,8 @@ class CountedCopy:
 
     def scalar(self, name: str, value: Any) -> Any:
         """Return a scalar as it is copied: the notes of an import say what the types were."""
-        notes = anndata_notes.read_notes(self._daf)
-        if name != anndata_notes.SCALAR or not self._types or not notes:
+        notes = read_notes(self._daf)
+        if name != NOTES or not self._types or not notes:
             return value
         for rows, columns, part, matrix in self._noted(notes):
             if matrix not in self._types or not self._daf.has_matrix(rows, columns, matrix):
@@ -137,9 +136,9 @@ class CountedCopy:
 
     def _noted(self, notes: dict[str, Any]) -> list[tuple[str, str, str, str]]:
         """Return the axes and the part of an AnnData that matrices were."""
-        keys = anndata_notes.AXIS_KEYS.items()
+        keys = AXIS_KEYS.items()
         obs, var, main = (str(self._daf.get_scalar(key, default=name)) for key, name in keys)
-        raw = str(notes.get("raw", {}).get("axis", f"{var}_raw"))
+        raw = raw_axis_of(notes, var)
         layers = notes.get("layers", {})
         found = [(obs, var, "X", main)]
         if self._daf.has_axis(raw):

@@ -16,7 +16,7 @@ from pandas.testing import assert_frame_equal
 
 from daf_query import DafSession, connect
 from daf_storage import errors, import_h5ad
-from tests.storage.attached.example import N_OBS, N_VAR, example, write
+from tests.storage.anndata.example import N_OBS, N_VAR, example, write
 
 Sessions = tuple[DafSession, DafSession]
 

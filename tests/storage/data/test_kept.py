@@ -35,9 +35,9 @@ from daf_storage import (
     to_anndata,
     verify,
 )
+from daf_storage.anndata import axis_frame
 from daf_storage.data import kept
 from daf_storage.data.kept import _image
-from daf_storage.h5ad import axis_frame
 from tests.storage.stores.test_zip_crashes import reference_append
 from tests.support import PBMC, served
 

@@ -32,9 +32,9 @@ from daf_storage import (
     open_daf,
     to_anndata,
 )
-from daf_storage.anndata_rules._columns import encode_column
+from daf_storage.anndata import axis_frame
 from daf_storage.errors import UnsupportedInputError
-from daf_storage.h5ad import _matrix_input, axis_frame
+from daf_storage.h5ad import _matrix_input
 from tests.faulty_disk import environment, has_faults
 from tests.support import PBMC, UMIS, contents, create, dense
 
@@ -345,19 +345,6 @@ def test_every_kind_of_column_comes_back(kind: str) -> None:
     pd.testing.assert_frame_equal(some, obs.iloc[[2, 0]])
 
 
-def test_the_other_byte_order_comes_back(tmp_path: Path) -> None:
-    """Daf stores little-endian numbers; columns and matrices have their own order again."""
-    adata = anndata.AnnData(
-        np.array([[1.5, 2]], ">f4"), obs=pd.DataFrame({"n": np.array([-2], ">i4")}, index=["a"])
-    )
-    adata.write_h5ad(tmp_path / "in.h5ad")
-    import_h5ad(tmp_path / "in.h5ad", daf := MemoryDaf(), strict=True)
-    export_h5ad(daf, tmp_path / "out.h5ad")
-    for found in (to_anndata(daf), read(tmp_path / "out.h5ad")):
-        assert (found.X.dtype, found.X.tolist()) == (np.dtype(">f4"), [[1.5, 2]])
-        assert (found.obs["n"].dtype, found.obs["n"].tolist()) == (np.dtype(">i4"), [-2])
-
-
 def test_sparse_columns_are_exported_as_they_are() -> None:
     """What was set since in another type is a dense column of that type."""
     obs = pd.DataFrame({"x": pd.arrays.SparseArray([0, 0, 2], fill_value=0)}, index=list("abc"))
@@ -379,12 +366,12 @@ def test_objects_that_are_numbers_become_floats() -> None:
 
 
 def test_columns_of_types_that_daf_has_not() -> None:
-    """They are refused, for the import to keep them otherwise."""
-    values = np.array([1, 2, 3], np.longdouble)
-    with pytest.raises(UnsupportedInputError, match="no place for values of dtype"):
-        encode_column(pd.Series(values))
-    with pytest.raises(UnsupportedInputError, match="no place for values of dtype"):
-        encode_column(pd.Series(values * 1j))
+    """They are kept in anndata's own encoding."""
+    values = np.array([1, 2, 3], np.complex128) * 1j
+    obs = pd.DataFrame({"imaginary": values}, index=list("abc"))
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    assert daf.vectors_set("obs") == set()
+    pd.testing.assert_frame_equal(to_anndata(daf).obs, obs)
 
 
 def test_missing_numbers_are_null_in_sql() -> None:

@@ -1,1 +1,1 @@
-"""Tests of daf_storage.attached."""
+"""Tests of daf_storage.anndata."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 import io
 import posixpath
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from daf_storage import errors
-from daf_storage.attached import _elements as elements
-from daf_storage.attached._frames import Frame, MemoryFrame, StoredFrame
-from daf_storage.attached._matrices import Place
+from daf_storage.anndata import _elements as elements
+from daf_storage.anndata._elements import Place
+from daf_storage.anndata._frames import Frame, MemoryFrame, StoredFrame
 from daf_storage.base import optional_import
 from daf_storage.trees import Hdf5Tree, Node, Tree
 
@@ -26,12 +26,13 @@ _KNOWN: Final = frozenset(
 )
 _LARGE: Final = frozenset({"X", "layers", "raw.X", "raw"})
 _NEIGHBORS: Final = ("distances", "connectivities")
-_DICTIONARIES: Final = ("layers", "obsm", "varm", "obsp", "varp", "uns", "raw", "raw/varm")
 GROUPS: Final = (
     *("", "obs", "var", "layers", "obsm", "varm", "obsp", "varp", "uns"),
     *("raw", "raw/var", "raw/varm"),
 )
 """The groups whose children decide what properties there are."""
+
+Places = dict[str, Place]
 
 
 @dataclass(slots=True)
@@ -41,15 +42,15 @@ class Parts:
     obs: Frame
     var: Frame
     main: Place | None
-    layers: Mapping[str, Place]
-    obsm: Mapping[str, Place]
-    varm: Mapping[str, Place]
-    obsp: dict[str, Place]
-    varp: Mapping[str, Place]
-    uns: dict[str, Place]
+    layers: Places
+    obsm: Places
+    varm: Places
+    obsp: Places
+    varp: Places
+    uns: Places
     raw_var: Frame | None = None
     raw_main: Place | None = None
-    raw_varm: Mapping[str, Place] = field(default_factory=dict)
+    raw_varm: Places = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     """Groups and arrays that AnnData does not know."""
     damaged: Mapping[str, str] = field(default_factory=dict)
@@ -78,14 +79,8 @@ def parts_of(tree: Tree) -> Parts:
     children = tree.children("")
     if any(_is_old_frame(tree, part) for part in ("obs", "var")) or "raw.X" in children:
         return _old_parts(tree, children)
-    damaged = {part: problem for part in _DICTIONARIES if (problem := _group_problem(tree, part))}
-    raw = tree.node("raw") if "raw" in children and "raw" not in damaged else None
-    raw_var = None
-    if raw is not None and raw.kind == "group" and elements.encoding_of(raw) != "null":
-        try:
-            raw_var = StoredFrame(tree, "raw/var")
-        except errors.CorruptDataError as error:
-            damaged["raw"] = str(error)
+    damaged: dict[str, str] = {}
+    raw_var = _raw_var(tree, damaged)
     parts = Parts(
         obs=StoredFrame(tree, "obs"),
         var=StoredFrame(tree, "var"),
@@ -149,18 +144,14 @@ def _check_readable(node: Node) -> None:
         node.array()
 
 
-def _group_problem(tree: Tree, path: str) -> str:
-    """Return why a group cannot be read; empty if it can, or if there is none."""
+def _raw_var(tree: Tree, damaged: dict[str, str]) -> StoredFrame | None:
+    if "var" not in _places(tree, "raw", damaged):
+        return None
     try:
-        node = tree.node(path)
-        if node is None:
-            missing = f"{tree.location}: {path}: its metadata are missing, and what it has is there"
-            return missing if tree.children(path) else ""
-        if node.kind == "array":
-            _check_readable(node)
+        return StoredFrame(tree, "raw/var")
     except errors.CorruptDataError as error:
-        return str(error)
-    return ""
+        damaged["raw"] = str(error)
+        return None
 
 
 def _main(tree: Tree, path: str) -> Place | None:
@@ -174,24 +165,30 @@ def _main(tree: Tree, path: str) -> Place | None:
         return Place(path)
 
 
-def _places(tree: Tree, path: str, damaged: dict[str, str] | None = None) -> dict[str, Place]:
+def _places(tree: Tree, path: str, damaged: dict[str, str]) -> Places:
     """Return what is in a group; if it cannot be listed, note why."""
-    if tree.kind(path) != "group":
-        return {}
     try:
-        return {key: Place(posixpath.join(path, key)) for key in tree.children(path)}
+        node = tree.node(path)
+        if node is not None and node.kind == "array":
+            _check_readable(node)
+            return {}
+        children = tree.children(path)
     except errors.CorruptDataError as error:
-        if damaged is None:
-            raise
         damaged[path] = str(error)
         return {}
+    if node is None and children:
+        damaged[path] = (
+            f"{tree.location}: {path}: its metadata are missing, and what it has is there"
+        )
+        return {}
+    return {key: Place(posixpath.join(path, key)) for key in children}
 
 
 def _add_neighbors(tree: Tree, parts: Parts) -> None:
     """Take the matrices of neighbours from where AnnData 0.7 kept them."""
     if "neighbors" not in parts.uns or tree.kind("uns/neighbors") != "group":
         return
-    others = _places(tree, "uns/neighbors")
+    others = _places(tree, "uns/neighbors", {})
     for key in others.keys() & set(_NEIGHBORS):
         node = tree.node(others[key].path)
         if node is not None and elements.encoding_of(node).startswith(("csr", "csc")):
@@ -201,39 +198,28 @@ def _add_neighbors(tree: Tree, parts: Parts) -> None:
         parts.uns["neighbors"] = Place("uns/neighbors", value)
 
 
-def _old_parts(tree: Tree, children: Mapping[str, Any]) -> Parts:
+def _old_parts(tree: Tree, children: Iterable[str]) -> Parts:
     """Return the parts of a file of which anndata has to read all but the large matrices."""
-    adata = _read_small(tree, [name for name in children if name in _KNOWN - _LARGE])
-    parts = Parts(
-        obs=MemoryFrame(adata.obs, "obs"),
-        var=MemoryFrame(adata.var, "var"),
-        main=_main(tree, "X"),
-        layers=_places(tree, "layers"),
-        obsm=_values(adata.obsm),
-        varm=_values(adata.varm),
-        obsp=_values(adata.obsp),
-        varp=_values(adata.varp),
-        uns=_values(adata.uns),
-    )
+    parts = parts_of_object(_read_small(tree, set(children) & (_KNOWN - _LARGE)), tree)
+    parts.main, parts.layers = _main(tree, "X"), _places(tree, "layers", {})
     if "raw.X" in children:
         raw = _read_small(tree, ["obs"], renamed={"raw.var": "var", "raw.varm": "varm"})
-        parts.raw_var = MemoryFrame(raw.var, "raw.var")
+        parts.raw_var = MemoryFrame(raw.var, "raw.var", part="raw.var")
         parts.raw_main = _main(tree, "raw.X")
         parts.raw_varm = _values(raw.varm)
-    elif "raw" in children and tree.kind("raw/var") is not None:
-        is_old = _is_old_frame(tree, "raw/var")
-        parts.raw_var = None if is_old else StoredFrame(tree, "raw/var")
-        parts.raw_main = None if is_old else _main(tree, "raw/X")
-        parts.raw_varm = _places(tree, "raw/varm")
+    elif tree.kind("raw/var") is not None and not _is_old_frame(tree, "raw/var"):
+        parts.raw_var = StoredFrame(tree, "raw/var")
+        parts.raw_main = _main(tree, "raw/X")
+        parts.raw_varm = _places(tree, "raw/varm", {})
     return parts
 
 
-def _values(values: Mapping[str, Any]) -> dict[str, Place]:
+def _values(values: Mapping[str, Any]) -> Places:
     """Return places of values that were read; anything in the file may change them."""
     return {key: Place("", value) for key, value in values.items()}
 
 
-def _read_small(tree: Tree, names: list[str], renamed: Mapping[str, str] | None = None) -> Any:
+def _read_small(tree: Tree, names: Iterable[str], renamed: Mapping[str, str] | None = None) -> Any:
     """Let anndata read a file that has only some parts of this one."""
     if not isinstance(tree, Hdf5Tree):
         raise errors.UnsupportedDataError(

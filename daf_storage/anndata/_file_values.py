@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from daf_storage._lazy import lazy_module
-from daf_storage.anndata_rules import Report
+from daf_storage.anndata._report import Report
 from daf_storage.base import optional_import, pandas
 from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError

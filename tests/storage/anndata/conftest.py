@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.storage.attached.example import FORMS, Form, example, write
+from tests.storage.anndata.example import FORMS, Form, example, write
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_storage.trees import _hdf5_array, _hdf5_objects, _hdf5_tree
-from tests.storage.attached.example import Form
+from tests.storage.anndata.example import Form
 
 N_OBS, N_VAR, N_COLUMNS = 500, 60, 40
 WHERE = "type = 'T3' AND score < 0.5"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
-from daf_storage.anndata_rules import Report
+from daf_storage.anndata import Report, part_label
 from daf_storage.data import DafReader, kept
 from daf_storage.data.kept import KeptPart
 
@@ -47,9 +45,14 @@ class KeptParts:
         self._parts: list[KeptPart] = []
         for part in kept.parts(daf.tree):
             if part.part not in aligned:
-                report.lost(_label(part), "AnnData has no such part; it stays in the data set")
+                report.lost(
+                    part_label(part.part, part.key),
+                    "AnnData has no such part; it stays in the data set",
+                )
             elif part.axes != aligned[part.part]:
-                report.lost(_label(part), "it belongs to axes that are not exported")
+                report.lost(
+                    part_label(part.part, part.key), "it belongs to axes that are not exported"
+                )
             elif part.part not in _COLUMNS:
                 self._parts.append(part)
 
@@ -107,7 +110,9 @@ class KeptParts:
         shape = tuple(map(int, given))
         if shape[: len(lengths)] == lengths:
             return True
-        self._report.lost(_label(part), f"it has the shape {shape}, and its axes {lengths}")
+        self._report.lost(
+            part_label(part.part, part.key), f"it has the shape {shape}, and its axes {lengths}"
+        )
         return False
 
 
@@ -119,37 +124,5 @@ def _rename_rows(element: Any, frame: Any) -> None:
         frame.copy(frame[names], element, index)
 
 
-def with_kept_columns(
-    daf: DafReader,
-    axis: str,
-    columns: dict[str, Any],
-    noted: list[dict[str, Any]],
-    positions: npt.NDArray[Any] | None,
-) -> dict[str, Any]:
-    """Return the columns of an axis with those that no vector can hold, in their order.
-
-    Parameters
-    ----------
-    noted
-        What the import noted of its columns, in their order.
-    """
-    own = {
-        part.name: part
-        for part in kept.parts(daf.tree, axes=(axis,))
-        if part.part in _COLUMNS and part.key not in columns
-    }
-    if not own:
-        return columns
-    length = daf.axis_length(axis)
-    values = {part.key: part.value() for part in own.values()}
-    values = {key: value for key, value in values.items() if len(value) == length}
-    if positions is not None:
-        values = {key: value[positions] for key, value in values.items()}
-    order = [own[n["kept"]].key if n.get("kept") in own else n.get("column") for n in noted]
-    every = {**columns, **values}
-    first = {key: every[key] for key in order if key in every}
-    return {**first, **every}
-
-
 def _label(part: KeptPart) -> str:
-    return f"{part.part}[{part.key!r}]" if part.key else part.part
+    return part_label(part.part, part.key)

@@ -14,7 +14,7 @@ import pytest
 from anndata.tests.helpers import assert_equal
 
 from daf_storage import MemoryDaf, errors, import_h5ad, open_daf, to_anndata
-from tests.storage.attached.test_tree import assert_same
+from tests.storage.anndata.test_tree import assert_same
 from tests.storage.h5ad.test_old_h5ad import (
     CELLS,
     of_0_6,

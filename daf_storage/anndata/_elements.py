@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from daf_storage.attached._virtual import Converted
+from daf_storage._lazy import lazy_module
+from daf_storage.anndata._virtual import Converted, node_at
 from daf_storage.base import AnyArray, StorageType
 from daf_storage.data import kept
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.trees import Hdf5Tree, Node, StoredArray, Tree, ZarrTree
 
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
+
 MatrixLayout: TypeAlias = Literal["dense", "csr", "csc"]
 """Whether all elements of a matrix are stored, or those of its rows or columns that are not 0."""
+
+STORED: Final = object()
+"""Stands for a value that lies in the file."""
 
 NO_MATRIX: Final = "Daf has no matrices of "
 
@@ -35,12 +44,6 @@ def encoding_of(node: Node) -> str:
     return text_of(node.attribute("encoding-type"))
 
 
-def encoding_at(tree: Tree, path: str) -> str:
-    """Return the encoding of the element at a path."""
-    node = tree.node(path)
-    return "" if node is None else encoding_of(node)
-
-
 def names_of(value: Any) -> list[str]:
     """Return an attribute that is a list of strings."""
     if value is None:
@@ -52,11 +55,11 @@ def names_of(value: Any) -> list[str]:
 class MatrixHeader:
     """What the metadata say of a matrix."""
 
-    layout: MatrixLayout
+    layout: MatrixLayout = "dense"
     """Whether all elements are stored, or those of its rows or of its columns that are not 0."""
-    shape: tuple[int, int]
+    shape: tuple[int, int] = (0, 0)
     """As AnnData has it."""
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] = np.dtype(float)  # noqa: RUF009 - it cannot be changed
     """The type of the stored elements."""
     problem: str = ""
     """Why Daf has no such matrix; empty if it has."""
@@ -66,19 +69,36 @@ class MatrixHeader:
     """Whether it is one of scipy's sparse arrays rather than matrices."""
 
 
-def matrix_header(tree: Tree, path: str) -> MatrixHeader:
-    """Return what is known of a matrix, or why it is none."""
-    node = tree.node(path)
-    if node is None:
-        raise CorruptDataError(f"{tree.location}: {path} is missing")
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value of an AnnData is."""
+
+    path: str
+    """Its path in the file, or that of what has it."""
+    value: Any = STORED
+    """The value, if it is in memory, or only anndata understands how it is stored."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is read from the file."""
+        return self.value is STORED
+
+    def header(self, tree: Tree) -> MatrixHeader:
+        """Return what is known of it as a matrix, or why it is none."""
+        return _stored_header(tree, self.path) if self.is_stored else _known_header(self.value)
+
+    def read(self, tree: Tree) -> Any:
+        """Return it as anndata reads it."""
+        return read_value(tree, self.path) if self.is_stored else self.value
+
+
+def _stored_header(tree: Tree, path: str) -> MatrixHeader:
+    node = node_at(tree, path)
     if node.kind == "array":
-        shape, dtype = shape_and_dtype(tree, path)
-        if len(shape) != _DIMENSIONS:
-            return no_matrix(f"it has {len(shape)} dimensions; matrices have two", dtype)
-        return MatrixHeader("dense", (shape[0], shape[1]), dtype, dtype_problem(dtype))
+        return _dense_header(*shape_and_dtype(tree, path))
     kind = encoding_of(node) or text_of(node.attribute("h5sparse_format"))
     if not kind.startswith(("csr", "csc")):
-        return no_matrix(f"{NO_MATRIX}the kind {kind or 'dict'}", np.dtype(float))
+        return MatrixHeader(problem=f"{NO_MATRIX}the kind {kind or 'dict'}")
     shape_attribute = node.attribute("shape")
     if shape_attribute is None:
         shape_attribute = node.attribute("h5sparse_shape")
@@ -93,9 +113,23 @@ def matrix_header(tree: Tree, path: str) -> MatrixHeader:
     return MatrixHeader(layout, (height, width), dtype, dtype_problem(dtype))
 
 
-def no_matrix(problem: str, dtype: np.dtype[Any]) -> MatrixHeader:
-    """Return what is known of something that Daf has no matrices of."""
-    return MatrixHeader("dense", (0, 0), dtype, problem)
+def _dense_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> MatrixHeader:
+    if len(shape) != _DIMENSIONS:
+        return MatrixHeader(problem=f"it has {len(shape)} dimensions; matrices have two")
+    return MatrixHeader("dense", (shape[0], shape[1]), dtype, dtype_problem(dtype))
+
+
+def _known_header(value: Any) -> MatrixHeader:
+    """Return what is known of a value in memory."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        return MatrixHeader(problem="Daf has no masks")
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+        return MatrixHeader(problem=f"{NO_MATRIX}the kind {type(value).__name__}")
+    if not sp.issparse(value):
+        return _dense_header(value.shape, np.dtype(value.dtype))
+    layout: MatrixLayout = "csc" if value.format == "csc" else "csr"
+    problem, is_array = dtype_problem(value.dtype), isinstance(value, sp.sparray)
+    return MatrixHeader(layout, value.shape, value.dtype, problem, is_array=is_array)
 
 
 def shape_and_dtype(tree: Tree, path: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -122,18 +156,6 @@ def has_bytes(tree: Tree, path: str) -> bool:
             with element(tree, path) as stored:
                 return bool(np.dtype(stored.dtype).kind == "S")
     return False
-
-
-def swapped_dtype(tree: Tree, path: str) -> str:
-    """Return the dtype of numbers whose bytes are in the other order; empty for all others."""
-    node = tree.node(path)
-    with suppress(UnsupportedDataError):
-        array = None if node is None else node.array()
-        if array is not None and not array.info.is_mappable:
-            with element(tree, path) as stored:
-                dtype = np.dtype(stored.dtype)
-                return "" if dtype.isnative else dtype.str
-    return ""
 
 
 def dtype_problem(dtype: np.dtype[Any]) -> str:
@@ -190,15 +212,12 @@ def read_value(tree: Tree, path: str) -> Any:
         It cannot be read.
     """
     with element(tree, path) as stored:
-        return read_element(stored, what=f"{tree.location}: {path}")
-
-
-def read_element(stored: Any, *, what: str) -> Any:
-    """Return an element of h5py or zarr as anndata reads it."""
-    try:
-        return kept.read_element(stored)
-    except DafError:
-        raise
-    except Exception as error:  # anndata raises many kinds for what it cannot read
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise CorruptDataError(f"{what}: anndata cannot read it ({reason})") from error
+        try:
+            return kept.read_element(stored)
+        except DafError:
+            raise
+        except Exception as error:  # anndata raises many kinds for what it cannot read
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CorruptDataError(
+                f"{tree.location}: {path}: anndata cannot read it ({reason})"
+            ) from error

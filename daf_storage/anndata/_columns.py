@@ -1,24 +1,23 @@
 """Columns of obs and var as vectors; one reading of each encoding.
 
-The rules are those of `daf_storage.anndata_rules`; a vector here is a view of the stored column.
-Categories, and masks of what is missing, are read when the vectors of an axis are listed: a second
-vector may say what is missing.
+A vector is a view of the stored column.  Categories, and masks of what is missing, are read when
+the vectors of an axis are listed: a second vector may say what is missing.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
-from daf_storage.anndata_rules import columns as rules
-from daf_storage.attached import _elements as elements
-from daf_storage.attached._virtual import CodedStrings, MadeOf, Nodes
+from daf_storage.anndata import _elements as elements
+from daf_storage.anndata import _encoding as encoding
+from daf_storage.anndata._virtual import CodedStrings, MadeOf, Nodes, node_at
 from daf_storage.base import StorageType, pandas
 from daf_storage.data import Convention, required_array
 from daf_storage.data import convention_attributes as attributes_of
@@ -35,24 +34,60 @@ if TYPE_CHECKING:
 else:
     pc = lazy_module("pyarrow.compute")
 
-UNREADABLE: Final = (UnsupportedInputError, ValueError, TypeError, pa.ArrowException)
+_UNREADABLE: Final = (UnsupportedInputError, ValueError, TypeError, pa.ArrowException)
 """What pandas and Arrow raise for a column that no vector has."""
 _PANDAS_WITH_STRINGS: Final = 3
+_FEW_CATEGORIES: Final = 1 << 8
+"""So many strings are compared before Arrow is prepared to."""
 
 
 class Column:
-    """A column of obs or var, as a vector; by default the vector says all of it."""
+    """A column of obs or var, as a vector; by default one array, which says all of it.
 
-    sources: tuple[str, ...]
-    """The paths of what it consists of."""
-    problem = ""
-    """Why Daf has no such vector; empty if it has."""
-    note = ""
-    """What the vector does not have of the column; empty if nothing."""
+    Parameters
+    ----------
+    sources
+        The paths of what it consists of.
+    make
+        Returns the vector, given the pinned sources.
+    rule
+        Returns what restores the column from the vector.
+    problem
+        Why Daf has no such vector; empty if it has.
+    error
+        What is wrong with its metadata: whoever uses it gets this.
+    """
+
+    def __init__(
+        self,
+        sources: tuple[str, ...],
+        make: Callable[[Nodes], StoredArray] | None = None,
+        *,
+        rule: Callable[[], Mapping[str, Any]] = dict,
+        problem: str = "",
+        error: DafError | None = None,
+    ) -> None:
+        self.sources = sources
+        self._make = make
+        self._rule = rule
+        self._problem = problem
+        self.error = error
+        self.state: Hashable | None = None
+        """The identity of the sources before they were looked at; None if nothing is kept."""
+
+    @property
+    def problem(self) -> str:
+        """Why Daf has no such vector; empty if it has."""
+        return self._problem
+
+    @property
+    def note(self) -> str:
+        """What the vector does not have of the column; empty if nothing."""
+        return ""
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column from the vector."""
-        return {}
+        return dict(self._rule())
 
     def categories(self) -> pa.Array | None:
         """Return the categories of a categorical, in order; None for others."""
@@ -68,7 +103,10 @@ class Column:
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the vector."""
-        raise NotImplementedError(nodes)
+        if self.error is not None:
+            raise self.error
+        assert self._make is not None  # noqa: S101 - a column with a problem is no vector
+        return self._make(nodes)
 
     def is_missing(self, nodes: Nodes) -> StoredArray:
         """Return the second vector."""
@@ -79,44 +117,8 @@ class Column:
         return {}
 
 
-class PlainColumn(Column):
-    """Numbers or strings without gaps: the stored array itself is the vector."""
-
-    def __init__(self, path: str, info: ArrayInfo) -> None:
-        self.sources = (path,)
-        self._info = info
-
-    def rule(self) -> dict[str, Any]:
-        """Return what restores the column: which strings it has, of some versions of pandas."""
-        return dict(_string_rule()) if self._info.storage_type.is_string else {}
-
-    def array(self, nodes: Nodes) -> StoredArray:
-        """Return the stored array."""
-        return required_array(nodes[0], "", self.sources[0])
-
-
-class HalfColumn(Column):
-    """Numbers of half precision, widened."""
-
-    def __init__(self, tree: Tree, path: str) -> None:
-        self.sources = (path,)
-        self._tree = tree
-
-    def rule(self) -> dict[str, Any]:
-        """Return what restores the column."""
-        return {"kind": "number", "dtype": "float16"}
-
-    def array(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - read through its library
-        """Return the numbers as Float32."""
-        return elements.half_floats(self._tree, self.sources[0])
-
-
-class NoVector(Column):
-    """A column of values that no vector has; nothing of it is read."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.sources = (path,)
-        self.problem = problem
+def _empty_is_missing(is_so: bool) -> Mapping[str, str]:  # noqa: FBT001 - the only argument
+    return attributes_of(Convention.EMPTY_IS_MISSING) if is_so else {}
 
 
 @functools.cache
@@ -129,49 +131,33 @@ def _string_rule() -> Mapping[str, Any]:
     if major < _PANDAS_WITH_STRINGS:
         return {}
     frame = pandas(extra="anndata").DataFrame({"strings": np.array(["a"], dtype=object)})
-    return rules.encode_column(frame["strings"]).rule
-
-
-class BrokenColumn(Column):
-    """A column whose metadata cannot be read; whoever uses it learns why."""
-
-    def __init__(self, error: DafError) -> None:
-        self.sources: tuple[str, ...] = ()
-        self.error = error
-
-    def array(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - there are none
-        """Raise what is wrong."""
-        raise self.error
+    return encoding.encode_column(frame["strings"]).rule
 
 
 class SeriesColumn(Column):
     """A column that pandas has, or that only anndata reads: as an import stores it."""
 
     def __init__(self, sources: tuple[str, ...], series: Callable[[], Any]) -> None:
-        self.sources = sources
-        self._series = functools.cache(series)
-
-    def value(self) -> Any:
-        """Return the column as pandas has it."""
-        return self._series()
+        super().__init__(sources)
+        self.value = functools.cache(series)
 
     @functools.cached_property
-    def _encoded(self) -> Any:
-        return rules.encode_column(self._series())
+    def _encoded(self) -> encoding.EncodedColumn:
+        return encoding.encode_column(self.value())
 
-    @property
-    def problem(self) -> str:  # type: ignore[override]  # looked for when it is asked for
+    @functools.cached_property
+    def problem(self) -> str:
         """Why Daf has no such vector."""
         try:
             _ = self._encoded
-        except (*UNREADABLE, CorruptDataError) as error:
+        except (*_UNREADABLE, CorruptDataError) as error:
             return str(error)
         return ""
 
     @property
-    def note(self) -> str:  # type: ignore[override]  # as above
+    def note(self) -> str:
         """What the vector does not have of the column."""
-        return str(self._encoded.note)
+        return self._encoded.note
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column."""
@@ -200,12 +186,7 @@ class SeriesColumn(Column):
 
     def attributes(self) -> Mapping[str, str]:
         """Return that empty strings are missing, if they are."""
-        is_so = self._encoded.empty_is_missing
-        return attributes_of(Convention.EMPTY_IS_MISSING) if is_so else {}
-
-
-_FEW_CATEGORIES: Final = 1 << 8
-"""So many strings are compared before Arrow is prepared to."""
+        return _empty_is_missing(self._encoded.empty_is_missing)
 
 
 class CategoricalColumn(Column):
@@ -221,29 +202,34 @@ class CategoricalColumn(Column):
         ordered_by: Node | None,
         what: str,
     ) -> None:
-        self.sources = sources
+        super().__init__(sources)
         self._codes_name = codes
-        self._ordered_by = ordered_by
+        self._is_ordered = functools.cache(
+            lambda: ordered_by is not None and bool(ordered_by.attribute("ordered"))
+        )
         self._has_missing = functools.cache(lambda: bool((self._codes((node,)).read() < 0).any()))
-        self._categories = categories
+        self._stored_categories = categories
+        info = categories.info
+        self._is_string = info.storage_type.is_string
+        self._is_plain = self._is_string and info.size > 0
         self._what = what
 
     def _codes(self, nodes: Nodes) -> StoredArray:
         return required_array(nodes[0], self._codes_name, self.sources[0])
 
     @property
-    def problem(self) -> str:  # type: ignore[override]  # looked for when it is asked for
+    def problem(self) -> str:
         """Why Daf has no such vector; strings need not be looked at."""
         try:
-            if not self._categories.info.storage_type.is_string:
+            if not self._is_string:
                 _ = self._unusual
-        except UNREADABLE as error:
+        except _UNREADABLE as error:
             return str(error)
         return ""
 
     def category_count(self) -> int:
         """Return how many categories there are."""
-        return self._categories.info.size
+        return self._stored_categories.info.size
 
     def categories(self) -> pa.Array:
         """Return the categories as strings, in order."""
@@ -252,32 +238,22 @@ class CategoricalColumn(Column):
     def rule(self) -> dict[str, Any]:
         """Return what restores the column."""
         if self._is_plain:
-            return {"kind": "categorical", "ordered": self._is_ordered}
+            return {"kind": "categorical", "ordered": self._is_ordered()}
         return dict(self._unusual.rule)
-
-    @property
-    def _is_plain(self) -> bool:
-        info = self._categories.info
-        return info.storage_type.is_string and info.size > 0
-
-    @property
-    def _is_ordered(self) -> bool:
-        return self._ordered_by is not None and bool(self._ordered_by.attribute("ordered"))
 
     @functools.cached_property
     def _strings(self) -> pa.Array:
-        return self._categories.read_strings() if self._is_plain else self._unusual.categories
+        stored = self._stored_categories
+        return stored.read_strings() if self._is_plain else self._unusual.categories
 
     @functools.cached_property
-    def _unusual(self) -> rules.EncodedColumn:
+    def _unusual(self) -> encoding.EncodedColumn:
         """What becomes of categories that are no strings, or of none at all."""
-        stored = self._categories
-        is_string = stored.info.storage_type.is_string
-        values: Any = np.empty(0, dtype=object) if is_string else stored.read()
+        values: Any = np.empty(0, object) if self._is_string else self._stored_categories.read()
         empty = pandas(extra="anndata").Categorical.from_codes(
-            np.empty(0, np.int8), categories=values, ordered=self._is_ordered
+            np.empty(0, np.int8), categories=values, ordered=self._is_ordered()
         )
-        return rules.encode_column(pandas(extra="anndata").Series(empty))
+        return encoding.encode_column(pandas(extra="anndata").Series(empty))
 
     @functools.cached_property
     def _has_empty(self) -> bool:
@@ -293,7 +269,7 @@ class CategoricalColumn(Column):
 
     def attributes(self) -> Mapping[str, str]:
         """Return that empty strings are missing, unless the empty string is a category."""
-        return {} if self._has_empty else attributes_of(Convention.EMPTY_IS_MISSING)
+        return _empty_is_missing(not self._has_empty)
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the strings."""
@@ -311,7 +287,7 @@ class MaskedColumn(Column):
     """Integers, booleans or strings, and a mask of those that are missing."""
 
     def __init__(self, tree: Tree, path: str, node: Node) -> None:
-        self.sources = (path,)
+        super().__init__((path,))
         self._what = f"{tree.location}: {path}"
         values, mask = values_and_mask(node, self._what)
         self._kind = kind = values.info.storage_type
@@ -331,7 +307,7 @@ class MaskedColumn(Column):
         if not self._kind.is_string:
             return {"kind": "nullable", "dtype": "boolean" if self._is_bool else self._kind.value}
         strings = pandas(extra="anndata").array(["a"], dtype=pandas(extra="anndata").StringDtype())
-        rule = dict(rules.encode_column(pandas(extra="anndata").Series(strings)).rule)
+        rule = dict(encoding.encode_column(pandas(extra="anndata").Series(strings)).rule)
         return {**rule, "missing": True} if self._has_missing() else rule
 
     def has_companion(self) -> bool:
@@ -359,8 +335,7 @@ class MaskedColumn(Column):
 
     def attributes(self) -> Mapping[str, str]:
         """Return that empty strings are missing, if they are."""
-        is_so = self._has_missing() and self._is_text() and not self._has_empty()
-        return attributes_of(Convention.EMPTY_IS_MISSING) if is_so else {}
+        return _empty_is_missing(self._has_missing() and self._is_text() and not self._has_empty())
 
 
 def _encoded(values: StoredArray, mask: StoredArray) -> Any:
@@ -369,7 +344,7 @@ def _encoded(values: StoredArray, mask: StoredArray) -> Any:
     is_bool = values.info.storage_type is StorageType.BOOL
     build = arrays.BooleanArray if is_bool else arrays.IntegerArray
     series = pandas(extra="anndata").Series(build(np.array(values.read()), np.array(mask.read())))
-    return rules.encode_column(series).values
+    return encoding.encode_column(series).values
 
 
 class MaskedStrings(MadeOf):
@@ -417,6 +392,9 @@ def _has_empty(values: StoredArray, mask: StoredArray) -> bool:
     return bool((is_empty & ~mask.read()).any())
 
 
+# By encoding
+
+
 def column_at(tree: Tree, path: str, *, is_old: bool = False) -> Column:
     """Return the column at a path of a file, by its metadata.
 
@@ -430,28 +408,27 @@ def column_at(tree: Tree, path: str, *, is_old: bool = False) -> Column:
         raise CorruptDataError(f"{tree.location}: the column {path!r} is missing")
     if node.kind == "array":
         return _array_column(tree, path, node, is_old=is_old)
-    return _ENCODINGS.get(elements.encoding_of(node), _read_column)(tree, path, node)
-
-
-def _read_column(tree: Tree, path: str, _: Node) -> Column:
-    return SeriesColumn((path,), functools.partial(_series_at, tree, path))
-
-
-def _categorical(tree: Tree, path: str, node: Node) -> Column:
-    categories = _categories(tree, f"{path}/categories")
-    if categories is None:  # such as dates, or numbers with a mask
-        return _read_column(tree, path, node)
+    encoded = elements.encoding_of(node)
+    if encoded.startswith("nullable-"):
+        return MaskedColumn(tree, path, node)
+    # Categories that are dates, or numbers with a mask, are read by anndata.
+    categories = _categories(tree, f"{path}/categories") if encoded == "categorical" else None
+    if categories is None:
+        return _read_column(tree, path)
     what = f"{tree.location}: {path}"
     return CategoricalColumn((path,), node, "codes", categories, ordered_by=node, what=what)
 
 
-_ENCODINGS: Final[Mapping[str, Callable[[Tree, str, Node], Column]]] = {
-    "categorical": _categorical,
-    "nullable-integer": MaskedColumn,
-    "nullable-boolean": MaskedColumn,
-    "nullable-string-array": MaskedColumn,
-}
-"""The kinds of columns that are groups; anndata reads all others."""
+def _read_column(tree: Tree, path: str) -> Column:
+    """Return a column that anndata reads."""
+
+    def series() -> Any:
+        values = elements.read_value(tree, path)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "S":
+            values = values.astype(object)  # of which pandas makes no text
+        return pandas(extra="anndata").Series(values)
+
+    return SeriesColumn((path,), series)
 
 
 def _categories(tree: Tree, path: str) -> StoredArray | None:
@@ -479,55 +456,47 @@ def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
     folder, _, name = path.rpartition("/")
     old_categories = f"{folder}/__categories/{name}"
     if node.attribute("categories") is not None and tree.kind(old_categories) == "array":
-        categories = _readable(tree, old_categories)
-        if categories is None:  # such as dates
-            return SeriesColumn((path,), lambda: _old_series(tree, path, old_categories))
-        return CategoricalColumn(
-            (path, old_categories),
-            node,
-            "",
-            categories,
-            ordered_by=tree.node(old_categories),
-            what=f"{tree.location}: {path}",
-        )
+        return _old_categorical(tree, path, node, old_categories)
     try:
         array = node.array()
     except UnsupportedDataError:
-        return _unusual_column(tree, path, node)
+        return _unusual_column(tree, path)
     if (
         array is None
         or len(array.info.shape) != 1
         or node.attribute("categories") is not None
         or (not is_old and elements.has_bytes(tree, path))
     ):
-        return _read_column(tree, path, node)
-    return PlainColumn(path, array.info)
+        return _read_column(tree, path)
+    rule = _string_rule if array.info.storage_type.is_string else dict
+    return Column((path,), lambda nodes: required_array(nodes[0], "", path), rule=rule)
 
 
-def _unusual_column(tree: Tree, path: str, node: Node) -> Column:
+def _unusual_column(tree: Tree, path: str) -> Column:
     """Return a column of numbers of a type that Daf has not."""
     shape, dtype = elements.shape_and_dtype(tree, path)
     if len(shape) == 1 and dtype == np.float16:
-        return HalfColumn(tree, path)
+        rule = {"kind": "number", "dtype": "float16"}
+        return Column((path,), lambda _: elements.half_floats(tree, path), rule=lambda: rule)
     if len(shape) == 1 and dtype.kind == "c":
-        return NoVector(path, f"Daf has no place for values of dtype {dtype}")
-    return _read_column(tree, path, node)
+        return Column((path,), problem=f"Daf has no place for values of dtype {dtype}")
+    return _read_column(tree, path)
 
 
-def _series_at(tree: Tree, path: str) -> Any:
-    values = elements.read_value(tree, path)
-    if isinstance(values, np.ndarray) and values.dtype.kind == "S":
-        values = values.astype(object)  # of which pandas makes no text
-    return pandas(extra="anndata").Series(values)
-
-
-def _old_series(tree: Tree, path: str, categories_path: str) -> Any:
+def _old_categorical(tree: Tree, path: str, node: Node, categories_path: str) -> Column:
     """Return a categorical as AnnData 0.7 stored it."""
-    node = tree.node(categories_path)
-    is_ordered = node is not None and bool(node.attribute("ordered"))
-    values = pandas(extra="anndata").Categorical.from_codes(
-        elements.read_value(tree, path),
-        categories=elements.read_value(tree, categories_path),
-        ordered=is_ordered,
-    )
-    return pandas(extra="anndata").Series(values)
+    ordered_by, sources = node_at(tree, categories_path), (path, categories_path)
+    categories = _readable(tree, categories_path)
+    if categories is not None:
+        what = f"{tree.location}: {path}"
+        return CategoricalColumn(sources, node, "", categories, ordered_by=ordered_by, what=what)
+
+    def series() -> Any:  # such as of dates
+        values = pandas(extra="anndata").Categorical.from_codes(
+            elements.read_value(tree, path),
+            categories=elements.read_value(tree, categories_path),
+            ordered=bool(ordered_by.attribute("ordered")),
+        )
+        return pandas(extra="anndata").Series(values)
+
+    return SeriesColumn((path,), series)

@@ -2,22 +2,20 @@
 
 **Nouns.** An *aligned matrix* is a matrix of the data set and its place in an AnnData: a *part*
 (``layers``, ``obsm``, ...) and a key.  The *note* is what the import recorded of it, from which its
-dtype and sparse format are restored.  Names and notes only: nothing of the values is read.
+dtype and sparse format are restored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from daf_storage._lazy import lazy_module
-from daf_storage.anndata_rules import Notes
-from daf_storage.anndata_rules import annotations as _annotations
-from daf_storage.anndata_rules import columns as _columns
-from daf_storage.anndata_rules import notes as _notes
+from daf_storage.anndata._encoding import decode_annotation, narrowed
+from daf_storage.anndata._report import AXIS_KEYS, Notes, part_label, raw_axis_of, read_notes
 from daf_storage.data import DafReader
 from daf_storage.errors import FormatError, ReadOnlyError
 
@@ -52,19 +50,46 @@ class AlignedMatrix:
         """Whether it belongs to ``obsm`` or ``varm``, whose columns have an axis of their own."""
         return self.part in ("obsm", "varm")
 
+    @property
+    def is_by_columns(self) -> bool:
+        """Whether AnnData has its columns one after the other."""
+        return self.note.get("format") == "csc"
+
+    def read(self, daf: DafReader) -> Any:
+        """Return it as AnnData had it, in memory."""
+        axes = (self.rows_axis, self.columns_axis)
+        is_as_stored = self.is_by_columns or axes[0] == axes[1]
+        values = (
+            daf.get_np_matrix(*axes, self.name)
+            if is_as_stored
+            else daf.get_np_matrix(*axes[::-1], self.name).T
+        )
+        index, columns = map(daf.axis_entries, axes) if self.is_annotation else (None, None)
+        copied = values.copy() if sp.issparse(values) else values
+        return self.restore(copied, index=index, columns=columns)
+
     def restore(self, values: Any, *, index: Any, columns: Any) -> Any:
         """Return gathered values as AnnData had them: dtype, sparse format, or DataFrame.
 
         Parameters
         ----------
         values
-            Dense or CSR, of shape (rows, columns).
+            Dense or sparse, of shape (rows, columns).  Dense ones are copied; sparse ones share
+            their arrays where they need no conversion.
         index, columns
             Labels of the rows and of the columns, for a DataFrame.
         """
+        note = self.note
         if self.is_annotation:
-            return _annotations.decode_annotation(values, self.note, index=index, columns=columns)
-        return restore_matrix(values, self.note)
+            return decode_annotation(values, note, index=index, columns=columns)
+        if not sp.issparse(values):
+            dense = np.array(values, order="C")
+            return narrowed(dense, note["dtype"]) if "dtype" in note else dense
+        matrix = getattr(sp, f"{values.format}_matrix")(values)
+        if "dtype" in note:
+            matrix = matrix.astype(narrowed(matrix.data, note["dtype"]).dtype)
+        matrix = matrix.asformat(note["format"]) if "format" in note else matrix
+        return getattr(sp, f"{matrix.format}_array")(matrix) if note.get("is_array") else matrix
 
 
 def aligned_matrices(
@@ -78,13 +103,9 @@ def aligned_matrices(
     axes = _Axes(daf, rows_axis, columns_axis)
     main = AlignedMatrix("X", "", rows_axis, columns_axis, name, axes.layer_note(name))
     aligned = [main, *axes.layers(name)]
-    aligned += axis_annotations(daf, "obsm", rows_axis, axes.main, axes.noted_annotations("obsm"))
-    aligned += axis_annotations(
-        daf, "varm", columns_axis, axes.main, axes.noted_annotations("varm")
-    )
+    aligned += [*axes.annotations("obsm", rows_axis), *axes.annotations("varm", columns_axis)]
     if rows_axis != columns_axis:
-        aligned += axes.square("obsp", rows_axis)
-        aligned += axes.square("varp", columns_axis)
+        aligned += [*axes.square("obsp", rows_axis), *axes.square("varp", columns_axis)]
     order = ("X", *ANNDATA_PARTS)
     return sorted(aligned, key=lambda matrix: (order.index(matrix.part), matrix.key))
 
@@ -105,63 +126,19 @@ def was_float(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> b
         return False
 
 
-def axis_annotations(
-    daf: DafReader,
-    part: Part,
-    axis: str,
-    main_axes: Collection[str],
-    noted: dict[str, dict[str, Any]],
-) -> Iterator[AlignedMatrix]:
-    """Yield ``obsm`` or ``varm``: the matrices of an axis with axes that are none of the main ones.
-
-    Parameters
-    ----------
-    noted
-        What the import recorded of each key.
-    """
-    keys: set[str] = set()
-    for key, note in noted.items():
-        if daf.has_axis(note["axis"]) and daf.has_matrix(axis, note["axis"], key):
-            keys.add(key)
-            yield AlignedMatrix(part, key, axis, note["axis"], key, note)
-    for other in sorted(daf.axes_set() - set(main_axes)):
-        for name in sorted(daf.matrices_set(axis, other)):
-            if noted.get(name, {}).get("axis") != other:
-                key = _unused_key(name if name not in keys else f"{other}_{name}", keys)
-                yield AlignedMatrix(part, key, axis, other, name)
-
-
-def restore_matrix(values: Any, note: dict[str, Any]) -> Any:
-    """Return a matrix in the dtype and the sparse format that the import recorded.
-
-    Returns
-    -------
-    numpy.ndarray or scipy sparse
-        A dense matrix is copied; a sparse one shares its arrays where they need no conversion.
-    """
-    if not sp.issparse(values):
-        dense = np.array(values, order="C")
-        return _columns.narrowed(dense, note["dtype"]) if "dtype" in note else dense
-    matrix = getattr(sp, f"{values.format}_matrix")(values)
-    if "dtype" in note:
-        matrix = matrix.astype(_columns.narrowed(matrix.data, note["dtype"]).dtype)
-    matrix = matrix.asformat(note["format"]) if "format" in note else matrix
-    return getattr(sp, f"{matrix.format}_array")(matrix) if note.get("is_array") else matrix
-
-
 class _Axes:
     """Two axes of a data set, and what an import recorded of the matrices over them."""
 
     def __init__(self, daf: DafReader, rows_axis: str, columns_axis: str) -> None:
         self._daf = daf
         self._rows_axis, self._columns_axis = rows_axis, columns_axis
-        self._notes: Notes = _notes.read_notes(daf)
-        imported = [daf.get_scalar(key, default=name) for key, name in _notes.AXIS_KEYS.items()]
+        self._notes: Notes = read_notes(daf)
+        imported = [daf.get_scalar(key, default=name) for key, name in AXIS_KEYS.items()]
         obs, var, self._imported_x = map(str, imported)
-        raw = str(self._notes.get("raw", {}).get("axis", f"{var}_raw"))
+        raw = raw_axis_of(self._notes, var)
         self._is_obs = rows_axis == obs
         self._is_var, self._is_raw = columns_axis == var, columns_axis == raw
-        self.main = frozenset({rows_axis, columns_axis, obs, var, raw})
+        self._main_axes = {rows_axis, columns_axis, obs, var, raw}
 
     def layer_note(self, name: str) -> dict[str, Any]:
         """Return what the import recorded of a matrix over both axes."""
@@ -170,7 +147,7 @@ class _Axes:
             return self._note("raw.X")
         if not (self._is_obs and self._is_var):
             return {}
-        return self._note("X" if is_imported_x else f"layers[{self._layer_key(name)!r}]")
+        return self._note("X" if is_imported_x else part_label("layers", self._layer_key(name)))
 
     def layers(self, main: str) -> Iterator[AlignedMatrix]:
         """Yield the matrices over both axes but the one that is ``X``."""
@@ -180,20 +157,30 @@ class _Axes:
             note = self.layer_note(name)
             yield AlignedMatrix("layers", key, self._rows_axis, self._columns_axis, name, note)
 
-    def noted_annotations(self, part: Part) -> dict[str, dict[str, Any]]:
-        """Return what the import recorded of ``obsm`` or ``varm``."""
+    def annotations(self, part: Part, axis: str) -> Iterator[AlignedMatrix]:
+        """Yield ``obsm`` or ``varm``: the matrices of an axis with axes that are no main ones."""
         noted: dict[str, dict[str, Any]] = {}
         if part == "obsm" and self._is_obs:
             noted = self._notes.get("obsm", {})
         elif part == "varm" and (self._is_var or self._is_raw):
             noted = self._notes.get("varm" if self._is_var else "raw.varm", {})
-        return noted
+        keys: set[str] = set()
+        for key, note in noted.items():
+            other = note["axis"]
+            if self._daf.has_axis(other) and self._daf.has_matrix(axis, other, key):
+                keys.add(key)
+                yield AlignedMatrix(part, key, axis, other, key, note)
+        for other in sorted(self._daf.axes_set() - self._main_axes):
+            for name in sorted(self._daf.matrices_set(axis, other)):
+                if noted.get(name, {}).get("axis") != other:
+                    key = _unused_key(name if name not in keys else f"{other}_{name}", keys)
+                    yield AlignedMatrix(part, key, axis, other, name)
 
     def square(self, part: Part, axis: str) -> Iterator[AlignedMatrix]:
         """Yield the matrices of an axis with itself."""
         is_imported = self._is_obs if part == "obsp" else self._is_var
         for name in sorted(self._daf.matrices_set(axis, axis)):
-            note = self._note(f"{part}[{name!r}]") if is_imported else {}
+            note = self._note(part_label(part, name)) if is_imported else {}
             yield AlignedMatrix(part, name, axis, axis, name, note)
 
     def _layer_key(self, name: str) -> str:

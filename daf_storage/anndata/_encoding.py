@@ -1,27 +1,32 @@
-"""One rule per kind of ``obs`` and ``var`` column, in both directions.
+"""One rule per kind of column, and per kind of ``obsm`` and ``varm`` value, in both directions.
 
 Encoding turns a pandas Series into Daf vectors and, where the vector alone does not say enough, a
-*rule*: a small JSON object from which decoding restores the Series.  Pure; opens nothing.
+*rule*: a small JSON object from which decoding restores the Series.  A value of ``obsm`` or
+``varm`` becomes a matrix, the labels of its columns and a *note*.  Pure; opens nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import StorageType, pandas
 from daf_storage.errors import UnsupportedInputError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 _EXACT_FLOAT = 2**53
 _TRUTH = {"true": True, "false": False}
 _TEXT_KINDS = frozenset({"categorical", "date", "text"})
 _BYTES_NOTE = "byte strings became text"
-MISSING_SUFFIX = "_is_missing"
-"""Ends the name of the Bool vector that tells a missing entry from an empty string."""
 
 Rule = dict[str, Any]
 
@@ -82,8 +87,6 @@ def _encode_numbers(values: npt.NDArray[Any]) -> EncodedColumn:
         return EncodedColumn(values.astype(np.float32), {"kind": "number", "dtype": "float16"})
     if StorageType.from_numpy(values.dtype) is None:
         raise UnsupportedInputError(f"Daf has no place for values of dtype {values.dtype}")
-    if not values.dtype.isnative:
-        return EncodedColumn(values, {"kind": "number", "dtype": values.dtype.str})
     return EncodedColumn(values)
 
 
@@ -328,3 +331,64 @@ def _decode_string(values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | 
     if rule.get("missing") or rule.get("dtype") is None:
         strings[(values == "") if is_missing is None else is_missing] = None
     return pandas().array(strings, dtype=rule["dtype"]) if rule.get("dtype") else strings
+
+
+# Values of obsm and varm
+
+
+def decode_annotation(values: Any, note: dict[str, Any], *, index: Any, columns: Any) -> Any:
+    """Return a stored matrix as the value that it was.
+
+    Parameters
+    ----------
+    index, columns
+        The entries of its two axes; a value without a note becomes a DataFrame of them.
+    """
+    if sp.issparse(values):
+        kind = note.get("format", "csr")
+        kind = kind if kind in {"csr", "csc", "coo"} else "csr"
+        matrix = getattr(sp, f"{kind}_{'array' if note.get('is_array') else 'matrix'}")(values)
+        return matrix.astype(narrowed(matrix.data, note["dtype"]).dtype) if note else matrix
+    values = np.array(values, order="C")
+    if "format" in note:
+        return narrowed(values, note["dtype"]) if "dtype" in note else values
+    frame = pandas().DataFrame(values, index=index, columns=note.get("frame", columns))
+    for position, dtype in enumerate(note.get("dtypes", [])[: frame.shape[1]]):
+        narrow = narrowed(frame.iloc[:, position].to_numpy(), dtype)
+        frame.isetitem(position, narrow)
+    return frame
+
+
+def encode_frame(frame: Any) -> tuple[npt.NDArray[Any], list[str], dict[str, Any]]:
+    """Return a DataFrame as a matrix, the labels of its columns, and the note.
+
+    Raises
+    ------
+    UnsupportedInputError
+        A matrix of one type does not say all of it.
+    """
+    problem = "a DataFrame of which a matrix of numbers does not say all"
+    if not all(isinstance(d, np.dtype) and d.kind in "biuf" for d in frame.dtypes):
+        raise UnsupportedInputError(problem)
+    labels = [str(c) for c in frame.columns]
+    note = {"dtypes": [str(d) for d in frame.dtypes], "frame": labels}
+    values = frame.to_numpy()
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)
+    if values.dtype.kind not in "biuf" or StorageType.from_numpy(values.dtype) is None:
+        raise UnsupportedInputError(problem)
+    restored = decode_annotation(values, note, index=frame.index, columns=labels)
+    if not (_is_same(restored, frame) and values.shape[1]):
+        raise UnsupportedInputError(problem)
+    is_unique = len(set(labels)) == len(labels)
+    return values, labels if is_unique else list(map(str, range(len(labels)))), note
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Return whether two frames have the same labels, types and values; NaN equals itself."""
+    return bool(
+        one.equals(other)
+        and list(one.columns) == list(other.columns)
+        and other.columns.name is None
+        and list(one.dtypes) == list(other.dtypes)
+    )

@@ -38,7 +38,7 @@ class VirtualNode:
     def __init__(
         self,
         kind: NodeKind,
-        sources: tuple[Node, ...],
+        sources: Nodes,
         arrays: Mapping[str, ArrayMaker],
         attributes: Callable[[], Mapping[str, Any]],
     ) -> None:
@@ -58,8 +58,7 @@ class VirtualNode:
         if not isinstance(other, VirtualNode):
             return False
         mine, theirs = self._sources, other._sources  # noqa: SLF001 - of the same class
-        is_long = len(mine) == len(theirs)
-        return is_long and all(map(_is_same, mine, theirs))
+        return len(mine) == len(theirs) and all(map(_is_same, mine, theirs))
 
     def array(self, name: str = "") -> StoredArray | None:
         """Return this array, or the array of that name below this group; made once."""
@@ -94,16 +93,16 @@ def node_at(tree: Tree, path: str) -> Node:
 class Property:
     """An axis, a vector, a matrix or a scalar."""
 
-    kind: NodeKind
-    """Whether it is an array, or a group of some."""
     sources: tuple[str, ...]
     """The paths of the elements that it is made of."""
     arrays: Callable[[Nodes], Mapping[str, ArrayMaker]]
     """Returns its arrays by their names, given the pinned elements; one has no name."""
     attributes: Callable[[], Mapping[str, str]] = dict
     """Returns its attributes."""
+    kind: NodeKind = "array"
+    """Whether it is an array, or a group of some."""
     state: Hashable | None = None
-    """The identity of its sources when something of them was read; None if nothing was."""
+    """The identity of its sources when something of them was read; None if nothing is kept."""
 
     def node(self, tree: Tree) -> VirtualNode:
         """Return it, pinned.
@@ -117,25 +116,32 @@ class Property:
         return VirtualNode(self.kind, nodes, self.arrays(nodes), self.attributes)
 
 
-def array_property(sources: tuple[str, ...], make: Callable[[Nodes], StoredArray]) -> Property:
-    """Return a property that is an array."""
-    return Property("array", sources, lambda nodes: {"": lambda: make(nodes)})
-
-
-def memory_property(
-    sources: tuple[str, ...], make: Callable[[], MemoryArray], state: Hashable | None = None
+def array_property(
+    sources: tuple[str, ...],
+    make: Callable[[Nodes], StoredArray],
+    attributes: Callable[[], Mapping[str, str]] = dict,
+    state: Hashable | None = None,
 ) -> Property:
-    """Return a property that is an array in memory; the sources tell when it changes."""
-    return Property("array", sources, lambda _: {"": make}, state=state)
+    """Return a property that is an array."""
+    return Property(sources, lambda nodes: {"": lambda: make(nodes)}, attributes, state=state)
+
+
+def strings_property(path: str, strings: Callable[[], list[str]]) -> Property:
+    """Return strings that are made when they are read; what is at a path tells when they change."""
+
+    def make(_: Nodes) -> MemoryArray:
+        return MemoryArray(lambda: pa.array(strings(), pa.string()))
+
+    return array_property((path,), make)
 
 
 def broken_property(error: DafError) -> Property:
     """Return a property of which the metadata are broken: whoever uses it gets the error."""
 
-    def fail() -> StoredArray:
+    def fail(_: Nodes) -> StoredArray:
         raise error
 
-    return Property("array", (), lambda _: {"": fail})
+    return array_property((), fail)
 
 
 class MadeOf(NotFileBacked):
@@ -186,17 +192,9 @@ class ShiftedIndices(MadeOf):
         """Return all positions."""
         return self._shifted(self._parts[0].read())
 
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of them."""
-        return self._shifted(self._parts[0].read_rows(span))
-
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges."""
         return [self._shifted(part) for part in self._parts[0].read_spans(spans, within)]
-
-    def read_strings(self) -> pa.StringArray:
-        """Refuse: they are numbers."""
-        raise TypeError("positions are no strings")
 
     def _shifted(self, values: AnyArray) -> AnyArray:
         shifted: AnyArray = values.astype(self._dtype)
@@ -205,8 +203,8 @@ class ShiftedIndices(MadeOf):
         return shifted
 
 
-class Converted(MadeOf):
-    """Numbers of a type that Daf has not, read through the library of the file.
+class Converted(NotFileBacked):
+    """Numbers of a type that Daf has not, or in memory, of which ranges are converted.
 
     Parameters
     ----------
@@ -228,23 +226,9 @@ class Converted(MadeOf):
         """Return all elements."""
         return self._read(slice(None), None)
 
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension."""
-        return self._read(span.slice, None)
-
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension."""
         return [self._read(span.slice, None if within is None else within.slice) for span in spans]
-
-    def read_strings(self) -> pa.StringArray:
-        """Refuse: they are numbers."""
-        raise TypeError("numbers are no strings")
-
-    def estimate(
-        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
-    ) -> None:
-        """Add the bytes of the chunks, decoded."""
-        NotFileBacked.estimate(self, spans, estimate, within)
 
     def _read(self, rows: slice, columns: slice | None) -> AnyArray:
         stored = self._read_range(rows, columns)

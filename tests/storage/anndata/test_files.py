@@ -20,7 +20,7 @@ import zarr
 from daf_query import connect
 from daf_storage import AnnDataWarning, DafReader, errors, open_daf, verify
 from daf_storage.trees._hdf5_array import Hdf5Array
-from tests.storage.attached.example import FORMS, N_OBS, N_VAR, Form, consolidate, write
+from tests.storage.anndata.example import FORMS, N_OBS, N_VAR, Form, consolidate, write
 from tests.support import recorded_reads, served
 
 

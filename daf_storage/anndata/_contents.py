@@ -1,0 +1,354 @@
+"""The properties of a Daf data set that the parts of an AnnData are, and where each lies.
+
+The names are those that an import gives.  What there is is found by metadata alone; the vectors of
+a frame, and what is kept, are looked at when they are first listed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.anndata import _elements as elements
+from daf_storage.anndata._elements import MatrixHeader, Place
+from daf_storage.anndata._frames import Frame, FrameVector, FrameVectors
+from daf_storage.anndata._matrices import (
+    annotation_at,
+    annotation_property,
+    matrix_property,
+    path_of_matrix,
+)
+from daf_storage.anndata._parts import Parts, Places
+from daf_storage.anndata._report import AXIS_KEYS, Report, free_name, part_label
+from daf_storage.anndata._virtual import (
+    Property,
+    array_property,
+    broken_property,
+    strings_property,
+)
+from daf_storage.base import StorageType, name_problem
+from daf_storage.data import ENTRIES_OF, layout, required_array
+from daf_storage.trees import MemoryArray, Tree
+
+_COLORS: Final = "_colors"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlace:
+    """A part that Daf has no place for."""
+
+    axes: tuple[str, ...]
+    """To which axes it is aligned."""
+    part: str
+    key: str
+    place: Place
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryAxis:
+    """An axis of the categories of a column that has colours, or for which it was asked."""
+
+    axis: str
+    has_colors: bool
+    is_list: bool
+    """Whether the colours were a list rather than an array."""
+
+
+class Contents:
+    """What an AnnData is as a data set, at one time.
+
+    Parameters
+    ----------
+    names
+        What the caller calls obs, var and X, by ``obs_is``, ``var_is`` and ``X_is``.
+    categorical_axes
+        Categorical columns that become an axis of their own, besides those that have colours.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        parts: Parts,
+        names: Mapping[str, str | None],
+        categorical_axes: Collection[str] = (),
+    ) -> None:
+        self.tree = tree
+        self.parts = parts
+        self.lost = Report()
+        """What is damaged, and layers that have other names."""
+        self.uns = dict(parts.uns)
+        """The values that are neither names nor colours."""
+        self.names = {key: self._name_of(key, names.get(key)) for key in AXIS_KEYS}
+        self.obs, self.var, self.main = (self.names[key] for key in AXIS_KEYS)
+        if self.obs == self.var:
+            raise errors.InvalidInputError(
+                f"{tree.location}: both axes would be called {self.obs!r}; pass different obs_is= "
+                "and var_is="
+            )
+        self.properties: dict[str, Property] = {}
+        """The axes, the matrices and the colours by their paths."""
+        self.unplaced: list[KeptPlace] = []
+        """The parts but columns and ``uns`` that Daf has no place for."""
+        self.category_axes: dict[tuple[str, str], CategoryAxis] = {}
+        self.layers: dict[str, str] = {}
+        """The keys of layers that have other names."""
+        self.annotations: dict[str, dict[str, Any]] = {}
+        self.matrix_notes: dict[str, dict[str, Any]] = {}
+        self.matrices: dict[str, tuple[str, MatrixHeader]] = {}
+        """By its path what messages call a matrix, and what is known of it."""
+        self._entries: dict[str, list[str] | None] = {}
+        self.frames: dict[str, FrameVectors] = {}
+        self.raw_axis = self._add_frames()
+        self._add_category_axes(frozenset(categorical_axes))
+        self._add_matrices()
+        self._add_annotations(self.obs, parts.obsm, "obsm")
+        self._add_annotations(self.var, parts.varm, "varm")
+        if self.raw_axis is not None:
+            self._add_annotations(self.raw_axis, parts.raw_varm, "raw.varm")
+        for part, problem in parts.damaged.items():
+            self.lost.lost(part.replace("/", "."), problem)
+        why = "this part of the file is not known to AnnData"
+        self.unplaced += [KeptPlace((), path, "", Place(path), why) for path in parts.unknown]
+
+    def _name_of(self, key: str, given: Any) -> str:
+        """Return what an axis or the main matrix is called: as given, as the file says, or else."""
+        place = self.uns.pop(key, None)
+        if given is not None:
+            problem = name_problem(given) if isinstance(given, str) else "is no string"
+            if problem is not None:
+                raise errors.InvalidNameError(
+                    f"{self.tree.location}: {key}={given!r} cannot be a name: it {problem}"
+                )
+            return str(given)
+        stated = AXIS_KEYS[key] if place is None else str(place.read(self.tree))
+        return AXIS_KEYS[key] if name_problem(stated) is not None else stated
+
+    def count_keys(self) -> dict[str, str]:
+        """Return what ``X``, ``raw.X`` and the layers are called by callers, and by messages."""
+        parts = self.parts
+        keys = {key: part_label("layers", key) for key in parts.layers}
+        keys |= {"X": "X"} if parts.main is not None else {}
+        return keys | ({"raw.X": "raw.X"} if parts.raw_main is not None else {})
+
+    # Axes
+
+    @functools.cached_property
+    def axes(self) -> list[str]:
+        """The axes, in order."""
+        return sorted(self._entries)
+
+    def _add_frames(self) -> str | None:
+        self._add_frame(self.obs, self.parts.obs, "obs")
+        self._add_frame(self.var, self.parts.var, "var")
+        if self.parts.raw_var is None:
+            return None
+        axis = self._free_axis(f"{self.var}_raw")
+        self._add_frame(axis, self.parts.raw_var, "raw.var")
+        return axis
+
+    def _add_frame(self, axis: str, frame: Frame, part: str) -> None:
+        self._entries[axis] = None
+        self.frames[axis] = FrameVectors(frame, part)
+        self.properties[layout.axis_path(axis)] = array_property(frame.index_sources, frame.names)
+
+    def _free_axis(self, name: str) -> str:
+        return free_name(name, {*self._entries, self.obs, self.var})
+
+    def _add_category_axes(self, asked: frozenset[str]) -> None:
+        """Make axes of the categories of columns that have colours, or were asked for."""
+        columns = {name for vectors in self.frames.values() for name in vectors.frame.column_names}
+        if unknown := asked - columns:
+            name = min(unknown)
+            raise errors.VectorNotFoundError(
+                f"{self.tree.location}: there is no column {name!r} to make an axis of; there "
+                f"are {errors.known_names(columns, none='none')}{errors.nearest(name, columns)}"
+            )
+        for axis, vectors in list(self.frames.items()):
+            for name in dict.fromkeys(vectors.frame.column_names):
+                if f"{name}{_COLORS}" in self.uns or name in asked:
+                    self._add_category_axis(axis, vectors, name, is_asked=name in asked)
+
+    def _add_category_axis(
+        self, axis: str, vectors: FrameVectors, column_name: str, *, is_asked: bool
+    ) -> None:
+        colors = self.uns.get(f"{column_name}{_COLORS}")
+        try:
+            vector = vectors.of_column(column_name)
+            count = vector.column.category_count()
+            if count is None or vector.problem:
+                return
+            if colors is not None and not _are_colors(self.tree, colors, count):
+                colors = None
+        except errors.FormatError:
+            return
+        if colors is None and not is_asked:
+            return
+        name = column_name if name_problem(column_name) is None else vector.name
+        name = self._free_axis(f"{name}_{vectors.part}" if name in self._entries else name)
+        self._entries[name] = None
+        self.properties[layout.axis_path(name)] = array_property(
+            vector.column.sources,
+            lambda _: _categories_of(vectors, column_name),
+        )
+        if colors is not None:
+            self.properties[layout.vector_path(name, "color")] = _strings_at(colors)
+            del self.uns[f"{column_name}{_COLORS}"]
+        is_list = colors is not None and isinstance(colors.value, list)
+        self.category_axes[axis, column_name] = CategoryAxis(name, colors is not None, is_list)
+
+    # Matrices
+
+    def _add_matrices(self) -> None:
+        parts, obs, var = self.parts, self.obs, self.var
+        if parts.main is not None:
+            self._add_matrix(parts.main, (obs, var), self.main, "X")
+        if parts.raw_main is not None and self.raw_axis is not None:
+            self._add_matrix(parts.raw_main, (obs, self.raw_axis), self.main, "raw.X")
+        taken = {self.main}
+        for key, place in parts.layers.items():
+            name = free_name(key, taken)
+            if self._add_matrix(place, (obs, var), name, "layers", key):
+                taken.add(name)
+                if name != key:
+                    label = part_label("layers", key)
+                    self.lost.renamed(label, f"stored as the matrix {name!r}")
+                    self.layers[name] = key
+        for axis, part in ((obs, "obsp"), (var, "varp")):
+            for key, place in getattr(parts, part).items():
+                self._add_matrix(place, (axis, axis), key, part, key)
+
+    def _add_matrix(
+        self, place: Place, axes: tuple[str, str], name: str, part: str, key: str = ""
+    ) -> bool:
+        """Add a matrix; say whether Daf has a place for it."""
+        try:
+            header = place.header(self.tree)
+        except errors.FormatError as error:
+            header = MatrixHeader(error=error)
+        problem = header.problem or (f"its name {name_problem(name)}" if name_problem(name) else "")
+        if problem:
+            self.unplaced.append(KeptPlace(axes, part, key, place, problem))
+            return False
+        rows, columns = (self.frames[axis].frame for axis in axes)
+        path, label = path_of_matrix(axes, name, header), part_label(part, key)
+        self.matrices[path] = label, header
+        self.properties[path] = (
+            broken_property(header.error)
+            if header.error is not None
+            else matrix_property(
+                self.tree,
+                place,
+                header,
+                is_square=axes[0] == axes[1],
+                lengths=lambda: (rows.length, columns.length),
+            )
+        )
+        note: dict[str, Any] = {} if header.layout == "dense" else {"format": header.layout}
+        if header.is_array:
+            note["is_array"] = True
+        if header.dtype == np.float16:
+            note["dtype"] = "float16"
+        if note:
+            self.matrix_notes[label] = note
+        return True
+
+    def _add_annotations(self, axis: str, places: Places, part: str) -> None:
+        for key, place in places.items():
+            problem = name_problem(key)
+            try:
+                if problem is not None:
+                    raise errors.UnsupportedInputError(f"its name {problem}")
+                annotation = annotation_at(self.tree, place)
+            except errors.UnsupportedInputError as error:
+                self.unplaced.append(KeptPlace((axis,), part, key, place, str(error)))
+                continue
+            except errors.FormatError as error:
+                self.lost.lost(part_label(part, key), str(error))
+                continue
+            other = self._columns_axis(axis, key, annotation.labels, place)
+            self.annotations.setdefault(part, {})[key] = {**annotation.note, "axis": other}
+            path = path_of_matrix((axis, other), key, annotation.header)
+            self.matrices[path] = part_label(part, key), annotation.header
+            frame = self.frames[axis].frame
+            self.properties[path] = annotation_property(
+                self.tree, place, annotation, functools.partial(_length_of, frame)
+            )
+
+    def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
+        """Return an axis with these entries, adding it; the same key shares one if it can."""
+        if key in self._entries:
+            if key not in (self.obs, self.var) and self._entries_of(key, len(labels)) == labels:
+                return key
+            key = self._free_axis(f"{key}_{axis}")
+        self._entries[key] = labels
+        self.properties[layout.axis_path(key)] = strings_property(place.path, lambda: labels)
+        return key
+
+    def _entries_of(self, axis: str, length: int) -> list[str]:
+        """Return the entries of an axis that was added before, unless it has another length."""
+        known = self._entries[axis]
+        if known is not None:
+            return known
+        array = self.properties[layout.axis_path(axis)].node(self.tree).array()
+        if array is None or array.info.size != length:
+            return []
+        entries: list[str] = array.read_strings().to_pylist()
+        return entries
+
+    # Vectors
+
+    def vector(self, axis: str, name: str) -> Property | None:
+        """Return the vector of a column; other columns are not looked at."""
+        vector = self.frames[axis].find(name) if axis in self.frames else None
+        if vector is None or vector.problem:
+            return None
+        column, is_companion = vector.column, name == vector.companion
+        if vector.error is not None:
+            return broken_property(vector.error)
+        if is_companion:
+            return array_property(column.sources, column.is_missing, state=column.state)
+        own_axis = self.category_axes.get((axis, vector.column_name))
+        more = {} if own_axis is None else {ENTRIES_OF: own_axis.axis}
+        return array_property(
+            column.sources, column.array, lambda: {**column.attributes(), **more}, column.state
+        )
+
+    def columns(self, axis: str) -> Iterator[FrameVector]:
+        """Yield the columns of an axis."""
+        return self.frames[axis].every() if axis in self.frames else iter(())
+
+
+def _length_of(frame: Frame) -> int:
+    return frame.length
+
+
+def _categories_of(vectors: FrameVectors, column_name: str) -> MemoryArray:
+    """Return the categories of a column, as they are now."""
+    column = vectors.of_column(column_name).column
+    shape = (column.category_count() or 0,)
+    return MemoryArray(column.categories, shape=shape, storage_type=StorageType.STRING)
+
+
+def _are_colors(tree: Tree, place: Place, count: int) -> bool:
+    """Return whether a value is a list of as many strings."""
+    if not place.is_stored:
+        colors = place.value
+        if not isinstance(colors, list | np.ndarray) or np.ndim(colors) != 1:
+            return False
+        return len(colors) == count and all(isinstance(color, str) for color in colors)
+    if tree.kind(place.path) != "array":
+        return False
+    array = elements.array_at(tree, place.path)
+    return array.info.shape == (count,) and array.info.storage_type.is_string
+
+
+def _strings_at(place: Place) -> Property:
+    if not place.is_stored:
+        return strings_property(place.path, lambda: [str(color) for color in place.value])
+    return array_property((place.path,), lambda nodes: required_array(nodes[0], "", place.path))

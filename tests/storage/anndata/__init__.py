@@ -1,0 +1,1 @@
+"""Tests of the mapping between AnnData and Daf, in place."""
