@@ -21,7 +21,7 @@ from daf_storage.base import DecodedCache, Span
 from daf_storage.data import _blocks
 from daf_storage.h5ad import _matrix_input
 from daf_storage.stores import _filled_file as filled_file
-from daf_storage.trees import Hdf5File, Hdf5Tree, _chunked_array, _decode_threads, _hdf5_chunks
+from daf_storage.trees import Hdf5File, Hdf5Tree, _chunked_array, _decode_threads, _hdf5_array
 
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},
@@ -166,7 +166,7 @@ def test_each_chunk_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         file["X"].create_dataset("indices", data=matrix.indices, chunks=(48,), **options)
     decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()
     lock = threading.Lock()
-    decode = _hdf5_chunks.Hdf5Chunks.decode
+    decode = _hdf5_array.Hdf5Chunks.decode
 
     def counting(self: Any, position: Any, stored: Any) -> Any:
         with lock:
@@ -176,7 +176,7 @@ def test_each_chunk_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def refuse(*_: Any) -> Any:
         raise AssertionError("h5py read the elements")
 
-    monkeypatch.setattr(_hdf5_chunks.Hdf5Chunks, "decode", counting)
+    monkeypatch.setattr(_hdf5_array.Hdf5Chunks, "decode", counting)
     getitem = h5py.Dataset.__getitem__
     monkeypatch.setattr(
         h5py.Dataset,
