@@ -24,8 +24,10 @@ from daf_storage.data._blocks import block_height
 from daf_storage.data._casting import stored_numbers
 from daf_storage.data._encoding import (
     EmptySparse,
+    Filling,
     decoded_array,
     fill_transpose,
+    index_type,
     scratch_array,
     write_text,
 )
@@ -251,118 +253,57 @@ def _transposed(part: Part, stored: StoredMatrix) -> _SparseColumns:
     return _SparseColumns(out.colptr - 1, HeldArray(out.rowval), nzval, n_columns, stored.what)
 
 
-class _SparsePieces:
-    """The elements of one part for a sparse matrix of the result, in pieces.
-
-    They are counted first.  Row numbers and values follow together, or one after the other where
-    each array has to be written from its beginning to its end, since it is packed.
-    """
-
-    def __init__(self, part: Part) -> None:
-        self._part = part
-        self._columns = part.columns
-        self._fill_rows = part.missing_rows + 1 if part.fill else _NONE
-        self._has_order = False
-        places = part.rows.places
-        self._numbers = None if places is None else np.concatenate([[0], places + 1])
-        """For each row number of the source, from 1, that of the result; 0 for one left out."""
-
-    @property
-    def has_values(self) -> bool:
-        """Whether there are values, rather than all being true."""
-        is_all_true = isinstance(self._columns, _SparseColumns) and self._columns.nzval is None
-        return not is_all_true or self._fill_rows.size > 0
-
-    def counts(self) -> Positions:
-        """Return how many elements each column has."""
-        columns = self._columns
-        if isinstance(columns, _SparseColumns):
-            if self._part.rows.is_complete:
-                return np.diff(columns.colptr) + self._fill_rows.size
-            counts = [self._kept_counts(columns, span) for span in self._spans(columns)]
-        else:
-            counts = [np.count_nonzero(block, axis=1) for block in self._nonzero_pieces()]
-            if columns is None and not counts:
-                return np.zeros(self._part.n_columns, np.int64)
+def _counts(part: Part) -> Positions:
+    """Return how many elements each column of a part has in a sparse matrix of the result."""
+    columns = part.columns
+    if _is_spread(part):
+        counts = [np.count_nonzero(block, axis=1) for block in _dense_pieces(part)]
         return np.concatenate([_NONE, *counts]).astype(np.int64)
+    if not isinstance(columns, _SparseColumns):
+        return np.zeros(part.n_columns, np.int64)
+    if part.rows.is_complete or part.rows.places is None:
+        return np.diff(columns.colptr)
+    counts = []
+    for span in _spans(part, columns):
+        rows, pointers = columns.rows(span)
+        kept = np.flatnonzero(part.rows.places[rows.astype(np.int64) - 1] >= 0)
+        counts.append(np.diff(np.searchsorted(kept, pointers)))
+    return np.concatenate([_NONE, *counts])
 
-    def elements(
-        self, *, rows: bool = True, values: bool = True
-    ) -> Iterator[tuple[AnyArray, AnyArray]]:
-        """Yield row numbers, from 1 and ascending within each column, and their values.
 
-        The values alone come after the row numbers alone.
-        """
-        columns = self._columns
-        if not isinstance(columns, _SparseColumns):
-            for block in self._nonzero_pieces():
-                of_columns, of_rows = np.nonzero(block)
-                yield of_rows + 1, block[of_columns, of_rows]
-            return
-        is_moved = self._fill_rows.size or not self._part.rows.is_complete
-        for span in self._spans(columns):
-            numbers, chosen = _NONE, slice(None)
-            if rows or is_moved or self._has_order:
-                numbers, chosen = self._order(columns, span)
-            yield numbers, self._values(columns, span, chosen) if values else _NONE
-
-    def _spans(self, columns: _SparseColumns) -> Iterator[Span]:
-        most = block_height(_HELD_PER_ELEMENT, self._part.memory_bytes)
-        return column_blocks(columns.colptr, max_elements=most)
-
-    def _nonzero_pieces(self) -> Iterator[AnyArray]:
-        if self._columns is not None or self._fill_rows.size:
-            yield from _dense_pieces(self._part)
-
-    def _values(self, columns: _SparseColumns, span: Span, chosen: Any) -> AnyArray:
+def _elements(part: Part) -> Iterator[tuple[AnyArray, AnyArray]]:
+    """Yield row numbers, from 1 and ascending within each column, and their values."""
+    if _is_spread(part):
+        for block in _dense_pieces(part):
+            of_columns, of_rows = np.nonzero(block)
+            yield of_rows + 1, block[of_columns, of_rows]
+        return
+    columns = part.columns
+    if not isinstance(columns, _SparseColumns):
+        return
+    for span in _spans(part, columns):
+        rows, pointers = columns.rows(span)
         values = columns.values(span)
-        if self._fill_rows.size:
-            values = _as_result(values, self._part, columns.what)
-            fill = np.full(self._fill_rows.size * span.size, self._part.fill, values.dtype)
-            values = np.concatenate([values, fill])
-        values = values if isinstance(chosen, slice) else np.take(values, chosen)
-        return _as_result(values, self._part, columns.what)
-
-    def _kept_counts(self, columns: _SparseColumns, span: Span) -> Positions:
-        rows, pointers = columns.rows(span)
-        rows = rows if self._numbers is None else self._numbers[rows]
-        counts: Positions = np.diff(np.searchsorted(np.flatnonzero(rows), pointers))
-        return counts + self._fill_rows.size
-
-    def _order(self, columns: _SparseColumns, span: Span) -> tuple[AnyArray, Any]:
-        """Return row numbers of the result, and which elements they are of."""
-        rows, pointers = columns.rows(span)
-        chosen: Any = slice(None)
-        if self._numbers is not None:
-            rows = self._numbers[rows]
-        if not self._part.rows.is_complete:
-            chosen = np.flatnonzero(rows)
-            rows = rows[chosen]
-            pointers = np.searchsorted(chosen, pointers)
-        if self._fill_rows.size:
-            n_stored = columns.elements(span).size
-            return self._with_fill(rows, pointers, chosen, n_stored, columns.what)
+        if part.rows.places is not None:
+            rows = part.rows.places[rows.astype(np.int64) - 1] + 1  # 0 of those that are left out
+        if not part.rows.is_complete:
+            kept = np.flatnonzero(rows)
+            rows, values, pointers = rows[kept], values[kept], np.searchsorted(kept, pointers)
         if not ascend(rows, pointers):
-            self._has_order = True
-            rows, order = _sorted(rows, pointers, self._part.rows.n_entries, columns.what)
-            chosen = order if isinstance(chosen, slice) else chosen[order]
-        return rows, chosen
+            rows, order = _sorted(rows, pointers, part.rows.n_entries, columns.what)
+            values = values[order]
+        yield rows, _as_result(values, part, columns.what)
 
-    def _with_fill(
-        self, rows: AnyArray, pointers: Positions, chosen: Any, n_stored: int, what: str
-    ) -> tuple[AnyArray, Any]:
-        """Add an element to each column for each row that the source lacks."""
-        n_fill, n_columns = self._fill_rows.size, pointers.size - 1
-        origins = np.arange(n_stored) if isinstance(chosen, slice) else chosen
-        numbers = np.arange(n_columns)
-        all_columns = np.concatenate(
-            [np.repeat(numbers, np.diff(pointers)), np.repeat(numbers, n_fill)]
-        )
-        all_rows = np.concatenate([rows, np.tile(self._fill_rows, n_columns)])
-        all_origins = np.concatenate([origins, n_stored + np.arange(n_fill * n_columns)])
-        order = np.lexsort((all_rows, all_columns))
-        _refuse_repeated(all_rows[order], pointers + np.arange(n_columns + 1) * n_fill, what)
-        return all_rows[order], all_origins[order]
+
+def _is_spread(part: Part) -> bool:
+    """Return whether the elements of a part are found in dense blocks of it."""
+    is_filled = bool(part.fill) and part.missing_rows.size > 0
+    return isinstance(part.columns, _DenseColumns) or is_filled
+
+
+def _spans(part: Part, columns: _SparseColumns) -> Iterator[Span]:
+    most = block_height(_HELD_PER_ELEMENT, part.memory_bytes)
+    return column_blocks(columns.colptr, max_elements=most)
 
 
 def _sorted(
@@ -372,17 +313,12 @@ def _sorted(
     shape = (pointers.size - 1, n_rows + 1)
     block = sp.csr_array((np.arange(rows.size), rows, pointers), shape=shape).tocsc().tocsr()
     ordered = block.indices  # turned round twice: a counting sort
-    _refuse_repeated(ordered, pointers, what)
-    return ordered, block.data
-
-
-def _refuse_repeated(rows: AnyArray, pointers: Positions, what: str) -> None:
-    """Raise if row numbers in order have one twice within a column."""
-    if not ascend(rows, pointers):
+    if not ascend(ordered, pointers):
         raise errors.CorruptDataError(
             f"{what}: an element is stored twice; an import of an AnnData (daf import) adds such "
             "elements up, so import it and use that"
         )
+    return ordered, block.data
 
 
 def _dense_pieces(part: Part) -> Iterator[AnyArray]:
@@ -482,31 +418,32 @@ def _write_sparse(
     add: Callable[[int], None],
 ) -> None:
     kind, n_rows = parts[0].kind, parts[0].rows.n_entries
-    pieces = [_SparsePieces(part) for part in parts]
-    colptr = np.concatenate([[1], *(piece.counts() for piece in pieces)]).astype(np.int64)
+    colptr = np.concatenate([[1], *map(_counts, parts)]).astype(np.int64)
     np.cumsum(colptr, out=colptr)
     nnz = int(colptr[-1]) - 1
-    fits = max(nnz + 1, n_rows) <= np.iinfo(np.uint32).max
-    usual = StorageType.UINT32 if fits else StorageType.UINT64
+    usual = index_type(max(nnz + 1, n_rows))
     pointer, index = (usual, usual) if kinds is None else kinds
     changes.create_group(path)
     changes.write_array(f"{path}/colptr", colptr.astype(pointer.dtype))
-    has_values = kind is not StorageType.BOOL or any(piece.has_values for piece in pieces)
-    if not has_values or changes.packs((nnz,), index) or changes.packs((nnz,), kind):
-        rows = (r.astype(index.dtype) for p in pieces for r, _ in p.elements(values=False))
-        changes.write_blocks(f"{path}/rowval", (nnz,), index, _counted(rows, add))
-        if has_values:
-            values = (v for piece in pieces for _, v in piece.elements(rows=False))
-            changes.write_blocks(f"{path}/nzval", (nnz,), kind, _counted(values, add))
-        return
-    rowval = changes.reserve_array(f"{path}/rowval", (nnz,), index)
-    nzval = changes.reserve_array(f"{path}/nzval", (nnz,), kind)
+    filling = Filling(changes, parts[0].folder)
+    rowval = filling.array(f"{path}/rowval", (nnz,), index)
+    has_values = kind is not StorageType.BOOL or any(map(_has_values, parts))
+    nzval = filling.array(f"{path}/nzval", (nnz,), kind) if has_values else None
     start = 0
-    for numbers, found in (element for piece in pieces for element in piece.elements()):
-        stop = start + numbers.size
-        rowval[start:stop], nzval[start:stop] = numbers, found
-        add((stop - start) * (rowval.itemsize + nzval.itemsize))
+    for rows, values in (element for part in parts for element in _elements(part)):
+        stop = start + rows.size
+        rowval[start:stop] = rows
+        if nzval is not None:
+            nzval[start:stop] = values
+        add((stop - start) * (index.dtype.itemsize + has_values * kind.dtype.itemsize))
         start = stop
+    filling.finish()
+
+
+def _has_values(part: Part) -> bool:
+    """Return whether a part has values, rather than all being true."""
+    is_all_true = isinstance(part.columns, _SparseColumns) and part.columns.nzval is None
+    return _is_spread(part) or not is_all_true
 
 
 def _counted(blocks: Iterator[AnyArray], add: Callable[[int], None]) -> Iterator[AnyArray]:

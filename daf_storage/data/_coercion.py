@@ -16,14 +16,8 @@ import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray
-from daf_storage.data._casting import stored_numbers
+from daf_storage.data._casting import numeric_type, position_of, stored_numbers
 from daf_storage.data._containers import holds_strings, plain_values, strings_array
-from daf_storage.data._sparse_inputs import (
-    SparseMatrixInput,
-    SparseVectorInput,
-    sparse_matrix_input,
-    sparse_vector_input,
-)
 from daf_storage.errors import UnsupportedInputError
 
 if TYPE_CHECKING:
@@ -32,6 +26,33 @@ else:
     sp = lazy_module("scipy.sparse")
 
 _MAX_STRING_BYTES: Final = 2**31 - 1
+_LARGEST_SURE_SUM: Final = 2.0**62
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVectorInput:
+    """A sparse vector, positions ascending and counting from 0."""
+
+    length: int
+    """Number of elements, zeros included."""
+    positions: AnyArray
+    """Where the stored elements are."""
+    values: AnyArray
+    """The stored elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparseMatrixInput:
+    """A sparse matrix in CSC form, indices from 0, row numbers ascending in each column."""
+
+    shape: tuple[int, int]
+    """Numbers of rows and of columns."""
+    indptr: AnyArray
+    """Where each column begins."""
+    indices: AnyArray
+    """Row numbers."""
+    values: AnyArray
+    """The stored elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +84,7 @@ def scalar_input(value: Any, dtype: Any = None, *, what: str = "the scalar") -> 
 def vector_input(value: Any, *, length: int, dtype: Any, what: str) -> VectorInput:
     """Return a vector in one of the stored shapes; scalars fill the length of the axis."""
     if sp.issparse(value):
-        return sparse_vector_input(value, dtype, what=what)
+        return _sparse_vector_input(value, dtype, what=what)
     values = plain_values(value, what=what)
     if not isinstance(values, np.ndarray):
         check_string_dtype(dtype, what=what)
@@ -78,7 +99,7 @@ def vector_input(value: Any, *, length: int, dtype: Any, what: str) -> VectorInp
 def matrix_input(value: Any, *, shape: tuple[int, int], dtype: Any, what: str) -> MatrixInput:
     """Return a matrix as a 2-D array, as strings, or in CSC form."""
     if sp.issparse(value):
-        return sparse_matrix_input(value, dtype, what=what)
+        return _sparse_matrix_input(value, dtype, what=what)
     columns = _columns(value)
     if columns is not None:
         return _of_columns(columns, dtype, what=what)
@@ -178,3 +199,96 @@ def check_string_dtype(dtype: Any, *, what: str) -> None:
             f"{what} holds strings, which are not converted to {np.dtype(dtype)}: convert them "
             "first, say with numpy.array(values).astype(dtype)"
         )
+
+
+# Sparse ones: scipy trusts their parts.  An index out of range crashes the interpreter when another
+# format is made of it, and elements that occur twice are added up in their own type, which wraps.
+
+
+def _sparse_vector_input(value: Any, dtype: Any, *, what: str) -> SparseVectorInput:
+    """Return the parts of a sparse array of one row or one column."""
+    if value.ndim == 2 and 1 not in value.shape:
+        raise UnsupportedInputError(f"{what} has shape {value.shape}; a vector has one dimension")
+    length = int(np.prod(value.shape))
+    checked = _summable(value, dtype, what=what)
+    row = sp.csr_array(sp.coo_array(checked).reshape((1, length)))
+    row.sum_duplicates()
+
+    def place(indices: tuple[int, ...]) -> str:
+        return position_of((int(row.indices[indices[0]]),))
+
+    values = stored_numbers(row.data, _final_dtype(value, dtype), what=what, place=place)
+    return SparseVectorInput(length, row.indices, values)
+
+
+def _sparse_matrix_input(value: Any, dtype: Any, *, what: str) -> SparseMatrixInput:
+    """Return the parts of a sparse matrix by columns; those of a CSC matrix without a copy."""
+    if value.ndim != 2:
+        raise UnsupportedInputError(f"{what} has {value.ndim} dimensions; a matrix has two")
+    checked = _summable(value, dtype, what=what)
+    csc = checked if checked.format == "csc" else sp.csc_array(checked)
+    if not csc.has_canonical_format:
+        csc = csc.copy()
+        csc.sum_duplicates()
+    nnz = int(csc.indptr[-1])  # what lies beyond is no part of the matrix
+    indices = csc.indices[:nnz]
+
+    def place(numbers: tuple[int, ...]) -> str:
+        column = int(np.searchsorted(csc.indptr, numbers[0], side="right")) - 1
+        return position_of((int(indices[numbers[0]]), column))
+
+    dtype = _final_dtype(value, dtype)
+    values = stored_numbers(csc.data[:nnz], dtype, what=what, place=place)
+    return SparseMatrixInput((csc.shape[0], csc.shape[1]), csc.indptr, indices, values)
+
+
+def _final_dtype(value: Any, dtype: Any) -> Any:
+    return value.dtype if dtype is None else dtype
+
+
+def _summable(value: Any, dtype: Any, *, what: str) -> Any:
+    """Return the matrix with parts that scipy handles without crashing and without wrapping."""
+    target = numeric_type(_final_dtype(value, dtype), what=what)
+    if value.dtype.kind not in "biuf":
+        raise UnsupportedInputError(
+            f"{what} has dtype {value.dtype}, which is not converted to {target.value}; "
+            "convert it with astype"
+        )
+    value = _with_checked_parts(value, what=what)
+    if value.dtype.kind in "iu" and not getattr(value, "has_canonical_format", True):
+        return _widened(value, what=what)
+    return value
+
+
+def _with_checked_parts(value: Any, *, what: str) -> Any:
+    """Return a matrix of the same parts, which scipy has checked; half floats are made single."""
+    if value.format not in ("csc", "csr", "bsr", "coo"):
+        return value
+    data = value.data.astype(np.float32) if value.dtype == np.float16 else value.data
+    try:
+        if value.format == "coo":
+            return type(value)((data, value.coords), shape=value.shape)
+        checked = type(value)((data, value.indices, value.indptr), shape=value.shape)
+        checked.check_format(full_check=True)
+    except ValueError as error:
+        raise UnsupportedInputError(
+            f"{what} has parts that do not fit together: {error}"
+        ) from error
+    return checked
+
+
+def _widened(value: Any, *, what: str) -> Any:
+    """Return integers in 64 bits, in which the sums of those at one place do not wrap."""
+    wide = value.astype(np.uint64 if value.dtype == np.uint64 else np.int64)
+    parts = sp.coo_array(wide)
+    parts = parts if parts.ndim == 2 else parts.reshape((1, -1))
+    sums = sp.coo_array((np.abs(parts.data.astype(np.float64)), parts.coords), parts.shape).tocsr()
+    if sums.nnz and float(sums.data.max()) >= _LARGEST_SURE_SUM and sums.nnz < parts.nnz:
+        number = int(np.argmax(sums.data))
+        row = int(np.searchsorted(sums.indptr, number, side="right")) - 1
+        where = position_of((row, int(sums.indices[number])))
+        raise UnsupportedInputError(
+            f"{what} has elements stored more than once{where}, whose sum may exceed 64 bits; "
+            "nothing was stored: add them up first"
+        )
+    return wide

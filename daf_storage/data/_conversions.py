@@ -12,10 +12,15 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, first_duplicate, one_array
-from daf_storage.data._coercion import StringMatrixInput, matrix_input, scalar_input, vector_input
+from daf_storage.data._coercion import (
+    SparseVectorInput,
+    StringMatrixInput,
+    matrix_input,
+    scalar_input,
+    vector_input,
+)
 from daf_storage.data._containers import strings_array
 from daf_storage.data._ordered import checked_indices
-from daf_storage.data._sparse_inputs import SparseVectorInput
 from daf_storage.data._stored_matrix import StoredMatrix
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ Knows transactions and the shapes that input was turned into; decides nothing.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,17 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, StorageType
 from daf_storage.data import _layout as layout
 from daf_storage.data._blocks import block_spans
-from daf_storage.data._coercion import StringMatrixInput
-from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
+from daf_storage.data._coercion import (
+    MatrixInput,
+    SparseMatrixInput,
+    SparseVectorInput,
+    StringMatrixInput,
+    VectorInput,
+)
+from daf_storage.data._sparse_checks import is_colptr
 from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.data._transpose import transpose_dense, transpose_sparse
-from daf_storage.trees import StoredArray, TreeTransaction, computed, passing_over
+from daf_storage.trees import StoredArray, TreeTransaction, passing_over
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -32,7 +38,6 @@ else:
 
 _BLOCK_BYTES = 1 << 24
 _SCRATCH_BYTES = 1 << 24
-_CHECKED_ELEMENTS = 1 << 18
 _HELD_PART = 4
 _STRING_BYTES = 16
 
@@ -75,12 +80,34 @@ def index_type(largest: int, usual: StorageType = StorageType.UINT32) -> Storage
     return StorageType.UINT64
 
 
-def write_flat(changes: TreeTransaction, path: str, values: Any) -> None:
-    """Prepare a vector of numbers or of strings."""
-    if isinstance(values, np.ndarray):
-        changes.write_array(path, values)
+def write_vector(
+    changes: TreeTransaction, path: str, value: VectorInput, attributes: Mapping[str, str] = {}
+) -> None:
+    """Prepare a vector: of numbers, of strings, or sparse; all-true Bool needs no values."""
+    changes.annotate(path, attributes)
+    if isinstance(value, SparseVectorInput):
+        changes.create_group(path)
+        changes.write_array(f"{path}/nzind", _from_one(value.positions, value.length))
+        if not layout.is_all_true(value.values):
+            changes.write_array(f"{path}/nzval", value.values)
+    elif isinstance(value, np.ndarray):
+        changes.write_array(path, value)
     else:
-        write_text(changes, path, values, (len(values),))
+        write_text(changes, path, value, (len(value),))
+
+
+def write_matrix(changes: TreeTransaction, path: str, value: MatrixInput) -> None:
+    """Prepare one orientation of a matrix, stored by columns; all-true Bool needs no values."""
+    if isinstance(value, SparseMatrixInput):
+        changes.create_group(path)
+        changes.write_array(f"{path}/colptr", _from_one(value.indptr, value.indices.size))
+        changes.write_array(f"{path}/rowval", _from_one(value.indices, value.shape[0]))
+        if not layout.is_all_true(value.values):
+            changes.write_array(f"{path}/nzval", value.values)
+    elif isinstance(value, StringMatrixInput):
+        write_text(changes, path, value.strings, value.shape[::-1])
+    else:
+        write_dense_matrix(changes, path, value)
 
 
 def write_text(
@@ -144,19 +171,6 @@ def size_bytes(array: StoredArray) -> int:
     return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
 
 
-def write_sparse_vector(changes: TreeTransaction, path: str, value: SparseVectorInput) -> None:
-    """Prepare a sparse vector; all-true Bool needs no values."""
-    changes.create_group(path)
-    changes.write_array(f"{path}/nzind", _from_one(value.positions, value.length))
-    if not layout.is_all_true(value.values):
-        changes.write_array(f"{path}/nzval", value.values)
-
-
-def write_string_matrix(changes: TreeTransaction, path: str, value: StringMatrixInput) -> None:
-    """Prepare a dense matrix of strings, stored by columns."""
-    write_text(changes, path, value.strings, value.shape[::-1])
-
-
 def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) -> None:
     """Prepare a dense matrix of numbers, stored by columns."""
     kind = StorageType.of(values.dtype)
@@ -169,48 +183,49 @@ def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) ->
     transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
 
 
-def write_sparse_matrix(changes: TreeTransaction, path: str, value: SparseMatrixInput) -> None:
-    """Prepare a sparse matrix; all-true Bool needs no values."""
-    changes.create_group(path)
-    nnz = value.indices.size
-    changes.write_array(f"{path}/colptr", _from_one(value.indptr, nnz))
-    changes.write_array(f"{path}/rowval", _from_one(value.indices, value.shape[0]))
-    if not layout.is_all_true(value.values):
-        changes.write_array(f"{path}/nzval", value.values)
-
-
 def _from_one(indices: AnyArray, largest: int) -> AnyArray:
     """Count from 1, in the caller's integer type unless that overflows."""
     fits = largest + 1 <= np.iinfo(indices.dtype).max
     return indices.astype(indices.dtype if fits else np.int64) + 1
 
 
-def reserve_sparse_matrix(
-    changes: TreeTransaction,
-    path: str,
-    n_columns: int,
-    nnz: int,
-    index_kind: StorageType,
-    kind: StorageType,
-) -> EmptySparse:
-    """Prepare the parts of a sparse matrix to be filled in place."""
-    changes.create_group(path)
-    return EmptySparse(
-        colptr=changes.reserve_array(f"{path}/colptr", (n_columns + 1,), index_kind),
-        rowval=changes.reserve_array(f"{path}/rowval", (nnz,), index_kind),
-        nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
-    )
+class Filling:
+    """Arrays of a property that are filled in place; those that are packed, aside until the end.
 
+    Parameters
+    ----------
+    folder
+        Where large ones are that are aside; None for the system's folder.
+    """
 
-def empty_sparse_matrix(
-    n_columns: int, nnz: int, index_kind: StorageType, kind: StorageType
-) -> EmptySparse:
-    """Return the parts of a sparse matrix, to be filled and then written; large ones in a file."""
-    return EmptySparse(
-        colptr=scratch_array(n_columns + 1, index_kind),
-        rowval=scratch_array(nnz, index_kind),
-        nzval=scratch_array(nnz, kind),
-    )
+    def __init__(self, changes: TreeTransaction, folder: Path | None = None) -> None:
+        self._changes = changes
+        self._folder = folder
+        self._aside: dict[str, AnyArray] = {}
+
+    def array(self, path: str, shape: tuple[int, ...], kind: StorageType) -> AnyArray:
+        """Return zeros."""
+        if not self._changes.packs(shape, kind):
+            return self._changes.reserve_array(path, shape, kind)
+        values = scratch_array(math.prod(shape), kind, self._folder).reshape(shape)
+        self._aside[path] = values
+        return values
+
+    def sparse_matrix(
+        self, path: str, n_columns: int, nnz: int, index_kind: StorageType, kind: StorageType
+    ) -> EmptySparse:
+        """Return the parts of a sparse matrix."""
+        self._changes.create_group(path)
+        return EmptySparse(
+            colptr=self.array(f"{path}/colptr", (n_columns + 1,), index_kind),
+            rowval=self.array(f"{path}/rowval", (nnz,), index_kind),
+            nzval=self.array(f"{path}/nzval", (nnz,), kind),
+        )
+
+    def finish(self) -> None:
+        """Pack what is aside."""
+        for path, values in self._aside.items():
+            self._changes.write_array(path, values)
 
 
 def scratch_array(count: int, kind: StorageType, folder: Path | None = None) -> AnyArray:
@@ -235,38 +250,18 @@ def decoded_array(array: StoredArray, memory_bytes: int, folder: Path | None = N
     return out
 
 
-def write_filled(changes: TreeTransaction, path: str, parts: EmptySparse) -> None:
-    """Prepare the parts of a sparse matrix that were filled in memory."""
-    changes.create_group(path)
-    changes.write_array(f"{path}/colptr", parts.colptr)
-    changes.write_array(f"{path}/rowval", parts.rowval)
-    changes.write_array(f"{path}/nzval", parts.nzval)
-
-
 def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str) -> None:
     """Raise if what was filled in is no sparse matrix."""
-    colptr = parts.colptr
-    is_rising = bool(np.all(colptr[1:] >= colptr[:-1]))
-    if colptr[0] != 1 or colptr[-1] != nnz + 1 or not is_rising:
+    colptr, rowval = parts.colptr, parts.rowval
+    if not is_colptr(colptr, shape[1], nnz):
         raise errors.InvalidInputError(
             f"{what} was filled with a colptr that does not rise from 1 to {nnz + 1:,}; "
             "nothing was stored"
         )
-    if not all(computed(_checks_of_rows(parts.rowval, shape[0]))):
+    if rowval.size and (int(rowval.min()) < 1 or int(rowval.max()) > shape[0]):
         raise errors.InvalidInputError(
             f"{what} was filled with row numbers outside 1 to {shape[0]:,}; nothing was stored"
         )
-
-
-def _checks_of_rows(rowval: AnyArray, n_rows: int) -> Iterator[Callable[[], bool]]:
-    """Yield tasks that say whether some row numbers are from 1 to the last."""
-    for start in range(0, rowval.size, _CHECKED_ELEMENTS):
-        rows = rowval[start : start + _CHECKED_ELEMENTS]
-        yield functools.partial(_are_rows, rows, n_rows)
-
-
-def _are_rows(rows: AnyArray, n_rows: int) -> bool:
-    return bool(rows.min() >= 1 and rows.max() <= n_rows)
 
 
 def fill_transpose(
@@ -322,37 +317,21 @@ def write_transposed(
         return
     nnz, usual = int(stored.colptr()[-1]), stored.entries("colptr").info.storage_type
     index_kind = index_type(max(n_columns, nnz + 1), usual)
-    is_packed = changes.packs((nnz,), index_kind) or changes.packs((nnz,), kind)
-    if is_packed:
-        out = empty_sparse_matrix(n_rows, nnz, index_kind, kind)
-    else:
-        out = reserve_sparse_matrix(changes, path, n_rows, nnz, index_kind, kind)
+    filling = Filling(changes)
+    out = filling.sparse_matrix(path, n_rows, nnz, index_kind, kind)
     fill_transpose(stored, out, progress=progress, memory_bytes=memory_bytes)
-    if is_packed:
-        write_filled(changes, path, out)
+    filling.finish()
 
 
 def _write_transposed_dense(
     changes: TreeTransaction, path: str, array: StoredArray, memory_bytes: int
 ) -> None:
     """Prepare the transpose of a dense matrix; of what has to be decoded a block is held."""
-    kind, shape = array.info.storage_type, array.info.shape[::-1]
-    if kind.is_string:
+    if array.info.storage_type.is_string:
         places = np.arange(array.info.size).reshape(array.info.shape)
         strings = array.read_strings().take(pa.array(places.reshape(-1, order="F")))
-        write_text(changes, path, strings, shape)
+        write_text(changes, path, strings, array.info.shape[::-1])
         return
-    is_packed = changes.packs(shape, kind)
-    if array.info.is_mappable:
-        values = array.read()
-    elif is_packed:
-        values = decoded_array(array, memory_bytes)
-    if is_packed:
-        write_dense_matrix(changes, path, values)
-        return
-    out = changes.reserve_array(path, shape, kind)
-    if array.info.is_mappable:
-        transpose_dense(values, out)
-        return
-    for span in block_spans(array, memory_bytes):
-        transpose_dense(array.read_rows(span), out[:, span.slice])
+    is_mapped = array.info.is_mappable
+    values = array.read() if is_mapped else decoded_array(array, memory_bytes)
+    write_dense_matrix(changes, path, values)

@@ -20,16 +20,15 @@ from daf_storage.base import RESERVED_VECTORS, check_name, first_duplicate
 from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
 from daf_storage.data._axis_reader import AxisReader, check_labels
-from daf_storage.data._coercion import MatrixInput, StringMatrixInput, VectorInput
-from daf_storage.data._convention import Convention, attributes_of
-from daf_storage.data._encoding import (
-    write_dense_matrix,
-    write_flat,
-    write_sparse_matrix,
-    write_sparse_vector,
-    write_string_matrix,
+from daf_storage.data._coercion import (
+    MatrixInput,
+    SparseMatrixInput,
+    SparseVectorInput,
+    StringMatrixInput,
+    VectorInput,
 )
-from daf_storage.data._sparse_inputs import SparseMatrixInput, SparseVectorInput
+from daf_storage.data._convention import Convention, attributes_of
+from daf_storage.data._encoding import write_matrix, write_vector
 from daf_storage.trees import Tree, TreeTransaction, WritableTree
 
 if TYPE_CHECKING:
@@ -170,34 +169,6 @@ def check_strings(location: str, axis: str, name: str, stored: VectorInput) -> N
         )
 
 
-def write_vector(
-    changes: TreeTransaction,
-    path: str,
-    stored: VectorInput,
-    *,
-    empty_is_missing: bool,
-    entries_of: str | None = None,
-) -> None:
-    """Prepare a vector."""
-    convention = Convention.EMPTY_IS_MISSING if empty_is_missing else None
-    if attributes := attributes_of(convention, entries_of):
-        changes.annotate(path, attributes)
-    if isinstance(stored, SparseVectorInput):
-        write_sparse_vector(changes, path, stored)
-    else:
-        write_flat(changes, path, stored)
-
-
-def write_matrix(changes: TreeTransaction, path: str, stored: MatrixInput) -> None:
-    """Prepare one orientation of a matrix."""
-    if isinstance(stored, SparseMatrixInput):
-        write_sparse_matrix(changes, path, stored)
-    elif isinstance(stored, StringMatrixInput):
-        write_string_matrix(changes, path, stored)
-    else:
-        write_dense_matrix(changes, path, stored)
-
-
 def publish_axis(
     tree: Tree, changes: TreeTransaction, new: NewAxis, others: Sequence[str], *, replace: bool
 ) -> None:
@@ -224,8 +195,12 @@ def publish_axis(
         group = layout.matrices_path(other, new.name)
         groups[group] = _matrices(new, other, is_flipped=True)
     groups[layout.vectors_path(new.name)] = {
-        name: partial(_write_vector, stored=stored, empty_is_missing=name in new.missing)
-        for name, stored in new.vectors.items()
+        name: partial(
+            write_vector,
+            value=value,
+            attributes=attributes_of(Convention.EMPTY_IS_MISSING if name in new.missing else None),
+        )
+        for name, value in new.vectors.items()
     }
     for group, members in groups.items():
         if tree.kind(group) is None:
@@ -261,20 +236,10 @@ def _prepare(changes: TreeTransaction, group: str, members: Mapping[str, _Member
 def _matrices(new: NewAxis, other: str, *, is_flipped: bool) -> dict[str, _Member]:
     """Return what writes the matrices of a new axis with another, or their transposes."""
     return {
-        name: partial(_write_matrix, stored=both[is_flipped])
+        name: partial(write_matrix, value=both[is_flipped])
         for (axis, name), both in new.matrices.items()
         if axis == other
     }
-
-
-def _write_matrix(changes: TreeTransaction, path: str, *, stored: MatrixInput) -> None:
-    write_matrix(changes, path, stored)
-
-
-def _write_vector(
-    changes: TreeTransaction, path: str, *, stored: VectorInput, empty_is_missing: bool
-) -> None:
-    write_vector(changes, path, stored, empty_is_missing=empty_is_missing)
 
 
 def _transposed(stored: MatrixInput) -> MatrixInput:

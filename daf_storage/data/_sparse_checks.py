@@ -29,10 +29,14 @@ def required_array(node: Node, name: str, what: str) -> StoredArray:
 
 def check_sparse_vector(length: int, nzind: AnyArray, *, what: str) -> None:
     """Check the positions in a sparse vector, which `check_indices` has found to be a list."""
-    if nzind.size == 0:
-        return
-    if nzind[0] < 1 or nzind[-1] > length or not bool(np.all(nzind[1:] > nzind[:-1])):
+    if not are_positions(nzind, length):
         raise CorruptDataError(f"{what}: nzind does not rise within 1 to {length:,}")
+
+
+def are_positions(nzind: AnyArray, length: int) -> bool:
+    """Return whether these are positions in a sparse vector: they rise, within 1 to its length."""
+    rises = not nzind.size or bool(np.all(nzind[1:] > nzind[:-1]))
+    return not nzind.size or bool(nzind[0] >= 1 and nzind[-1] <= length and rises)
 
 
 def is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:

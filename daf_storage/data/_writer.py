@@ -9,34 +9,45 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import (
+    NAME_VECTOR,
     AnyArray,
     IfExists,
     Packing,
+    StorageType,
     check_name,
     unique_name,
 )
 from daf_storage.data import _layout as layout
+from daf_storage.data._axis_writer import AxisWriter
+from daf_storage.data._coercion import SparseVectorInput
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import (
     EmptySparse,
+    Filling,
     check_filled,
-    empty_sparse_matrix,
-    reserve_sparse_matrix,
-    write_dense_matrix,
-    write_filled,
+    index_type,
+    write_matrix,
     write_transposed,
+    write_vector,
 )
-from daf_storage.data._new_axis import given_axis, given_matrix, write_matrix
+from daf_storage.data._new_axis import (
+    check_strings,
+    check_vector_name,
+    given_axis,
+    given_matrix,
+    given_vector,
+)
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
+from daf_storage.data._relations import values_without_entry
+from daf_storage.data._sparse_checks import are_positions
 from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, check_memory
-from daf_storage.data._vector_writer import VectorWriter
 from daf_storage.trees import TreeTransaction
 
 
@@ -51,7 +62,7 @@ def check_writer(value: object, function: str) -> None:
         raise errors.ReadOnlyError(f"{function} writes to {value}, but {writing_remedy(value)}")
 
 
-class DafWriter(VectorWriter):
+class DafWriter(AxisWriter):
     """A Daf data set that can be read and changed.
 
     Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one.
@@ -68,6 +79,197 @@ class DafWriter(VectorWriter):
         if self.origin is not None:
             reader.origin = dataclasses.replace(self.origin, name=reader.name)
         return reader
+
+    # Vectors
+
+    def set_vector(  # noqa: PLR0913 - how a vector is stored
+        self,
+        axis: str,
+        name: str,
+        value: Any,
+        *,
+        if_exists: IfExists = "error",
+        dtype: Any = None,
+        empty_is_missing: bool = False,
+        entries_of: str | None = None,
+        packed: bool | Packing | None = None,
+    ) -> None:
+        """Store a vector.
+
+        Parameters
+        ----------
+        value
+            Anything numpy can turn into one dimension; Arrow; a scalar to fill the axis with; a
+            pandas Series, whose labels must then be the axis entries; a scipy sparse array of
+            one row or column, which is stored sparse.
+        dtype
+            The numpy dtype to convert to; that of ``value`` by default.  A list of integers is
+            stored as Int64, or as UInt64 where one exceeds that.  ``dtype="float32"`` rounds
+            floats, since that is what it asks for.  Nothing else changes a value: integers must
+            fit exactly (2**24 + 1 is no Float32), finite floats must stay finite, NaN must not
+            become an integer.
+        empty_is_missing
+            Of strings: whether an empty one stands for a missing value.  Tables then have NULL
+            there; `get_np_vector` returns the empty string.  An import of AnnData sets this.
+        entries_of
+            Of strings: the axis that they are entries of, all but the empty ones, which is
+            recorded as a relation (see `DafReader.relations`).  An import of AnnData sets this for
+            categoricals that become axes.
+        packed
+            Whether to cut it into small chunks and compress them, and how; by default as the data
+            set was opened.
+
+        Raises
+        ------
+        UnsupportedInputError
+            A value is missing, masked, of another type than the others, or does not fit into the
+            dtype; the message names the first such value and its position.  Or a value is no entry
+            of ``entries_of``.
+        InvalidNameError, AxisNotFoundError, LengthError, LabelsError, ExistsError
+            In this order; whatever is stored stays untouched.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf(name="tiny")
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.set_vector("cell", "age", [30.0, 60.0], dtype="uint8")
+        >>> daf.set_vector("cell", "weight", [1, 300], dtype="uint8")
+        Traceback (most recent call last):
+            ...
+        daf_storage.errors.UnsupportedInputError: <memory>: vector 'weight' of axis 'cell' holds \
+300 at position 1, which does not fit into UInt8; nothing was stored: pass a dtype that can hold \
+it, or change the value
+        """
+        check_vector_name(self.location, axis, name)
+        stored = given_vector(self.location, given_axis(self, axis), name, value, dtype)
+        if empty_is_missing:
+            check_strings(self.location, axis, name, stored)
+        if entries_of is not None:
+            self._check_entries(stored, entries_of, f"vector {name!r} of axis {axis!r}")
+        self._check_vector_free(axis, name, if_exists)
+        convention = Convention.EMPTY_IS_MISSING if empty_is_missing else None
+        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
+            write_vector(changes, path, stored, attributes_of(convention, entries_of))
+
+    def delete_vector(self, axis: str, name: str, *, must_exist: bool = True) -> None:
+        """Delete a vector; its storage is freed, arrays handed out earlier stay valid."""
+        check_vector_name(self.location, axis, name)
+        if self.has_vector(axis, name):
+            self._remove(layout.vector_path(axis, name))
+        elif must_exist:
+            raise errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
+
+    @contextmanager
+    def empty_dense_vector(
+        self,
+        axis: str,
+        name: str,
+        dtype: Any,
+        *,
+        if_exists: IfExists = "error",
+        packed: bool | Packing | None = None,
+    ) -> Iterator[AnyArray]:
+        """Hand out a dense vector of zeros, mapped, to be filled in place.
+
+        It becomes part of the data set when the block ends without an exception; until then
+        nothing is visible.  Do not write to the array afterwards.  Where it is packed, by default
+        as the data set was opened, it is in memory, and compressed when the block ends.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> with daf.empty_dense_vector("cell", "age", "int32") as ages:
+        ...     ages[:] = [1, 2]
+        """
+        check_vector_name(self.location, axis, name)
+        shape, kind = (self.axis_length(axis),), self._numeric_type(dtype)
+        self._check_vector_free(axis, name, if_exists)
+        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
+            filling = Filling(changes)
+            yield filling.array(path, shape, kind)
+            filling.finish()
+
+    @contextmanager
+    def empty_sparse_vector(
+        self,
+        axis: str,
+        name: str,
+        dtype: Any,
+        nnz: int,
+        *,
+        index_dtype: Any = None,
+        if_exists: IfExists = "error",
+        packed: bool | Packing | None = None,
+    ) -> Iterator[EmptySparse]:
+        """Hand out the parts of a sparse vector with ``nnz`` elements, to be filled in place.
+
+        The default index type is UInt32, or UInt64 for axes beyond its range; an ``index_dtype``
+        that cannot hold the last position is refused.  ``packed`` is as of `empty_dense_vector`.
+        """
+        check_vector_name(self.location, axis, name)
+        length = self.axis_length(axis)
+        kind, index_kind = self._numeric_type(dtype), self._index_type(index_dtype, length)
+        self._check_vector_free(axis, name, if_exists)
+        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
+            changes.create_group(path)
+            filling = Filling(changes)
+            parts = EmptySparse(
+                nzind=filling.array(f"{path}/nzind", (nnz,), index_kind),
+                nzval=filling.array(f"{path}/nzval", (nnz,), kind),
+            )
+            yield parts
+            if not are_positions(parts.nzind, length):
+                raise errors.InvalidInputError(
+                    f"{self.location}: vector {name!r} was filled with positions that do not rise "
+                    f"within 1 to {length:,}; nothing was stored"
+                )
+            filling.finish()
+
+    def _check_vector_free(self, axis: str, name: str, if_exists: IfExists) -> None:
+        what, path = f"vector {name!r} of axis {axis!r}", layout.vector_path(axis, name)
+        self._check_free(self.has_vector(axis, name), if_exists, what, path=path)
+
+    def _change_vector(
+        self, axis: str, name: str, *, if_exists: IfExists, packed: bool | Packing | None = None
+    ) -> AbstractContextManager[tuple[str, TreeTransaction]]:
+        path = layout.vector_path(axis, name)
+        return self._change(path, if_exists=if_exists, axes=(axis,), packed=packed)
+
+    def _check_entries(self, stored: Any, axis: str, what: str) -> None:
+        """Raise unless these are strings that are entries of an axis, or empty."""
+        self._require_axis(axis)
+        if isinstance(stored, SparseVectorInput | np.ndarray):
+            raise errors.InvalidInputError(
+                f"{self.location}: {what} holds no strings, so its values are no entries of the "
+                f"axis {axis!r}; leave out entries_of"
+            )
+        unknown = values_without_entry([stored], self.get_pa_vector(axis, NAME_VECTOR))
+        if unknown is not None:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: {unknown[1]:,} values of {what} are no entries of the axis "
+                f"{axis!r}, first {unknown[0]!r}; nothing was stored: change the values, or leave "
+                "out entries_of"
+            )
+
+    def _index_type(self, dtype: Any, largest: int) -> StorageType:
+        if dtype is None:
+            return index_type(largest)
+        kind = self._numeric_type(dtype)
+        if not kind.is_integer:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: indices must be integers, not {dtype}"
+            )
+        if largest > np.iinfo(kind.dtype).max:
+            raise errors.UnsupportedInputError(
+                f"{self.location}: indices up to {largest:,} do not fit into {kind.value}; leave "
+                f"index_dtype out, or pass {index_type(largest).value}"
+            )
+        return kind
+
+    # Matrices
 
     def set_matrix(  # noqa: PLR0913 - the choices of a layout
         self,
@@ -226,26 +428,14 @@ class DafWriter(VectorWriter):
         With ``row_major``, for a matrix of an axis with itself: C order, to be filled row by row,
         and stored so; `get_np_matrix` returns what was filled in.
         """
-        self._check_row_major(rows_axis, columns_axis, name, row_major=row_major)
-        shape = self._check_matrix(rows_axis, columns_axis, name)
+        height, width = self._check_matrix(rows_axis, columns_axis, name, row_major=row_major)
         kind = self._numeric_type(dtype)
-        self._check_matrix_free(rows_axis, columns_axis, name, if_exists=if_exists, flipped=False)
-        path, flipped = _both_paths(rows_axis, columns_axis, name)
-        axes = (rows_axis, columns_axis)
-        with self._change(path, if_exists=if_exists, axes=axes, flipped=flipped, packed=packed) as (
-            _,
-            changes,
-        ):
-            if row_major:
-                changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
-            is_packed = changes.packs(shape[::-1], kind)
-            if is_packed:
-                stored: AnyArray = np.zeros(shape[::-1], kind.dtype)
-            else:
-                stored = changes.reserve_array(path, shape[::-1], kind)
+        pair = (rows_axis, columns_axis)
+        with self._filled_matrix(
+            pair, name, if_exists=if_exists, row_major=row_major, packed=packed
+        ) as (path, filling):
+            stored = filling.array(path, (width, height), kind)
             yield stored if row_major else stored.T
-            if is_packed:
-                write_dense_matrix(changes, path, stored.T)
 
     @contextmanager
     def empty_sparse_matrix(  # noqa: PLR0913 - the choices of a layout
@@ -271,44 +461,52 @@ class DafWriter(VectorWriter):
         With ``row_major``, for a matrix of an axis with itself: ``colptr`` says where each row
         begins, ``rowval`` has the column numbers, and so it is stored.
         """
-        self._check_row_major(rows_axis, columns_axis, name, row_major=row_major)
-        shape = self._check_matrix(rows_axis, columns_axis, name)
-        kind, index_kind = (
-            self._numeric_type(dtype),
-            self._index_type(index_dtype, max(shape[0], nnz + 1)),
-        )
-        self._check_matrix_free(rows_axis, columns_axis, name, if_exists=if_exists, flipped=False)
-        path, flipped = _both_paths(rows_axis, columns_axis, name)
-        axes = (rows_axis, columns_axis)
+        shape = self._check_matrix(rows_axis, columns_axis, name, row_major=row_major)
+        kind = self._numeric_type(dtype)
+        index_kind = self._index_type(index_dtype, max(shape[0], nnz + 1))
+        pair = (rows_axis, columns_axis)
+        with self._filled_matrix(
+            pair, name, if_exists=if_exists, row_major=row_major, packed=packed
+        ) as (path, filling):
+            parts = filling.sparse_matrix(path, shape[1], nnz, index_kind, kind)
+            yield parts
+            check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
+
+    @contextmanager
+    def _filled_matrix(
+        self,
+        axes: tuple[str, str],
+        name: str,
+        *,
+        if_exists: IfExists,
+        row_major: bool,
+        packed: bool | Packing | None,
+    ) -> Iterator[tuple[str, Filling]]:
+        """Begin one orientation of a matrix whose arrays are filled in place."""
+        self._check_matrix_free(*axes, name, if_exists=if_exists, flipped=False)
+        path, flipped = _both_paths(*axes, name)
         with self._change(path, if_exists=if_exists, axes=axes, flipped=flipped, packed=packed) as (
             _,
             changes,
         ):
             if row_major:
                 changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
-            is_packed = self._packing_tree(packed).packing is not None
-            if is_packed:
-                parts = empty_sparse_matrix(shape[1], nnz, index_kind, kind)
-            else:
-                parts = reserve_sparse_matrix(changes, path, shape[1], nnz, index_kind, kind)
-            yield parts
-            check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
-            if is_packed:
-                write_filled(changes, path, parts)
+            filling = Filling(changes)
+            yield path, filling
+            filling.finish()
 
-    def _check_matrix(self, rows_axis: str, columns_axis: str, name: str) -> tuple[int, int]:
+    def _check_matrix(
+        self, rows_axis: str, columns_axis: str, name: str, *, row_major: bool = False
+    ) -> tuple[int, int]:
+        """Return the shape of a matrix that can have this name and be stored so."""
         check_name(self.location, "matrix", name)
-        return self.axis_length(rows_axis), self.axis_length(columns_axis)
-
-    def _check_row_major(
-        self, rows_axis: str, columns_axis: str, name: str, *, row_major: bool
-    ) -> None:
         if row_major and rows_axis != columns_axis:
             raise errors.InvalidInputError(
                 f"{self.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r} "
                 "cannot be stored by rows: only one of an axis with itself can; store it for "
                 f"{columns_axis!r} and {rows_axis!r}"
             )
+        return self.axis_length(rows_axis), self.axis_length(columns_axis)
 
     def _check_matrix_free(
         self, rows_axis: str, columns_axis: str, name: str, *, if_exists: IfExists, flipped: bool
