@@ -17,7 +17,6 @@ from daf_storage.data._archive_recovery import (
     warn_of_lost,
 )
 from daf_storage.data._assembled import Alignment, Part, write_assembled
-from daf_storage.data._axis_reader import REQUIRED
 from daf_storage.data._blocks import block_spans
 from daf_storage.data._casting import numeric_type, stored_numbers
 from daf_storage.data._coercion import check_string_dtype, strings_input
@@ -79,6 +78,7 @@ from daf_storage.data._transpose import (
     check_memory,
     column_blocks,
 )
+from daf_storage.data._vector_reader import REQUIRED
 from daf_storage.data._versions import matrix_version, vectors_version
 from daf_storage.data._writer import DafWriter, check_writer, matrix_property, new_property
 from daf_storage.stores import RecoveryWarning

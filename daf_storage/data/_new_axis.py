@@ -19,7 +19,6 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import RESERVED_VECTORS, check_name, first_duplicate
 from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
-from daf_storage.data._axis_reader import AxisReader, check_labels
 from daf_storage.data._coercion import (
     MatrixInput,
     SparseMatrixInput,
@@ -29,6 +28,7 @@ from daf_storage.data._coercion import (
 )
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import write_matrix, write_vector
+from daf_storage.data._vector_reader import VectorReader, check_labels
 from daf_storage.trees import Tree, TreeTransaction, WritableTree
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class NewAxis:
 
 
 def new_axis(
-    daf: AxisReader,
+    daf: VectorReader,
     axis: str,
     entries: Any,
     *,
@@ -102,7 +102,7 @@ def new_axis(
     return NewAxis(axis, stored, converted, frozenset(empty_is_missing), both)
 
 
-def given_axis(daf: AxisReader, axis: str) -> GivenAxis:
+def given_axis(daf: VectorReader, axis: str) -> GivenAxis:
     """Return an axis of a data set, for values that are given along it."""
     return GivenAxis(axis, daf.axis_length(axis), partial(daf.check_labels, axis))
 

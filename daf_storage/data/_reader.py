@@ -39,13 +39,10 @@ from daf_storage.trees import Remarked
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow.compute as pc
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
-    pc = lazy_module("pyarrow.compute")
-from daf_storage.data._axis_reader import REQUIRED
-from daf_storage.data._vector_reader import VectorReader
+from daf_storage.data._vector_reader import REQUIRED, VectorReader
 
 _Found = TypeVar("_Found")
 

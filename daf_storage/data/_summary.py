@@ -10,71 +10,19 @@ import posixpath
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from daf_storage._terminal_text import text_width, visible_name
-from daf_storage.base import MatrixInfo, StorageType, VectorInfo
+from daf_storage.base import MatrixInfo, VectorInfo
 from daf_storage.data import kept
 from daf_storage.data._relations import Relation, relations_of
 from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.trees import Remarked, Tree
 
+if TYPE_CHECKING:
+    from daf_storage.data._reader import DafReader
+
 _LOOKS = 100
-
-
-class Described(Protocol):
-    """What a summary asks of a data set; a `DafReader` offers it."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def location(self) -> str:
-        """Where it is."""
-        ...
-
-    @property
-    def tree(self) -> Tree:
-        """The groups and arrays in which it is stored."""
-        ...
-
-    def axes_set(self) -> set[str]:
-        """Return the axes."""
-        ...
-
-    def axis_length(self, axis: str) -> int:
-        """Return the number of entries of an axis."""
-        ...
-
-    def vectors_set(self, axis: str) -> set[str]:
-        """Return the vectors of an axis."""
-        ...
-
-    def vector_info(self, axis: str, name: str) -> VectorInfo:
-        """Return the metadata of a vector."""
-        ...
-
-    def matrices_set(self, rows_axis: str, columns_axis: str, *, relayout: bool = True) -> set[str]:
-        """Return the matrices of two axes."""
-        ...
-
-    def matrix_info(self, rows_axis: str, columns_axis: str, name: str) -> MatrixInfo:
-        """Return the metadata of a matrix."""
-        ...
-
-    def scalars_set(self) -> set[str]:
-        """Return the scalars."""
-        ...
-
-    def scalar_type(self, name: str) -> StorageType:
-        """Return the type of a scalar."""
-        ...
-
-    def get_scalar(self, name: str, *, default: Any = ...) -> Any:
-        """Return a scalar."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +125,7 @@ class DafSummary:
         }
 
 
-def summarise(daf: Described) -> DafSummary:
+def summarise(daf: DafReader) -> DafSummary:
     """Return what a data set holds."""
     problems: list[Problem] = []
     axes = []
@@ -226,7 +174,7 @@ def _remarks(tree: Tree) -> list[tuple[str, str]]:
     ]
 
 
-def axes_in_order(daf: Described) -> list[str]:
+def axes_in_order(daf: DafReader) -> list[str]:
     """Return the axes whose length can be read: observations and variables, then the longest."""
     lengths = {axis: _guarded([], axis, partial(daf.axis_length, axis)) for axis in daf.axes_set()}
     main = [_main_axis(daf, part) for part in ("obs", "var")]
@@ -234,7 +182,7 @@ def axes_in_order(daf: Described) -> list[str]:
     return sorted(readable, key=lambda axis: (_place(axis, main), -readable[axis], axis))
 
 
-def _main_axis(daf: Described, part: str) -> Any:
+def _main_axis(daf: DafReader, part: str) -> Any:
     """Return the axis of observations or of variables, as far as the data set says."""
     try:
         return daf.get_scalar(f"{part}_is", default=part)
@@ -261,11 +209,11 @@ def _listed(
     return sorted(_guarded(problems, what, partial(read, *axes)) or ())
 
 
-def _scalar(daf: Described, name: str) -> ScalarSummary:
+def _scalar(daf: DafReader, name: str) -> ScalarSummary:
     return ScalarSummary(name, daf.scalar_type(name).value, daf.get_scalar(name))
 
 
-def _matrices(daf: Described, axes: list[str], problems: list[Problem]) -> Iterable[MatrixSummary]:
+def _matrices(daf: DafReader, axes: list[str], problems: list[Problem]) -> Iterable[MatrixSummary]:
     for position, first in enumerate(axes):
         for second in axes[position:]:
             what = f"matrices of axes {first!r} and {second!r}"
@@ -276,7 +224,7 @@ def _matrices(daf: Described, axes: list[str], problems: list[Problem]) -> Itera
 
 
 def _orientations(
-    daf: Described, axes: tuple[str, str], name: str, problems: list[Problem]
+    daf: DafReader, axes: tuple[str, str], name: str, problems: list[Problem]
 ) -> list[MatrixInfo]:
     """Return the metadata of a matrix in each orientation in which it is stored.
 
@@ -299,7 +247,7 @@ def _orientations(
     return []
 
 
-def _matrix_info(daf: Described, rows: str, columns: str, name: str) -> MatrixInfo | None:
+def _matrix_info(daf: DafReader, rows: str, columns: str, name: str) -> MatrixInfo | None:
     """Return the metadata of a matrix; None if it is not stored in this orientation."""
     try:
         return daf.matrix_info(rows, columns, name)
