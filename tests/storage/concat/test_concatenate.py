@@ -315,22 +315,11 @@ FORMS: list[Any] = [np.asarray, sp.csc_array, sp.csr_array]
 def test_matrices_are_those_of_pandas(
     monkeypatch: pytest.MonkeyPatch, join: Any, fill: Any, *, is_sparse: bool
 ) -> None:
-    """Any mix of forms, orientations and genes, in small pieces, in one pass and in two."""
+    """Any mix of forms, orientations and genes, in small pieces."""
     monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 64)
     monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
     monkeypatch.setattr(_assembled, "_HELD_PER_ELEMENT", 16)
     monkeypatch.setattr(MatrixWriter, "_is_sparse", lambda *_: is_sparse)
-    elements = _assembled._SparsePieces.elements
-
-    def checked(self: Any) -> Any:
-        together = list(elements(self))
-        for number, without in enumerate(("values", "rows")):
-            for alone, pair in zip(elements(self, **{without: False}), together, strict=True):
-                np.testing.assert_array_equal(alone[number], pair[number])
-        assert int(self.counts().sum()) == sum(rows.size for rows, _ in together)
-        return iter(together)
-
-    monkeypatch.setattr(_assembled._SparsePieces, "elements", checked)
     random = np.random.default_rng(5)
     genes = [["g", "f", "e"], ["e", "x", "g", "y"], ["g", "e", "f"], ["h", "g"], []]
     dtypes = ["u1", "i4", "f4", "?", "u2"]
