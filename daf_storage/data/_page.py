@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from daf_storage.base import NAME_VECTOR, MatrixInfo, VectorInfo
+from daf_storage.data._matrix_reader import MatrixReader
 from daf_storage.data._samples import preview_matrix, preview_vector, sample_strings
 from daf_storage.data._summary import AxisSummary, DafSummary, MatrixSummary, stored_share
 from daf_storage.display import (
@@ -25,9 +26,6 @@ from daf_storage.display import (
 )
 from daf_storage.errors import DafError
 
-if TYPE_CHECKING:
-    from daf_storage.data._reader import DafReader
-
 _FIRST_ENTRIES: Final = 3
 _MOST_VECTORS: Final = 100
 _OPEN_AXES: Final = 2
@@ -39,12 +37,12 @@ _MATRIX_HEAD: Final = ("axes", "matrix", "type", "stored", "", "values", "")
 _T = TypeVar("_T")
 
 
-def data_set_page(summary: DafSummary, daf: DafReader, budget: PreviewBudget) -> Markup:
+def data_set_page(summary: DafSummary, daf: MatrixReader, budget: PreviewBudget) -> Markup:
     """Return the page of a data set."""
     return html_page(data_set_section(summary, daf, budget))
 
 
-def data_set_section(summary: DafSummary, daf: DafReader, budget: PreviewBudget) -> Markup:
+def data_set_section(summary: DafSummary, daf: MatrixReader, budget: PreviewBudget) -> Markup:
     """Return what the page of a data set shows, without its styles."""
     budget.is_remote = None
     counts = ", ".join(
@@ -66,7 +64,7 @@ def data_set_section(summary: DafSummary, daf: DafReader, budget: PreviewBudget)
     return joined_html(parts)
 
 
-def axis_section(axis: AxisSummary, daf: DafReader, budget: PreviewBudget) -> Markup:
+def axis_section(axis: AxisSummary, daf: MatrixReader, budget: PreviewBudget) -> Markup:
     """Return the vectors of an axis, with previews."""
     shown = axis.vectors[:_MOST_VECTORS]
     rows = [
@@ -87,14 +85,14 @@ def axis_section(axis: AxisSummary, daf: DafReader, budget: PreviewBudget) -> Ma
 
 
 def vector_previews(
-    vectors: Iterable[VectorInfo], daf: DafReader, budget: PreviewBudget
+    vectors: Iterable[VectorInfo], daf: MatrixReader, budget: PreviewBudget
 ) -> Iterator[tuple[VectorInfo, Preview | str]]:
     """Yield vectors with their previews; or, as text, why there is none."""
     for vector in vectors:
         yield vector, _seen(partial(_vector, vector, daf, budget))
 
 
-def _axis(axis: AxisSummary, daf: DafReader, budget: PreviewBudget, *, is_open: bool) -> Markup:
+def _axis(axis: AxisSummary, daf: MatrixReader, budget: PreviewBudget, *, is_open: bool) -> Markup:
     entries = _seen(partial(_first_entries, axis, daf, budget))
     title = joined_html(
         (
@@ -105,7 +103,7 @@ def _axis(axis: AxisSummary, daf: DafReader, budget: PreviewBudget, *, is_open: 
     return html_details(title, axis_section(axis, daf, budget), is_open=is_open)
 
 
-def _first_entries(axis: AxisSummary, daf: DafReader, budget: PreviewBudget) -> str:
+def _first_entries(axis: AxisSummary, daf: MatrixReader, budget: PreviewBudget) -> str:
     sample = sample_strings(daf.string_array(axis.name, NAME_VECTOR), _FIRST_ENTRIES, budget)
     if isinstance(sample, str):
         return ""
@@ -114,13 +112,13 @@ def _first_entries(axis: AxisSummary, daf: DafReader, budget: PreviewBudget) -> 
     return ", ".join(shortened(name, 24) for name in names) + more
 
 
-def _vector(vector: VectorInfo, daf: DafReader, budget: PreviewBudget) -> Preview | str:
+def _vector(vector: VectorInfo, daf: MatrixReader, budget: PreviewBudget) -> Preview | str:
     if not budget.look():
         return _SPENT
     return preview_vector(daf.open_vector(vector.axis, vector.name), budget)
 
 
-def _matrix(info: MatrixInfo, daf: DafReader, budget: PreviewBudget) -> Preview | str:
+def _matrix(info: MatrixInfo, daf: MatrixReader, budget: PreviewBudget) -> Preview | str:
     if not budget.look():
         return _SPENT
     return preview_matrix(daf.open_matrix(info.rows_axis, info.columns_axis, info.name), budget)
@@ -139,7 +137,9 @@ def _type_of(vector: VectorInfo) -> str:
     return f"{name}, sparse" if vector.is_sparse else name
 
 
-def _matrix_row(matrix: MatrixSummary, daf: DafReader, budget: PreviewBudget) -> Sequence[object]:
+def _matrix_row(
+    matrix: MatrixSummary, daf: MatrixReader, budget: PreviewBudget
+) -> Sequence[object]:
     info = matrix.info
     stored = "dense" if info.nnz is None else f"{info.nnz:,} stored ({stored_share(info)})"
     layouts = "both layouts" if matrix.both_layouts else "one layout"

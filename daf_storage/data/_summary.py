@@ -10,17 +10,15 @@ import posixpath
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from daf_storage._terminal_text import text_width, visible_name
 from daf_storage.base import MatrixInfo, VectorInfo
 from daf_storage.data import kept
+from daf_storage.data._matrix_reader import MatrixReader
 from daf_storage.data._relations import Relation, relations_of
 from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.trees import Remarked, Tree
-
-if TYPE_CHECKING:
-    from daf_storage.data._reader import DafReader
 
 _LOOKS = 100
 
@@ -125,7 +123,7 @@ class DafSummary:
         }
 
 
-def summarise(daf: DafReader) -> DafSummary:
+def summarise(daf: MatrixReader) -> DafSummary:
     """Return what a data set holds."""
     problems: list[Problem] = []
     axes = []
@@ -174,7 +172,7 @@ def _remarks(tree: Tree) -> list[tuple[str, str]]:
     ]
 
 
-def axes_in_order(daf: DafReader) -> list[str]:
+def axes_in_order(daf: MatrixReader) -> list[str]:
     """Return the axes whose length can be read: observations and variables, then the longest."""
     lengths = {axis: _guarded([], axis, partial(daf.axis_length, axis)) for axis in daf.axes_set()}
     main = [_main_axis(daf, part) for part in ("obs", "var")]
@@ -182,7 +180,7 @@ def axes_in_order(daf: DafReader) -> list[str]:
     return sorted(readable, key=lambda axis: (_place(axis, main), -readable[axis], axis))
 
 
-def _main_axis(daf: DafReader, part: str) -> Any:
+def _main_axis(daf: MatrixReader, part: str) -> Any:
     """Return the axis of observations or of variables, as far as the data set says."""
     try:
         return daf.get_scalar(f"{part}_is", default=part)
@@ -209,11 +207,13 @@ def _listed(
     return sorted(_guarded(problems, what, partial(read, *axes)) or ())
 
 
-def _scalar(daf: DafReader, name: str) -> ScalarSummary:
+def _scalar(daf: MatrixReader, name: str) -> ScalarSummary:
     return ScalarSummary(name, daf.scalar_type(name).value, daf.get_scalar(name))
 
 
-def _matrices(daf: DafReader, axes: list[str], problems: list[Problem]) -> Iterable[MatrixSummary]:
+def _matrices(
+    daf: MatrixReader, axes: list[str], problems: list[Problem]
+) -> Iterable[MatrixSummary]:
     for position, first in enumerate(axes):
         for second in axes[position:]:
             what = f"matrices of axes {first!r} and {second!r}"
@@ -224,7 +224,7 @@ def _matrices(daf: DafReader, axes: list[str], problems: list[Problem]) -> Itera
 
 
 def _orientations(
-    daf: DafReader, axes: tuple[str, str], name: str, problems: list[Problem]
+    daf: MatrixReader, axes: tuple[str, str], name: str, problems: list[Problem]
 ) -> list[MatrixInfo]:
     """Return the metadata of a matrix in each orientation in which it is stored.
 
@@ -247,7 +247,7 @@ def _orientations(
     return []
 
 
-def _matrix_info(daf: DafReader, rows: str, columns: str, name: str) -> MatrixInfo | None:
+def _matrix_info(daf: MatrixReader, rows: str, columns: str, name: str) -> MatrixInfo | None:
     """Return the metadata of a matrix; None if it is not stored in this orientation."""
     try:
         return daf.matrix_info(rows, columns, name)
