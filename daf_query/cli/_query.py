@@ -287,7 +287,7 @@ def _note_empty(part: MatrixSlice, path: str) -> None:
     """Say on stderr which predicates select nothing."""
     for each in part.empty_selections:
         diagnosing = shlex.join(["daf", "diagnose", path, each.axis, each.predicate])
-        said = f"daf: note: --{each.keyword} {each.reason}; {diagnosing} says why"
+        said = f"daf: note: --{each.keyword} selects no {each.axis}; {diagnosing} says why"
         print(visible_name(said), file=sys.stderr)
 
 

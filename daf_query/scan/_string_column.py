@@ -82,12 +82,6 @@ class StringColumn:
         """The zone map of the codes, once there are codes."""
         return None if self._codes is None else self._codes.zones
 
-    @property
-    def known_strings(self) -> pa.Array | None:
-        """The distinct strings, once there are codes."""
-        codes = self._codes
-        return codes.strings if codes is not None and codes.is_useful else None
-
     def row_index(self) -> StringRowIndex | None:
         """Return the index, if there is one; looked for once."""
         with self._lock:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from daf_query.matrix import Selection
 from daf_query.slice._selector import Selector
-from daf_query.sql import Engine, QueryResult, cached_hints
+from daf_query.sql import QueryResult
 from daf_query.syntax import is_select
 from daf_storage.base import Span
 
@@ -22,17 +22,10 @@ class EmptySelection:
     keyword: str
     axis: str
     predicate: str
-    hints: tuple[str, ...]
-    """Which conditions no entry satisfies, as far as the session's cache shows it."""
-
-    @property
-    def reason(self) -> str:
-        """What is empty, and why, as far as that is known."""
-        return "; ".join([f"selects no {self.axis}", *self.hints])
 
     def __str__(self) -> str:
         call = f"db.diagnose({self.axis!r}, {self.predicate!r})"
-        return f"{self.keyword}= {self.reason}; {call} says why"
+        return f"{self.keyword}= selects no {self.axis}; {call} says why"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +85,11 @@ def written_selector(selector: Selector, count: int, length: int) -> Written:
 
 
 def empty_selection(
-    engine: Engine,
-    schema: str,
-    axis: str,
-    selector: Selector,
-    selection: Selection,
-    *,
-    keyword: str,
+    axis: str, selector: Selector, selection: Selection, *, keyword: str
 ) -> EmptySelection | None:
-    """Return a predicate that selects nothing; None of any other selector.
-
-    Nothing is read: distinct strings and ranges are those that evaluating it left in the cache.
-    """
+    """Return a predicate that selects nothing; None of any other selector."""
     if selection.size or selection.is_all:
         return None
     if not isinstance(selector, str) or is_select(selector):
         return None
-    predicate = str(selector).strip()
-    table = engine.connections.schemas[schema].dataset(axis)
-    hints = cached_hints(table, schema, axis, predicate)
-    return EmptySelection(keyword, axis, predicate, tuple(hints))
+    return EmptySelection(keyword, axis, str(selector).strip())

@@ -153,7 +153,7 @@ def _of_one(engine: Engine, schema: str, request: SliceRequest) -> _Chosen:
         )
         chosen.append(selection)
         written.append(written_selector(selector, selection.size, length))
-        empty.append(empty_selection(engine, schema, axis, selector, selection, keyword=keyword))
+        empty.append(empty_selection(axis, selector, selection, keyword=keyword))
     part = Part.of(daf, axes, request.name, (chosen[0], chosen[1]), current)
     known = tuple(each for each in empty if each is not None)
     return Whole.of(part), (written[0], written[1]), known
@@ -168,7 +168,7 @@ def _of_several(engine: Engine, tables: AxisSchema, request: SliceRequest) -> _C
     whole = _whole_of(axes, having, tables.readers(), selected, request)
     both = selected if axes.rows_are_concatenated else selected[::-1]
     empty = tuple(
-        EmptySelection(keyword, axis, selector.strip(), ())
+        EmptySelection(keyword, axis, selector.strip())
         for keyword, axis, selector, positions in zip(
             _KEYWORDS, request.axes, selectors, both, strict=True
         )

@@ -19,7 +19,6 @@ from daf_query.sql._connections import Connections as Connections
 from daf_query.sql._connections import ListedTable as ListedTable
 from daf_query.sql._connections import listed_tables as listed_tables
 from daf_query.sql._diagnose import Diagnosis as Diagnosis
-from daf_query.sql._diagnose import cached_hints as cached_hints
 from daf_query.sql._diagnose import diagnose as diagnose
 from daf_query.sql._engine import Allow as Allow
 from daf_query.sql._engine import Engine as Engine
@@ -34,12 +33,13 @@ from daf_query.sql._group_items import group_values as group_values
 from daf_query.sql._group_items import grouped_axis as grouped_axis
 from daf_query.sql._group_items import in_all as in_all
 from daf_query.sql._group_items import written_items as written_items
+from daf_query.sql._hints import DuplicateColumnsWarning as DuplicateColumnsWarning
+from daf_query.sql._hints import NeverNullWarning as NeverNullWarning
 from daf_query.sql._matrix_entries import entry_columns as entry_columns
 from daf_query.sql._messages import ErrorPlace as ErrorPlace
 from daf_query.sql._messages import error_place as error_place
 from daf_query.sql._messages import strip_prefixes as strip_prefixes
 from daf_query.sql._missing_names import missing_base as missing_base
-from daf_query.sql._never_null import NeverNullWarning as NeverNullWarning
 from daf_query.sql._parameter_types import unbound_schemas as unbound_schemas
 from daf_query.sql._parameters import Params as Params
 from daf_query.sql._parameters import bind as bind
@@ -57,4 +57,3 @@ from daf_query.sql._result import TableResult as TableResult
 from daf_query.sql._result import pandas_frame as pandas_frame
 from daf_query.sql._result import query_result as query_result
 from daf_query.sql._result import rows_page as rows_page
-from daf_query.sql._unique_columns import DuplicateColumnsWarning as DuplicateColumnsWarning

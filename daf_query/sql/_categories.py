@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._names_in import given_names
+from daf_query.sql._corrections import given_names
 from daf_query.sql._parameters import literal
 from daf_query.syntax import (
     Edit,
@@ -107,107 +107,62 @@ def category_keys(
     >>> from daf_query.syntax import edited, parsed
     >>> query = "SELECT * FROM obs ORDER BY stage DESC"
     >>> print(edited(query, category_keys(parsed(query), {"stage": "obs.stage"})))
-    SELECT * FROM obs ORDER BY category_order('obs.stage', stage) DESC
+    SELECT * FROM obs ORDER BY category_order('obs.stage', "stage") DESC
     """
-    known = _known(categoricals, [statement, *views])
+    known: dict[str, str | None] = dict(categoricals)
+    for given in (each for every in (*views, statement) for each in given_names(every)):
+        name = known.get(next(iter(given.columns), ""), "") if given.is_column else ""
+        known[given.name] = name if known.get(given.name, name) == name else None
     owners = {id(item): query for query in statement.queries for item in _items(query)}
+    calls = [node["Function"]["args"] for _, node in statement.nodes if kind_of(node) == "Function"]
     distinct = {
-        id(item) for call in _calls(statement) if _is_distinct(call) for item in _ordered(call)
+        id(item)
+        for call in (args["List"] for args in calls if kind_of(args) == "List")
+        for clause in call["clauses"]
+        for item in clause.get("OrderBy", ())
+        if call["duplicate_treatment"] == "Distinct"
     }
     for _, node in statement.nodes:
         if _KEY not in node:
             continue
         query = owners.get(id(node))
-        column = _column(statement, node["expr"], query)
-        if column is None or column.name not in known:
+        parts, (start, stop) = _column(statement, node["expr"], query)
+        name = parts[-1]["value"] if parts else ""
+        if known.get(name, "") == "":
             continue
-        categories = known[column.name]
+        written = ".".join(quoted_name(part["value"]) for part in parts)
         is_distinct = id(node) in distinct or (
             query is not None and any(scope.select["distinct"] for scope in query.scopes)
         )
-        if categories is None or is_distinct:
-            _warn(column.written, column.name)
+        if is_distinct or known[name] is None:
+            _warn(written)
         else:
-            key = f"{NAME}({literal(categories)}, {column.written})"
-            yield Edit(column.start, column.stop, key)
+            yield Edit(start, stop, f"{NAME}({literal(known[name])}, {written})")
 
 
-class _Column:
-    """A column that is sorted by."""
-
-    def __init__(self, name: str, written: str, place: tuple[int, int]) -> None:
-        self.name, self.written = name, written
-        self.start, self.stop = place
-
-
-def _column(statement: Statement, key: Node, query: Query | None) -> _Column | None:
-    """Return the column of an item of ORDER BY; None if it is something else."""
-    parts = identifiers_of(key)
-    position = whole_number_of(key)
-    if parts is not None:
-        start, stop = statement.span(parts)
-        return _Column(parts[-1]["value"], statement.text[start:stop], (start, stop))
+def _column(
+    statement: Statement, key: Node, query: Query | None
+) -> tuple[list[Node], tuple[int, int]]:
+    """Return the column of an item of ORDER BY, in parts, and where it is; or no parts."""
+    parts, position = identifiers_of(key), whole_number_of(key)
     items = query.scopes[0].select["projection"] if query is not None and query.scopes else ()
-    if position is None or not 0 < position <= len(items):
-        return None
-    if any("Wildcard" in kind_of(item) for item in items[:position]):
-        return None
-    item = items[position - 1]
-    aliased = item.get("ExprWithAlias")
-    parts = [aliased["alias"]] if aliased else identifiers_of(item["UnnamedExpr"])
-    if parts is None:
-        return None
-    written = ".".join(quoted_name(part["value"]) for part in parts)
-    return _Column(parts[-1]["value"], written, statement.span(key))
-
-
-def _known(
-    categoricals: Mapping[str, str | None], statements: Sequence[Statement]
-) -> dict[str, str | None]:
-    """Return the categories of columns and of names that queries give; None if not certain."""
-    names = [each for statement in statements for each in given_names(statement)]
-    known = dict(categoricals)
-    for _ in names:  # a name may be given to what itself has one from a query
-        found: dict[str, set[str | None]] = {}
-        for given in names:
-            of_column = known.get(next(iter(given.columns), ""), "")
-            found.setdefault(given.name, set()).add(of_column if given.is_column else "")
-        certain = {
-            name: next(iter(each)) if len(each) == 1 else None for name, each in found.items()
-        }
-        more = {name: each or None for name, each in certain.items() if each != "" or name in known}
-        if known | more == known:
-            break
-        known |= more
-    return known
+    if position is not None and not any("Wildcard" in kind_of(item) for item in items[:position]):
+        for item in items[position - 1 : position]:
+            aliased = item.get("ExprWithAlias")
+            parts = [aliased["alias"]] if aliased else identifiers_of(item["UnnamedExpr"])
+    return parts or [], (statement.span(parts if position is None else key) if parts else (0, 0))
 
 
 def _items(query: Query) -> list[Node]:
     """Return what a query is sorted by."""
     order: Any = query.node["order_by"]
-    listed = order["kind"].get("Expressions") if order is not None else None
-    return list(listed or ())
+    return list(order["kind"].get("Expressions") or ()) if order is not None else []
 
 
-def _calls(statement: Statement) -> list[Node]:
-    """Return the aggregates whose arguments are sorted."""
-    calls = [node["Function"]["args"] for _, node in statement.nodes if kind_of(node) == "Function"]
-    return [args["List"] for args in calls if kind_of(args) == "List"]
-
-
-def _is_distinct(arguments: Node) -> bool:
-    return bool(arguments["duplicate_treatment"] == "Distinct")
-
-
-def _ordered(arguments: Node) -> Iterator[Node]:
-    for clause in arguments["clauses"]:
-        yield from clause.get("OrderBy", ())
-
-
-def _warn(column: str, name: str) -> None:
+def _warn(column: str) -> None:
     warnings.warn(
-        f"ORDER BY {column} sorts strings here, not categories: the query gives the name "
-        f"{quoted_name(name)} to something else, or says DISTINCT (write GROUP BY instead); "
+        f"ORDER BY {column} sorts strings here, not categories: the query gives the name to "
+        "something else, too, or says DISTINCT (write GROUP BY instead); "
         f"ORDER BY category_order('AXIS.COLUMN', {column}) sorts by categories anywhere",
         AlphabeticalOrderWarning,
         stacklevel=2,

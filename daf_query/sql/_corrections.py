@@ -1,4 +1,4 @@
-"""Corrections of what the engine answers wrongly for ordinary queries: rules that yield edits.
+"""Rules over what the engine answers wrongly for ordinary queries; and names of columns.
 
 *Limits.*  The engine hands the order of a query to what is below, past LIMIT and OFFSET of a
 subquery: rows are lost, or others are the first ones.  It does not pass a condition that is true
@@ -8,31 +8,33 @@ limit as well.
 *Lists.*  Its simplifier treats two lists for one expression as sets: it makes ``x IN (1, 2) AND x
 NOT IN (2, NULL)`` into ``x IN (1)``, without regard to NULL, to columns within a list, and to rows
 in which ``x`` is missing.  ``(x = 1 OR x = 2)`` is such a list, and so is ``x ~ '^(1|2)$'``.  A
-cast to BOOLEAN, which a list is anyway, hides it from the simplifier, and from the tables.  Columns
-go by names; rather too many lists are taken for those of one column than too few.
+cast to BOOLEAN, which a list is anyway, hides it from the simplifier, and from the tables.
 
 *Narrow integers.*  The engine computes in the type of the columns, in which 2 - 3 is 255 if it is
 UInt8: tables have what a query computes with in 64 bits.  Constants widen by themselves.
 
+Columns go by names here: of several with one name, what is true of one is taken to be true of all.
 What is listed in ``docs/reference/limits.md`` stays as it is.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import datafusion
 from datafusion import functions
 
-from daf_query.sql._names_in import given_names, names_in
+from daf_query.sql._hints import unique_names, warn_of_names
+from daf_query.sql._matrix_entries import column_name
 from daf_query.sql._planning import node_type
-from daf_query.sql._unique_columns import unique_names, warn_of_names
 from daf_query.syntax import (
     Edit,
     Node,
     Query,
+    Scope,
     Statement,
     UnparsedError,
     arguments_of,
@@ -42,10 +44,79 @@ from daf_query.syntax import (
     kind_of,
     parsed,
     quoted_name,
+    string_of,
+    subscript_of,
     values_of,
     walk,
 )
 from daf_storage import errors
+
+_NO_COLUMNS: Final = ("name", "data_type", "Dot")
+_NO_VALUES: Final = (*_NO_COLUMNS, "condition", "filter", "over", "Cast")
+"""Keys of nodes below which names are no columns, or none that a number is made of."""
+
+
+class Given(NamedTuple):
+    """A name that a query gives to an expression."""
+
+    name: str
+    columns: frozenset[str]
+    """The names of the columns in it."""
+    is_column: bool
+    """Whether it is nothing but a column."""
+
+
+def names_in(node: Any, *, of_value: bool = False) -> frozenset[str]:
+    """Return the names of the columns in an expression, and of what its subqueries select.
+
+    Parameters
+    ----------
+    of_value
+        Only of those that its number is made of: not of conditions and casts.
+    """
+    left_out = _NO_VALUES if of_value else _NO_COLUMNS
+    found, stack = set[str](), [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, list | tuple):
+            stack.extend(each)
+        elif isinstance(each, dict):
+            name = None if kind_of(each) == "Nested" else name_of_column(each)
+            if name is not None:
+                found.add(name)
+            elif is_query(each):
+                selects = (inner.get("Select") for inner in walk(each["body"]))
+                stack.extend(select["projection"] for select in selects if select)
+            else:
+                stack.extend(value for key, value in each.items() if key not in left_out)
+    return frozenset(found)
+
+
+def name_of_column(node: Node) -> str | None:
+    """Return the name of a column, in brackets or not; None if a node is something else."""
+    subscript = subscript_of(node)
+    if subscript is not None:
+        name, entry = subscript.parts[-1]["value"], string_of(subscript.inside)
+        return str(name) if entry is None else column_name(name, entry)
+    parts = identifiers_of(node)
+    return None if parts is None else values_of(parts)[-1]
+
+
+def given_names(statement: Statement, *, of_value: bool = False) -> Iterator[Given]:
+    """Yield the names that the queries of a statement give to expressions."""
+    named = [(query.column_names, query) for query in statement.queries]
+    named += [(s.column_names, s.query) for s in statement.sources if s.query is not None]
+    for names, query in named:  # by position: any may be that of any
+        projections = [scope.select["projection"] for scope in query.scopes if names]
+        columns = names_in(projections, of_value=of_value)
+        yield from (Given(name, columns, is_column=False) for name in names)
+    for scope in statement.scopes:
+        for item in scope.select["projection"]:
+            if "ExprWithAlias" in item:
+                name, expression = item["ExprWithAlias"]["alias"], item["ExprWithAlias"]["expr"]
+                is_column = name_of_column(expression) is not None
+                columns = names_in(expression, of_value=of_value)
+                yield Given(name["value"], columns, is_column)
 
 
 def corrections(statement: Statement) -> Iterator[Edit]:
@@ -62,9 +133,9 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     Examples
     --------
     >>> from daf_query.syntax import edited, parsed
-    >>> query = "SELECT nvl(n, 0) FROM t WHERE n >= ALL (SELECT n FROM t)"
-    >>> edited(query, corrections(parsed(query)))
-    'SELECT coalesce(n, 0) FROM t WHERE n >= ALL (SELECT n AS __quantified_0 FROM t)'
+    >>> query = "SELECT n FROM t WHERE n >= ALL (SELECT n FROM t)"
+    >>> print(edited(query, corrections(parsed(query))))
+    SELECT n FROM t WHERE n >= ALL (SELECT n AS "__quantified_0" FROM t)
     """
     count = 0
     for _, node in statement.nodes:
@@ -72,34 +143,26 @@ def corrections(statement: Statement) -> Iterator[Edit]:
         if kind == "Function" and function_name(node[kind]) in ("nvl", "ifnull"):
             yield Edit(*statement.span(node[kind]["name"]), "coalesce")
         elif kind in ("AnyOp", "AllOp"):
-            yield from _named(statement, node[kind]["right"], f"__quantified_{count}")
-            count += 1
+            for query in [each for each in walk(node[kind]["right"]) if is_query(each)][:1]:
+                yield from _named(statement, query, quoted_name(f"__quantified_{count}"))
+                count += 1
         elif kind in ("IsDistinctFrom", "IsNotDistinctFrom"):
             _check_distinct(node[kind][1])
-    for query in statement.queries[-1:]:
-        yield from _told_apart(statement, query)
+    for last in statement.queries[-1:]:
+        yield from _told_apart(statement, last)
 
 
-def _named(statement: Statement, right: Node, name: str) -> Iterator[Edit]:
+def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
     """Yield a name of its own for the column of a subquery."""
-    query = next((each for each in walk(right) if is_query(each)), None)
-    if query is None:
-        return
-    body = query["body"]
-    while "Select" not in body:
-        inner = body.get("SetOperation", {}).get("left") or body.get("Query", {}).get("body")
-        if inner is None:  # VALUES
-            return
-        body = inner
-    item = body["Select"]["projection"][0]
-    parts = identifiers_of(item["UnnamedExpr"]) if "UnnamedExpr" in item else None
-    if "Wildcard" in kind_of(item):  # a derived table is of no use where it is correlated
-        pair = statement.brackets_of(query)
-        yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
-        yield Edit(pair.closing, pair.closing, f"\n) AS {name}")
-    elif parts is not None:
+    items = query["body"]["Select"]["projection"] if "Select" in query["body"] else [{}]
+    parts = identifiers_of(items[0].get("UnnamedExpr", {}))
+    if parts is not None:
         stop = statement.span(parts)[1]
         yield Edit(stop, stop, f" AS {name}")
+    elif kind_of(items[0]) != "UnnamedExpr":  # a derived table is of no use where it is correlated
+        pair = statement.brackets_of(query)
+        yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
+        yield Edit(pair.closing, pair.closing, f"\n) AS quantified({name})")
 
 
 def _told_apart(statement: Statement, query: Query) -> Iterator[Edit]:
@@ -180,24 +243,18 @@ _PATTERNS: Final = ("PGRegexMatch", "PGRegexNotMatch", "PGRegexIMatch", "PGRegex
 
 
 class _List(NamedTuple):
-    """What compares a column with a list, or what the engine makes a comparison with one."""
+    """What compares columns with a list, or what the engine makes a comparison with one."""
 
     names: frozenset[str]
     """The columns that are compared."""
-    stop: int | None
-    """Where it ends, if a cast can be written there."""
-    start: int | None = None
-    """Where it begins, if it needs brackets for that."""
-    is_handed: bool = False
-    """Whether it is a list of constants in a WHERE, which tables are handed."""
+    edits: tuple[Edit, ...]
+    """What hides it; nothing if that cannot be written."""
 
 
 def list_barriers(statement: Statement, *, is_part: bool = False) -> Iterator[Edit]:
     """Yield a cast, which merges with nothing, for each list that could meet another one.
 
-    Of those of one query, one of constants in a WHERE stays as it is, for the tables to use; what
-    the others imply is handed to them as for other conditions that the engine keeps.  Elsewhere all
-    are alike: GROUP BY has to have what SELECT has.
+    What such lists imply is handed to the tables as for other conditions that the engine keeps.
 
     Parameters
     ----------
@@ -207,42 +264,20 @@ def list_barriers(statement: Statement, *, is_part: bool = False) -> Iterator[Ed
     Examples
     --------
     >>> from daf_query.syntax import edited
-    >>> query = "SELECT * FROM t WHERE x IN (1, 2) AND y IN (3) AND x NOT IN (2, NULL)"
+    >>> query = "SELECT * FROM t WHERE x IN (1) AND y IN (3) AND x NOT IN (2, NULL)"
     >>> edited(query, list_barriers(parsed(query)))
-    'SELECT * FROM t WHERE x IN (1, 2) AND y IN (3) AND x NOT IN (2, NULL)::BOOLEAN'
+    'SELECT * FROM t WHERE x IN (1)::BOOLEAN AND y IN (3) AND x NOT IN (2, NULL)::BOOLEAN'
     """
-    nodes = [node for _, node in statement.nodes]
-    lists = [*_lists(statement, nodes), *_chains(statement, nodes)]
-    if not is_part:
-        groups = _meeting(statement, lists) if len(lists) > 1 else ()
-        lists = [each for group in groups for each in _apart(group)]
-    for start, stop in {(each.start, each.stop) for each in lists}:
-        if stop is not None:
-            if start is not None:
-                yield Edit(start, start, "(")
-            yield Edit(stop, stop, "::BOOLEAN" if start is None else ")::BOOLEAN")
-
-
-def _apart(lists: Sequence[_List]) -> list[_List]:
-    """Return those of some lists for one column that are to be kept apart from the others."""
-    if len(lists) < 2:
-        return []
-    is_free = any(each.stop is None for each in lists)
-    kept = next((each for each in lists if each.is_handed and not is_free), None)
-    return [each for each in lists if each is not kept]
-
-
-def _meeting(statement: Statement, lists: Sequence[_List]) -> Iterable[list[_List]]:
-    """Return the lists that may meet each other: by names; all, where names may mean the same."""
+    lists = [each for node in statement.nodes for each in _lists(statement, *node)]
     names = frozenset[str]().union(*(each.names for each in lists))
-    is_renamed = any(given.name in names for given in given_names(statement))
-    if len(statement.scopes) > 1 or is_renamed or any(_equates(n) for _, n in statement.nodes):
-        return [list(lists)]
-    found: dict[str, list[_List]] = {}
+    is_one = is_part or len(statement.scopes) > 1  # names may mean the same
+    is_one = is_one or any(given.name in names for given in given_names(statement))
+    is_one = is_one or any(_equates(node) for _, node in statement.nodes)
+    counts = Counter(name for each in lists for name in each.names or [""])
     for each in lists:
-        for name in each.names or {""}:
-            found.setdefault(name, []).append(each)
-    return found.values()
+        is_met = any(counts[name] > 1 for name in each.names or [""])
+        if is_met or (is_one and (is_part or len(lists) > 1)):
+            yield from each.edits
 
 
 def _equates(node: Node) -> bool:
@@ -251,79 +286,51 @@ def _equates(node: Node) -> bool:
     return is_equality and len(names_in(node)) > 1
 
 
-def _lists(statement: Statement, nodes: Iterable[Node]) -> Iterator[_List]:
-    conditions = [scope.select["selection"] for scope in statement.scopes]
-    filters = {id(node) for node in walk(conditions, into_queries=False)}
-    for node in nodes:
-        kind = kind_of(node)
-        if kind == "InList":
-            listed = node[kind]["list"]
-            pair = next(p for p in statement.around(statement.span(listed)[0]) if p.before == "IN")
-            is_handed = id(node) in filters and statement.constants_in(listed) is not None
-            yield _List(names_in(node[kind]["expr"]), pair.closing + 1, is_handed=is_handed)
-        elif kind == "BinaryOp" and node[kind]["op"] in _PATTERNS:
-            yield _List(names_in(node[kind]["left"]), None)
+def _lists(statement: Statement, scope: Scope | None, node: Node) -> Iterator[_List]:
+    """Yield the list that a node is: IN, a pattern, or ``(x = 1 OR x = 2)`` within brackets.
 
-
-def _chains(statement: Statement, nodes: Sequence[Node]) -> Iterator[_List]:
-    """Yield each ``x = 1 OR x = 2``, and ``x <> 1 AND x <> 2``.
-
-    One that no brackets are around, and that is no item of SELECT or GROUP BY, is beside nothing
-    that it could be merged with wrongly.
+    One that no brackets are around, and that is no item of SELECT, is beside nothing that it could
+    be merged with wrongly.
     """
-    joined = [node["BinaryOp"] for node in nodes if _joins(node, "Or") or _joins(node, "And")]
-    parts = {id(node): [_unnested(node["left"]), _unnested(node["right"])] for node in joined}
-    inner = {
-        id(part["BinaryOp"])
-        for node in joined
-        for part in parts[id(node)]
-        if _joins(part, node["op"])
-    }
-    nested = {id(_unnested(node).get("BinaryOp")) for node in nodes if kind_of(node) == "Nested"}
-    items = {id(node.get("BinaryOp")): place for node, place in _items(statement)}
-    for node in joined:
-        if id(node) in inner:
-            continue
-        compared: Counter[str] = Counter()
-        stack = list(parts[id(node)])
-        while stack:
-            part = stack.pop()
-            if _joins(part, node["op"]):
-                stack += parts[id(part["BinaryOp"])]
-            elif _is_equality(part, node["op"]):
-                compared.update(names_in(part))
-        names = frozenset(name for name, count in compared.items() if count > 1)
-        if names:
-            start, stop = statement.span([node["left"], node["right"]])
-            if id(node) in nested:
-                pair = next(p for p in statement.around(start) if p.closing >= stop)
-                yield _List(names, pair.closing + 1)
-            else:
-                begin, end = items.get(id(node), (None, None))
-                yield _List(names, end, begin)
+    kind = kind_of(node)
+    if kind == "InList":
+        first = statement.span(node[kind]["list"])[0]
+        pair = next(pair for pair in statement.around(first) if pair.before == "IN")
+        yield _List(names_in(node[kind]["expr"]), _hidden(pair.closing + 1))
+    elif kind == "BinaryOp" and node[kind]["op"] in _PATTERNS:
+        yield _List(names_in(node[kind]["left"]), ())
+    elif kind == "Nested" and (names := _chained(node[kind])):
+        start, stop = statement.span(node)
+        pair = next(pair for pair in statement.around(start) if pair.closing >= stop)
+        yield _List(names, _hidden(pair.closing + 1))
+    elif kind in ("UnnamedExpr", "ExprWithAlias") and scope is not None:
+        names = _chained(node[kind].get("expr", node[kind]))
+        if names and not any(scope.select["group_by"].get("Expressions", "*")):
+            start, stop = statement.item(node)
+            yield _List(names, (Edit(start, start, "("), *_hidden(stop, ")")))
 
 
-def _items(statement: Statement) -> Iterator[tuple[Node, tuple[int, int]]]:
-    """Yield the items of SELECT and GROUP BY, and where each begins and ends, without its name."""
-    for select in (scope.select for scope in statement.scopes):
-        for item in select["projection"]:
-            named = item.get("ExprWithAlias")
-            node = named["expr"] if named else item.get("UnnamedExpr", {})
-            if _joins(node, "Or") or _joins(node, "And"):
-                yield node, statement.item(item)
-        for node in select["group_by"].get("Expressions", ([],))[0]:
-            if _joins(node, "Or") or _joins(node, "And"):
-                yield node, statement.item(node)
+def _hidden(stop: int, closing: str = "") -> tuple[Edit, ...]:
+    return (Edit(stop, stop, f"{closing}::BOOLEAN"),)
+
+
+def _chained(node: Node) -> frozenset[str]:
+    """Return the columns that a chain of OR, or of AND, compares more than once."""
+    operator = node["BinaryOp"]["op"] if kind_of(node) == "BinaryOp" else ""
+    compared, stack = Counter[str](), [node] if operator in ("Or", "And") else []
+    while stack:
+        part = stack.pop()
+        while kind_of(part) == "Nested":
+            part = part["Nested"]
+        if _joins(part, operator):
+            stack += [part["BinaryOp"]["left"], part["BinaryOp"]["right"]]
+        elif _is_equality(part, operator):
+            compared.update(names_in(part))
+    return frozenset(name for name, count in compared.items() if count > 1)
 
 
 def _joins(node: Node, operator: str) -> bool:
     return kind_of(node) == "BinaryOp" and bool(node["BinaryOp"]["op"] == operator)
-
-
-def _unnested(node: Node) -> Node:
-    while kind_of(node) == "Nested":
-        node = node["Nested"]
-    return node
 
 
 def _is_equality(node: Node, joined_by: str) -> bool:
@@ -347,16 +354,11 @@ def computed_names(statements: Sequence[Statement]) -> frozenset[str]:
     ['a', 'b', 'p']
     """
     nodes = [node for statement in statements for _, node in statement.nodes]
-    operands = [operand for node in nodes for operand in _operands(node)]
-    names = {name for each in operands for name in names_in(each, of_value=True)}
-    if not names:
-        return frozenset()
-    given = [each for s in statements for each in given_names(s, of_value=True)]
-    while sources := {name for each in given if each.name in names for name in each.columns}:
-        if sources <= names:
-            break
-        names |= sources
-    return frozenset(names)
+    names, before = names_in(list(map(_operands, nodes)), of_value=True), frozenset[str]()
+    given = [each for s in statements if names for each in given_names(s, of_value=True)]
+    while names != before:
+        names, before = names.union(*(each.columns for each in given if each.name in names)), names
+    return names
 
 
 def signed_ranks(statement: Statement) -> Iterator[Edit]:
@@ -367,9 +369,13 @@ def signed_ranks(statement: Statement) -> Iterator[Edit]:
         return
     for rank in ranks:
         start = statement.span(rank["name"])[0]
-        yield Edit(start, start, "CAST(")
-        stop = _end_of_window(statement, start)
-        yield Edit(stop, stop, " AS BIGINT)")
+        after = [token for token in statement.tokens if token.start > start]
+        window = next(
+            token for over, token in itertools.pairwise(after) if over.is_word("OVER")
+        )  # its name, or a bracket
+        ends = [pair.closing + 1 for pair in statement.brackets if pair.opening == window.start]
+        stop = ends[0] if ends else window.stop
+        yield from (Edit(start, start, "CAST("), Edit(stop, stop, " AS BIGINT)"))
 
 
 def _operands(node: Node) -> list[Node]:
@@ -390,12 +396,3 @@ def _is_number(node: Node) -> bool:
         node = node["Nested"] if "Nested" in node else node["UnaryOp"]["expr"]
     value = node["Value"]["value"] if kind_of(node) == "Value" else None
     return isinstance(value, dict) and "Number" in value
-
-
-def _end_of_window(statement: Statement, start: int) -> int:
-    """Return where ``rank() OVER (...)`` or ``rank() OVER w`` ends that begins at a place."""
-    over = next(each for each in statement.tokens if each.start > start and each.is_word("OVER"))
-    after = next(each for each in statement.tokens if each.start >= over.stop)
-    if not after.is_operator("("):
-        return after.stop
-    return next(pair for pair in statement.brackets if pair.opening == after.start).closing + 1

@@ -1,4 +1,4 @@
-"""Diagnoses of predicates: what each conjunct leaves, and why none; and what a cache says of that.
+"""Diagnoses of predicates: what each conjunct leaves, and why none.
 
 Conjuncts are counted by queries, and those that leave nothing are explained by others.
 """
@@ -8,14 +8,17 @@ from __future__ import annotations
 import difflib
 import html
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_query.sql._engine import Engine
 from daf_query.sql._messages import STRINGS, is_number, mismatch
 from daf_query.syntax import (
+    Constant,
     Scope,
     Statement,
     Term,
@@ -24,14 +27,12 @@ from daf_query.syntax import (
     condition_of,
     conjuncts_of,
     edited,
-    identifiers_of,
     one_statement,
     parsed,
     python_edits,
     quoted_name,
     terms_of,
 )
-from daf_query.table import TableDataset, cached_range, cached_strings
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import visible_name
 
@@ -41,7 +42,6 @@ _MOST_SHOWN: Final = 5
 _MOST_CANDIDATES: Final = 100
 """How many strings are compared one by one; the engine chooses them."""
 _ENDS: Final = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "WINDOW", "QUALIFY")
-_MOST_STRINGS: Final = 10_000
 _NEAREST: Final = 3
 
 
@@ -173,42 +173,6 @@ def _conjuncts(statement: Statement, scope: Scope) -> Iterator[tuple[str, tuple[
         yield text, tuple(terms_of(statement, node))
 
 
-def cached_hints(table: TableDataset, schema: str, axis: str, predicate: str) -> list[str]:
-    """Return which conjuncts of a predicate no row satisfies, as far as the cache shows it.
-
-    The distinct strings of a column are cached when it was filtered by, and the ranges of numbers.
-    """
-    try:
-        _, conditions = _question(schema, axis, predicate, select=False)
-        terms = [terms[0] for _, terms in conditions if len(terms) == 1]
-        return [hint for each in terms for hint in _of_cached(table, each)]
-    except DafError:  # it was answered already; there is nothing to say beyond that
-        return []
-
-
-def _of_cached(table: TableDataset, term: Term) -> Iterator[str]:
-    name = (identifiers_of(term.node) or [{"value": ""}])[-1]["value"]
-    if term.is_negated or name not in table.schema.names:
-        return
-    if term.form == "equal" and (known := cached_strings(table, name)) is not None:
-        yield from _not_cached(
-            name, [each for each in term.constants if isinstance(each, str)], known
-        )
-    limits = cached_range(table, name)
-    if limits is not None and _excludes(term, limits):
-        yield f"{name} is from {limits[0]:g} to {limits[1]:g}"
-
-
-def _not_cached(name: str, values: list[str], known: pa.Array) -> Iterator[str]:
-    """Yield the strings that do not occur, if none of them does."""
-    strings = {string for string in known.to_pylist() if string is not None}
-    if strings & set(values) or len(strings) > _MOST_STRINGS:
-        return
-    for value in values[:_NEAREST]:
-        near = ", ".join(map(repr, _nearest(value, sorted(strings))))
-        yield f"{value!r} does not occur in {name}" + (f"; nearest: {near}" if near else "")
-
-
 def _nearest(value: str, known: Iterable[str]) -> list[str]:
     """Return the strings that are like another; first those of other case and blanks around.
 
@@ -223,20 +187,6 @@ def _nearest(value: str, known: Iterable[str]) -> list[str]:
     return [name for each in dict.fromkeys([wanted, *close]) for name in folded.get(each, ())][
         :_NEAREST
     ]
-
-
-def _excludes(term: Term, limits: tuple[float, float]) -> bool:
-    """Return whether no number within limits satisfies a term."""
-    low, high = limits
-    values = [each for each in term.constants if not isinstance(each, str | bool)]
-    if len(values) < len(term.constants) or term.form not in ("equal", "order"):
-        return False
-    if term.form == "equal":
-        return all(not low <= value <= high for value in values)
-    if term.operator == "BETWEEN":
-        return values[0] > high or values[1] < low
-    nearest, value = (low, values[0]) if term.operator[0] == "<" else (-high, -values[0])
-    return nearest > value or (nearest == value and "=" not in term.operator)
 
 
 def diagnose(engine: Engine, schema: str, axis: str, predicate: str, *, select: bool) -> Diagnosis:
@@ -279,46 +229,55 @@ class _Rows:
     def count(self, conditions: Sequence[str]) -> int:
         return int(self.select("count(*) AS n", conditions).column(0)[0].as_py())
 
-    def type_of(self, expression: str) -> pa.DataType:
-        found = self.select(f"{expression} AS value", ["FALSE"]).schema.field(0).type
-        return found.value_type if pa.types.is_dictionary(found) else found
+    def values(self, expression: str, conditions: Sequence[str] = ()) -> pa.ChunkedArray:
+        """Return the values of an expression."""
+        values = self.select(f"{expression} AS value", conditions).column(0)
+        is_encoded = pa.types.is_dictionary(values.type)
+        return values.cast(values.type.value_type) if is_encoded else values
 
-    def counts(self, expression: str, conditions: Sequence[str], end: str) -> dict[str, int]:
-        """Return how often strings occur, in some order."""
-        known = [*conditions, f"{expression} IS NOT NULL"]
-        table = self.select(f"{expression} AS value, count(*) AS n", known, f"GROUP BY 1 {end}")
-        return {str(row["value"]): row["n"] for row in table.to_pylist()}
+    def near(self, expression: str, value: str) -> dict[str, int]:
+        """Return the strings that differ in the fewest characters from one, with their counts."""
+        distance = f"levenshtein(lower(trim({expression})), {_quoted(value.strip().lower())})"
+        end = f"GROUP BY 1 ORDER BY min({distance}), 1 LIMIT {_MOST_CANDIDATES}"
+        known = [f"{expression} IS NOT NULL"]
+        table = self.select(f"{expression} AS value, count(*) AS n", known, end)
+        counts = {str(row["value"]): row["n"] for row in table.to_pylist()}
+        return {each: counts[each] for each in _nearest(value, counts)}
 
-    def described(self, expression: str, conditions: Sequence[str] = ()) -> str:
-        """Return which values an expression has, in the rows that satisfy some conditions."""
-        type_ = self.type_of(expression)
-        if type_ in STRINGS:
-            return f"{expression} is {self.strings(expression, conditions)}"
-        if pa.types.is_boolean(type_):
-            counts = {
-                value: self.count([*conditions, f"{expression} IS {value}"])
-                for value in ("TRUE", "FALSE", "NULL")
-            }
-            said = [f"{value.lower()} in {_rows(n)}" for value, n in counts.items() if n]
-            return f"{expression} is {' and '.join(said) or 'missing in all rows'}"
-        if not _has_order(type_):
-            return ""
-        selected = f"min({expression}), max({expression}), count({expression}), count(*)"
-        table = self.select(selected, conditions)
-        low, high, count, total = (column[0].as_py() for column in table.columns)
-        if not count:
-            return f"{expression} is missing in all {_rows(total)}"
-        missing = f", {total - count:,} missing" if total > count else ""
-        return f"{expression} is from {_plain(low)} to {_plain(high)} in {_rows(count)}{missing}"
 
-    def strings(self, expression: str, conditions: Sequence[str] = ()) -> str:
-        """Return the most frequent strings with their counts, and how many more there are."""
-        known = self.counts(expression, conditions, f"ORDER BY 2 DESC, 1 LIMIT {_MOST_SHOWN}")
-        if not known:
-            return "missing in all rows"
-        number = self.select(f"count(DISTINCT {expression})", conditions).column(0)[0].as_py()
-        rest = number - len(known)
-        return _shown(known) + (f" and {rest:,} more value{'s' * (rest > 1)}" if rest else "")
+def _described(expression: str, values: pa.ChunkedArray) -> str:
+    """Return which values an expression has; empty if that has no meaning."""
+    known, total = values.drop_null(), len(values)
+    if pa.types.is_boolean(values.type):
+        counts = {str(each["values"]).lower(): each["counts"] for each in _counts(values)}
+        said = [f"{name.replace('none', 'null')} in {_rows(n)}" for name, n in counts.items()]
+        return (
+            f"{expression} is {' and '.join(sorted(said, reverse=True)) or 'missing in all rows'}"
+        )
+    if values.type in STRINGS:
+        return f"{expression} is {_strings(values)}"
+    if not _has_order(values.type):
+        return ""
+    if not known:
+        return f"{expression} is missing in all {_rows(total)}"
+    low, high = (_plain(value.as_py()) for value in pc.min_max(known).values())
+    missing = f", {total - len(known):,} missing" if total > len(known) else ""
+    return f"{expression} is from {low} to {high} in {_rows(len(known))}{missing}"
+
+
+def _counts(values: pa.ChunkedArray) -> list[dict[str, Any]]:
+    """Return the different values with their counts, the most frequent first."""
+    rows: list[dict[str, Any]] = pc.value_counts(values).to_pylist()
+    return sorted(rows, key=lambda each: (-each["counts"], str(each["values"])))
+
+
+def _strings(values: pa.ChunkedArray) -> str:
+    """Return the most frequent strings with their counts, and how many more there are."""
+    counts = _counts(values.drop_null())
+    shown, rest = counts[:_MOST_SHOWN], len(counts) - _MOST_SHOWN
+    more = f" and {rest:,} more value{'s' * (rest > 1)}" if rest > 0 else ""
+    said = _shown({each["values"]: each["counts"] for each in shown})
+    return said + more if counts else "missing in all rows"
 
 
 def _counted(rows: _Rows, conditions: _Conditions, total: int) -> Iterator[Conjunct]:
@@ -349,10 +308,8 @@ def _alone(rows: _Rows, condition: str, terms: Sequence[Term]) -> tuple[int | No
         said = str(error)
     hints: list[str] = []
     for term in terms:
-        try:
+        with suppress(DafError):  # the expression is wrong, which the condition says itself
             hints += _of_term(rows, term, count)
-        except DafError:  # the expression is wrong, which the condition says itself
-            continue
     return count, hints or [said] * bool(said)
 
 
@@ -366,25 +323,26 @@ def _together(
             among, held = f"where {earlier},", [earlier]
             said = [f"no row satisfies both this and {earlier}"]
             break
-    described = [rows.described(each.expression, held) for each in terms if each.form != "missing"]
+    names = [each.expression for each in terms if each.form != "missing"]
+    described = [_described(name, rows.values(name, held)) for name in names]
     return [*said, *(f"{among} {each}" for each in described if each)]
 
 
 def _of_term(rows: _Rows, term: Term, count: int | None) -> Iterator[str]:
     name = term.expression
-    type_ = rows.type_of(name)
-    is_string = type_ in STRINGS
-    wrong = mismatch(term, type_)
+    values = rows.values(name)
+    is_string = values.type in STRINGS
+    wrong = mismatch(term, values.type)
     if wrong and count in (None, 0):
-        yield (
-            _with_cast(rows, term, wrong)
-            if is_string
-            else wrong + (f"; write a number: {rows.described(name)}" if _has_order(type_) else "")
+        described = _described(name, values) if _has_order(values.type) else ""
+        advice = (
+            _with_cast(term, values) if is_string else described and f"write a number: {described}"
         )
+        yield f"{wrong.partition(': write')[0]}; {advice}" if advice else wrong
     elif count is None:
         return
     elif term.form == "equal" and is_string:
-        yield from () if term.is_negated else _absent(rows, term)
+        yield from () if term.is_negated else _absent(rows, term, values)
     elif count == 0 and term.form == "missing":
         yield f"{'each' if term.is_negated else 'no'} value of {name} is missing"
     elif count == 0 and term.form == "pattern" and not term.is_negated:
@@ -392,53 +350,44 @@ def _of_term(rows: _Rows, term: Term, count: int | None) -> Iterator[str]:
         if folded:
             yield f"LIKE compares case; ILIKE would match {_rows(folded)}"
     elif count == 0 and not is_string:
-        known = rows.described(name)
-        yield from [known] if known else ()
-        if term.form == "equal" and _has_order(type_) and len(term.constants) == 1:
-            yield from _neighbours(rows, name, term.constants[0])
+        described = _described(name, values)
+        yield from [described] * bool(described)
+        if term.form == "equal" and _has_order(values.type) and len(term.constants) == 1:
+            yield from _neighbours(values, term.constants[0])
 
 
-def _with_cast(rows: _Rows, term: Term, wrong: str) -> str:
-    """Return what is wrong with a number beside strings; if all of them are numbers, how to ask."""
-    name = term.expression
-    total = rows.count([f"{name} IS NOT NULL"])
-    if not total or rows.count([f"try_cast({name} AS DOUBLE) IS NOT NULL"]) < total:
-        return wrong
-    number = next(each for each in term.constants if not isinstance(each, str))
-    operator = term.operator if term.form == "order" and term.operator != "BETWEEN" else "="
-    return (
-        f"{name} holds strings, and {number} is a number; all of them are numbers: write "
-        f"CAST({name} AS DOUBLE) {operator} {number}"
-    )
+def _with_cast(term: Term, values: pa.ChunkedArray) -> str:
+    """Return how to ask strings for a number, if all of them are numbers; else nothing."""
+    with suppress(pa.ArrowInvalid):
+        known = pc.cast(values.drop_null(), pa.float64())
+        number = next(each for each in term.constants if not isinstance(each, str))
+        operator = term.operator if term.form == "order" and term.operator != "BETWEEN" else "="
+        if len(known):
+            cast = f"CAST({term.expression} AS DOUBLE) {operator} {number}"
+            return f"all of them are numbers: write {cast}"
+    return ""
 
 
-def _neighbours(rows: _Rows, expression: str, constant: Any) -> Iterator[str]:
+def _neighbours(values: pa.ChunkedArray, constant: Constant) -> Iterator[str]:
     """Yield the next smaller and the next larger value that occur."""
-    given = _quoted(constant) if isinstance(constant, str) else constant
-    found = [
-        rows.select(f"{function}({expression})", [f"{expression} {sign} {given}"])
-        for function, sign in (("max", "<"), ("min", ">"))
-    ]
-    near = [_plain(value) for table in found if (value := table.column(0)[0].as_py()) is not None]
-    if near:
-        yield f"the nearest value{'s are' if len(near) > 1 else ' is'} {' and '.join(near)}"
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError):
+        given = pa.scalar(constant)
+        given = given.cast(values.type) if isinstance(constant, str) else given
+        below, above = (values.filter(each(values, given)) for each in (pc.less, pc.greater))
+        found = [value.as_py() for value in (pc.max(below), pc.min(above)) if value.is_valid]
+        if found:
+            is_are = "s are" if len(found) > 1 else " is"
+            yield f"the nearest value{is_are} {' and '.join(map(_plain, found))}"
 
 
-def _absent(rows: _Rows, term: Term) -> Iterator[str]:
+def _absent(rows: _Rows, term: Term, values: pa.ChunkedArray) -> Iterator[str]:
     """Yield the strings that do not occur, each with the nearest that do."""
-    name = term.expression
     strings = [value for value in dict.fromkeys(term.constants) if isinstance(value, str)]
-    if not strings:
-        return
-    present = rows.counts(name, [f"{name} IN ({', '.join(map(_quoted, strings))})"], "")
-    absent = [value for value in strings if value not in present]
+    absent = [value for value in strings if pc.index(values, value).as_py() < 0]
     for value in absent[:_MOST_CONSTANTS]:
-        distance = f"levenshtein(lower(trim({name})), {_quoted(value.strip().lower())})"
-        end = f"ORDER BY min({distance}), 1 LIMIT {_MOST_CANDIDATES}"
-        known = rows.counts(name, (), end)
-        near = {each: known[each] for each in _nearest(value, known)}
-        rest = f"nearest: {_shown(near)}" if near else f"it has {rows.strings(name)}"
-        yield f"{value!r} does not occur in {name}; {rest}"
+        near = rows.near(term.expression, value)
+        rest = f"nearest: {_shown(near)}" if near else f"it has {_strings(values)}"
+        yield f"{value!r} does not occur in {term.expression}; {rest}"
     if len(absent) > _MOST_CONSTANTS:
         yield f"nor do {len(absent) - _MOST_CONSTANTS:,} more of these values"
 

@@ -26,10 +26,10 @@ from daf_query.sql._corrections import (
 )
 from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import ENGINE, computed_table, copy_functions, new_context
+from daf_query.sql._hints import hint_at_missing_strings, with_unique_columns
 from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
-from daf_query.sql._never_null import hint_at_missing_strings
 from daf_query.sql._planning import (
     EntryRewriting,
     NamedColumns,
@@ -41,7 +41,6 @@ from daf_query.sql._planning import (
 from daf_query.sql._restrictions import restrictions_of, small_tables
 from daf_query.sql._simple_queries import named_columns
 from daf_query.sql._table_functions import register_table_functions
-from daf_query.sql._unique_columns import with_unique_columns
 from daf_query.syntax import (
     Edit,
     Statement,

@@ -34,7 +34,7 @@ from daf_query.scan import (
     flat,
     numpy_type,
 )
-from daf_query.sql._names_in import given_names, names_in
+from daf_query.sql._corrections import given_names, names_in
 from daf_query.sql._planning import NamedColumns, TableName
 from daf_query.syntax import (
     Node,

@@ -45,6 +45,7 @@ from daf_query.syntax._nodes import subscript_of as subscript_of
 from daf_query.syntax._nodes import values_of as values_of
 from daf_query.syntax._nodes import walk as walk
 from daf_query.syntax._nodes import whole_number_of as whole_number_of
+from daf_query.syntax._predicates import Constant as Constant
 from daf_query.syntax._predicates import Term as Term
 from daf_query.syntax._predicates import clauses_of as clauses_of
 from daf_query.syntax._predicates import condition_of as condition_of

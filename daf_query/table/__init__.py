@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 from daf_query.table._axis_dataset import (
     AxisDataset,
-    cached_range,
-    cached_strings,
     with_matrix_columns,
 )
 from daf_query.table._broken_columns import BrokenColumns
@@ -100,8 +98,6 @@ __all__ = [
     "attributes_of",
     "axis_columns",
     "broken_columns",
-    "cached_range",
-    "cached_strings",
     "cast_batches",
     "category_columns",
     "check_column_names",

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-import pyarrow as pa
-
-from daf_query.scan import INDEX, OpenColumn, StringColumn
-from daf_query.table._columns import Categoricals, TableColumn, vector_of
+from daf_query.scan import INDEX
+from daf_query.table._columns import Categoricals, TableColumn
 from daf_query.table._dataset import TableDataset
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry, matrix_column
 from daf_query.table._table_columns import TableColumns, axis_columns, axis_page
@@ -135,25 +133,3 @@ def _open_axis(
     daf = origin.open()
     table = AxisDataset(daf, axis, columns=axis_columns(daf, axis, categoricals=categoricals))
     return table.with_matrix_columns(entries) if entries else table
-
-
-def cached_strings(table: TableDataset, name: str) -> pa.Array | None:
-    """Return the distinct strings of a column, if its dictionary codes are cached."""
-    opened = _opened(table, name)
-    return opened.known_strings if isinstance(opened, StringColumn) else None
-
-
-def cached_range(table: TableDataset, name: str) -> tuple[float, float] | None:
-    """Return the smallest and largest number of a column, if all of its zone map is known."""
-    opened = _opened(table, name)
-    zones = None if opened is None else opened.zones
-    return None if zones is None else zones.known_range()
-
-
-def _opened(table: TableDataset, name: str) -> OpenColumn | None:
-    """Return the vector of a column, opened; None if the values are not those stored."""
-    column = table.table_columns.columns.get(name)
-    if isinstance(column, TableColumn) and column.shown is None:
-        column = replace(column, categories=None, wide=None)
-    vector = vector_of(column)
-    return None if vector is None else vector.open(table.cache, table.options)

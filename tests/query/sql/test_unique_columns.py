@@ -15,7 +15,7 @@ import pytest
 
 from daf_query import DafSession, DuplicateColumnsWarning, QueryResult, connect
 from daf_query.cli import main
-from daf_query.sql._unique_columns import unique_names
+from daf_query.sql._hints import unique_names
 from daf_storage import MemoryDaf, errors
 from tests.support import create
 
