@@ -8,7 +8,6 @@ filters are evaluated by the scan.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -204,38 +203,22 @@ class _Rule:
         for scope in reference.scope.chain() if reference.scope is not None else ():
             sources = scope.called(reference.qualifier)
             is_known |= bool(sources)
-            is_handed_on = reference.entry is not None and any(
+            is_column = reference.entry is not None and any(
                 self._hands_on(source, reference.column) for source in sources
             )
             problems: list[DafError] = []
-            is_provided = False
             for table in dict.fromkeys(map(self._tables.find, sources)):
                 try:
-                    is_provided |= table is not None and self._provide(table, reference)
+                    is_column |= table is not None and self._provide(table, reference)
                 except DafError as error:
                     problems.append(error)
-            if is_provided or is_handed_on:
+            if is_column:
                 return True
             if problems:
                 raise problems[0]
-            if self._is_left_out(reference, sources):
-                return True  # the engine says that there is no such column
         if not is_known:
-            self._check_qualifier(reference)
+            self._check_dotted(reference)
         return False
-
-    def _is_left_out(self, reference: EntryReference, sources: Sequence[Source]) -> bool:
-        """Return whether a subquery could have handed on an entry of a matrix, and did not."""
-        if reference.entry is None or not any(map(self._tables.query_of, sources)):
-            return False
-        if any(self._hands_on(source, reference.name) for source in sources):
-            return False  # a struct, or a list
-        tables = dict.fromkeys(map(self._tables.find, self._statement.sources))
-        return any(
-            table is not None
-            and _matrices(self._tables.schemas[table[0]], table[1], reference.name)
-            for table in tables
-        )
 
     def _hands_on(self, source: Source, column: str) -> bool:
         """Return whether a subquery or a view has a column of this name."""
@@ -268,32 +251,17 @@ class _Rule:
             return parts is not None and parts[-1]["value"] == column
         return any(self._hands_on(each, column) for each in scope.called(_qualifier_of(item)))
 
-    def _axes(self, reference: EntryReference) -> list[tuple[TableName, Source]]:
-        """Return the axes whose columns a reference can name."""
+    def _check_dotted(self, reference: EntryReference) -> None:
+        """Raise if what qualifies a reference is no table, but the other axis of a matrix."""
+        name = ".".join((*reference.qualifier[-1:], reference.name))
         scopes = reference.scope.chain() if reference.scope is not None else ()
-        sources = [source for scope in scopes for source in scope.sources]
-        found = [(self._tables.find(source), source) for source in sources]
-        return [(table, source) for table, source in found if table is not None]
-
-    def _check_qualifier(self, reference: EntryReference) -> None:
-        """Raise if a reference is qualified by the other axis, or by a table that is not there."""
-        if not reference.qualifier:
-            return
-        name = f"{reference.qualifier[-1]}.{reference.name}"
-        for (schema, axis), _ in self._axes(reference):
-            if _matrices(self._tables.schemas[schema], axis, name):
+        for table in (self._tables.find(source) for each in scopes for source in each.sources):
+            if table is not None and _matrices(self._tables.schemas[table[0]], table[1], name):
                 if reference.entry is None:
                     raise _malformed(reference, name)
                 raise errors.QueryError(
                     f"{name}[{reference.subscript}] needs one name for the axis and the matrix; "
                     f"write {quoted_name(name)}[{reference.subscript}]"
-                )
-        for (schema, axis), source in self._axes(reference):
-            if _matrices(self._tables.schemas[schema], axis, reference.name):
-                written = f"{_as_written(reference.name)}[{reference.subscript}]"
-                raise errors.QueryError(
-                    f"no table of the query is called {'.'.join(reference.qualifier)}; write "
-                    f"{'.'.join(map(_as_written, source.written))}.{written}"
                 )
 
     def _provide(self, table: TableName, reference: EntryReference) -> bool:
@@ -344,14 +312,18 @@ class _Rule:
         Raises
         ------
         QueryError
-            Where that cannot be written; the message says what to write instead.
+            A NATURAL JOIN would compare them.
         """
-        for scope in {id(s): s for query in self._statement.queries for s in query.scopes}.values():
-            self._check_natural(scope)
+        for scope in self._statement.scopes:
+            got = self._got(scope.sources)
+            if scope.is_natural and len(set(got)) < len(got):
+                raise errors.QueryError(
+                    f"NATURAL JOIN would compare {got[0]} of both tables as well; write JOIN ... "
+                    "USING (...) with the columns that you mean"
+                )
             if scope.select["flavor"] == "FromFirstNoSelect":
                 start, _ = self._statement.span(scope.select["select_token"])
-                names = self._got(scope.sources)
-                yield Edit(start, start, f"SELECT *{_exclude(names) if names else ''} ")
+                yield Edit(start, start, f"SELECT *{_exclude(got)} ")
             for item in scope.select["projection"]:
                 if "Wildcard" in item:
                     yield from self._unqualified(item["Wildcard"], scope)
@@ -364,36 +336,15 @@ class _Rule:
         tables = [self._tables.find(source) for source in sources]
         return [name for table in tables if table for name in self.columns.get(table, ())]
 
-    def _check_natural(self, scope: Scope) -> None:
-        """Refuse a NATURAL JOIN that would compare such columns."""
-        if not scope.is_natural:
-            return
-        counts = Counter(self._got(scope.sources))
-        for name, count in counts.items():
-            if count > 1 or any(self._hands_on(source, name) for source in scope.sources):
-                raise errors.QueryError(
-                    f"NATURAL JOIN would compare {name} of both tables as well; write JOIN ... "
-                    "USING (...) with the columns that you mean"
-                )
-
     def _unqualified(self, star: Node, scope: Scope) -> Iterator[Edit]:
         shown = [source for source in scope.sources if not source.is_hidden]
-        names = self._got(shown)
-        if not names:
-            return
-        is_exposed = any(self._hands_on(source, name) for source in shown for name in names)
-        if len(set(names)) == len(names) and not is_exposed:
-            yield from self._excluding(star, names)
-            return
         is_changed = any(value for key, value in star.items() if key.startswith("opt_"))
-        if scope.is_merged or is_changed or not all(source.name for source in shown):
-            raise errors.QueryError(
-                f"SELECT * of several tables that have {names[0]} cannot leave it out of each "
-                "here; name the columns, or write a wildcard for each table (a.*, b.*), with an "
-                "alias for each subquery"
-            )
-        stars = [f"{source.qualifier}.*{_exclude(self._got([source]))}" for source in shown]
-        yield Edit(*self._statement.span(star["wildcard_token"]), ", ".join(stars))
+        is_plain = all(source.name for source in shown) and not (scope.is_merged or is_changed)
+        if len(shown) > 1 and is_plain and self._got(shown):  # a table has what another hands on
+            stars = [f"{source.qualifier}.*{_exclude(self._got([source]))}" for source in shown]
+            yield Edit(*self._statement.span(star["wildcard_token"]), ", ".join(stars))
+        else:
+            yield from self._excluding(star, list(dict.fromkeys(self._got(shown))))
 
     def _excluding(self, star: Node, names: Sequence[str]) -> Iterator[Edit]:
         """Yield what to change, so that a wildcard leaves out some more columns."""
@@ -510,7 +461,7 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
         column = column_name(matrix, string_of(subscript.inside) or "")
         entry = found.get((schema.name, axis), {}).get(column)
         if entry is None:
-            hint = unknown_entry_hint(matrix, [(schema, axis)], query)
+            hint = unknown_entry_hint(matrix, [(schema, axis)], statement)
             raise errors.MatrixNotFoundError(
                 f"{schema.location}: {written!r} names no entry of a matrix over axis {axis!r}"
                 f"{hint}"
@@ -531,35 +482,38 @@ def _no_entry(written: str) -> errors.QueryError:
     )
 
 
-def unknown_entry_hint(name: str, tables: Sequence[tuple[AxisSchema, str]], query: str) -> str:
+def unknown_entry_hint(
+    name: str, tables: Sequence[tuple[AxisSchema, str]], statement: Statement | None
+) -> str:
     """Return what to write for a column that is not there; empty if no matrix is meant.
 
     Parameters
     ----------
     tables
         The axes that the engine looked for it in.
+    statement
+        The query.
     """
-    if name.endswith("']") and "['" in name:
-        return (
-            "; a wildcard has no entries of matrices, so a subquery, a view or a WITH has to name "
-            f"{name} in its own SELECT"
-        )
     for schema, axis in tables:
-        matrices = _matrices(schema, axis, name)
-        if matrices:
-            other, matrix = matrices[0]
-            return _example(schema, other, f"{other}.{matrix}" if len(matrices) > 1 else name)
-    try:
-        references = list(references_in(parsed(query)))
-    except UnparsedError:
-        references = []
-    for reference in references:
-        written = reference.entry or ""
-        if reference.name == name and any(
-            written in schema.dataset(axis).table_columns.columns for schema, axis in tables
-        ):
-            return f"; {written!r} is a column itself: write {_as_written(written)}"
-    if f"{name}[" in query or f"{quoted_name(name)}[" in query:
+        for other, matrix in _matrices(schema, axis, name):
+            written = f"{other}.{matrix}" if len(_matrices(schema, axis, name)) > 1 else name
+            daf = next(daf for daf, _ in schema.data_sets() if daf.has_axis(other))
+            entry = str(daf.axis_entries(other, [0])[0]) if daf.axis_length(other) else "..."
+            return (
+                f"; it is a matrix over {other!r}, so name an entry of that axis, as in "
+                f"{column_name(_as_written(written), entry)}"
+            )
+    references = () if statement is None else references_in(statement)
+    for reference in (each for each in references if each.name == name):
+        entry = reference.entry or ""
+        if any(entry in schema.dataset(axis).table_columns.columns for schema, axis in tables):
+            return f"; {entry!r} is a column itself: write {_as_written(entry)}"
+        sources = reference.scope.called(reference.qualifier) if reference.scope else ()
+        if any(source.query is not None for source in sources):
+            return (
+                "; a wildcard has no entries of matrices, so a subquery, a view or a WITH has to "
+                f"name {reference.column} in its own SELECT"
+            )
         if not tables:
             return "; this is not the table of an axis, and only an axis has matrices"
         known = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
@@ -570,21 +524,10 @@ def unknown_entry_hint(name: str, tables: Sequence[tuple[AxisSchema, str]], quer
 
 def _over(schema: AxisSchema, axis: str, asked: str) -> Iterator[str]:
     """Yield the names of the matrices over an axis, with a dot if what was asked for has one."""
-    for daf, _ in schema.data_sets():
-        if daf.has_axis(axis):
-            for other in daf.axes_set():
-                for name in daf.matrices_set(axis, other):
-                    yield f"{other}.{name}" if "." in asked else name
-
-
-def _example(schema: AxisSchema, other: str, name: str) -> str:
-    """Return how to name an entry of a matrix, with the first one."""
-    daf = next(daf for daf, _ in schema.data_sets() if daf.has_axis(other))
-    entry = str(daf.axis_entries(other, [0])[0]) if daf.axis_length(other) else "..."
-    return (
-        f"; it is a matrix over {other!r}, so name an entry of that axis, as in "
-        f"{column_name(_as_written(name), entry)}"
-    )
+    for daf in (each for each, _ in schema.data_sets() if each.has_axis(axis)):
+        for other in daf.axes_set():
+            for name in daf.matrices_set(axis, other):
+                yield f"{other}.{name}" if "." in asked else name
 
 
 def _as_written(name: str) -> str:

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from daf_query.sql._missing_names import (
     Asked,
-    last_part,
     missing_column,
     missing_table,
+    parts_of_name,
 )
 from daf_query.sql._table_functions import USAGES
 from daf_query.syntax import (
@@ -130,7 +130,7 @@ def unknown_result_column(error: Exception, columns: Collection[str]) -> DafErro
     match = re.search(_NO_FIELD, str(error), re.DOTALL)
     if match is None:
         return None
-    name = last_part(match["field"])
+    name = parts_of_name(match["field"])[-1]
     has = errors.known_names(columns, none="none")
     return errors.VectorNotFoundError(
         f"the result has no column {name!r}; it has {has}{errors.nearest(name, columns)}"
@@ -270,7 +270,7 @@ def _missing_function(asked: Asked, match: Match) -> Said:
 
 
 def _missing_field(asked: Asked, match: Match) -> Said:
-    name = last_part(match["field"])
+    name = parts_of_name(match["field"])[-1]
     for _, _, node in asked.nodes("limit", "offset", "limit_by"):
         for clause in ("limit", "offset"):
             columns = filter(None, map(identifiers_of, walk(node[clause])))
@@ -281,6 +281,8 @@ def _missing_field(asked: Asked, match: Match) -> Said:
 
 def _ambiguous(asked: Asked, match: Match) -> str:
     name = unquoted_name(match["name"])
+    if name.endswith("']"):
+        return f"{name} is to be left out of SELECT * of several tables; write a.*, b.* instead"
     for _, scope, node in asked.nodes("value", "quote_style"):
         if node["value"] != name or scope is None:
             continue

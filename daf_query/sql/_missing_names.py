@@ -33,6 +33,7 @@ from daf_query.syntax import (
     parsed,
     quoted_name,
     unquoted_name,
+    values_of,
     walk,
 )
 from daf_query.table import table_format
@@ -81,6 +82,10 @@ class Asked:
             for scope, node in self.statement.nodes:
                 if all(key in node for key in keys):
                     yield self.statement, scope, node
+
+    def sources(self) -> Sequence[Source]:
+        """Return what the query reads from."""
+        return self.statement.sources if self.statement is not None else ()
 
     def schema_of(self, source: Source) -> pa.Schema | None:
         """Return the columns of a table of a FROM; None of a subquery, or of a broken table."""
@@ -172,34 +177,34 @@ def missing_column(asked: Asked, field: str) -> DafError:
     field
         What the engine does not know, maybe qualified and quoted.
     """
-    name, parts = last_part(field), _NAME_PART.findall(field)
+    *qualifier, name = parts_of_name(field)
     listed = next(filter(None, (each.search(asked.text) for each in _VALID_FIELDS)), None)
-    fields = _FIELD.findall(listed["fields"] if listed else "")
-    valid = {last_part(each) for each in fields}
-    relations = {unquoted_name(p[-2]) for p in map(_NAME_PART.findall, fields) if len(p) > 1}
-    table = unquoted_name(parts[-2]) if len(parts) > 1 else ""
-    tables = [
-        (tables, axis)
-        for tables in asked.schemas.values()
-        for axis in sorted(tables.axes_set())
-        if axis in relations
-    ]
+    fields = [parts_of_name(each) for each in _FIELD.findall(listed["fields"] if listed else "")]
+    valid = {each[-1] for each in fields}
+    relations = {each[-2] for each in fields if len(each) > 1}
+    named = [each for each in asked.sources() if each.name in relations]
+    axes = dict.fromkeys(filter(None, map(asked.tables.find, named)))
+    tables = [(asked.schemas[schema], axis) for schema, axis in axes]
     columns = valid.union(*(_columns(*each) for each in tables))
-    dotted = ".".join(map(unquoted_name, parts))
-    if table and table not in relations and dotted in columns:
-        return errors.VectorNotFoundError(
-            f"the query has no table {'.'.join(map(unquoted_name, parts[:-1]))!r}; the column is "
-            f"called {dotted!r}: quote its name, as in {quoted_name(dotted)}"
-        )
-    if table and table not in relations and name in valid:
-        has = errors.known_names(relations, none="none")
-        return errors.VectorNotFoundError(
-            f"{table}.{name} is a column of a table {table!r}, which the query does not have; it "
-            f"has {has}: write {name}"
-        )
+    if qualifier and qualifier[-1] not in relations:
+        table, dotted = ".".join(qualifier), ".".join((*qualifier, name))
+        if dotted in columns:
+            return errors.VectorNotFoundError(
+                f"the query has no table {table!r}; the column is called {dotted!r}: quote its "
+                f"name, as in {quoted_name(dotted)}"
+            )
+        if name in valid or unknown_entry_hint(name, tables, None):
+            has = errors.known_names(relations, none="none")
+            return errors.VectorNotFoundError(
+                f"{dotted} is a column of a table {table!r}, which the query does not have; it "
+                f"has {has}: write {name}"
+            )
     scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
+    shared = asked.connections.shared
     scanned += [
-        each.readable() for title, each in asked.connections.shared.items() if title in relations
+        shared[each.parts[-1]].readable()
+        for each in named
+        if each.parts[-1:] and each.parts[-1] in shared
     ]
     for dataset in scanned:
         if problem := dataset.table_columns.problems.get(name):
@@ -230,14 +235,9 @@ def _absent_column(
         for axis in sorted(tables_of.axes_set())
         if (tables_of, axis) not in tables and name in _columns(tables_of, axis)
     ]
-    hints = [
-        f"axis {axis!r} has a vector of that name"
-        + "".join(_join_hint(tables_of, asked_axis, axis) for tables_of, asked_axis in tables[:1])
-        for axis in elsewhere
-    ]
     hint = (
-        unknown_entry_hint(name, tables, asked.query)
-        or "".join(f"; {', '.join(hints)}" for _ in hints[:1])
+        unknown_entry_hint(name, tables, asked.statement)
+        or "".join(_elsewhere_hint(axis, tables) for axis in elsewhere[:1])
         or _alias_hint(asked, name)
         or _string_hint(asked, name, is_near=close != "")
         or _base_hint(tables_of for tables_of, _ in tables)
@@ -247,19 +247,31 @@ def _absent_column(
     return error
 
 
+def _elsewhere_hint(other: str, tables: Sequence[tuple[AxisSchema, str]]) -> str:
+    """Return that another axis has the vector, and how to join the two, if a vector says so."""
+    hint = f"; axis {other!r} has a vector of that name"
+    for schema, axis in tables[:1]:
+        for daf in schema.readers().values():
+            for relation in daf.relations() if {axis, other} <= daf.axes_set() else ():
+                if (relation.axis, relation.to_axis) == (axis, other):
+                    column = f"{_identifier(axis)}.{_identifier(relation.vector)}"
+                    table = _identifier(other)
+                    entries = f"(SELECT name FROM {table} WHERE ...)"  # noqa: S608 - a message
+                    join = f"JOIN {table} ON {column} = {table}.name"
+                    return f"{hint}: {join}, or {column} IN {entries}"
+    return hint
+
+
 def _alias_hint(asked: Asked, name: str) -> str:
     """Return how to filter by what SELECT computes, if WHERE has a name that is given there."""
-    for query in asked.statement.queries if asked.statement is not None else ():
-        for scope in query.scopes:
-            items = (each.get("ExprWithAlias") for each in scope.select["projection"])
-            is_given = name in [item["alias"]["value"] for item in items if item]
-            if is_given and any(
-                each.get("value") == name for each in walk(scope.select["selection"])
-            ):
-                return (
-                    f"; {name!r} is computed after WHERE: filter what is computed of groups by "
-                    "HAVING, anything else in a query around this one, of which it is a subquery"
-                )
+    for scope in asked.statement.scopes if asked.statement is not None else ():
+        items = (each.get("ExprWithAlias") for each in scope.select["projection"])
+        is_given = name in [item["alias"]["value"] for item in items if item]
+        if is_given and any(each.get("value") == name for each in walk(scope.select["selection"])):
+            return (
+                f"; {name!r} is computed after WHERE: filter what is computed of groups by "
+                "HAVING, anything else in a query around this one, of which it is a subquery"
+            )
     return ""
 
 
@@ -281,7 +293,7 @@ def _string_hint(asked: Asked, name: str, *, is_near: bool) -> str:
         values += [body["right"]] if kind == "BinaryOp" else []
         values += [body["pattern"]] if kind in ("Like", "ILike") else []
         for parts in filter(None, map(identifiers_of, values)):
-            if len(parts) != 1 or parts[0]["value"] != name:
+            if values_of(parts) != (name,):
                 continue
             if parts[0]["quote_style"] == '"':
                 return f"; double quotes are for names, so write a string as '{written}'"
@@ -301,10 +313,13 @@ def _columns(tables: AxisSchema, axis: str) -> list[str]:
         return []
 
 
-def last_part(field: str) -> str:
-    """Return the last part of a possibly qualified and quoted name, without quotes."""
-    quoted = re.search(r'"(?:[^"]|"")*"$', field.strip())
-    return unquoted_name(quoted[0] if quoted else field.strip().rsplit(".", 1)[-1])
+def parts_of_name(field: str) -> list[str]:
+    """Return the parts of a possibly qualified and quoted name, without quotes.
+
+    >>> parts_of_name('c."HLA-A"')
+    ['c', 'HLA-A']
+    """
+    return list(map(unquoted_name, _NAME_PART.findall(field))) or [field]
 
 
 def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
@@ -328,18 +343,6 @@ def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
                 hints.append(f"{entry!r} is an entry of axis {other!r}: write {forms}")
         if hints:
             return "; ".join(hints)
-    return ""
-
-
-def _join_hint(schema: AxisSchema, axis: str, other: str) -> str:
-    """Return how to join an axis with another; empty if no vector has entries of it."""
-    for daf in schema.readers().values():
-        for relation in daf.relations() if {axis, other} <= daf.axes_set() else ():
-            if (relation.axis, relation.to_axis) == (axis, other):
-                column = f"{_identifier(axis)}.{_identifier(relation.vector)}"
-                table = _identifier(other)
-                entries = f"(SELECT name FROM {table} WHERE ...)"  # noqa: S608 - a message
-                return f": JOIN {table} ON {column} = {table}.name, or {column} IN {entries}"
     return ""
 
 

@@ -329,7 +329,7 @@ class TestWildcards:
         [
             (
                 "SELECT * FROM cell a JOIN cell b USING (name) WHERE a.X['FOXP3'] > b.X['FOXP3']",
-                "write a wildcard for each table",
+                "of several tables; write a",
             ),
             (
                 "SELECT a.name FROM cell a NATURAL JOIN cell b WHERE a.X['FOXP3'] > 0",
@@ -378,13 +378,13 @@ class TestErrors:
             ),
             (
                 "SELECT cell.X['FOXP3'] FROM cell AS c",
-                errors.QueryError,
-                r"no table of the query is called cell; write c.X\['FOXP3'\]",
+                errors.VectorNotFoundError,
+                r"a table 'cell', which the query does not have; it has c: write X",
             ),
             (
                 "SELECT x.cell.X['FOXP3'] FROM m.cell",
-                errors.QueryError,
-                r"no table of the query is called x.cell; write m.cell.X\['FOXP3'\]",
+                errors.VectorNotFoundError,
+                r"it is a matrix over 'gene', so name an entry",
             ),
             (
                 'SELECT "gene.X"["FOXP3"] FROM cell',
