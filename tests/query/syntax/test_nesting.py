@@ -34,7 +34,7 @@ def test_long_queries_that_are_not_deep_are_planned() -> None:
     """Many columns, conditions, values and short sums, whose operators do not nest."""
     conditions = " OR ".join(f"age = {number} AND age < 5 + 1" for number in range(900))
     columns = ", ".join(f"age * {number} + 1 AS a{number}" for number in range(3000))
-    brackets = " + ".join(["(1 + 2 * 3)"] * 300)
+    brackets = " + ".join(["(1 + 2 * 3)"] * 250)
     values = ", ".join(f"-{number} + 1" for number in range(3000))
     branches = " ".join(f"WHEN age = {number} THEN '{number}'" for number in range(3000))
     for query in (
