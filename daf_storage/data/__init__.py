@@ -16,7 +16,7 @@ from daf_storage.data._archive_recovery import (
     take_out_consolidated,
     warn_of_lost,
 )
-from daf_storage.data._assembled import Alignment, Part, write_assembled
+from daf_storage.data._assembled import Alignment, Part, aligned_vector, write_assembled
 from daf_storage.data._blocks import block_spans
 from daf_storage.data._casting import numeric_type, stored_numbers
 from daf_storage.data._coercion import check_string_dtype, strings_input
@@ -41,9 +41,12 @@ from daf_storage.data._damage import Damage, damage_of, listed, one_each
 from daf_storage.data._digest import check_bools, contents_of, digest
 from daf_storage.data._encoding import (
     EmptySparse,
+    Stored,
     copy_array,
+    copy_stored,
     size_bytes,
     write_transposed,
+    write_vector,
 )
 from daf_storage.data._entry_selection import (
     EntrySelection,
@@ -80,5 +83,5 @@ from daf_storage.data._transpose import (
 )
 from daf_storage.data._vector_reader import REQUIRED
 from daf_storage.data._versions import matrix_version, vectors_version
-from daf_storage.data._writer import DafWriter, check_writer, matrix_property, new_property
+from daf_storage.data._writer import DafWriter, check_writer, new_property
 from daf_storage.stores import RecoveryWarning

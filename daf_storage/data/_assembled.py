@@ -22,6 +22,7 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data._blocks import block_height
 from daf_storage.data._casting import stored_numbers
+from daf_storage.data._coercion import SparseVectorInput, VectorInput
 from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
@@ -96,6 +97,46 @@ class Alignment:
     def reordered(cls, order: Positions | None, n_entries: int) -> Alignment:
         """Return that of a permutation, which says what comes to each position; None for none."""
         return cls(None if order is None else np.argsort(order), n_entries)
+
+
+def aligned_vector(
+    values: VectorInput, along: Alignment, fill: Any = None, dtype: Any = None, *, what: str
+) -> VectorInput:
+    """Return a vector in the order of another axis; sparse if it was and can be.
+
+    Parameters
+    ----------
+    fill
+        What stands where the source has no entry; by default 0, or an empty string.
+    dtype
+        As of `stored_numbers`; values that are left out need not fit.
+    """
+    if isinstance(values, pa.Array):
+        strings = pa.concat_arrays([values, pa.array([fill or ""], values.type)])
+        return strings.take(pa.array(np.where(along.sources < 0, len(values), along.sources)))
+    if not isinstance(values, SparseVectorInput):
+        if along.places is None:
+            return stored_numbers(values, dtype, what=what)
+        is_there = along.sources >= 0
+        kept = stored_numbers(values[along.sources[is_there]], dtype, what=what, place=_nowhere)
+        out = np.full(along.n_entries, fill or 0, kept.dtype)
+        out[is_there] = kept
+        return out
+    if fill and along.missing.size:
+        dense = np.zeros(values.length, values.values.dtype)
+        dense[values.positions] = values.values
+        return aligned_vector(dense, along, fill, dtype, what=what)
+    places = values.positions if along.places is None else along.places[values.positions]
+    chosen = np.flatnonzero(places >= 0)
+    chosen = chosen[np.argsort(places[chosen], kind="stable")]
+    index = np.promote_types(values.positions.dtype, np.min_scalar_type(along.n_entries))
+    kept = stored_numbers(values.values[chosen], dtype, what=what, place=_nowhere)
+    return SparseVectorInput(along.n_entries, places[chosen].astype(index), kept)
+
+
+def _nowhere(_: object) -> str:
+    """Say no place of a value in messages: its position among those that are kept tells nothing."""
+    return ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +386,7 @@ def _dense_pieces(part: Part) -> Iterator[AnyArray]:
 
 def _as_result(values: AnyArray, part: Part, what: str) -> AnyArray:
     """Return what goes into the result in its type; errors name the value, not its place here."""
-    return stored_numbers(values, part.kind.dtype, what=what, place=lambda _: "")
+    return stored_numbers(values, part.kind.dtype, what=what, place=_nowhere)
 
 
 def _placed(part: Part, columns: _DenseColumns, span: Span) -> AnyArray:

@@ -6,10 +6,11 @@ Knows transactions and the shapes that input was turned into; decides nothing.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,19 @@ _BLOCK_BYTES = 1 << 24
 _SCRATCH_BYTES = 1 << 24
 _HELD_PART = 4
 _STRING_BYTES = 16
+
+
+class Stored(Protocol):
+    """A stored property that is copied array by array."""
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What is stored beside the arrays."""
+        ...
+
+    def arrays(self) -> dict[str, StoredArray]:
+        """Return the arrays by their name below the property."""
+        ...
 
 
 class EmptySparse:
@@ -163,6 +177,46 @@ def copy_array(
             add(block.nbytes)
 
     changes.write_blocks(path, array.info.shape, array.info.storage_type, blocks())
+
+
+def copy_stored(
+    changes: TreeTransaction,
+    path: str,
+    stored: Stored,
+    *,
+    link: bool = False,
+    memory_bytes: int,
+    add: Callable[[int], None],
+) -> None:
+    """Copy a property as it is stored, array by array.
+
+    Parameters
+    ----------
+    link
+        Whether a file whose bytes are the same in both formats is shared, rather than copied.
+    """
+    changes.annotate(path, stored.attributes)
+    parts = stored.arrays()
+    if "" not in parts:
+        changes.create_group(path)
+    for part, array in parts.items():
+        place = f"{path}/{part}" if part else path
+        if _adopt(changes, place, array, link=link):
+            add(size_bytes(array))
+        else:
+            copy_array(changes, place, array, memory_bytes, add)
+
+
+def _adopt(changes: TreeTransaction, path: str, array: StoredArray, *, link: bool) -> bool:
+    """Copy an array whose file has the same bytes in both formats, without reading it."""
+    descriptor = array.open_file()
+    if descriptor is None:
+        return False
+    try:
+        shape, kind = array.info.shape, array.info.storage_type
+        return changes.adopt_array(path, shape, kind, descriptor, link=link)
+    finally:
+        os.close(descriptor)
 
 
 def size_bytes(array: StoredArray) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, coded_blocks
+from daf_storage.data._coercion import SparseVectorInput, VectorInput
 from daf_storage.data._convention import Convention, attributes_of, entries_axis, follows
 from daf_storage.data._sparse_checks import (
     check_indices,
@@ -161,6 +162,16 @@ class StoredVector:
     def attributes(self) -> dict[str, str]:
         """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
         return attributes_of(self.convention, self.info.entries_of)
+
+    def values(self) -> VectorInput:
+        """Return all elements as a writer takes them: numbers, strings, or sparse parts."""
+        if self.info.storage_type.is_string:
+            return self.read_strings()
+        if not self.info.is_sparse:
+            return self.read(Span(0, self.info.length))
+        parts = self.sparse_parts()
+        nzval = np.ones(parts.nzind.size, bool) if parts.nzval is None else parts.nzval
+        return SparseVectorInput(parts.length, parts.nzind - parts.nzind.dtype.type(1), nzval)
 
     def read(self, span: Span) -> AnyArray:
         """Return a range of a numeric vector; a read-only view of the file if it is dense."""

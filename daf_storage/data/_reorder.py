@@ -19,15 +19,12 @@ from daf_storage import errors
 from daf_storage.base import AnyArray
 from daf_storage.data import _layout as layout
 from daf_storage.data import kept
-from daf_storage.data._assembled import Alignment, Part, write_assembled
+from daf_storage.data._assembled import Alignment, Part, aligned_vector, write_assembled
 from daf_storage.data._containers import plain_values
-from daf_storage.data._encoding import copy_array, index_type
-from daf_storage.data._entry_selection import EntrySelection
+from daf_storage.data._encoding import index_type, write_vector
 from daf_storage.data._layout import StoredVector
 from daf_storage.data._reader import DafReader
 from daf_storage.data._stored_matrix import StoredMatrix
-from daf_storage.data._subset_arrays import SubsetArray, subset_vector
-from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES
 from daf_storage.trees import TreeTransaction, WritableTree
 
 Report = Callable[[int], None]
@@ -111,10 +108,12 @@ def write_reordered(daf: DafReader, tree: WritableTree, orders: Orders, report: 
     for path, stored in _properties(daf, orders):
         if tree.kind(path) is None:
             with _new(tree, path) as changes:
-                changes.annotate(path, stored.attributes)
                 if isinstance(stored, StoredVector):
-                    _write_vector(changes, path, stored, orders[stored.info.axis])
+                    moved = Alignment.reordered(orders[stored.info.axis], stored.info.length)
+                    values = aligned_vector(stored.values(), moved, what=path)
+                    write_vector(changes, path, values, stored.attributes)
                 else:
+                    changes.annotate(path, stored.attributes)
                     _write_matrix(changes, path, stored, orders)
         report(sum(array.info.size for array in stored.arrays().values()))
     kept.write_reordered(daf.tree, tree, orders)
@@ -141,19 +140,6 @@ def _properties(
         if rows in chosen or columns in chosen:
             for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
                 yield layout.matrix_path(rows, columns, name), daf.open_matrix(rows, columns, name)
-
-
-def _write_vector(
-    changes: TreeTransaction, path: str, stored: StoredVector, positions: AnyArray
-) -> None:
-    entries = EntrySelection(positions, stored.info.length)
-    if not stored.info.is_sparse:
-        shown = SubsetArray(stored.string_array(), entries)
-        copy_array(changes, path, shown, DEFAULT_MEMORY_BYTES, lambda _: None)
-        return
-    changes.create_group(path)
-    for part, array in subset_vector(stored, entries).items():
-        copy_array(changes, f"{path}/{part}", array, DEFAULT_MEMORY_BYTES, lambda _: None)
 
 
 def _write_matrix(

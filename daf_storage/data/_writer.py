@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -147,9 +147,8 @@ it, or change the value
             check_strings(self.location, axis, name, stored)
         if entries_of is not None:
             self._check_entries(stored, entries_of, f"vector {name!r} of axis {axis!r}")
-        self._check_vector_free(axis, name, if_exists)
         convention = Convention.EMPTY_IS_MISSING if empty_is_missing else None
-        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
+        with self.new_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             write_vector(changes, path, stored, attributes_of(convention, entries_of))
 
     def delete_vector(self, axis: str, name: str, *, must_exist: bool = True) -> None:
@@ -186,8 +185,7 @@ it, or change the value
         """
         check_vector_name(self.location, axis, name)
         shape, kind = (self.axis_length(axis),), self._numeric_type(dtype)
-        self._check_vector_free(axis, name, if_exists)
-        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
+        with self.new_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             filling = Filling(changes)
             yield filling.array(path, shape, kind)
             filling.finish()
@@ -212,8 +210,7 @@ it, or change the value
         check_vector_name(self.location, axis, name)
         length = self.axis_length(axis)
         kind, index_kind = self._numeric_type(dtype), self._index_type(index_dtype, length)
-        self._check_vector_free(axis, name, if_exists)
-        with self._change_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
+        with self.new_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             changes.create_group(path)
             filling = Filling(changes)
             parts = EmptySparse(
@@ -228,15 +225,22 @@ it, or change the value
                 )
             filling.finish()
 
-    def _check_vector_free(self, axis: str, name: str, if_exists: IfExists) -> None:
-        what, path = f"vector {name!r} of axis {axis!r}", layout.vector_path(axis, name)
-        self._check_free(self.has_vector(axis, name), if_exists, what, path=path)
-
-    def _change_vector(
-        self, axis: str, name: str, *, if_exists: IfExists, packed: bool | Packing | None = None
-    ) -> AbstractContextManager[tuple[str, TreeTransaction]]:
+    @contextmanager
+    def new_vector(
+        self,
+        axis: str,
+        name: str,
+        *,
+        if_exists: IfExists = "error",
+        packed: bool | Packing | None = None,
+    ) -> Iterator[tuple[str, TreeTransaction]]:
+        """Begin a vector; whoever prepares its arrays gets it put in place when the block ends."""
+        check_vector_name(self.location, axis, name)
         path = layout.vector_path(axis, name)
-        return self._change(path, if_exists=if_exists, axes=(axis,), packed=packed)
+        what = f"vector {name!r} of axis {axis!r}"
+        self._check_free(self.has_vector(axis, name), if_exists, what, path=path)
+        with self._change(path, if_exists=if_exists, axes=(axis,), packed=packed) as found:
+            yield found
 
     def _check_entries(self, stored: Any, axis: str, what: str) -> None:
         """Raise unless these are strings that are entries of an axis, or empty."""
@@ -320,21 +324,16 @@ it, or change the value
         rows, columns = given_axis(self, rows_axis), given_axis(self, columns_axis)
         stored = given_matrix(self.location, rows, columns, name, value, dtype)
         flip = relayout and rows_axis != columns_axis
-        self._check_matrix_free(rows_axis, columns_axis, name, if_exists=if_exists, flipped=flip)
-        path, flipped = _both_paths(rows_axis, columns_axis, name)
-        axes = (rows_axis, columns_axis)
+        writing: Any = {"if_exists": if_exists, "packed": packed}
+        flipped: Any = "follows" if flip else "goes"
         with self.batch():
-            with self._change(
+            with self.new_matrix(rows_axis, columns_axis, name, **writing, flipped=flipped) as (
                 path,
-                if_exists=if_exists,
-                axes=axes,
-                flipped=flipped,
-                rewrites_flipped=flip,
-                packed=packed,
-            ) as (_, changes):
+                changes,
+            ):
                 write_matrix(changes, path, stored)
             if flip:
-                self._relayout(rows_axis, columns_axis, name, if_exists=if_exists, packed=packed)
+                self._relayout(rows_axis, columns_axis, name, **writing)
 
     def relayout_matrix(
         self,
@@ -473,6 +472,39 @@ it, or change the value
             check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
 
     @contextmanager
+    def new_matrix(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        if_exists: IfExists = "error",
+        packed: bool | Packing | None = None,
+        flipped: Literal["goes", "follows", "stays"] = "goes",
+    ) -> Iterator[tuple[str, TreeTransaction]]:
+        """Begin one orientation of a matrix, and put it in place when the block ends well.
+
+        Parameters
+        ----------
+        flipped
+            What becomes of the other orientation of a matrix that is replaced; if it is to follow,
+            that must be free as well.
+        """
+        axes = (rows_axis, columns_axis)
+        path, other = _both_paths(*axes, name)
+        self._check_matrix(*axes, name)
+        self._check_matrix_free(*axes, name, if_exists=if_exists, flipped=flipped == "follows")
+        with self._change(
+            path,
+            if_exists=if_exists,
+            axes=axes,
+            flipped=None if flipped == "stays" else other,
+            rewrites_flipped=flipped == "follows",
+            packed=packed,
+        ) as found:
+            yield found
+
+    @contextmanager
     def _filled_matrix(
         self,
         axes: tuple[str, str],
@@ -483,12 +515,7 @@ it, or change the value
         packed: bool | Packing | None,
     ) -> Iterator[tuple[str, Filling]]:
         """Begin one orientation of a matrix whose arrays are filled in place."""
-        self._check_matrix_free(*axes, name, if_exists=if_exists, flipped=False)
-        path, flipped = _both_paths(*axes, name)
-        with self._change(path, if_exists=if_exists, axes=axes, flipped=flipped, packed=packed) as (
-            _,
-            changes,
-        ):
+        with self.new_matrix(*axes, name, if_exists=if_exists, packed=packed) as (path, changes):
             if row_major:
                 changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
             filling = Filling(changes)
@@ -530,9 +557,9 @@ it, or change the value
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
     ) -> None:
         stored = self.open_matrix(rows_axis, columns_axis, name)
-        path = layout.matrix_path(columns_axis, rows_axis, name)
-        axes = (rows_axis, columns_axis)
-        with self._change(path, if_exists=if_exists, axes=axes, packed=packed) as (_, changes):
+        with self.new_matrix(
+            columns_axis, rows_axis, name, if_exists=if_exists, packed=packed, flipped="stays"
+        ) as (path, changes):
             write_transposed(changes, path, stored, progress=progress, memory_bytes=memory_bytes)
 
 
@@ -544,41 +571,6 @@ def new_property(daf: DafWriter, path: str) -> Iterator[TreeTransaction]:
         yield changes
         with tree.lock():
             changes.publish(path, replace=False)
-
-
-@contextmanager
-def matrix_property(
-    daf: DafWriter,
-    rows_axis: str,
-    columns_axis: str,
-    name: str,
-    *,
-    if_exists: IfExists,
-    packed: bool | Packing | None,
-    flipped: Literal["goes", "follows", "stays"] = "goes",
-) -> Iterator[tuple[str, TreeTransaction]]:
-    """Begin one orientation of a matrix, and put it in place when the block ends well.
-
-    Parameters
-    ----------
-    flipped
-        What becomes of the other orientation of a matrix that is replaced; if it is to follow, that
-        must be free as well.
-    """
-    path, other = _both_paths(rows_axis, columns_axis, name)
-    daf._check_matrix(rows_axis, columns_axis, name)  # noqa: SLF001 - what its own methods begin with
-    daf._check_matrix_free(  # noqa: SLF001
-        rows_axis, columns_axis, name, if_exists=if_exists, flipped=flipped == "follows"
-    )
-    with daf._change(  # noqa: SLF001
-        path,
-        if_exists=if_exists,
-        axes=(rows_axis, columns_axis),
-        flipped=None if flipped == "stays" else other,
-        rewrites_flipped=flipped != "stays",
-        packed=packed,
-    ) as found:
-        yield found
 
 
 class ReadOnlyDaf(DafReader):

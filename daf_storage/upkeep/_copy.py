@@ -1,13 +1,12 @@
 """Copy whole data sets between any two formats, in blocks.
 
-The layout is the same everywhere, so a copy is made array by array: what is stored sparse stays
-sparse, and each orientation of a matrix is copied as it is.
+The layout is the same everywhere, so what is copied into an empty data set is copied array by
+array: what is stored sparse stays sparse, and each orientation of a matrix is copied as it is.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,13 +22,12 @@ from daf_storage.data import (
     CountsAs,
     DafReader,
     DafWriter,
-    StoredMatrix,
-    StoredVector,
+    Stored,
     block_spans,
     check_memory,
     check_reader,
     check_writer,
-    copy_array,
+    copy_stored,
     kept,
     layout,
     new_property,
@@ -38,17 +36,14 @@ from daf_storage.data import (
 )
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, read_path
 from daf_storage.stores import is_remote, shown_url
-from daf_storage.trees import (
-    StoredArray,
-    TreeTransaction,
-    ZarrVersion,
-    has_equal_bytes,
-    passing_over,
-)
-from daf_storage.upkeep._alignment import align
-from daf_storage.upkeep._copy_into import CopyOptions, copy_into, size_of
-from daf_storage.upkeep._copy_properties import CopyIfExists, check_copy_if_exists
-from daf_storage.upkeep._counted import CountedCopy, CountedMatrix
+from daf_storage.trees import StoredArray, ZarrVersion, has_equal_bytes, passing_over
+from daf_storage.upkeep._copy_properties import Copier, CopyIfExists, check_copy_if_exists
+from daf_storage.upkeep._counted import CountedCopy
+
+PropertyKey: TypeAlias = str | tuple[str, ...]
+"""A scalar; axis and vector; rows, columns and matrix; main axis, rows, columns and tensor."""
+
+_VECTOR, _TENSOR = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +71,6 @@ class _KeptImage:
     def arrays(self) -> dict[str, StoredArray]:
         """Return the one stored array."""
         return {"": self.image}
-
-
-Stored: TypeAlias = StoredVector | StoredMatrix | CountedMatrix | _KeptImage
 
 
 def copy_all(  # noqa: PLR0913 - the choices of the reference
@@ -151,33 +143,65 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     """
     check_reader(source, "copy_all")
     check_writer(destination, "copy_all")
-    how = CopySettings(link=link, memory_bytes=check_memory(memory_bytes))
-    answer = check_copy_if_exists(if_exists)
-    options = CopyOptions(empty or {}, dtypes or {}, answer, packed, memory_bytes)
-    if destination.axes_set() or destination.scalars_set() or not options.is_plain:
-        bar_of_all = progress_bar("copy", size_of(source), show=progress)
-        with bar_of_all as bar, destination.batch():
-            copy_into(source, destination, options, bar.add)
-            _copy_kept(source, destination, memory_bytes)
-        return
-    _copy_whole(source, destination, CountedCopy(source, None), how, progress=progress)
+    is_whole = not (destination.axes_set() or destination.scalars_set() or empty or dtypes)
+    copier: Any = {"packed": packed, "link": link, "memory_bytes": check_memory(memory_bytes)}
+    _copy_everything(
+        source,
+        destination,
+        empty or {},
+        dtypes or {},
+        check_copy_if_exists(if_exists),
+        copier,
+        is_whole=is_whole,
+        progress=progress,
+    )
 
 
-def _copy_whole(
+def _copy_everything(  # noqa: PLR0913 - the choices of the two callers
     source: DafReader,
     destination: DafWriter,
-    counted: CountedCopy,
-    how: CopySettings,
+    empty: Mapping[Any, Any],
+    dtypes: Mapping[Any, Any],
+    if_exists: CopyIfExists,
+    how: Mapping[str, Any],
     *,
+    is_whole: bool,
     progress: ShowProgress,
+    counted: CountedCopy | None = None,
 ) -> None:
-    """Copy everything into an empty data set, and compare."""
-    properties = _properties(source, counted)
-    total = 2 * sum(size_bytes(a) for _, one in properties for a in one.arrays().values())
-    with progress_bar("copy", total, show=progress) as bar, passing_over():
+    """Copy all properties; nothing is written if one cannot be copied; a whole copy is compared."""
+    total = sum(size_bytes(a) for _, one in _properties(source) for a in one.arrays().values())
+    with progress_bar("copy", (1 + is_whole) * total, show=progress) as bar, passing_over():
+        copier = Copier(
+            source,
+            destination,
+            "copy_all",
+            if_exists,
+            **how,
+            counted=counted,
+            is_whole=is_whole,
+            add=bar.add,
+        )
+        empty_of = _expanded(empty, source, destination, "empty")
+        dtype_of = _expanded(dtypes, source, destination, "dtypes")
+        _check_all(source, destination, copier, empty_of, if_exists)
         with destination.batch():
-            _copy(source, destination, counted, how, bar.add)
-        _compare(source, destination, counted, how, bar.add)
+            for name in sorted(source.scalars_set()):
+                copier.scalar(name, name, dtype=dtype_of.get(name))
+            for axis in sorted(source.axes_set() - destination.axes_set()):
+                copier.axis(axis, axis)
+            for vector in _vectors(source):
+                values: Any = {"empty": empty_of.get(vector), "dtype": dtype_of.get(vector)}
+                copier.vector(vector, vector, **values)
+            for matrix in _matrices(source):
+                values = {"empty": _either(empty_of, matrix), "dtype": _either(dtype_of, matrix)}
+                rows, columns, name = matrix
+                both = source.has_matrix(columns, rows, name, relayout=False)
+                copier.matrix(matrix, matrix, relayout=both, **values)
+            _make_tensors(destination, copier, empty, dtype_of)
+            _copy_kept(source, destination, copier, how["memory_bytes"])
+        if is_whole:
+            _compare(source, destination, counted, how["memory_bytes"], bar.add)
 
 
 def convert(  # noqa: PLR0913 - how a copy is written
@@ -234,12 +258,15 @@ def convert(  # noqa: PLR0913 - how a copy is written
     >>> daf_storage.open_daf(f"{folder}/x.daf.zarr.zip").get_scalar("n")
     1
     """
-    how = CopySettings(link=link, memory_bytes=check_memory(memory_bytes))
+    how = {"link": link, "memory_bytes": check_memory(memory_bytes)}
     style: dict[str, Any] = {"zarr_format": zarr_format, "packed": packed}
     with open_daf(source, _source_mode(source, destination)) as daf:
         check_outside(daf, destination)
+        counted = CountedCopy(daf, counts_as)
         with new_data_set(destination, if_exists=if_exists, **style) as new:
-            _copy_whole(daf, new, CountedCopy(daf, counts_as), how, progress=progress)
+            _copy_everything(
+                daf, new, {}, {}, "error", how, is_whole=True, progress=progress, counted=counted
+            )
 
 
 def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
@@ -260,20 +287,6 @@ def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
             f"{origin.given}: the source and the destination are the same data set"
         )
     return "r+"
-
-
-def _copy(
-    source: DafReader,
-    destination: DafWriter,
-    counted: CountedCopy,
-    how: CopySettings,
-    add: Callable[[int], None],
-) -> None:
-    copy_scalars(source, destination, counted.scalar)
-    for axis in sorted(source.axes_set()):
-        destination.add_axis(axis, source.get_pa_vector(axis, "name"))
-    for path, stored in _properties(source, counted):
-        copy_property(destination, path, stored, how, add)
 
 
 def copy_scalars(
@@ -300,66 +313,50 @@ def copy_property(
     destination: DafWriter, path: str, stored: Stored, how: CopySettings, add: Callable[[int], None]
 ) -> None:
     """Copy a vector, a matrix in one layout, or a part of an AnnData, array by array."""
-    parts = stored.arrays()
     with new_property(destination, path) as changes:
         if path.startswith(f"{kept.GROUP}/"):
             kept.make_groups(destination.tree, changes, path)
-        changes.annotate(path, stored.attributes)
-        if "" not in parts:
-            changes.create_group(path)
-        for part, array in parts.items():
-            place = f"{path}/{part}" if part else path
-            if _adopt(changes, place, array, link=how.link):
-                add(size_bytes(array))
-            else:
-                copy_array(changes, place, array, how.memory_bytes, add)
+        copy_stored(changes, path, stored, link=how.link, memory_bytes=how.memory_bytes, add=add)
 
 
-def _copy_kept(source: DafReader, destination: DafWriter, memory_bytes: int) -> None:
+def _copy_kept(
+    source: DafReader, destination: DafWriter, copier: Copier, memory_bytes: int
+) -> None:
     """Copy the parts of an AnnData whose axes are the same; a warning names the others."""
     left: list[str] = []
     for path, array in kept.arrays(source.tree).items():
         axes = path.split("/")[2:-1]
-        is_same = all(align(source, axis, destination, axis).places is None for axis in axes)
+        is_same = all(copier.along(axis, axis).places is None for axis in axes)
         if destination.tree.kind(path) is not None or not is_same:
             left.append(path)
             continue
-        with new_property(destination, path) as changes:
-            kept.make_groups(destination.tree, changes, path)
-            copy_array(changes, path, array, memory_bytes, lambda _: None)
+        how = CopySettings(memory_bytes=memory_bytes)
+        copy_property(destination, path, _KeptImage(array), how, lambda _: None)
     if left:
         warnings.warn(
             f"{destination.location}: {', '.join(left)} of {source.location} were not copied: "
             "their axes have other entries, or there are such parts already",
             errors.DafWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-
-
-def _adopt(changes: TreeTransaction, path: str, array: StoredArray, *, link: bool) -> bool:
-    """Copy an array whose file has the same bytes in both formats, without reading it."""
-    descriptor = array.open_file()
-    if descriptor is None:
-        return False
-    try:
-        shape, kind = array.info.shape, array.info.storage_type
-        return changes.adopt_array(path, shape, kind, descriptor, link=link)
-    finally:
-        os.close(descriptor)
 
 
 def _compare(
     source: DafReader,
     copy: DafReader,
-    counted: CountedCopy,
-    how: CopySettings,
+    counted: CountedCopy | None,
+    memory_bytes: int,
     add: Callable[[int], None],
 ) -> None:
     """Read both and raise at the first difference."""
     same = source.scalars_set() == copy.scalars_set() and source.axes_set() == copy.axes_set()
     scalars = source.scalars_set() if same else set()
     same = same and all(
-        _is_same(counted.scalar(n, source.get_scalar(n)), copy.get_scalar(n)) for n in scalars
+        _is_same(
+            source.get_scalar(n) if counted is None else counted.scalar(n, source.get_scalar(n)),
+            copy.get_scalar(n),
+        )
+        for n in scalars
     )
     axes = source.axes_set() if same else set()
     same = same and all(
@@ -371,24 +368,24 @@ def _compare(
             "failed, look at the disk"
         )
     ours = dict(_properties(source, counted))
-    theirs = dict(_properties(copy, CountedCopy(copy, None)))
+    theirs = dict(_properties(copy))
     for path in sorted(ours.keys() | theirs.keys()):
         one, other = ours.get(path), theirs.get(path)
-        if one is None or other is None or not _is_same_property(one, other, how, add):
+        if one is None or other is None or not is_same_property(one, other, memory_bytes, add):
             raise errors.CorruptDataError(
                 f"{copy.location}: {path} is not the same as in {source.location}; the copy "
                 "failed, look at the disk"
             )
 
 
-def _is_same_property(
-    one: Stored, other: Stored, how: CopySettings, add: Callable[[int], None]
+def is_same_property(
+    one: Stored, other: Stored, memory_bytes: int, add: Callable[[int], None]
 ) -> bool:
     """Return whether two vectors or matrices have the same arrays, to be read in the same way."""
     ours, theirs = one.arrays(), other.arrays()
     if one.attributes != other.attributes or ours.keys() != theirs.keys():
         return False
-    return all(_are_equal(ours[part], theirs[part], how.memory_bytes, add) for part in ours)
+    return all(_are_equal(ours[part], theirs[part], memory_bytes, add) for part in ours)
 
 
 def _is_same(one: object, other: object) -> bool:
@@ -412,16 +409,119 @@ def _are_equal(
     return True
 
 
-def _properties(daf: DafReader, counted: CountedCopy) -> Iterator[tuple[str, Stored]]:
+def _properties(daf: DafReader, counted: CountedCopy | None = None) -> Iterator[tuple[str, Stored]]:
     """Yield the path of each vector, matrix and part of an AnnData, and the property itself."""
     axes = sorted(daf.axes_set())
-    for axis in axes:
-        for name in sorted(daf.vectors_set(axis)):
-            yield layout.vector_path(axis, name), daf.open_vector(axis, name)
+    for axis, name in _vectors(daf):
+        yield layout.vector_path(axis, name), daf.open_vector(axis, name)
     for rows, columns in itertools.product(axes, axes):
         for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
-            path = layout.matrix_path(rows, columns, name)
             stored = ordered(daf.open_matrix(rows, columns, name))
-            yield path, counted.matrix(rows, columns, name, stored)
+            path = layout.matrix_path(rows, columns, name)
+            yield path, stored if counted is None else counted.matrix(stored)
     for path, array in kept.arrays(daf.tree).items():
         yield path, _KeptImage(array)
+
+
+def _check_all(
+    source: DafReader,
+    destination: DafWriter,
+    copier: Copier,
+    empty: Mapping[PropertyKey, Any],
+    if_exists: CopyIfExists,
+) -> None:
+    """Raise if a property cannot be copied: it is there, or has no values for some entries."""
+    along = {
+        axis: copier.along(axis, axis)
+        for axis in sorted(source.axes_set() & destination.axes_set())
+    }
+    for name in sorted(source.scalars_set() & destination.scalars_set()):
+        _is_left(destination, f"scalar {name!r}", if_exists)
+    for axis, name in _vectors(source):
+        what = f"vector {name!r} of axis {axis!r}"
+        is_there = axis in along and destination.has_vector(axis, name)
+        if axis in along and not (is_there and _is_left(destination, what, if_exists)):
+            along[axis].check(
+                empty.get((axis, name)), what=what, key=f"empty={{{(axis, name)!r}: VALUE}}"
+            )
+    for rows, columns, name in _matrices(source):
+        what = f"matrix {name!r} of axes {rows!r} and {columns!r}"
+        has_axes = rows in along and columns in along
+        is_there = has_axes and destination.has_matrix(rows, columns, name)
+        if is_there and _is_left(destination, what, if_exists):
+            continue
+        matrix = (rows, columns, name)
+        for axis in sorted({rows, columns} & along.keys()):
+            along[axis].check(_either(empty, matrix), what=what, key=f"empty={{{matrix!r}: VALUE}}")
+
+
+def _is_left(destination: DafWriter, what: str, if_exists: CopyIfExists) -> bool:
+    """Return whether a property that is there stays; raise if it should not be there."""
+    if if_exists == "error":
+        found = errors.property_exists(
+            destination.location, what, is_append_only=destination.is_append_only
+        )
+        raise errors.ExistsError(f"{found}; or pass if_exists='skip' to keep what is there")
+    return if_exists == "skip"
+
+
+def _make_tensors(
+    destination: DafWriter,
+    copier: Copier,
+    empty: Mapping[Any, Any],
+    dtypes: Mapping[PropertyKey, Any],
+) -> None:
+    """Store matrices of one value for entries of a tensor's axis that have none."""
+    for key, value in empty.items():
+        if not isinstance(key, tuple) or len(key) != _TENSOR:
+            continue
+        main, rows, columns, name = key
+        for entry in destination.axis_entries(main):
+            matrix = (rows, columns, f"{entry}_{name}")
+            if not destination.has_matrix(*matrix):
+                dtype = _either(dtypes, matrix)
+                copier.matrix(matrix, matrix, default=value, empty=value, dtype=dtype)
+
+
+def _expanded(
+    given: Mapping[Any, Any], source: DafReader, destination: DafReader, argument: str
+) -> dict[PropertyKey, Any]:
+    """Return values by scalar, vector and matrix, with the matrices of tensors one by one."""
+    found: dict[PropertyKey, Any] = {}
+    for key, value in given.items():
+        parts: Any = (key, key) if isinstance(key, str) else key
+        is_tuple = isinstance(parts, tuple) and _VECTOR <= len(parts) <= _TENSOR
+        if not is_tuple or not all(isinstance(part, str) for part in parts):
+            raise errors.InvalidInputError(
+                f"{argument}= has the key {key!r}; keys are a scalar, (axis, vector), "
+                "(rows, columns, matrix) or (main axis, rows, columns, tensor)"
+            )
+        if isinstance(key, str) or len(key) != _TENSOR:
+            found.setdefault(key, value)
+            continue
+        main, rows, columns, name = key
+        for daf in (source, destination):
+            for entry in daf.axis_entries(main) if daf.has_axis(main) else ():
+                found[rows, columns, f"{entry}_{name}"] = value
+    return found
+
+
+def _either(values: Mapping[PropertyKey, Any], key: tuple[str, str, str]) -> Any:
+    """Return the value of a matrix, whose axes may be in either order."""
+    rows, columns, name = key
+    return values.get(key, values.get((columns, rows, name)))
+
+
+def _vectors(daf: DafReader) -> Iterator[tuple[str, str]]:
+    for axis in sorted(daf.axes_set()):
+        for name in sorted(daf.vectors_set(axis)):
+            yield axis, name
+
+
+def _matrices(daf: DafReader) -> Iterator[tuple[str, str, str]]:
+    """Yield each matrix once, by an orientation that is stored."""
+    axes = sorted(daf.axes_set())
+    for rows, columns in itertools.product(axes, axes):
+        for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
+            if rows <= columns or not daf.has_matrix(columns, rows, name, relayout=False):
+                yield rows, columns, name

@@ -7,13 +7,11 @@ other.  Beyond it, entries may be in another order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-import numpy as np
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
-from daf_storage.base import IfExists, Packing
+from daf_storage.base import IfExists, Packing, StorageType
 from daf_storage.data import (
     DEFAULT_MEMORY_BYTES,
     REQUIRED,
@@ -21,35 +19,257 @@ from daf_storage.data import (
     DafWriter,
     Part,
     StoredMatrix,
+    StoredVector,
+    aligned_vector,
     check_reader,
     check_string_dtype,
     check_writer,
-    copy_array,
-    matrix_property,
+    convention_attributes,
+    copy_stored,
     numeric_type,
     ordered,
+    size_bytes,
     values_without_entry,
     write_assembled,
+    write_vector,
 )
 from daf_storage.opening import MemoryDaf
-from daf_storage.trees import TreeTransaction
-from daf_storage.upkeep._alignment import (
-    EntryAlignment,
-    align,
-    aligned_strings,
-    aligned_vector,
-    filled,
-)
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
+from daf_storage.upkeep._alignment import EntryAlignment, align, fill_value
+from daf_storage.upkeep._counted import CountedCopy
 
 CopyIfExists: TypeAlias = Literal["error", "replace", "skip"]
 """What becomes of a property that the destination has: an error, or it is replaced, or it stays."""
 
 _KNOWN: tuple[CopyIfExists, ...] = ("error", "replace", "skip")
+
+
+class Copier:
+    """Copies properties of one data set into another, each as it is stored where that is possible.
+
+    Parameters
+    ----------
+    function
+        Which function was called, for messages.
+    counted
+        Which matrices are copied as whole numbers; by default none.
+    is_whole
+        Whether everything is copied into an empty data set.
+    add
+        Called after each block with its bytes.
+    """
+
+    def __init__(  # noqa: PLR0913 - the choices of the reference
+        self,
+        source: DafReader,
+        destination: DafWriter,
+        function: str,
+        if_exists: CopyIfExists,
+        *,
+        packed: bool | Packing | None = None,
+        link: bool = False,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        counted: CountedCopy | None = None,
+        is_whole: bool = False,
+        add: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        check_reader(source, function)
+        check_writer(destination, function)
+        self._source = source
+        self._destination = destination
+        self._is_skipping = check_copy_if_exists(if_exists) == "skip"
+        self._if_exists: IfExists = "replace" if if_exists == "replace" else "error"
+        self._packed = packed
+        self._memory_bytes = memory_bytes
+        self._as_stored: Any = {"link": link, "memory_bytes": memory_bytes, "add": add}
+        self._counted = counted
+        self._is_whole = is_whole
+        self._add = add
+        self._alignments: dict[tuple[str, str], EntryAlignment] = {}
+
+    def along(self, axis: str, target: str) -> EntryAlignment:
+        """Return where the entries of an axis are in one of the destination."""
+        pair = (axis, target)
+        if pair not in self._alignments:
+            self._alignments[pair] = align(self._source, axis, self._destination, target)
+        return self._alignments[pair]
+
+    def scalar(self, name: str, target: str, *, dtype: Any = None, default: Any = REQUIRED) -> None:
+        """Copy a scalar; see `copy_scalar`."""
+        source, destination = self._source, self._destination
+        if self._is_skipping and destination.has_scalar(target):
+            return
+        is_there = source.has_scalar(name)
+        if not is_there and default is None:
+            return
+        value = source.get_scalar(name, default=default)
+        kind = source.scalar_type(name) if is_there else None
+        if self._counted is not None and kind is not None and kind.is_string:
+            value = self._counted.scalar(name, value)
+        if dtype is None and kind is not None and not kind.is_string:
+            dtype = kind.dtype
+        destination.set_scalar(target, value, dtype=dtype, if_exists=self._if_exists)
+
+    def axis(self, axis: str, target: str) -> None:
+        """Copy the entries of an axis; see `copy_axis`."""
+        if self._is_skipping and self._destination.has_axis(target):
+            return
+        entries = self._source.get_pa_vector(axis, "name")
+        self._destination.add_axis(target, entries, if_exists=self._if_exists)
+
+    def vector(
+        self,
+        key: tuple[str, str],
+        target: tuple[str, str],
+        *,
+        dtype: Any = None,
+        default: Any = REQUIRED,
+        empty: Any = None,
+    ) -> None:
+        """Copy a vector; see `copy_vector`."""
+        source, destination = self._source, self._destination
+        if self._is_skipping and destination.has_vector(*target):
+            return
+        along = self.along(key[0], target[0])
+        what = f"{source.location}: vector {key[1]!r} of axis {key[0]!r}"
+        along.check(empty, what=what, key="empty=")
+        if not source.has_vector(*key):
+            if default is None:
+                return
+            source = MemoryDaf(name="!")
+            source.add_axis(key[0], self._source.get_pa_vector(key[0], "name"))
+            values = self._source.get_np_vector(*key, default=default)
+            source.set_vector(*key, values)
+        stored = source.open_vector(*key)
+        attributes = self._attributes(stored, along)
+        writing: Any = {"if_exists": self._if_exists, "packed": self._packed}
+        with destination.new_vector(*target, **writing) as (path, changes):
+            if dtype is None and along.places is None and attributes == stored.attributes:
+                copy_stored(changes, path, stored, **self._as_stored)
+                return
+            kind = _kind(stored.info.storage_type, dtype, what=what)
+            fill = fill_value(kind, along, empty, what=what)
+            found = aligned_vector(stored.values(), along, fill, dtype, what=what)
+            write_vector(changes, path, found, attributes)
+        self._add(sum(size_bytes(array) for array in stored.arrays().values()))
+
+    def _attributes(self, stored: StoredVector, along: EntryAlignment) -> dict[str, str]:
+        """Return what is stored beside the copy: not an axis that has not all of its values."""
+        axis = stored.info.entries_of
+        if axis is None or self._is_whole:
+            return stored.attributes
+        is_known = self._destination.has_axis(axis) and (
+            values_without_entry(
+                [aligned_vector(stored.values(), along, what="")],
+                self._destination.get_pa_vector(axis, "name"),
+            )
+            is None
+        )
+        return stored.attributes if is_known else convention_attributes(stored.convention)
+
+    def matrix(
+        self,
+        key: tuple[str, str, str],
+        target: tuple[str, str, str],
+        *,
+        dtype: Any = None,
+        default: Any = REQUIRED,
+        empty: Any = None,
+        relayout: bool = True,
+    ) -> None:
+        """Copy a matrix; see `copy_matrix`."""
+        source, destination = self._source, self._destination
+        if self._is_skipping and destination.has_matrix(*target, relayout=relayout):
+            return
+        rows, columns = self.along(key[0], target[0]), self.along(key[1], target[1])
+        what = f"{source.location}: matrix {key[2]!r} of axes {key[0]!r} and {key[1]!r}"
+        for along in (rows, columns):
+            along.check(empty, what=what, key="empty=")
+        if not source.has_matrix(*key):
+            if default is None:
+                return
+            source = MemoryDaf(name="!")
+            for axis in {*key[:2]}:
+                source.add_axis(axis, self._source.get_pa_vector(axis, "name"))
+            values = self._source.get_np_matrix(*key, default=default)
+            source.set_matrix(*key, values, relayout=False)
+        stored = ordered(source.open_orientations(*key)[0])
+        is_square = target[0] == target[1]
+        is_as_stored = (
+            all(each is None for each in (dtype, rows.places, columns.places))
+            and stored.info.rows_axis == key[0]
+            and is_square >= stored.info.is_row_major
+        )
+        both = relayout and not is_square
+        writing: Any = {"if_exists": self._if_exists, "packed": self._packed}
+        follows: Any = "follows" if both or self._if_exists == "replace" else "goes"
+        with destination.batch():
+            with destination.new_matrix(*target, **writing, flipped=follows) as (path, changes):
+                if is_as_stored:
+                    copy_stored(changes, path, self._shown(stored), **self._as_stored)
+                else:
+                    part, is_sparse = self._part(stored, rows, columns, empty, dtype, what=what)
+                    write_assembled(changes, path, [part], is_sparse=is_sparse, add=self._add)
+            if not both:
+                return
+            flipped = (key[1], key[0], key[2])
+            if is_as_stored and key[0] != key[1] and source.has_matrix(*flipped, relayout=False):
+                other = self._shown(ordered(source.open_matrix(*flipped)))
+                pair = (target[1], target[0], target[2])
+                with destination.new_matrix(*pair, **writing, flipped="stays") as (path, changes):
+                    copy_stored(changes, path, other, **self._as_stored)
+            else:
+                destination.relayout_matrix(*target, **writing, memory_bytes=self._memory_bytes)
+
+    def _shown(self, stored: StoredMatrix) -> Any:
+        return stored if self._counted is None else self._counted.matrix(stored)
+
+    def _part(
+        self,
+        stored: StoredMatrix,
+        rows: EntryAlignment,
+        columns: EntryAlignment,
+        empty: Any,
+        dtype: Any,
+        *,
+        what: str,
+    ) -> tuple[Part, bool]:
+        """Return a matrix along the axes of the destination, and whether it is sparse there.
+
+        It is if the source's is, or entries are missing, and the missing elements are zero.
+        """
+        kind = _kind(stored.info.storage_type, dtype, what=what)
+        lacking = columns if rows.first_missing is None else rows
+        is_embedded = lacking.first_missing is not None
+        part = Part(
+            stored,
+            rows,
+            columns.n_entries,
+            kind,
+            fill_value(kind, lacking, empty, what=what),
+            is_transposed=stored.info.rows_axis != rows.axes[0] or stored.info.is_row_major,
+            chosen=None if columns.places is None else columns.sources,
+            memory_bytes=self._memory_bytes,
+        )
+        is_sparse = not kind.is_string and (stored.info.is_sparse or is_embedded)
+        return part, is_sparse and (not is_embedded or bool(empty == 0))
+
+
+def _kind(stored: StorageType, dtype: Any, *, what: str) -> StorageType:
+    """Return the type of a copy."""
+    if stored.is_string:
+        check_string_dtype(dtype, what=what)
+        return stored
+    return stored if dtype is None else numeric_type(dtype, what=what)
+
+
+def check_copy_if_exists(value: object) -> CopyIfExists:
+    """Return the answer to what is there already, if it is one."""
+    for known in _KNOWN:
+        if value == known:
+            return known
+    raise errors.InvalidInputError(
+        f"invalid if_exists: {value!r}; pass 'error', 'replace' or 'skip'"
+    )
 
 
 def copy_scalar(
@@ -89,17 +309,8 @@ def copy_scalar(
     >>> other.get_scalar("species")
     'human'
     """
-    how = _checked(source, destination, "copy_scalar", if_exists)
-    target = rename or name
-    if if_exists == "skip" and destination.has_scalar(target):
-        return
-    if not source.has_scalar(name) and default is None:
-        return
-    value = source.get_scalar(name, default=default)
-    if dtype is None and source.has_scalar(name):
-        kind = source.scalar_type(name)
-        dtype = None if kind.is_string else kind.dtype
-    destination.set_scalar(target, value, dtype=dtype, if_exists=how)
+    copier = Copier(source, destination, "copy_scalar", if_exists)
+    copier.scalar(name, rename or name, dtype=dtype, default=default)
 
 
 def copy_axis(
@@ -134,13 +345,9 @@ def copy_axis(
     >>> other.axis_length("cell")
     2
     """
-    how = _checked(source, destination, "copy_axis", if_exists)
-    target = rename or axis
-    if if_exists == "skip" and destination.has_axis(target):
-        return
-    if not source.has_axis(axis) and default is None:
-        return
-    destination.add_axis(target, source.get_pa_vector(axis, "name"), if_exists=how)
+    copier = Copier(source, destination, "copy_axis", if_exists)
+    if source.has_axis(axis) or default is not None:
+        copier.axis(axis, rename or axis)
 
 
 def copy_vector(  # noqa: PLR0913 - the choices of the reference
@@ -196,46 +403,9 @@ def copy_vector(  # noqa: PLR0913 - the choices of the reference
     >>> other.get_np_vector("cell", "age").tolist()
     [0, 2, 1]
     """
-    how = _checked(source, destination, "copy_vector", if_exists)
-    target_axis, target = reaxis or axis, rename or name
-    if if_exists == "skip" and destination.has_vector(target_axis, target):
-        return
-    along = align(source, axis, destination, target_axis)
-    what = f"{source.location}: vector {name!r} of axis {axis!r}"
-    along.check(empty, what=what, key="empty=")
-    if not source.has_vector(axis, name):
-        if default is None:
-            return
-        values: Any = np.asarray(source.get_np_vector(axis, name, default=default))
-        kept = aligned_vector(values, along, empty, dtype, what=what)
-        destination.set_vector(target_axis, target, kept, dtype=dtype, if_exists=how, packed=packed)
-        return
-    stored = source.open_vector(axis, name)
-    if stored.info.storage_type.is_string:
-        strings = aligned_strings(stored.read_strings(), along, empty, what=what)
-        entries_of = stored.info.entries_of
-        if entries_of is not None and not _are_entries(destination, entries_of, strings):
-            entries_of = None
-        destination.set_vector(
-            target_axis,
-            target,
-            strings,
-            dtype=dtype,
-            empty_is_missing=stored.info.empty_is_missing,
-            entries_of=entries_of,
-            if_exists=how,
-            packed=packed,
-        )
-        return
-    if stored.info.is_sparse:
-        parts = stored.sparse_parts()
-        data = np.ones(parts.nzind.size, bool) if parts.nzval is None else parts.nzval
-        indices = (parts.nzind.astype(np.int64) - 1, np.array([0, data.size]))
-        values = sp.csr_array((data, *indices), shape=(1, stored.info.length))
-    else:
-        values = source.get_np_vector(axis, name)
-    found = aligned_vector(values, along, empty, dtype, what=what)
-    destination.set_vector(target_axis, target, found, dtype=dtype, if_exists=how, packed=packed)
+    copier = Copier(source, destination, "copy_vector", if_exists, packed=packed)
+    target = (reaxis or axis, rename or name)
+    copier.vector((axis, name), target, dtype=dtype, default=default, empty=empty)
 
 
 def copy_matrix(  # noqa: PLR0913 - the choices of the reference
@@ -297,102 +467,17 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
     >>> other.get_np_matrix("cell", "gene", "UMIs").tolist()
     [[3, 4]]
     """
-    how = _checked(source, destination, "copy_matrix", if_exists)
-    target_axes, target = (rows_reaxis or rows_axis, columns_reaxis or columns_axis), rename or name
-    if if_exists == "skip" and destination.has_matrix(*target_axes, target, relayout=relayout):
-        return
-    rows = align(source, rows_axis, destination, target_axes[0])
-    columns = align(source, columns_axis, destination, target_axes[1])
-    what = f"{source.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}"
-    for along in (rows, columns):
-        along.check(empty, what=what, key="empty=")
-    if not source.has_matrix(rows_axis, columns_axis, name):
-        if default is None:
-            return
-        values = source.get_np_matrix(rows_axis, columns_axis, name, default=default)
-        given = MemoryDaf(name="!")
-        for axis in {rows_axis, columns_axis}:
-            given.add_axis(axis, source.get_pa_vector(axis, "name"))
-        given.set_matrix(rows_axis, columns_axis, name, values, relayout=False)
-        source = given
-    stored = ordered(source.open_orientations(rows_axis, columns_axis, name)[0])
-    is_square = target_axes[0] == target_axes[1]
-    is_as_stored = (
-        all(each is None for each in (dtype, rows.places, columns.places))
-        and stored.info.rows_axis == rows_axis
-        and is_square >= stored.info.is_row_major
+    copier = Copier(
+        source, destination, "copy_matrix", if_exists, packed=packed, memory_bytes=memory_bytes
     )
-    writing: Any = {"if_exists": how, "packed": packed}
-    both = relayout and not is_square
-    follows: Any = "follows" if both else "goes"
-    key, flipped = (*target_axes, target), (*target_axes[::-1], target)
-    with destination.batch():
-        with matrix_property(destination, *key, **writing, flipped=follows) as (path, changes):
-            if is_as_stored:
-                _write_as_stored(changes, path, stored, memory_bytes)
-            else:
-                part, is_sparse = _part_of(
-                    stored, rows, columns, empty, dtype, what=what, memory_bytes=memory_bytes
-                )
-                write_assembled(changes, path, [part], is_sparse=is_sparse)
-        has_both = rows_axis != columns_axis and source.has_matrix(
-            columns_axis, rows_axis, name, relayout=False
-        )
-        if both and is_as_stored and has_both:
-            other = ordered(source.open_matrix(columns_axis, rows_axis, name))
-            with matrix_property(destination, *flipped, **writing, flipped="stays") as found:
-                _write_as_stored(*found[::-1], other, memory_bytes)
-        elif both:
-            destination.relayout_matrix(*key, **writing, memory_bytes=memory_bytes)
-
-
-def _write_as_stored(
-    changes: TreeTransaction, path: str, stored: StoredMatrix, memory_bytes: int
-) -> None:
-    changes.annotate(path, stored.attributes)
-    parts = stored.arrays()
-    if "" not in parts:
-        changes.create_group(path)
-    for part, array in parts.items():
-        copy_array(changes, f"{path}/{part}" if part else path, array, memory_bytes, lambda _: None)
-
-
-def _part_of(
-    stored: StoredMatrix,
-    rows: EntryAlignment,
-    columns: EntryAlignment,
-    empty: Any,
-    dtype: Any,
-    *,
-    what: str,
-    memory_bytes: int,
-) -> tuple[Part, bool]:
-    """Return a matrix along the axes of the destination, and whether it is sparse there.
-
-    It is if the source's is, or entries are missing, and the missing elements are zero.
-    """
-    is_embedded = rows.first_missing is not None or columns.first_missing is not None
-    kind, fill = stored.info.storage_type, empty if is_embedded else 0
-    if kind.is_string:
-        check_string_dtype(dtype, what=what)
-        if is_embedded and not isinstance(empty, str):
-            raise errors.InvalidInputError(f"{what} has strings, and empty={empty!r} is none")
-    else:
-        kind = kind if dtype is None else numeric_type(dtype, what=what)
-        lacking = columns if rows.first_missing is None else rows
-        fill = filled((1,), kind.dtype, lacking, empty, what)[0]
-    is_sparse = stored.info.is_sparse or is_embedded
-    part = Part(
-        stored,
-        rows,
-        columns.n_entries,
-        kind,
-        fill,
-        is_transposed=stored.info.rows_axis != rows.axes[0] or stored.info.is_row_major,
-        chosen=None if columns.places is None else columns.sources,
-        memory_bytes=memory_bytes,
+    copier.matrix(
+        (rows_axis, columns_axis, name),
+        (rows_reaxis or rows_axis, columns_reaxis or columns_axis, rename or name),
+        dtype=dtype,
+        default=default,
+        empty=empty,
+        relayout=relayout,
     )
-    return part, is_sparse and (not is_embedded or bool(empty == 0))
 
 
 def copy_tensor(  # noqa: PLR0913 - the choices of the reference
@@ -430,44 +515,14 @@ def copy_tensor(  # noqa: PLR0913 - the choices of the reference
     >>> sorted(other.matrices_set("cell", "gene"))
     ['U_count', 'V_count']
     """
-    _checked(source, destination, "copy_tensor", if_exists)
+    copier = Copier(source, destination, "copy_tensor", if_exists, packed=packed)
+    axes = (rows_reaxis or rows_axis, columns_reaxis or columns_axis)
     for entry in destination.axis_entries(main_axis):
-        copy_matrix(
-            source,
-            destination,
-            rows_axis,
-            columns_axis,
-            f"{entry}_{name}",
-            rows_reaxis=rows_reaxis,
-            columns_reaxis=columns_reaxis,
-            rename=None if rename is None else f"{entry}_{rename}",
+        copier.matrix(
+            (rows_axis, columns_axis, f"{entry}_{name}"),
+            (*axes, f"{entry}_{rename or name}"),
             dtype=dtype,
             default=empty,
             empty=empty,
             relayout=relayout,
-            if_exists=if_exists,
-            packed=packed,
         )
-
-
-def check_copy_if_exists(value: object) -> CopyIfExists:
-    """Return the answer to what is there already, if it is one."""
-    for known in _KNOWN:
-        if value == known:
-            return known
-    raise errors.InvalidInputError(
-        f"invalid if_exists: {value!r}; pass 'error', 'replace' or 'skip'"
-    )
-
-
-def _checked(source: object, destination: object, function: str, if_exists: object) -> IfExists:
-    """Check what all functions take; return what the writer is to do where something is there."""
-    check_reader(source, function)
-    check_writer(destination, function)
-    return "replace" if check_copy_if_exists(if_exists) == "replace" else "error"
-
-
-def _are_entries(daf: DafReader, axis: str, strings: Any) -> bool:
-    if not daf.has_axis(axis):
-        return False
-    return values_without_entry(iter([strings]), daf.get_pa_vector(axis, "name")) is None

@@ -23,20 +23,11 @@ from daf_storage.trees import ArrayInfo, StoredArray
 
 
 class CountedMatrix:
-    """A matrix as it is stored, but for the type of its values.
+    """A matrix as it is stored, but for the type of its values."""
 
-    Parameters
-    ----------
-    axes
-        Those of its rows and of its columns.
-    """
-
-    def __init__(
-        self, daf: DafReader, stored: StoredMatrix, axes: tuple[str, str], kind: StorageType
-    ) -> None:
+    def __init__(self, daf: DafReader, stored: StoredMatrix, kind: StorageType) -> None:
         self._daf = daf
         self._stored = stored
-        self._axes = axes
         self._kind = kind
 
     @property
@@ -54,17 +45,17 @@ class CountedMatrix:
 
     def refuse(self, place: tuple[int, ...], value: Any) -> errors.UnsupportedInputError:
         """Say where a value is that cannot be stored."""
-        rows, columns = self._axes
-        if self._stored.info.is_sparse:
+        info = self._stored.info
+        if info.is_sparse:
             number = place[0]
             major = int(np.searchsorted(self._stored.colptr(), number, side="right")) - 1
             rowval = self._stored.arrays()["rowval"]
             minor = int(rowval.read_rows(Span(number, number + 1))[0]) - 1
         else:
             major, minor = place
-        row, column = (major, minor) if self._stored.info.is_row_major else (minor, major)
-        row_name = str(self._daf.axis_entries(rows)[row])
-        column_name = str(self._daf.axis_entries(columns)[column])
+        row, column = (major, minor) if info.is_row_major else (minor, major)
+        row_name = str(self._daf.axis_entries(info.rows_axis)[row])
+        column_name = str(self._daf.axis_entries(info.columns_axis)[column])
         return refused_value(self._stored.what, value, row_name, column_name, self._kind.dtype)
 
 
@@ -115,12 +106,10 @@ class CountedCopy:
                 f"{errors.known_names(known, none='none')}{errors.nearest(asked, known)}"
             )
 
-    def matrix(
-        self, rows: str, columns: str, name: str, stored: StoredMatrix
-    ) -> StoredMatrix | CountedMatrix:
+    def matrix(self, stored: StoredMatrix) -> StoredMatrix | CountedMatrix:
         """Return a matrix as it is copied."""
-        kind = self._types.get(name)
-        return stored if kind is None else CountedMatrix(self._daf, stored, (rows, columns), kind)
+        kind = self._types.get(stored.info.name)
+        return stored if kind is None else CountedMatrix(self._daf, stored, kind)
 
     def scalar(self, name: str, value: Any) -> Any:
         """Return a scalar as it is copied: the notes of an import say what the types were."""

@@ -29,9 +29,9 @@ from daf_storage import (
     reorder_axes,
     verify,
 )
-from daf_storage.data import _blocks, copy_array
+from daf_storage.data import _blocks
+from daf_storage.data import _encoding as encoding
 from daf_storage.trees import ChunkedArray
-from daf_storage.upkeep import _copy as copying
 from tests.support import contents, create, fill, fill_served, recorded_reads
 
 FORMATS = {
@@ -189,18 +189,18 @@ def test_a_copy_that_differs_is_noticed(
 ) -> None:
     """What is written is read back and compared; a copy that failed does not appear."""
     fill(create(tmp_path / "x.daf.zarr"))
-    write = copy_array
+    copy = encoding.copy_array
 
     def spoil(changes: Any, path: str, array: Any, memory_bytes: int, add: Any) -> None:
         if not path.endswith("UMIs"):
-            write(changes, path, array, memory_bytes, add)
+            copy(changes, path, array, memory_bytes, add)
             return
         out = changes.reserve_array(path, array.info.shape, array.info.storage_type)
         out[:] = array.read()
         out[0, 0] += 1
 
-    monkeypatch.setattr(copying, "copy_array", spoil)
-    monkeypatch.setattr(copying, "_adopt", lambda *_, **__: False)
+    monkeypatch.setattr(encoding, "copy_array", spoil)
+    monkeypatch.setattr(encoding, "_adopt", lambda *_, **__: False)
     with pytest.raises(errors.CorruptDataError, match="UMIs is not the same as in"):
         convert(tmp_path / "x.daf.zarr", tmp_path / name)
     assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
@@ -384,18 +384,3 @@ def test_copies_within_the_kernel_have_a_fallback(
     fill_served(create(tmp_path / "x.daf.zarr"))
     convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", link=True)
     assert verify(tmp_path / "y.daf.zarr") == []
-
-
-def test_properties_of_other_arrays_are_not_the_same() -> None:
-    """A sparse vector and a dense one, strings where empty ones are missing, other values."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.set_vector("cell", "dense", [0, 0, 5])
-    daf.set_vector("cell", "sparse", sp.csc_array([[0], [0], [5]]))
-    daf.set_vector("cell", "other", [0, 0, 6])
-    stored = {name: daf.open_vector("cell", name) for name in ("dense", "sparse", "other")}
-    for one, first in stored.items():
-        for other, second in stored.items():
-            assert copying._is_same_property(
-                first, second, copying.CopySettings(), lambda _: None
-            ) is (one == other)
