@@ -283,11 +283,8 @@ def _collection(
 def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader]:
     """Return readers by what the column ``dataset`` calls them."""
     paths = [daf.name if daf.location.startswith("<") else daf.location for daf in readers]
-    counts = Counter(map(_stem, paths))
     members: dict[str, DafReader] = {}
-    for path, daf in zip(paths, readers, strict=True):
-        stem = _stem(path)
-        name = stem if counts[stem] == 1 else path
+    for name, daf in zip(_short_names(paths), readers, strict=True):
         if name in members:
             raise errors.ExistsError(
                 f"two of {location} are called {name!r}; give the readers names of their own, or "
@@ -295,6 +292,28 @@ def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader
             )
         members[name] = daf
     return members
+
+
+def _short_names(paths: Sequence[str]) -> list[str]:
+    """Return the file names without suffixes; of files that all have one name, their folders.
+
+    Other paths that share a name stay whole.
+
+    >>> _short_names(["a/x.h5ad", "b/y.h5ad"]), _short_names(["r/s1/outs/x.h5", "r/s2/outs/x.h5"])
+    (['x', 'y'], ['s1', 's2'])
+    """
+    stems = [_stem(path) for path in paths]
+    counts = Counter(stems)
+    if len(counts) > 1 or len(paths) == 1:
+        pairs = zip(stems, paths, strict=True)
+        return [stem if counts[stem] == 1 else path for stem, path in pairs]
+    parts = [path.split("/") for path in paths]
+    first, last = (
+        next((n for n, each in enumerate(zip(*rows, strict=False)) if len(set(each)) > 1), 0)
+        for rows in (parts, [row[::-1] for row in parts])
+    )
+    names = ("/".join(row[first : len(row) - last]) for row in parts)
+    return [name or path for name, path in zip(names, paths, strict=True)]
 
 
 def _member(path: str, mode: Mode, names: AxisNames) -> DafReader:

@@ -23,6 +23,7 @@ from daf_storage.anndata._axis_frame import (
     recorded_types,
     vector_rules,
 )
+from daf_storage.anndata._cell_ranger import as_anndata
 from daf_storage.anndata._encoding import narrowed
 from daf_storage.anndata._file_values import (
     writable_frame,

@@ -192,8 +192,9 @@ def readable_tree(tree: Tree) -> Tree:
     if isinstance(tree, FilesTree):
         _check_marked(tree)
     elif not layout.is_daf(tree):
-        if anndata.is_anndata(tree):
-            return anndata.AnnDataTree(tree)
+        found = anndata.as_anndata(tree)
+        if found is not None:
+            return anndata.AnnDataTree(found)
         if not isinstance(tree, Hdf5Tree):
             check_group(tree)
         raise errors.NotADafError(

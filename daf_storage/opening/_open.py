@@ -331,7 +331,7 @@ def _writable(source: Container | str, mode: OpenMode) -> Container:
     if isinstance(source, DafPath) and source.is_foreign:
         is_anndata = False
         with suppress(errors.DafError), ExitStack() as held:
-            is_anndata = anndata.is_anndata(read_tree(source, held))
+            is_anndata = anndata.as_anndata(read_tree(source, held)) is not None
         if is_anndata:
             raise written_in_place(source.given, mode)
         parse_path(source.given)  # says which suffixes there are
@@ -370,6 +370,7 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
         if isinstance(tree, Hdf5Tree):
             with tree.element("") as root:
                 check_contained(root.file, what=where.given)
+        tree = anndata.as_anndata(tree) or tree
         missing = [part for part in ("obs", "var") if tree.kind(part) is None]
         if missing:
             kind = "an h5ad file" if is_file else "an AnnData"
