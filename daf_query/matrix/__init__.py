@@ -11,8 +11,8 @@ an axis is *concatenated* (the entries of one after those of another) or *aligne
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.matrix._dense_gather import gather_dense
-from daf_query.matrix._elements import ElementBlock, Elements, elements_of, major_groups
+from daf_query.matrix._dense_gather import as_slice, gather_dense
+from daf_query.matrix._elements import ElementBlock, Elements, elements_of
 from daf_query.matrix._estimate import (
     ElementCount,
     count_elements,
@@ -26,11 +26,8 @@ from daf_query.matrix._layouts import (
     Layout,
     PlannedLayouts,
     find_layouts,
-    gather_first,
     open_layouts,
     other_layout_command,
-    plan_layouts,
-    read_first,
 )
 from daf_query.matrix._member_axes import (
     AlignedAxis,
@@ -42,9 +39,8 @@ from daf_query.matrix._member_axes import (
     concatenated_axis,
     concatenated_of,
 )
-from daf_query.matrix._selection import Selection
-from daf_query.matrix._slice_plan import SlicePlan, ordered_plan, plan_slice
-from daf_query.matrix._stored_elements import copy_runs
+from daf_query.matrix._slice_plan import Selection, SlicePlan
+from daf_query.matrix._stored_elements import StoredElements
 
 __all__ = [
     "AlignedAxis",
@@ -59,26 +55,21 @@ __all__ = [
     "PlannedLayouts",
     "Selection",
     "SlicePlan",
+    "StoredElements",
     "aligned",
     "aligned_axis",
+    "as_slice",
     "concatenated_axis",
     "concatenated_of",
-    "copy_runs",
     "count_elements",
     "elements_of",
     "estimate_read",
     "find_layouts",
     "gather_dense",
-    "gather_first",
     "gather_sparse",
     "keep_freed_memory",
     "major_counts",
-    "major_groups",
     "minor_counts",
     "open_layouts",
-    "ordered_plan",
     "other_layout_command",
-    "plan_layouts",
-    "plan_slice",
-    "read_first",
 ]

@@ -10,18 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from daf_query.matrix._selection import Selection
+from daf_query.matrix._slice_plan import Positions, Selection, SlicePlan
 from daf_storage.base import StorageType
 from daf_storage.trees import StoredArray
 
 _STRING_BYTES: Final = 16
-
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,45 +57,36 @@ CONSTANTS: Final = CostConstants()
 """Those by which layouts are chosen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gathering:
-    """What gathering a slice from a layout takes."""
-
-    nanoseconds: float
-    """Without turning it, if it is gathered by columns."""
-    likely_elements: float
-    """About how many stored elements the slice has."""
-
-    def turned(self) -> float:
-        """Return what it takes if it is gathered by columns, and turned into rows."""
-        return self.nanoseconds + self.likely_elements * CONSTANTS.turned_element_ns
-
-
-def sparse_gathering(
-    arrays: Iterable[StoredArray],
-    starts: Positions,
-    counts: Positions,
-    minor: Selection,
-    width: int,
-) -> Gathering:
-    """Return what gathering some ranges of stored elements takes.
+def gathering_ns(plan: SlicePlan, *, is_turned: bool) -> float:
+    """Return what gathering a slice from a layout takes.
 
     Parameters
     ----------
-    arrays
-        The row numbers, and the values if there are any.
-    minor, width
-        The selected minors, and how many there are in all.
+    is_turned
+        Whether it is gathered by columns, and turned into rows; a dense matrix is returned as it
+        is, seen from the side.
     """
+    info = plan.stored.info
+    if not info.is_sparse:
+        return dense_ns(plan.stored.dense(), plan.major, plan.minor)
+    starts, counts = plan.ranges()
+    if plan.major.is_all:  # one range
+        starts, counts = starts[:1], counts.sum(keepdims=True)[: starts.size]
+    elements = int(counts.sum())
+    total = elements_ns(plan.stored.element_arrays(), starts, counts)
+    likely: float = elements
+    if not plan.minor.is_all:
+        likely = elements * plan.minor.size / max(info.shape[0], 1)
+        total += elements * CONSTANTS.filtered_element_ns + likely * CONSTANTS.selected_element_ns
+        total += info.shape[0] * CONSTANTS.minor_ns
+    return total + likely * CONSTANTS.turned_element_ns if is_turned else total
+
+
+def elements_ns(arrays: Iterable[StoredArray], starts: Positions, counts: Positions) -> float:
+    """Return what copying, decoding or fetching some ranges of stored elements takes."""
     elements = int(counts.sum())
     total = starts.size * CONSTANTS.range_ns
-    for array in arrays:
-        total += _taken_ns(array, starts, counts, elements)
-    if minor.is_all:
-        return Gathering(total, elements)
-    likely = elements * minor.size / max(width, 1)
-    total += elements * CONSTANTS.filtered_element_ns + likely * CONSTANTS.selected_element_ns
-    return Gathering(total + width * CONSTANTS.minor_ns, likely)
+    return total + sum(_taken_ns(array, starts, counts, elements) for array in arrays)
 
 
 def looking_at_all_ns(elements: int) -> float:
@@ -106,14 +94,11 @@ def looking_at_all_ns(elements: int) -> float:
     return elements * CONSTANTS.filtered_element_ns
 
 
-def dense_gathering(array: StoredArray, major: Selection, minor: Selection) -> Gathering:
-    """Return what gathering some majors and minors of a dense matrix takes.
-
-    It has no stored elements to be turned: what is gathered by columns is returned as it is.
-    """
+def dense_ns(array: StoredArray, major: Selection, minor: Selection) -> float:
+    """Return what gathering some majors and minors of a dense matrix takes."""
     info = array.info
     if info.storage_type.is_string:
-        return Gathering(info.size * _STRING_BYTES * CONSTANTS.decoded_byte_ns, 0)
+        return info.size * _STRING_BYTES * CONSTANTS.decoded_byte_ns
     item_bytes = info.storage_type.dtype.itemsize
     majors, minors = major.size, minor.size
     if not info.is_mappable and info.chunks != info.shape:
@@ -122,11 +107,11 @@ def dense_gathering(array: StoredArray, major: Selection, minor: Selection) -> G
             for axis, positions in enumerate((major.positions, minor.positions))
         ]
         decoded_bytes = math.prod(touched) * math.prod(info.chunks) * item_bytes
-        return Gathering(decoded_bytes * CONSTANTS.decoded_byte_ns, 0)
+        return decoded_bytes * CONSTANTS.decoded_byte_ns
     row_bytes = info.shape[1] * item_bytes
     read_bytes = row_bytes if minor.is_all else min(row_bytes, minors * CONSTANTS.line_bytes)
     rate = CONSTANTS.copied_byte_ns if info.is_mappable else CONSTANTS.fetched_byte_ns
-    return Gathering(majors * (CONSTANTS.range_ns + read_bytes * rate), 0)
+    return majors * (CONSTANTS.range_ns + read_bytes * rate)
 
 
 def _taken_ns(array: StoredArray, starts: Positions, counts: Positions, elements: int) -> float:

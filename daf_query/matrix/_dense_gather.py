@@ -9,13 +9,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix._selection import Selection
-from daf_query.matrix._slice_plan import Positions, SlicePlan
+from daf_query.matrix._slice_plan import Positions, Selection, SlicePlan
 from daf_storage.base import Span
 
 _BLOCK_BYTES: Final = 32 << 20
-_PICKED_ELEMENTS: Final = 1 << 16
-_DENSE_COLUMNS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +59,13 @@ def _read_dense(array: Any, majors: Positions, minor: Selection) -> npt.NDArray[
 def dense_reads(array: Any, majors: Positions, minor: Selection) -> Iterator[DenseRead]:
     """Yield the reads of a dense matrix that is not mapped."""
     item_bytes = array.info.storage_type.dtype.itemsize
-    for span, offsets in _spans_of_minors(array, minor):
+    everything = [(Span(0, array.info.shape[1]), minor.positions)]
+    spans = everything if minor.is_all else _spans_of_chunks(minor.positions, array.info.chunks[1])
+    for span, offsets in spans:
         rows = max(_BLOCK_BYTES // max(span.size * item_bytes, 1), array.info.chunks[0], 1)
         for first in range(0, majors.size, rows):
             runs = list(_runs(majors[first : first + rows]))
             yield DenseRead(first, runs, None if minor.is_all else span, offsets)
-
-
-def _spans_of_minors(array: Any, minor: Selection) -> Iterator[tuple[Span, Positions]]:
-    """Yield the spans of minors to read, each with the offsets of what is selected of it."""
-    if minor.is_all:
-        yield Span(0, array.info.shape[1]), minor.positions
-        return
-    yield from _spans_of_chunks(minor.positions, array.info.chunks[1])
 
 
 def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, Positions]]:
@@ -92,53 +83,14 @@ def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, P
 
 
 def _index(values: npt.NDArray[Any], major: Selection, minor: Selection) -> npt.NDArray[Any]:
-    rows = _as_slice(major.positions)
-    columns = slice(None) if minor.is_all else _as_slice(minor.positions)
-    if isinstance(columns, slice):
+    rows = as_slice(major.positions)
+    columns = slice(None) if minor.is_all else as_slice(minor.positions)
+    if isinstance(rows, slice) or isinstance(columns, slice):
         return values[rows, columns]
-    is_dense = columns.size * _DENSE_COLUMNS >= values.shape[1]
-    if isinstance(rows, slice) and not is_dense:
-        return values[rows, columns]
-    if not _can_be_taken(values):
-        return values[np.ix_(major.positions, columns)]
-    return _picked(values, major.positions, columns, is_dense=is_dense)
+    return values[np.ix_(rows, columns)]
 
 
-def _can_be_taken(values: npt.NDArray[Any]) -> bool:
-    """Return whether numpy takes elements of an array where it lies, without copying it first."""
-    return bool(values.flags.c_contiguous and values.flags.aligned and values.dtype.isnative)
-
-
-def _picked(
-    values: npt.NDArray[Any], rows: Positions, columns: Positions, *, is_dense: bool
-) -> npt.NDArray[Any]:
-    """Return scattered columns of some rows, block by block.
-
-    Of few columns each element is taken where it lies.  Where they are ``is_dense``, whole rows
-    are copied into the cache, and taken from there.
-    """
-    height, width = values.shape
-    _check(rows, height)
-    _check(columns, width)
-    out = np.empty((rows.size, columns.size), values.dtype)
-    step = max(_PICKED_ELEMENTS // max(width if is_dense else columns.size, 1), 1)
-    flat = values.reshape(-1)
-    for start in range(0, rows.size, step):
-        some, target = rows[start : start + step], out[start : start + step]
-        if is_dense:
-            values[some].take(columns, axis=1, out=target, mode="clip")
-        else:
-            flat.take(some[:, np.newaxis] * width + columns, out=target, mode="clip")
-    return out
-
-
-def _check(positions: Positions, length: int) -> None:
-    """Raise if a position leaves its axis, since what takes elements does not look."""
-    if positions.size and (int(positions.min()) < 0 or int(positions.max()) >= length):
-        raise IndexError(f"a selected position leaves the range 0 to {length - 1:,} of its axis")
-
-
-def _as_slice(positions: Positions) -> slice | Positions:
+def as_slice(positions: Positions) -> slice | Positions:
     """Return a range of neighbours as a slice, which needs no copy."""
     if positions.size and positions[-1] - positions[0] == positions.size - 1:
         if bool(np.all(np.diff(positions) == 1)):

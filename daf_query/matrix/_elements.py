@@ -7,66 +7,66 @@ range of these numbers is a *block*: what is read of it is bounded by its size, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.matrix._dense_gather import gather_dense
-from daf_query.matrix._selection import Selection
-from daf_query.matrix._slice_plan import SlicePlan, ordered_plan
-from daf_query.matrix._stored_elements import copy_runs
+from daf_query.matrix._slice_plan import Selection, SlicePlan
+from daf_query.matrix._stored_elements import StoredElements
 from daf_storage.base import ForkLock, Span
-from daf_storage.data import checked_indices
-from daf_storage.trees import StoredArray
 
-Codes = npt.NDArray[np.int32]
-Offsets = npt.NDArray[np.int64]
+Codes: TypeAlias = npt.NDArray[np.int32]
+Offsets: TypeAlias = npt.NDArray[np.int64]
+Values: TypeAlias = npt.NDArray[Any] | pa.Array
+"""Numbers, or strings of Arrow."""
 
 
-class ElementBlock(Protocol):
+class ElementBlock(ABC):
     """Some neighbouring candidates; each part is read when it is first asked for.
 
     ``offsets`` are the numbers of the wanted ones within the block; None for all.
     """
 
-    @property
-    def count(self) -> int:
-        """Number of candidates."""
-        ...
+    count: int
+    """Number of candidates."""
 
+    @abstractmethod
     def majors(self, offsets: Offsets | None = None) -> Codes:
         """Return the position of the major of each element."""
-        ...
 
+    @abstractmethod
     def minors(self, offsets: Offsets | None = None) -> Codes:
         """Return the position of the minor of each element."""
-        ...
 
-    def values(self, offsets: Offsets | None = None) -> npt.NDArray[Any] | pa.Array:
-        """Return the value of each element: numbers, or strings of Arrow."""
-        ...
+    @abstractmethod
+    def values(self, offsets: Offsets | None = None) -> Values:
+        """Return the value of each element."""
 
 
-class Elements(Protocol):
+class Elements(ABC):
     """The candidates of a plan."""
 
     count: int
     """How many there are."""
     has_other_minors: bool
     """Whether some may be of minors that are not selected."""
+    step: int
+    """At multiples of which number blocks end: where chunks do, or majors."""
 
     def spans(self, target: int) -> list[Span]:
-        """Cut the candidates into blocks of about ``target``, which end where chunks end."""
-        ...
+        """Cut the candidates into blocks of about ``target``."""
+        size = -(-target // self.step) * self.step
+        return [Span(start, min(start + size, self.count)) for start in range(0, self.count, size)]
 
+    @abstractmethod
     def block(self, span: Span) -> ElementBlock:
         """Return a block; reads nothing yet."""
-        ...
 
 
 def elements_of(plan: SlicePlan) -> Elements:
@@ -74,109 +74,52 @@ def elements_of(plan: SlicePlan) -> Elements:
 
     Of a file of others, the row numbers are read once, to see whether they are in order.
     """
-    if plan.colptr is None:
-        return _DenseElements(plan)
-    plan = ordered_plan(plan)
-    return _SparseElements(plan, plan.stored.colptr() if plan.colptr is None else plan.colptr)
+    is_sparse = plan.stored.info.is_sparse
+    return _SparseElements(plan.in_order()) if is_sparse else _DenseElements(plan)
 
 
-def major_groups(plan: SlicePlan, target: int) -> list[tuple[Span, int]]:
-    """Cut the selected majors into groups of about ``target`` elements, at least one major each.
-
-    Returns
-    -------
-    list
-        The offsets of the majors of each group, and its number of elements; of a sparse matrix
-        also of minors that are not selected.
-    """
-    count = plan.major.size
-    if plan.colptr is None:
-        width = plan.minor.size
-        ends = np.arange(1, count + 1) * width
-        step = max(plan.stored.dense().info.chunks[0], 1) if not _is_mapped(plan) else 1
-    else:
-        majors = plan.major.positions
-        ends = np.cumsum(plan.colptr[majors + 1] - plan.colptr[majors])
-        step = 1
-    groups: list[tuple[Span, int]] = []
-    start = before = 0
-    while start < count:
-        stop = max(int(np.searchsorted(ends, before + target, side="right")), start + 1)
-        stop = min(-(-stop // step) * step, count)
-        groups.append((Span(start, stop), int(ends[stop - 1]) - before))
-        start, before = stop, int(ends[stop - 1])
-    return groups
-
-
-def _is_mapped(plan: SlicePlan) -> bool:
-    info = plan.stored.dense().info
-    return bool(info.is_mappable or info.chunks == info.shape)
-
-
-class _SparseElements:
+class _SparseElements(Elements):
     """The stored elements of the selected majors, of whichever minor."""
 
-    def __init__(self, plan: SlicePlan, colptr: Offsets) -> None:
-        stored = plan.stored
+    def __init__(self, plan: SlicePlan) -> None:
         self.has_other_minors = not plan.minor.is_all
-        self._positions = plan.major.positions.astype(np.int32, copy=False)
-        self._starts = colptr[plan.major.positions]
-        counts = colptr[plan.major.positions + 1] - self._starts
+        self._majors = plan.major.positions.astype(np.int32, copy=False)
+        self._starts, counts = plan.ranges()
         self._ends = np.cumsum(counts)
         self.count = int(self._ends[-1]) if self._ends.size else 0
-        self._stored = stored
-        self._indices = _RunReader(stored.indices)
-        self._nzval = _RunReader(stored.entries("nzval")) if stored.has_values() else None
-
-    def spans(self, target: int) -> list[Span]:
-        step = self._indices.step
-        size = -(-target // step) * step
-        return [Span(start, min(start + size, self.count)) for start in range(0, self.count, size)]
+        self.elements = StoredElements(plan.stored)
+        self.base = plan.stored.index_base
+        indices = plan.stored.indices.info
+        is_cut = not indices.is_mappable and indices.chunks != indices.shape
+        self.step = max(indices.chunks[0], 1) if is_cut else 1
 
     def block(self, span: Span) -> ElementBlock:
         first = int(np.searchsorted(self._ends, span.start, side="right"))
         last = int(np.searchsorted(self._ends, span.stop, side="left")) + 1 if span.size else first
         ends = np.minimum(self._ends[first:last], span.stop) - span.start
-        begins = np.concatenate([[0], ends[:-1]])[: ends.size].astype(np.int64)
+        counts = np.diff(ends, prepend=0)
         starts = self._starts[first:last].copy()
         if starts.size:  # the first major may have begun in the block before
             before = int(self._ends[first - 1]) if first else 0
             starts[0] += span.start - before
-        return _SparseBlock(self, self._positions[first:last], starts, ends - begins)
-
-    def read_minors(self, starts: Offsets, counts: Offsets) -> Codes:
-        """Return the minors of some runs, from 0."""
-        stored = checked_indices(self._stored, self._indices.read(starts, counts))
-        base = self._stored.index_base
-        if not base and stored.dtype == np.int32:
-            return stored
-        minors: Codes = np.subtract(stored, base, dtype=np.int32, casting="unsafe")
-        return minors
-
-    def read_values(self, starts: Offsets, counts: Offsets) -> npt.NDArray[Any]:
-        """Return the values of some runs; a view where they are one run of a mapped array."""
-        if self._nzval is None:
-            return np.ones(int(counts.sum()), np.bool_)
-        return self._nzval.read(starts, counts)
+        return _SparseBlock(self, self._majors[first:last], starts, counts)
 
 
-class _SparseBlock:
+class _SparseBlock(ElementBlock):
     """Stored elements that are a run of each of some majors."""
 
     def __init__(
-        self, elements: _SparseElements, positions: Codes, starts: Offsets, counts: Offsets
+        self, elements: _SparseElements, majors: Codes, starts: Offsets, counts: Offsets
     ) -> None:
-        self._elements = elements
-        self._positions = positions
-        self._starts = starts
-        self._counts = counts
+        self._of, self._majors = elements, majors
+        self._ranges = starts, counts
         self._ends = np.cumsum(counts)
         self.count = int(self._ends[-1]) if self._ends.size else 0
 
     def majors(self, offsets: Offsets | None = None) -> Codes:
         if offsets is None:
-            return np.repeat(self._positions, self._counts)
-        return self._positions[np.searchsorted(self._ends, offsets, side="right")]
+            return np.repeat(self._majors, self._ranges[1])
+        return self._majors[np.searchsorted(self._ends, offsets, side="right")]
 
     def minors(self, offsets: Offsets | None = None) -> Codes:
         return self._minors if offsets is None else self._minors[offsets]
@@ -186,110 +129,76 @@ class _SparseBlock:
 
     @cached_property
     def _minors(self) -> Codes:
-        return self._elements.read_minors(self._starts, self._counts)
+        rows = self._of.elements.rows(*self._ranges)
+        if not self._of.base and rows.dtype == np.int32:
+            return rows
+        minors: Codes = np.subtract(rows, self._of.base, dtype=np.int32, casting="unsafe")
+        return minors
 
     @cached_property
     def _values(self) -> npt.NDArray[Any]:
-        return self._elements.read_values(self._starts, self._counts)
+        return self._of.elements.values(*self._ranges)
 
 
-class _RunReader:
-    """Reads runs of a 1-D stored array; mapped once."""
-
-    def __init__(self, array: StoredArray) -> None:
-        self._array = array
-        is_cut = not array.info.is_mappable and array.info.chunks != array.info.shape
-        self.step = max(array.info.chunks[0], 1) if is_cut else 1
-        """How many elements are decoded together."""
-
-    @cached_property
-    def _mapped(self) -> npt.NDArray[Any]:
-        return self._array.read()
-
-    def read(self, starts: Offsets, counts: Offsets) -> npt.NDArray[Any]:
-        """Return the runs, one after the other; a single one of a mapped array as a view."""
-        if self._array.info.is_mappable and starts.size:
-            stop = int(starts[-1] + counts[-1])
-            if stop - int(starts[0]) == int(counts.sum()):
-                return self._mapped[int(starts[0]) : stop]
-        return copy_runs(self._array, starts, counts)
-
-
-class _DenseElements:
+class _DenseElements(Elements):
     """The elements of the selected majors and minors; a block is some whole majors."""
 
     has_other_minors = False
 
     def __init__(self, plan: SlicePlan) -> None:
         self._plan = plan
-        self.width = plan.minor.size
-        """Elements per major."""
-        self.count = plan.major.size * self.width
-        self._step = 1 if _is_mapped(plan) else max(plan.stored.dense().info.chunks[0], 1)
+        self.count = plan.major.size * plan.minor.size
+        array = plan.stored.dense().info
+        is_whole = array.is_mappable or array.chunks == array.shape
+        self.step = max(plan.minor.size, 1) * (1 if is_whole else max(array.chunks[0], 1))
         self._lock = ForkLock()
         self._strings: pa.Array | None = None
 
-    def spans(self, target: int) -> list[Span]:
-        if not self.count:
-            return []
-        majors = -(-target // (self.width * self._step)) * self._step
-        size = majors * self.width
-        return [Span(start, min(start + size, self.count)) for start in range(0, self.count, size)]
-
     def block(self, span: Span) -> ElementBlock:
-        first = span.start // max(self.width, 1)
-        last = span.stop // max(self.width, 1)
-        positions = self._plan.major.positions[first:last]
+        width = max(self._plan.minor.size, 1)
+        majors = self._plan.major.positions[span.start // width : span.stop // width]
         is_text = self._plan.stored.info.storage_type.is_string
         read = self._read_strings if is_text else self._read_numbers
-        return _DenseBlock(positions, self._plan.minor.positions, read)
+        return _DenseBlock(majors, self._plan.minor.positions, read)
 
-    def _read_numbers(self, positions: Offsets) -> npt.NDArray[Any]:
-        selection = Selection(positions, is_all=False)
-        values: npt.NDArray[Any] = gather_dense(replace(self._plan, major=selection))
-        return values.reshape(-1)
+    def _read_numbers(self, majors: Offsets) -> npt.NDArray[Any]:
+        plan = self._plan.at(Selection(majors, is_all=False), self._plan.minor)
+        return gather_dense(plan).reshape(-1)
 
-    def _read_strings(self, positions: Offsets) -> pa.Array:
+    def _read_strings(self, majors: Offsets) -> pa.Array:
         """Return some strings; all of them are decoded first, once: they are one chunk."""
         with self._lock:
             if self._strings is None:
                 self._strings = self._plan.stored.dense().read_strings()
         height = self._plan.stored.info.shape[0]
-        numbers = positions[:, np.newaxis] * height + self._plan.minor.positions
+        numbers = majors[:, np.newaxis] * height + self._plan.minor.positions
         return self._strings.take(pa.array(numbers.reshape(-1)))
 
 
-class _DenseBlock:
+class _DenseBlock(ElementBlock):
     """All selected minors of some majors."""
 
-    def __init__(
-        self,
-        positions: Offsets,
-        minors: Offsets,
-        read: Callable[[Offsets], npt.NDArray[Any] | pa.Array],
-    ) -> None:
-        self._positions = positions
-        self._minor_positions = minors
+    def __init__(self, majors: Offsets, minors: Offsets, read: Callable[[Offsets], Values]) -> None:
+        self._majors, self._minors = majors, minors
         self._read = read
-        self.count = positions.size * minors.size
+        self.count = majors.size * minors.size
 
     def majors(self, offsets: Offsets | None = None) -> Codes:
-        positions = self._positions.astype(np.int32)
-        width = self._minor_positions.size
-        return np.repeat(positions, width) if offsets is None else positions[offsets // width]
+        majors, width = self._majors.astype(np.int32), self._minors.size
+        return np.repeat(majors, width) if offsets is None else majors[offsets // width]
 
     def minors(self, offsets: Offsets | None = None) -> Codes:
-        positions = self._minor_positions.astype(np.int32)
+        minors = self._minors.astype(np.int32)
         if offsets is None:
-            return np.tile(positions, self._positions.size)
-        return positions[offsets % positions.size]
+            return np.tile(minors, self._majors.size)
+        return minors[offsets % minors.size]
 
-    def values(self, offsets: Offsets | None = None) -> npt.NDArray[Any] | pa.Array:
-        values = self._values
+    def values(self, offsets: Offsets | None = None) -> Values:
         if offsets is None:
-            return values
-        return values.take(pa.array(offsets)) if isinstance(values, pa.Array) else values[offsets]
+            return self._values
+        is_text = isinstance(self._values, pa.Array)
+        return self._values.take(pa.array(offsets)) if is_text else self._values[offsets]
 
     @cached_property
-    def _values(self) -> npt.NDArray[Any] | pa.Array:
-        return self._read(self._positions)
+    def _values(self) -> Values:
+        return self._read(self._majors)

@@ -10,7 +10,6 @@ import numpy as np
 from daf_query.matrix._dense_gather import dense_reads
 from daf_query.matrix._gather import blocks_of, spans_of
 from daf_query.matrix._layouts import Layout
-from daf_query.matrix._selection import Selection
 from daf_query.matrix._slice_plan import Positions, SlicePlan
 from daf_query.matrix._stored_elements import StoredElements
 from daf_storage.stores import ReadEstimate
@@ -42,13 +41,11 @@ def _count(plan: SlicePlan) -> ElementCount:
 
 def major_counts(plan: SlicePlan) -> Positions:
     """Return how many elements each selected major of a sparse matrix has, at most."""
-    if plan.colptr is None:
-        raise TypeError("the plan is for a dense matrix")
-    positions = plan.major.positions
-    counts: Positions = plan.colptr[positions + 1] - plan.colptr[positions]
+    counts = plan.ranges()[1]
     if plan.minor.is_all:
         return counts
-    return np.minimum(counts * _most_repeated(plan.minor), plan.minor.size)
+    _, repeats = np.unique(plan.minor.positions, return_counts=True)
+    return np.minimum(counts * int(repeats.max(initial=1)), plan.minor.size)
 
 
 def minor_counts(plan: SlicePlan) -> Positions:
@@ -56,15 +53,9 @@ def minor_counts(plan: SlicePlan) -> Positions:
     base = plan.stored.index_base
     elements = StoredElements(plan.stored)
     totals = np.zeros(plan.stored.info.shape[0] + base, np.int64)
-    for block in blocks_of(plan):
-        totals += np.bincount(elements.rows(block.starts, block.counts), minlength=totals.size)
+    for _, starts, counts in blocks_of(plan):
+        totals += np.bincount(elements.rows(starts, counts), minlength=totals.size)
     return totals[plan.minor.positions + base]
-
-
-def _most_repeated(selection: Selection) -> int:
-    """Return how often the entry is selected that is selected most often."""
-    _, counts = np.unique(selection.positions, return_counts=True)
-    return int(counts.max(initial=1))
 
 
 def estimate_read(plan: SlicePlan) -> ReadEstimate:
@@ -73,29 +64,19 @@ def estimate_read(plan: SlicePlan) -> ReadEstimate:
     In the order, and the pieces, in which gathering reads.
     """
     estimate = ReadEstimate()
-    if plan.colptr is None:
-        _estimate_dense(plan, estimate)
-        return estimate
-    arrays = plan.stored.element_arrays()
-    if all(array.info.is_mappable for array in arrays):
-        positions = plan.major.positions
-        n_elements = int((plan.colptr[positions + 1] - plan.colptr[positions]).sum())
+    is_sparse = plan.stored.info.is_sparse
+    arrays = plan.stored.element_arrays() if is_sparse else [plan.stored.dense()]
+    if arrays[0].info.storage_type.is_string:
+        estimate.add_inexact(_STRING_BYTES * arrays[0].info.size, requests=0)
+    elif all(array.info.is_mappable for array in arrays):
+        count = plan.ranges()[1].sum() if is_sparse else plan.major.size * plan.minor.size
         for array in arrays:
-            estimate.add_bytes(n_elements * array.info.storage_type.dtype.itemsize)
-        return estimate
-    for block in blocks_of(plan):
-        for array in arrays:
-            array.estimate(spans_of(block.starts, block.counts), estimate)
-    return estimate
-
-
-def _estimate_dense(plan: SlicePlan, estimate: ReadEstimate) -> None:
-    array = plan.stored.dense()
-    if array.info.storage_type.is_string:
-        estimate.add_inexact(_STRING_BYTES * array.info.size, requests=0)
-    elif array.info.is_mappable:
-        n_elements = plan.major.size * plan.minor.size
-        estimate.add_bytes(n_elements * array.info.storage_type.dtype.itemsize)
+            estimate.add_bytes(int(count) * array.info.storage_type.dtype.itemsize)
+    elif is_sparse:
+        for _, starts, counts in blocks_of(plan):
+            for array in arrays:
+                array.estimate(spans_of(starts, counts), estimate)
     else:
-        for read in dense_reads(array, plan.major.positions, plan.minor):
-            array.estimate(read.runs, estimate, read.within)
+        for read in dense_reads(arrays[0], plan.major.positions, plan.minor):
+            arrays[0].estimate(read.runs, estimate, read.within)
+    return estimate

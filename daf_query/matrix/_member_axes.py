@@ -1,14 +1,15 @@
-"""The axes of several data sets that are asked as one: concatenated, or aligned by name.
+"""Axes of the data sets that are asked together: concatenated, or aligned by name.
 
-Each of them looks like the axis of one data set: it has a length, and positions of its entries.
+A single data set has axes of one member.  Each of them looks like the axis of a data set: it has a
+length, and positions of its entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,31 +23,13 @@ Join: TypeAlias = Literal["inner", "outer"]
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
+Members: TypeAlias = Mapping[str, DafReader]
+"""Data sets, by name."""
+
 _NAME: Final = "name"
 
 _OBSERVATIONS: Final = ("obs", "cell", "metacell")
 """Axes whose entries are others in each data set, as long as none of them says more."""
-
-
-class EntryAxis(Protocol):
-    """What selecting entries needs of an axis, or of a data set that has it."""
-
-    @property
-    def location(self) -> str:
-        """Where it is, for messages."""
-        ...
-
-    def axis_length(self, axis: str) -> int:
-        """Return the number of entries."""
-        ...
-
-    def axis_indices(self, axis: str, entries: Iterable[str]) -> Positions:
-        """Return the 0-based positions of entries."""
-        ...
-
-    def check_labels(self, axis: str, labels: Any, what: str) -> None:
-        """Refuse the labels of a mask that are not the entries."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,8 +41,14 @@ class ConcatenatedAxis:
 
     axis: str
     location: str
-    members: Mapping[str, DafReader]
-    """The data sets that have the axis, by name, in their order."""
+    members: Members
+    """The data sets that have the axis, in their order."""
+    is_alone: bool = False
+    """Whether it is the axis of a single data set, which no column ``dataset`` names."""
+
+    def __reduce__(self) -> Any:
+        """Pickle how the data sets are opened again."""
+        return _again, (type(self), self.axis, self.location, _origins(self.members), self.is_alone)
 
     @cached_property
     def starts(self) -> Positions:
@@ -77,6 +66,15 @@ class ConcatenatedAxis:
         """The number of entries of all."""
         return int(self.starts[-1])
 
+    def sources(self, member: str, selected: Positions) -> Positions:  # noqa: ARG002 - of one data set
+        """Return selected positions as they are, of the columns of a single data set."""
+        return selected
+
+    def get_pa_vector(self, axis: str, name: str) -> pa.Array:
+        """Return a vector of a single data set."""
+        [daf] = self.members.values()
+        return daf.get_pa_vector(axis, name)
+
     def split(self, positions: Positions) -> tuple[npt.NDArray[np.int32], Positions]:
         """Return the number of the data set of each position, and the position within it."""
         owners = np.searchsorted(self.starts, positions, side="right") - 1
@@ -89,10 +87,10 @@ class ConcatenatedAxis:
         ------
         NotFoundError
             There is no such data set.
-        OutOfBoundsError, EntryNotFoundError
+        EntryNotFoundError
             A position is none of its data set.
         """
-        owners = self.owners(datasets)
+        owners = self._owners(datasets)
         lengths = np.diff(self.starts)[owners] if positions.size else positions
         outside = np.flatnonzero((positions < 0) | (positions >= lengths))
         if outside.size:
@@ -104,14 +102,8 @@ class ConcatenatedAxis:
             )
         return self.starts[owners] + positions
 
-    def owners(self, datasets: Any) -> Positions:
-        """Return the numbers of data sets, by their names.
-
-        Raises
-        ------
-        NotFoundError
-            One of them is none of these.
-        """
+    def _owners(self, datasets: Any) -> Positions:
+        """Return the numbers of data sets, by their names."""
         found = pc.index_in(datasets.cast(pa.string()), value_set=pa.array(self.names, pa.string()))
         if found.null_count:
             missing = datasets.filter(pc.is_null(found))[0].as_py()
@@ -131,7 +123,7 @@ class ConcatenatedAxis:
         NotFoundError
             There is no such data set, or it has no such entry.
         """
-        owners = self.owners(datasets)
+        owners = self._owners(datasets)
         plain = _combined(entries)
         positions = np.empty(owners.size, np.int64)
         for number, daf in enumerate(self.members.values()):
@@ -141,11 +133,7 @@ class ConcatenatedAxis:
                 positions[rows] = self.starts[number] + found
         return positions
 
-    def axis_length(self, axis: str) -> int:  # noqa: ARG002 - there is one axis
-        """Return the number of entries of all."""
-        return self.length
-
-    def axis_indices(self, axis: str, entries: Iterable[str]) -> Positions:
+    def axis_indices(self, entries: Iterable[str]) -> Positions:
         """Return the positions of entries by name alone.
 
         Raises
@@ -155,28 +143,27 @@ class ConcatenatedAxis:
         InvalidInputError
             Several have; the message names them.
         """
-        asked = _strings(entries)
-        positions = np.full(len(asked), -1, np.int64)
+        if self.is_alone:
+            [daf] = self.members.values()
+            return daf.axis_indices(self.axis, entries)
+        requested = _strings(entries)
+        positions = np.full(len(requested), -1, np.int64)
         for number, daf in enumerate(self.members.values()):
-            found = daf.axis_indices(axis, asked, allow_missing=True, allow_empty=True)
+            found = _found(daf, self.axis, requested)
             twice = np.flatnonzero((found >= 0) & (positions >= 0))
             if twice.size:
-                raise self._ambiguous(asked[int(twice[0])].as_py())
+                raise self._ambiguous(requested[int(twice[0])].as_py())
             positions = np.where(found >= 0, self.starts[number] + found, positions)
         missing = np.flatnonzero(positions < 0)
         if missing.size:
-            entry = asked[int(missing[0])].as_py()
+            entry = requested[int(missing[0])].as_py()
             raise errors.EntryNotFoundError(
-                f"{self.location}: no data set has an entry {entry!r} on axis {axis!r}"
+                f"{self.location}: no data set has an entry {entry!r} on axis {self.axis!r}"
             )
         return positions
 
     def _ambiguous(self, entry: str) -> errors.InvalidInputError:
-        having = [
-            name
-            for name, daf in self.members.items()
-            if daf.axis_indices(self.axis, [entry], allow_missing=True, allow_empty=True)[0] >= 0
-        ]
+        having = [n for n, daf in self.members.items() if _found(daf, self.axis, [entry])[0] >= 0]
         return errors.InvalidInputError(
             f"{self.location}: the name {entry!r} of axis {self.axis!r} occurs in "
             f"{len(having):,} data sets ({errors.known_names(having, none='none')}); pass a table "
@@ -184,15 +171,13 @@ class ConcatenatedAxis:
             f"\"dataset = '{having[0]}' AND name = '{entry}'\", or name = '{entry}' for all"
         )
 
-    def check_labels(self, axis: str, labels: Any, what: str) -> None:
+    def check_labels(self, labels: Any, what: str) -> None:
         """Refuse the labels of a mask that are not the entries."""
         if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
             return
-        position = 0
-        for daf in self.members.values():
-            stop = position + daf.axis_length(axis)
-            daf.check_labels(axis, labels[position:stop], what)
-            position = stop
+        for number, daf in enumerate(self.members.values()):
+            own = labels[self.starts[number] : self.starts[number + 1]]
+            daf.check_labels(self.axis, own, what)
 
 
 @dataclass(frozen=True)
@@ -201,13 +186,18 @@ class AlignedAxis:
 
     axis: str
     location: str
+    members: Members
+    """The data sets that have a matrix over it."""
     join: Join
-    members: Mapping[str, DafReader]
-    """The data sets, by name."""
     entries: pa.Array
     """The names: in the order of the first data set, then those of the second, and so on."""
     positions: Mapping[str, Positions]
     """Of each data set, where its entries are among the names; -1 for those that are left out."""
+
+    def __reduce__(self) -> Any:
+        """Pickle how the data sets are opened again."""
+        more = self.join, self.entries, dict(self.positions)
+        return _again, (type(self), self.axis, self.location, _origins(self.members), *more)
 
     @property
     def length(self) -> int:
@@ -216,30 +206,7 @@ class AlignedAxis:
 
     def lacking(self, entry: str) -> list[str]:
         """Return the data sets that have no entry of some name."""
-        return [
-            name
-            for name, daf in self.members.items()
-            if daf.axis_indices(self.axis, [entry], allow_missing=True, allow_empty=True)[0] < 0
-        ]
-
-    @property
-    def description(self) -> tuple[Any, ...]:
-        """All but the data sets themselves, to be pickled; see `described`."""
-        return self.axis, self.location, self.join, self.entries, dict(self.positions)
-
-    @classmethod
-    def described(
-        cls,
-        readers: Mapping[str, DafReader],
-        axis: str,
-        location: str,
-        join: Join,
-        entries: pa.Array,
-        positions: Mapping[str, Positions],
-    ) -> AlignedAxis:
-        """Return the axis of a description, of data sets that were opened again."""
-        members = {name: readers[name] for name in positions}
-        return cls(axis, location, join, members, entries, positions)
+        return [n for n, daf in self.members.items() if _found(daf, self.axis, [entry])[0] < 0]
 
     def again(self) -> AlignedAxis:
         """Return the same axis as it is now."""
@@ -268,20 +235,20 @@ class AlignedAxis:
                 f"join='outer', or along={self.axis!r} if this is the axis to concatenate"
             )
 
-    def among(self, concatenated: ConcatenatedAxis, selected: Positions) -> Positions:
+    def among(self, union: ConcatenatedAxis, selected: Positions) -> Positions:
         """Return the positions of entries of the concatenated axis, without those left out."""
-        owners, own = concatenated.split(selected)
+        owners, own = union.split(selected)
         positions = np.full(selected.size, -1, np.int64)
-        for number, name in enumerate(concatenated.names):
+        for number, name in enumerate(union.names):
             mine = np.flatnonzero(owners == number)
             if mine.size and name in self.positions:
                 positions[mine] = self.positions[name][own[mine]]
         return positions[positions >= 0]
 
-    def in_each(self, concatenated: ConcatenatedAxis, selected: Positions) -> Positions:
+    def in_each(self, union: ConcatenatedAxis, selected: Positions) -> Positions:
         """Return the positions along the concatenated axis of what all have of some names."""
         parts = [
-            concatenated.starts[concatenated.names.index(name)] + sources[sources >= 0]
+            union.starts[union.names.index(name)] + sources[sources >= 0]
             for name in self.members
             for sources in [self.sources(name, np.unique(selected))]
         ]
@@ -295,11 +262,7 @@ class AlignedAxis:
         places[own[is_kept]] = np.flatnonzero(is_kept)
         return places[selected]
 
-    def axis_length(self, axis: str) -> int:  # noqa: ARG002 - there is one axis
-        """Return the number of names."""
-        return self.length
-
-    def axis_indices(self, axis: str, entries: Iterable[str]) -> Positions:
+    def axis_indices(self, entries: Iterable[str]) -> Positions:
         """Return the positions of names.
 
         Raises
@@ -307,29 +270,44 @@ class AlignedAxis:
         EntryNotFoundError
             No data set has an entry of that name; or not all have, and ``join`` is ``inner``.
         """
-        asked = _strings(entries)
-        found = pc.index_in(asked, value_set=self.entries)
+        requested = _strings(entries)
+        found = pc.index_in(requested, value_set=self.entries)
         if not found.null_count:
             indices: Positions = found.to_numpy(zero_copy_only=False).astype(np.int64)
             return indices
-        entry = str(asked.filter(pc.is_null(found))[0].as_py())
+        entry = str(requested.filter(pc.is_null(found))[0].as_py())
         lacking = self.lacking(entry)
         if len(lacking) == len(self.positions):
             near = errors.nearest(entry, self.entries.slice(0, 20_000).to_pylist())
             raise errors.EntryNotFoundError(
-                f"{self.location}: no data set has an entry {entry!r} on axis {axis!r}{near}"
+                f"{self.location}: no data set has an entry {entry!r} on axis {self.axis!r}{near}"
             )
         raise errors.EntryNotFoundError(
             f"{self.location}: {errors.known_names(lacking, none='none')} has no entry {entry!r} "
-            f"on axis {axis!r}, and join='inner' keeps those that all have; pass join='outer'"
+            f"on axis {self.axis!r}, and join='inner' keeps those that all have; pass join='outer'"
         )
 
-    def check_labels(self, axis: str, labels: Any, what: str) -> None:
+    def check_labels(self, labels: Any, what: str) -> None:
         """Refuse the labels of a mask that are not the names."""
         if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
             return
         if not _strings(list(labels)).equals(self.entries):
-            raise errors.wrong_labels(self.location, what, axis)
+            raise errors.wrong_labels(self.location, what, self.axis)
+
+
+EntryAxis: TypeAlias = ConcatenatedAxis | AlignedAxis
+"""An axis of a matrix, of one data set or of several."""
+
+
+def _origins(members: Members) -> dict[str, Any]:
+    return {name: daf.require_origin() for name, daf in members.items()}
+
+
+def _again(
+    kind: Callable[..., EntryAxis], axis: str, location: str, origins: Mapping[str, Any], *more: Any
+) -> EntryAxis:
+    members = {name: origin.open() for name, origin in origins.items()}
+    return kind(axis, location, members, *more)
 
 
 def concatenated_of(
@@ -360,35 +338,29 @@ def concatenated_of(
                 f"along={along!r} is none of the axes {axes[0]!r} and {axes[1]!r}"
             )
         return along
-    noted = [
-        (str(daf.get_scalar("obs_is", default="")), str(daf.get_scalar("var_is", default="")))
-        for daf in readers
-    ]
-    for obs, var in noted:
-        if obs in axes and obs:
+    for daf in readers:
+        obs, var = (str(daf.get_scalar(name, default="")) for name in ("obs_is", "var_is"))
+        if obs and obs in axes:
             return obs
-        if var in axes and var:
+        if var and var in axes:
             return axes[1] if axes[0] == var else axes[0]
     return next((axis for axis in _OBSERVATIONS if axis in axes), axes[0])
 
 
 def concatenated_axis(
-    members: Mapping[str, DafReader], axis: str, *, location: str
+    members: Members, axis: str, *, location: str, is_alone: bool = False
 ) -> ConcatenatedAxis:
     """Return an axis of those of several data sets that have it; no entries are read."""
     having = {name: daf for name, daf in members.items() if daf.has_axis(axis)}
-    return ConcatenatedAxis(axis, location, having)
+    return ConcatenatedAxis(axis, location, having, is_alone)
 
 
-def aligned_axis(
-    members: Mapping[str, DafReader], axis: str, join: Join, *, location: str
-) -> AlignedAxis:
+def aligned_axis(members: Members, axis: str, join: Join, *, location: str) -> AlignedAxis:
     """Align an axis that several data sets have, by the names of its entries, which are read."""
     entries = {
         name: daf.get_pa_vector(axis, _NAME).cast(pa.string()) for name, daf in members.items()
     }
-    names, positions = aligned(entries, join)
-    return AlignedAxis(axis, location, join, members, names, positions)
+    return AlignedAxis(axis, location, members, join, *aligned(entries, join))
 
 
 def aligned(entries: Mapping[str, pa.Array], join: Join) -> tuple[pa.Array, dict[str, Positions]]:
@@ -405,8 +377,7 @@ def aligned(entries: Mapping[str, pa.Array], join: Join) -> tuple[pa.Array, dict
     first = next(iter(entries.values()), pa.array([], pa.string()))
     if all(each is first or each.equals(first) for each in entries.values()):
         return first, {name: np.arange(len(first)) for name in entries}
-    encoded = pa.chunked_array(list(entries.values())).combine_chunks()
-    encoded = _combined(encoded).dictionary_encode()
+    encoded = _combined(pa.chunked_array(list(entries.values()))).dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     names = encoded.dictionary
     if join == "inner":
@@ -416,6 +387,11 @@ def aligned(entries: Mapping[str, pa.Array], join: Join) -> tuple[pa.Array, dict
     ends = np.cumsum([len(each) for each in entries.values()])
     parts = np.split(codes, ends[:-1])
     return names, dict(zip(entries, parts, strict=True))
+
+
+def _found(daf: DafReader, axis: str, entries: Any) -> Positions:
+    """Return the positions of entries, -1 of those that are not there."""
+    return daf.axis_indices(axis, entries, allow_missing=True, allow_empty=True)
 
 
 def _strings(entries: Iterable[str]) -> pa.Array:

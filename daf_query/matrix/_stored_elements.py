@@ -1,22 +1,25 @@
 """The stored elements of a sparse matrix, by ranges: row numbers and values side by side.
 
-What is mapped is copied once, straight into its place where that is possible: a single range by
-numpy, many by compiled code (`daf_query.matrix._row_selection`), else range by range.  What is not
-mapped is decoded or fetched by the arrays themselves.  Ranges are checked before anything is
-copied, since neither views nor compiled code would notice.
+Ranges are checked before anything is copied, since neither views nor compiled code would notice.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix._row_selection import copy_pair
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.data import StoredMatrix, checked_indices
 from daf_storage.trees import read_joined
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 Numbers: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -28,115 +31,56 @@ class StoredElements:
     def __init__(self, stored: StoredMatrix) -> None:
         self.stored = stored
         """The matrix."""
-        arrays = stored.element_arrays()
-        self.has_values = len(arrays) > 1
-        """Whether values are stored; if not, all are true."""
-        self._arrays = arrays
-        self._base = stored.index_base  # looked up once: a check of protocols takes long
-        self._stop = stored.info.shape[0] + self._base
-        self._size = min(array.info.size for array in arrays)
-        self._mapped: list[Numbers] | None = None
-        if all(array.info.is_mappable for array in arrays):
-            self._mapped = [array.read() for array in arrays]
-        self.is_mapped = self._mapped is not None
-        """Whether they are copied out of mapped files."""
+        self._arrays = stored.element_arrays()
+
+    @cached_property
+    def _mapped(self) -> list[Numbers] | None:
+        is_mapped = all(array.info.is_mappable for array in self._arrays)
+        return [array.read() for array in self._arrays] if is_mapped else None
 
     def rows(self, starts: Positions, counts: Positions) -> Numbers:
-        """Return the row numbers of some ranges as they are stored; see `read`."""
-        self._check(starts, counts)
-        run = _single_run(starts, counts)
-        if self._mapped is not None and run is not None:
-            return self._checked(self._mapped[0][run])
-        return self._checked(copy_runs(self._arrays[0], starts, counts))
+        """Return the row numbers of some ranges, as they are stored; see `read`."""
+        return checked_indices(self.stored, self._taken(starts, counts, slice(0, 1))[0])
+
+    def values(self, starts: Positions, counts: Positions) -> Numbers:
+        """Return the values of some ranges; of a Bool matrix that stores none, all are true."""
+        if len(self._arrays) == 1:
+            return np.ones(int(counts.sum()), np.bool_)
+        return self._taken(starts, counts, slice(1, 2))[0]
 
     def read(self, starts: Positions, counts: Positions) -> tuple[Numbers, Numbers]:
         """Return the row numbers of some ranges, as they are stored, and their values.
 
-        Of mapped arrays, a single range is a view.
+        Of mapped arrays, ranges that follow each other are views.
 
         Raises
         ------
         CorruptDataError
             A range leaves the arrays, or a row number its axis.
         """
-        if self._mapped is None or not self.has_values:
-            rows = self.rows(starts, counts)
-            if not self.has_values:
-                return rows, np.ones(rows.size, bool)
-            return rows, copy_runs(self._arrays[1], starts, counts)
+        rows, *values = self._taken(starts, counts, slice(0, 2))
+        checked_indices(self.stored, rows)
+        return rows, values[0] if values else np.ones(rows.size, np.bool_)
+
+    def _taken(self, starts: Positions, counts: Positions, which: slice) -> list[Numbers]:
+        """Return ranges of the row numbers, of the values, or of both."""
         self._check(starts, counts)
-        run = _single_run(starts, counts)
-        indices, values = self._mapped
-        if run is not None:
-            return self._checked(indices[run]), values[run]
-        total = int(counts.sum())
-        targets = (np.empty(total, indices.dtype), np.empty(total, values.dtype))
-        if not self._copied(starts, counts, targets):
-            targets = (
-                copy_runs(self._arrays[0], starts, counts),
-                copy_runs(self._arrays[1], starts, counts),
-            )
-        return self._checked(targets[0]), targets[1]
-
-    def read_into(
-        self, starts: Positions, counts: Positions, indices: Numbers, values: Numbers
-    ) -> None:
-        """Copy the row numbers of some ranges, counted from 0, and their values.
-
-        Parameters
-        ----------
-        indices, values
-            Where they go; as many as the ranges have.
-
-        Raises
-        ------
-        CorruptDataError
-            A range leaves the arrays, or a row number its axis.
-        """
-        base = self._base
-        if self._is_copied_in_place(starts, counts, indices, values):
-            self._checked(indices)
-            if base:
-                np.subtract(indices, base, out=indices)
-            return
-        rows, stored_values = self.read(starts, counts)
-        np.subtract(rows, base, out=indices, casting="unsafe")
-        values[:] = stored_values
-
-    def _is_copied_in_place(
-        self, starts: Positions, counts: Positions, indices: Numbers, values: Numbers
-    ) -> bool:
-        """Copy ranges as they are stored, if they are many, in a file, and the types fit."""
-        if not self.has_values or _single_run(starts, counts) is not None:
-            return False
-        kinds = [array.info.storage_type for array in self._arrays]
-        if any(kind.is_string for kind in kinds) or kinds[1].dtype != values.dtype:
-            return False
-        if kinds[0].dtype.itemsize != indices.dtype.itemsize:
-            return False
-        self._check(starts, counts)
-        return self._copied(starts, counts, (indices, values))
-
-    def _copied(
-        self, starts: Positions, counts: Positions, targets: tuple[Numbers, Numbers]
-    ) -> bool:
-        """Copy ranges of mapped arrays into arrays of the same widths; they have been checked."""
-        if self._mapped is None:
-            return False
-        rows, values = self._mapped
-        return copy_pair((rows, values), starts, counts, targets)
-
-    def _checked(self, rows: Numbers) -> Numbers:
-        """Return row numbers as they are stored, after checking that they are on their axis."""
-        if rows.size and (int(rows.min()) < self._base or int(rows.max()) >= self._stop):
-            return checked_indices(self.stored, rows)  # which says what is wrong
-        return rows
+        if self._mapped is not None:
+            mapped, run = self._mapped[which], _single_run(starts, counts)
+            if run is not None:
+                return [array[run] for array in mapped]
+            copied = _copied(mapped, starts, counts)
+            if copied is not None:
+                return copied
+        run_starts, run_counts = joined_runs(starts, counts)
+        return [read_joined(array, run_starts, run_counts) for array in self._arrays[which]]
 
     def _check(self, starts: Positions, counts: Positions) -> None:
         """Raise if a range does not lie within the arrays."""
-        size = self._size if self._mapped is None else min(each.size for each in self._mapped)
         if not starts.size:
             return
+        mapped = self._mapped
+        size = min(a.info.size for a in self._arrays) if mapped is None else min(map(len, mapped))
         is_negative = min(int(starts.min()), int(counts.min())) < 0
         if is_negative or bool(np.any(starts > size - counts)):  # a sum might overflow
             raise errors.CorruptDataError(
@@ -144,32 +88,28 @@ class StoredElements:
             )
 
 
-def read_run(stored: StoredMatrix, start: int, stop: int) -> tuple[Numbers, Numbers]:
-    """Return the row numbers of one range, as they are stored, and their values.
+def _copied(sources: list[Numbers], starts: Positions, counts: Positions) -> list[Numbers] | None:
+    """Copy ranges of two arrays side by side, as rows of a CSR array: twice as fast as by an index.
 
-    Of mapped arrays they are views.  Row numbers are checked as far as they ascend.
-
-    Raises
-    ------
-    CorruptDataError
-        The range leaves the arrays, or a row number its axis.
+    None if they are not such arrays: of elements of 4 or 8 bytes, and of others of known widths.
     """
-    arrays = stored.element_arrays()
-    if len(arrays) > 1 and arrays[0].info.is_mappable and arrays[1].info.is_mappable:
-        rows, values = arrays[0].read(), arrays[1].read()
-        if 0 <= start < stop <= rows.size and stop <= values.size:
-            rows = rows[start:stop]
-            base = stored.index_base
-            if rows[0] >= base and rows[-1] < stored.info.shape[0] + base:
-                return rows, values[start:stop]
-    return StoredElements(stored).read(np.array([start]), np.array([stop - start]))
-
-
-def copy_runs(array: Any, starts: Positions, lengths: Positions) -> Numbers:
-    """Copy ranges of a 1-D stored array, one after the other; adjacent ranges are one run."""
-    run_starts, run_lengths = joined_runs(starts, lengths)
-    copied: Numbers = read_joined(array, run_starts, run_lengths)
-    return copied
+    first, second = sources[0], sources[-1]
+    pointer = np.dtype(f"i{first.dtype.itemsize}")
+    stops = starts + counts
+    if pointer.itemsize < 4 or int(stops.max()) > np.iinfo(pointer).max:
+        return None
+    for each in (first, second):
+        is_known = each.dtype.itemsize in (1, 2, 4, 8) and each.dtype.isnative
+        if not (is_known and each.flags.c_contiguous and each.flags.aligned):
+            return None
+    data = second.view(f"i{second.dtype.itemsize}")
+    # Every second row of this array is one of the ranges; others are never looked at.
+    ranges: Any = sp.csr_array((2 * starts.size - 1, 1), dtype=data.dtype)
+    ranges.indptr = np.stack([starts, stops], axis=1).reshape(-1).astype(pointer)
+    ranges.indices, ranges.data = first.view(pointer), data
+    copied = ranges[np.arange(0, 2 * starts.size, 2)]
+    parts = [copied.indices.view(first.dtype), copied.data.view(second.dtype)]
+    return parts[: len(sources)]
 
 
 def joined_runs(starts: Positions, lengths: Positions) -> tuple[Positions, Positions]:

@@ -10,15 +10,15 @@ of the groups, a row for each group and column.
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.moments._accumulator import Moments
 from daf_query.moments._group_moments import group_moments
 from daf_query.moments._grouping import GroupedRows, Groups, GroupValues, group_rows
-from daf_query.moments._prepared_profile import (
+from daf_query.moments._profile import (
     PROFILE_MAX_BYTES,
     STATISTICS,
     GroupProfile,
     PreparedProfile,
 )
+from daf_query.moments._segments import Moments
 from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order
 
 __all__ = [

@@ -1,42 +1,60 @@
 """The moments of groups of rows of a stored matrix: one pass over the layout that fits.
 
 Where both layouts are stored, the one by columns is read, of which each column is a few segments;
-unless the rows are so few that those of the other one are far fewer bytes.
+unless the rows are so few that those of the other one are far fewer bytes.  Blocks of a layout are
+reduced by threads: their elements are sorted by group and column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from daf_query.matrix import (
     Layout,
+    PlannedLayouts,
     Selection,
+    SlicePlan,
+    StoredElements,
+    find_layouts,
+    gather_dense,
     keep_freed_memory,
-    ordered_plan,
-    plan_layouts,
-    read_first,
 )
-from daf_query.moments._accumulator import (
+from daf_query.moments._grouping import GroupedRows, Strata
+from daf_query.moments._segments import (
     Accumulator,
     Moments,
+    Segments,
     moments_of,
+    reduce_segments,
     repeated,
     with_zeros,
 )
-from daf_query.moments._dense_blocks import DensePass
-from daf_query.moments._grouping import GroupedRows, Strata
-from daf_query.moments._segments import Segments
-from daf_query.moments._sparse_blocks import SparsePass
 from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order
 from daf_storage import DafReader, errors
+from daf_storage._lazy import lazy_module
 
-_ROWS_ADVANTAGE = 2
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
+
+_ROWS_ADVANTAGE: Final = 2
 """How many times fewer bytes the layout by rows must be to be read first."""
+_STRIP: Final = 1024
+"""Of a dense layout by rows, how many columns are read together: many rows of a group."""
+_BLOCK_CHUNKS: Final = 4
+"""How many chunks a block has at least: those at its ends may be decoded for its neighbours too."""
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+Reduced: TypeAlias = tuple[Positions, Segments]
+"""Segments, and their keys: ``group * number of columns + column``."""
+Tasks: TypeAlias = Iterator[Callable[[], tuple[Reduced | None, int]]]
+"""Reduce a block; None if it has no elements.  With the number of bytes that were read."""
 
 
 def group_moments(
@@ -109,15 +127,15 @@ def group_segments(
     unique, order = np.unique(columns.positions, return_inverse=True)
     selected_rows = Selection.of(strata.positions, daf.axis_length(axes[0]))
     selected_columns = Selection.of(unique, daf.axis_length(axes[1]))
-    layouts = plan_layouts(daf, axes, name, selected_rows, selected_columns)
-    info = layouts[0].plan.stored.info
-    if info.storage_type.is_string:
+    found = find_layouts(daf, axes, name, selected_rows, selected_columns)
+    stored = found.first.plan.stored
+    if stored.info.storage_type.is_string:
         raise errors.UnsupportedInputError(
-            f"{layouts[0].plan.stored.what}: it is a matrix of strings, which have no sums and "
-            "means; choose one of numbers or Bool"
+            f"{stored.what}: it is a matrix of strings, which have no sums and means; choose one "
+            "of numbers or Bool"
         )
-    read = partial(_accumulated, strata, options=options, progress=progress)
-    segments, _ = read_first(sorted(layouts, key=_cost), read)
+    layouts = PlannedLayouts(sorted(found, key=_cost), found.faults)
+    segments = layouts.read(lambda layout: _accumulated(strata, layout, options, progress))
     segments = _of_groups(segments, strata, rows.n_groups)
     if np.array_equal(order, np.arange(unique.size)):
         return segments
@@ -129,74 +147,150 @@ def _cost(layout: Layout) -> int:
 
 
 def _accumulated(
-    strata: Strata,
-    layout: Layout,
-    *,
-    options: BlockOptions,
-    progress: Callable[[int], None],
+    strata: Strata, layout: Layout, options: BlockOptions, progress: Callable[[int], None]
 ) -> Segments:
     """Return a segment for each stratum and column, of shape ``(strata, columns)``."""
-    n_columns = layout.columns.positions.size
-    accumulator = Accumulator(strata.groups.size * n_columns)
-    if layout.plan.stored.info.is_sparse:
-        layout = replace(layout, plan=ordered_plan(layout.plan))
-        sparse = _sparse_pass(strata, layout)
-        element_bytes = sparse.element_bytes()
-        tasks = (
-            (partial(sparse.reduce, pieces), int(pieces.sizes.sum()) * element_bytes)
-            for pieces in sparse.blocks(options)
-        )
-    else:
-        dense = DensePass(
-            layout.plan,
-            layout.plan.stored.dense(),
-            strata.codes,
-            rows_are_major=layout.rows_are_major,
-            n_columns=n_columns,
-        )
-        tasks = (
-            (partial(dense.reduce, window), dense.window_bytes(window))
-            for window in dense.blocks(options)
-        )
     keep_freed_memory()
-    counted = (partial(_with_bytes, reduce, n_bytes) for reduce, n_bytes in tasks)
-    for (keys, segments), n_bytes in in_order(counted, threads=options.threads):
-        accumulator.merge(keys, segments)
+    n_columns = layout.columns.size
+    accumulator = Accumulator(strata.groups.size * n_columns)
+    is_sparse = layout.plan.stored.info.is_sparse
+    tasks = _sparse_tasks if is_sparse else _dense_tasks
+    for reduced, n_bytes in in_order(tasks(strata, layout, options), threads=options.threads):
+        if reduced is not None:
+            accumulator.merge(*reduced)
         progress(n_bytes)
     segments = accumulator.segments().reshaped(strata.groups.size, n_columns)
-    if not layout.plan.stored.info.is_sparse:
+    if not is_sparse:
         return segments
     return with_zeros(segments, strata.sizes()[:, np.newaxis], what=layout.plan.stored.what)
 
 
-def _with_bytes(
-    reduce: Callable[[], tuple[npt.NDArray[np.int64], Segments]], n_bytes: int
-) -> tuple[tuple[npt.NDArray[np.int64], Segments], int]:
-    return reduce(), n_bytes
+def _sparse_tasks(strata: Strata, layout: Layout, options: BlockOptions) -> Tasks:
+    """Yield what reduces blocks of stored elements.
 
-
-def _sparse_pass(strata: Strata, layout: Layout) -> SparsePass:
-    plan, columns = layout.plan, layout.columns.positions
-    column_offsets = np.arange(columns.size, dtype=np.int32)
-    stored = plan.stored
-    base = stored.index_base
-    bins = np.full(stored.info.shape[0] + base, -1, np.int32)  # by the stored index
+    The stored columns of a layout, its majors, are the columns of the matrix, or its rows.  Each
+    major has a *label* and each minor a *bin*: one of them is the group, the other the column.
+    """
+    plan = layout.plan.in_order()
+    elements, base = StoredElements(plan.stored), plan.stored.index_base
+    columns = np.arange(layout.columns.size, dtype=np.int32)
+    n_bins, labels, bins = strata.groups.size, columns, strata.codes
     if layout.rows_are_major:
-        bins[columns + base] = column_offsets
-        labels = strata.codes
-    else:
-        bins[strata.positions + base] = strata.codes
-        labels = column_offsets
-    return SparsePass(
-        plan,
-        stored.indices,
-        stored.entries("nzval") if stored.has_values() else None,
-        major_labels=labels,
-        minor_bins=bins,
-        n_bins=columns.size if layout.rows_are_major else strata.groups.size,
-        bins_are_groups=not layout.rows_are_major,
-        n_columns=columns.size,
-    )
+        n_bins, labels, bins = columns.size, strata.codes, columns
+    bin_of_minor = np.full(plan.stored.info.shape[0] + base, n_bins, np.int32)
+    bin_of_minor[plan.minor.positions + base] = bins  # by the stored index
+    starts, counts = plan.ranges()
+    indices, target = plan.stored.indices.info, options.elements
+    if not indices.is_mappable:
+        target = max(target, _BLOCK_CHUNKS * indices.chunks[0])
+    elif layout.rows_are_major:
+        # Rows of one group together, so that segments are long; within windows, so that the file
+        # is read from its beginning to its end.
+        order = np.lexsort((labels, starts // options.window_elements))
+        starts, counts, labels, target = starts[order], counts[order], labels[order], 4 * target
+    item_bytes = sum(a.info.storage_type.dtype.itemsize for a in plan.stored.element_arrays())
+
+    def reduce(part: slice) -> tuple[Reduced | None, int]:
+        rows, values = elements.read(starts[part], counts[part])
+        sizes, own = counts[part], labels[part]
+        by_major: Any = sp.csr_array((sizes.size, n_bins + 1), dtype=values.dtype)
+        by_major.indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        by_major.indices, by_major.data = bin_of_minor[rows], _native(values)
+        if bool(np.any(own[1:] < own[:-1])):
+            order = np.argsort(own, kind="stable")
+            by_major, own = by_major[order], own[order]
+        found = _by_bin(by_major, own)
+        if found is None:
+            return None, rows.size * item_bytes
+        of_bins, of_labels, segments = found
+        groups, of_columns = (of_labels, of_bins) if layout.rows_are_major else (of_bins, of_labels)
+        return (groups * columns.size + of_columns, segments), rows.size * item_bytes
+
+    for part in _parts_of(counts, max(target, 1)):
+        yield partial(reduce, part)
+
+
+def _by_bin(
+    by_major: Any, labels: npt.NDArray[np.int32]
+) -> tuple[Positions, Positions, Segments] | None:
+    """Return the bin and the label of each segment, and the segments; the last bin is left out.
+
+    Elements are sorted by their bin, and within it by label, with scipy's conversion from rows to
+    columns, which counts instead of comparing.
+    """
+    by_bin = by_major.tocsc()
+    count = int(by_bin.indptr[-2])
+    if not count:
+        return None
+    label_of = labels[by_bin.indices[:count]]
+    is_first = np.empty(count, bool)
+    is_first[0] = True
+    np.not_equal(label_of[1:], label_of[:-1], out=is_first[1:])
+    bin_starts = by_bin.indptr[:-2]
+    is_first[bin_starts[bin_starts < count]] = True
+    starts = np.flatnonzero(is_first)
+    bins = np.searchsorted(by_bin.indptr, starts, side="right") - 1
+    segments = reduce_segments(by_bin.data[:count], starts)
+    return bins, label_of[starts].astype(np.int64), segments
+
+
+def _parts_of(counts: Positions, target: int) -> Iterator[slice]:
+    """Yield slices of ranges that have about ``target`` elements together."""
+    ends = np.cumsum(counts)
+    start = before = 0
+    while start < counts.size:
+        stop = max(int(np.searchsorted(ends, before + target, side="right")), start + 1)
+        yield slice(start, stop)
+        start, before = stop, int(ends[stop - 1])
+
+
+def _dense_tasks(strata: Strata, layout: Layout, options: BlockOptions) -> Tasks:
+    """Yield what reduces windows of a dense layout: some columns of all rows, or strips of rows."""
+    plan, n_columns = layout.plan, layout.columns.size
+    array, codes = plan.stored.dense().info, strata.codes
+    item_bytes = plan.stored.info.storage_type.dtype.itemsize
+
+    def reduce(
+        window: SlicePlan, rows: _SortedRows, first_column: int
+    ) -> tuple[Reduced | None, int]:
+        order, groups, starts = rows
+        values = _native(gather_dense(window))
+        by_column = values.T if layout.rows_are_major else values
+        columns = np.arange(first_column, first_column + by_column.shape[0])
+        keys = groups[np.newaxis, :] * n_columns + columns[:, np.newaxis]
+        segments = reduce_segments(np.ascontiguousarray(by_column.take(order, axis=1)), starts)
+        return (keys.reshape(-1), segments.map(np.ravel)), values.size * item_bytes
+
+    if not codes.size or not n_columns:
+        return
+    if not layout.rows_are_major:
+        every = _sorted(codes)
+        for span, _ in plan.groups(options.elements):
+            window = plan.at(plan.major.part(span.start, span.stop), plan.minor)
+            yield partial(reduce, window, every, span.start)
+        return
+    width = min(_STRIP, 4 * options.elements)
+    width = width if array.is_mappable else max(width // array.chunks[1], 1) * array.chunks[1]
+    for first in range(0, n_columns, width):
+        strip = plan.at(plan.major, plan.minor.part(first, first + width))
+        for span, _ in strip.groups(4 * options.elements):
+            window = strip.at(plan.major.part(span.start, span.stop), strip.minor)
+            yield partial(reduce, window, _sorted(codes[span.slice]), first)
+
+
+_SortedRows: TypeAlias = tuple[npt.NDArray[np.intp], Positions, Positions]
+
+
+def _sorted(codes: npt.NDArray[np.int32]) -> _SortedRows:
+    """Return rows group by group, the groups that they have, and where each of these begins."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    return order, codes[order][starts].astype(np.int64), starts
+
+
+def _native(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values in the byte order of the machine, which scipy needs."""
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def _of_groups(segments: Segments, strata: Strata, n_groups: int) -> Segments:

@@ -8,7 +8,7 @@ Must not know sessions or the command line.
 """
 
 from daf_query.profile._anndata import Statistic
-from daf_query.profile._make import ProfileRequest, make_profile
+from daf_query.profile._make import make_profile
 from daf_query.profile._plot import ProfilePlots, Scale
 from daf_query.profile._profile import H5AD, Profile
 
@@ -16,7 +16,6 @@ __all__ = [
     "H5AD",
     "Profile",
     "ProfilePlots",
-    "ProfileRequest",
     "Scale",
     "Statistic",
     "make_profile",

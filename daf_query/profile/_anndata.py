@@ -15,9 +15,9 @@ from daf_query.matrix import AlignedAxis
 from daf_query.moments import GroupProfile, Moments
 from daf_query.slice import aligned_axis_frame
 from daf_query.sql import pandas_frame
-from daf_storage import DafReader, errors
-from daf_storage.anndata import axis_frame
+from daf_storage import errors
 from daf_storage.base import optional_import
+from daf_storage.anndata import axis_frame
 
 Statistic: TypeAlias = Literal[
     "sum", "mean", "variance", "min", "max", "nonzero", "missing", "fraction"
@@ -41,12 +41,11 @@ def to_anndata(content: GroupProfile, statistic: Statistic) -> Any:
 
 def _columns_frame(content: GroupProfile) -> tuple[Any, dict[str, Any]]:
     """Return the vectors of the columns, and the colours of their categoricals."""
-    source, positions = content.daf, content.columns.positions
-    if isinstance(source, AlignedAxis):
-        return aligned_axis_frame(source, positions)
-    if not isinstance(source, DafReader):
-        raise TypeError(f"{type(source).__name__} has no vectors")
-    return axis_frame(source, content.axes[1], positions, unreadable="warn")
+    axis, positions = content.axes[1], content.columns.positions
+    if isinstance(axis, AlignedAxis):
+        return aligned_axis_frame(axis, positions)
+    [daf] = axis.members.values()
+    return axis_frame(daf, axis.axis, positions, unreadable="warn")
 
 
 def check_statistic(statistic: object) -> None:

@@ -8,9 +8,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from daf_query.moments import Moments
+from daf_query.moments import GroupProfile
 from daf_query.plot import (
     add_dot_legend,
     axes_for,
@@ -43,16 +42,10 @@ _TITLE_INCHES: Final = 0.06
 class ProfilePlots:
     """The plots of a profile; `Profile.plot` is one."""
 
-    axes: tuple[str, str]
-    """The axes of the rows and of the columns."""
-    name: str
-    """The name of the matrix."""
-    groups: Mapping[str, pa.Array]
-    """The group columns."""
+    content: GroupProfile
+    """The groups, the columns and the numbers."""
     entries: Sequence[str]
     """The entries of the columns."""
-    moments: Moments
-    """The numbers."""
 
     def dotplot(
         self,
@@ -96,8 +89,8 @@ class ProfilePlots:
         require_matplotlib()
         _check_scale(scale)
         chosen = self._places(columns)
-        fractions = fraction_of(self.moments)[:, chosen]
-        means = self.moments.mean[:, chosen]
+        fractions = fraction_of(self.content.moments)[:, chosen]
+        means = self.content.moments.mean[:, chosen]
         if scale == "column":
             means = scaled(means)
         if ax is not None:
@@ -166,7 +159,7 @@ class ProfilePlots:
         _check_scale(scale)
         check_statistic(statistic)
         chosen = self._places(columns)
-        values = np.asarray(values_of(self.moments, statistic), np.float64)[:, chosen]
+        values = np.asarray(values_of(self.content.moments, statistic), np.float64)[:, chosen]
         if scale == "column":
             values = scaled(values)
         inches = self._inches(chosen, least=5)
@@ -186,14 +179,14 @@ class ProfilePlots:
         """Return where the chosen entries stand among those of the profile."""
         if isinstance(columns, Mapping):
             raise errors.InvalidInputError(
-                f"columns= is a list of entries of {self.axes[1]!r}, not a dict; pass those of all "
-                "its values as one list"
+                f"columns= is a list of entries of {self._axes[1]!r}, not a dict; pass those of "
+                "all its values as one list"
             )
-        n_groups = self.moments.count.size
+        n_groups = self.content.moments.count.size
         if not n_groups:
             raise errors.InvalidInputError(
-                f"there is nothing to draw: the profile has no groups, since no {self.axes[0]} was "
-                "chosen"
+                "there is nothing to draw: the profile has no groups, since no "
+                f"{self._axes[0]} was chosen"
             )
         place_of = {entry: place for place, entry in enumerate(self.entries)}
         chosen = list(place_of) if columns is None else list(columns)
@@ -202,20 +195,20 @@ class ProfilePlots:
         for entry in chosen:
             if not isinstance(entry, str):
                 raise errors.InvalidInputError(
-                    f"columns= is a list of entries of {self.axes[1]!r}, not of {entry!r}"
+                    f"columns= is a list of entries of {self._axes[1]!r}, not of {entry!r}"
                 )
             if entry not in place_of:
                 raise errors.EntryNotFoundError(
-                    f"the profile of {len(place_of):,} {self.axes[1]} has none called {entry!r}"
+                    f"the profile of {len(place_of):,} {self._axes[1]} has none called {entry!r}"
                     f"{errors.nearest(entry, place_of)}"
                 )
         if not chosen:
             raise errors.InvalidInputError(
-                f"there is nothing to draw: columns= names no {self.axes[1]}"
+                f"there is nothing to draw: columns= names no {self._axes[1]}"
             )
         if len(chosen) * n_groups > _MAX_DOTS:
             raise errors.InvalidInputError(
-                f"{n_groups:,} groups x {len(chosen):,} {self.axes[1]} are more than "
+                f"{n_groups:,} groups x {len(chosen):,} {self._axes[1]} are more than "
                 f"{_MAX_DOTS:,} dots; choose some with columns="
             )
         return [place_of[entry] for entry in chosen]
@@ -238,20 +231,24 @@ class ProfilePlots:
             cmap=cmap,
         )
 
+    @property
+    def _axes(self) -> tuple[str, str]:
+        return self.content.axis_names
+
     def _labels(self) -> list[str]:
         """Return what the groups are called."""
-        return group_labels(self.groups, self.moments.count.size)
+        return group_labels(self.content.groups, self.content.moments.count.size)
 
     def _inches(self, chosen: Sequence[int], *, least: int) -> tuple[float, float]:
         """Return the size of a figure with room for names, and for so many groups at least."""
         columns = [self.entries[place] for place in chosen]
         width = _INCHES * (len(chosen) + 1) + names_inches(self._labels())
         title = _TITLE_INCHES * len(self._title())
-        height = _INCHES * (max(self.moments.count.size, least) + 2) + names_inches(columns)
+        height = _INCHES * (max(self.content.moments.count.size, least) + 2) + names_inches(columns)
         return max(width, title), height
 
     def _title(self) -> str:
-        return f"{self.name} by {', '.join(self.groups) or self.axes[0]}"
+        return f"{self.content.name} by {', '.join(self.content.groups) or self._axes[0]}"
 
 
 def _check_scale(scale: str) -> None:

@@ -58,7 +58,7 @@ class Profile(TableResult):
     """
 
     def __init__(self, engine: Engine, content: GroupProfile, asked: Mapping[str, Any]) -> None:
-        title = f"the profile of {content.name!r} over {' x '.join(content.axes)}"
+        title = f"the profile of {content.name!r} over {' x '.join(content.axis_names)}"
         super().__init__(engine, content.to_table(), title, asked)
         self._content = content
 
@@ -66,8 +66,8 @@ class Profile(TableResult):
         content = self._content
         groups, columns = content.moments.count.size, content.columns.positions.size
         title = (
-            f"profile of {content.name} over {content.axes[0]} x {content.axes[1]}: "
-            f"{groups:,} groups x {columns:,} {content.axes[1]}"
+            f"profile of {content.name} over {' x '.join(content.axis_names)}: "
+            f"{groups:,} groups x {columns:,} {content.axis_names[1]}"
         )
         return rows_page(rows, self.count(), title=title)
 
@@ -96,16 +96,12 @@ class Profile(TableResult):
     def column_entries(self) -> pa.Array:
         """The entries of the columns axis, as they were when the profile was made."""
         count = self._content.columns.positions.size
-        return self._table.column(self._content.axes[1]).slice(0, count).combine_chunks()
+        return self._table.column(self._content.axis_names[1]).slice(0, count).combine_chunks()
 
     @property
     def plot(self) -> ProfilePlots:
         """Plots; they need the extra ``plot``."""
-        content = self._content
-        entries = self._table.column(content.axes[1]).slice(0, content.columns.positions.size)
-        return ProfilePlots(
-            content.axes, content.name, content.groups, entries.to_pylist(), content.moments
-        )
+        return ProfilePlots(self._content, self.column_entries.to_pylist())
 
     def to_anndata(
         self, *, statistic: Statistic = "mean", provenance: bool | None = None
@@ -143,11 +139,11 @@ class Profile(TableResult):
             return
         axis, positions = content.axes[1], content.columns.positions
         known = self.column_entries.dictionary_decode()
-        now = content.daf.get_pa_vector(axis, NAME).cast(known.type)
+        now = axis.get_pa_vector(axis.axis, NAME).cast(known.type)
         is_shorter = int(positions.max(initial=-1)) >= len(now)
         if is_shorter or not now.take(pa.array(positions)).equals(known):
             raise errors.InvalidInputError(
-                f"{content.daf.location}: the axis {axis!r} was replaced or reordered since this "
+                f"{axis.location}: the axis {axis.axis!r} was replaced or reordered since this "
                 f"profile of {content.name!r} was made; make the profile again"
             )
 

@@ -37,7 +37,7 @@ def derived(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
             f"a vector needs one column of values beside {NAME!r} or {INDEX!r}; the query yields "
             f"{', '.join(table.column_names)}"
         )
-    positions = positions_in(table, daf, axis, "query")
+    positions = positions_in(engine.connections.schemas[schema].concatenated(axis), table, "query")
     _check_complete(positions, daf, axis)
     column = table.column(values[0]).take(pa.array(np.argsort(positions)))
     return storable(column, f"a vector of axis {axis!r}", f"entries of axis {axis!r}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from daf_query._runs import attended
-from daf_query.matrix import Join, Selection
+from daf_query.matrix import AlignedAxis, Join, Selection
 from daf_query.moments import PROFILE_MAX_BYTES
-from daf_query.profile import Profile, ProfileRequest, make_profile
+from daf_query.profile import Profile, make_profile
 from daf_query.session._connected import Connected
 from daf_query.slice import (
     ByteSize,
@@ -13,14 +13,12 @@ from daf_query.slice import (
     Selector,
     SliceRequest,
     byte_count,
-    collection_axes,
+    matrix_axes,
     matrix_slice,
-    resolve,
-    resolve_both,
 )
-from daf_query.sql import AxisSchema, By, Params, bind_all, missing_base, written_items
+from daf_query.sql import By, Params, bind_all, written_items
 from daf_query.table import TableDataset
-from daf_storage import DafReader, ShowProgress, errors
+from daf_storage import ShowProgress
 
 
 class MatrixQuestions(Connected):
@@ -110,21 +108,11 @@ class MatrixQuestions(Connected):
         >>> part.to_numpy().tolist()
         [[2, 3]]
         """
-        if max_bytes is not None:
-            max_bytes = byte_count(max_bytes, keyword="max_bytes")
-        tables = self._connections.schema(schema)
-        axes = (rows_axis, columns_axis)
-        if tables.is_collection:
-            rows, columns = _bound(rows, columns, params)
-            request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
-            return matrix_slice(self._engine, tables.name, request, max_bytes=max_bytes)
-        daf = self._connections.reader(tables.name)
-        try:
-            request = SliceRequest(axes, name, *_bound(rows, columns, params))
-            return matrix_slice(self._engine, tables.name, request, max_bytes=max_bytes)
-        except errors.DafError:
-            _check_there(daf, axes, name)  # looked at only now: it takes a tenth of a small slice
-            raise
+        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
+        bound = _bound(rows, columns, params)
+        request = SliceRequest((rows_axis, columns_axis), name, *bound, join, fill_value, along)
+        schema_name = self._connections.schema(schema).name
+        return matrix_slice(self._engine, schema_name, request, max_bytes=limit)
 
     @attended
     def matrix_table(
@@ -179,38 +167,16 @@ class MatrixQuestions(Connected):
         table = tables.matrix_table(*axes, name)  # before selectors: it knows the axes
         if rows is None and columns is None:
             return table
-        if tables.is_collection:
-            selected = self._chosen_of_several(tables, axes, name, _bound(rows, columns, params))
-            return tables.matrix_table(*axes, name, rows=selected[0], columns=selected[1])
-        chosen = self._chosen(tables.name, axes, _bound(rows, columns, params))
-        return tables.matrix_table(*axes, name, rows=chosen[0], columns=chosen[1])
-
-    def _chosen_of_several(
-        self,
-        tables: AxisSchema,
-        axes: tuple[str, str],
-        name: str,
-        selectors: tuple[Selector, Selector],
-    ) -> list[Selection]:
-        """Return the entries of all data sets that ``rows=`` and ``columns=`` choose."""
-        having = tables.matrix_readers(axes, name)
-        both = collection_axes(tables, having, axes, "outer", None)
-        first, second = resolve_both(self._engine, tables.name, both, selectors)
-        aligned = both.aligned.in_each(both.aligned_rows, second)
-        positions = (first, aligned) if both.rows_are_concatenated else (aligned, first)
-        return [Selection(each, is_all=False) for each in positions]
-
-    def _chosen(
-        self, schema: str, axes: tuple[str, str], selectors: tuple[Selector, Selector]
-    ) -> list[Selection]:
-        """Return the entries of two axes that ``rows=`` and ``columns=`` choose."""
-        keywords = ("rows", "columns")
-        return [
-            resolve(self._engine, schema, axis, selector, keyword=keyword, other=other)
-            for axis, other, selector, keyword in zip(
-                axes, axes[::-1], selectors, keywords, strict=True
-            )
-        ]
+        request = SliceRequest(axes, name, *_bound(rows, columns, params), join="outer")
+        found = matrix_axes(self._engine, tables.name, request)
+        of_tables = []
+        for axis, selection in zip((found.rows, found.columns), found.selections, strict=True):
+            chosen = selection
+            if isinstance(axis, AlignedAxis):
+                union = tables.concatenated(axis.axis)
+                chosen = Selection(axis.in_each(union, selection.positions), is_all=False)
+            of_tables.append(chosen)
+        return tables.matrix_table(*axes, name, rows=of_tables[0], columns=of_tables[1])
 
     @attended
     def profile(  # noqa: PLR0913 - the choices of a profile
@@ -296,20 +262,20 @@ class MatrixQuestions(Connected):
         """
         selectors = [each if isinstance(each, str) else "" for each in (rows, columns)]
         bound = bind_all([*selectors, *written_items(by)], params)
-        request = ProfileRequest(
-            rows_axis,
-            columns_axis,
+        request = SliceRequest(
+            (rows_axis, columns_axis),
             name,
-            by=bound[2:],
-            rows=bound[0] if isinstance(rows, str) else rows,
-            columns=bound[1] if isinstance(columns, str) else columns,
-            join=join,
-            fill_value=fill_value,
-            along=along,
+            bound[0] if isinstance(rows, str) else rows,
+            bound[1] if isinstance(columns, str) else columns,
+            join,
+            fill_value,
+            along,
         )
         limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
         schema_name = self._connections.schema(schema).name
-        return make_profile(self._engine, schema_name, request, max_bytes=limit, progress=progress)
+        return make_profile(
+            self._engine, schema_name, request, bound[2:], max_bytes=limit, progress=progress
+        )
 
 
 def _bound(rows: Selector, columns: Selector, params: Params | None) -> tuple[Selector, Selector]:
@@ -320,14 +286,3 @@ def _bound(rows: Selector, columns: Selector, params: Params | None) -> tuple[Se
         bound[0] if isinstance(rows, str) else rows,
         bound[1] if isinstance(columns, str) else columns,
     )
-
-
-def _check_there(daf: DafReader, axes: tuple[str, str], name: str) -> None:
-    """Raise if a data set lacks one of two axes, or a matrix over them."""
-    for axis in axes:
-        if not daf.has_axis(axis):
-            error = errors.axis_not_found(daf.location, axis, daf.axes_set())
-            raise errors.with_message(error, f"{error}{missing_base(daf)}") from None
-    if not daf.has_matrix(*axes, name):
-        known = daf.matrices_set(*axes)
-        raise errors.matrix_not_found(daf.location, *axes, name, known) from None

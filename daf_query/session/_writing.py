@@ -346,7 +346,7 @@ class AxisWriting(Connected):
             name = name or values.name
         if isinstance(values, Profile):
             rows_axis = rows_axis or group_axis_of(values)
-            columns_axis = columns_axis or values.content.axes[1]
+            columns_axis = columns_axis or values.content.axis_names[1]
             name = name or f"{statistic}_{values.content.name}"
         if rows_axis is None or columns_axis is None or name is None:
             raise errors.InvalidInputError(

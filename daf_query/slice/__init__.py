@@ -13,54 +13,45 @@ Must not know sessions, profiles or the command line.
 """
 
 from daf_query.slice._anndata import AnnDataChoice, Choice
-from daf_query.slice._asked import Asked, Written, written_selector
 from daf_query.slice._byte_sizes import ByteSize, byte_count
-from daf_query.slice._entry_list import positions_in
+from daf_query.slice._entry_list import each_once
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._export import check_format
 from daf_query.slice._frames import aligned_axis_frame
 from daf_query.slice._labels import DuplicateNamesWarning
-from daf_query.slice._make import (
-    SliceRequest,
-    collection_axes,
-    matrix_slice,
-    resolve_both,
-)
+from daf_query.slice._make import MatrixAxes, SliceRequest, matrix_axes, matrix_slice
 from daf_query.slice._matrix_slice import MatrixSlice
-from daf_query.slice._member_selector import chosen_positions
 from daf_query.slice._selector import (
     RowKey,
     Selector,
+    chosen_positions,
     expression_table,
     order_of,
+    positions_in,
     predicate_query,
-    resolve,
 )
 
 __all__ = [
     "AnnDataChoice",
-    "Asked",
     "ByteSize",
     "Choice",
     "DuplicateNamesWarning",
     "LayoutCost",
+    "MatrixAxes",
     "MatrixSlice",
     "RowKey",
     "Selector",
     "SliceExplanation",
     "SliceRequest",
-    "Written",
     "aligned_axis_frame",
     "byte_count",
     "check_format",
     "chosen_positions",
-    "collection_axes",
+    "each_once",
     "expression_table",
+    "matrix_axes",
     "matrix_slice",
     "order_of",
     "positions_in",
     "predicate_query",
-    "resolve",
-    "resolve_both",
-    "written_selector",
 ]

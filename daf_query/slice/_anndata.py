@@ -25,14 +25,7 @@ from daf_query.slice._dask import BlockSizes, dask_array
 from daf_query.slice._frames import axis_tables
 from daf_query.slice._part import Part
 from daf_query.slice._reading import read_whole
-from daf_query.slice._whole import (
-    Member,
-    Missing,
-    Side,
-    Whole,
-    fill_of,
-    result_dtype,
-)
+from daf_query.slice._whole import Member, Side, Whole
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices, write_anndata
@@ -289,54 +282,41 @@ def companion_slice(whole: Whole, companion: Companion) -> tuple[Whole, Any]:
     if whole.joined is None:
         part = parts[0]
         return Whole.of(part), part.daf.axis_entries(part.axes[1]) if is_annotation else None
+    members = []
     if not is_annotation:
-        members = [
-            replace(member, part=part) for member, part in zip(whole.members, parts, strict=True)
-        ]
-        return _of_another(whole, members, whole.missing, companion.matrix.name), None
+        for member, part in zip(whole.members, parts, strict=True):
+            members.append(replace(member, part=part))
+        return _typed(replace(whole, name=companion.matrix.name), members), None
     entries = {
         member.name: part.daf.get_pa_vector(part.axes[1], NAME).cast(pa.string())
         for member, part in zip(whole.members, parts, strict=True)
     }
-    names, positions = aligned(entries, whole.joined.join)
-    members, missing = [], []
+    names, positions = aligned(entries, whole.joined.aligned.join)
     for member, part in zip(whole.members, parts, strict=True):
         rows = member.rows if whole.rows_are_concatenated else member.columns
         own = positions[member.name]
         places = own[own >= 0]
         columns = Selection.of(np.flatnonzero(own >= 0), own.size)
         part_of_member = part.at(part.selections[0], columns)
-        members.append(Member(member.name, part_of_member, rows, Selection.of(places, len(names))))
-        lacks = np.setdiff1d(np.arange(len(names)), places)
-        if lacks.size and rows.size:
-            missing.append(Missing(rows.positions, lacks))
+        lacks = Selection(np.setdiff1d(np.arange(len(names)), places), is_all=False)
+        placed = Selection.of(places, len(names))
+        missing = (rows if lacks.size else lacks, lacks)
+        members.append(Member(member.name, part_of_member, rows, placed, missing))
     first = whole.rows if whole.rows_are_concatenated else whole.columns
     second = Side(companion.matrix.columns_axis, Selection.all(len(names)), names)
-    base = replace(whole, rows=first, columns=second)
-    labels = names.to_numpy(zero_copy_only=False)
-    return _of_another(base, members, missing, companion.matrix.name), labels
+    base = replace(whole, name=companion.matrix.name, rows=first, columns=second)
+    return _typed(base, members), names.to_numpy(zero_copy_only=False)
 
 
-def _of_another(
-    whole: Whole, members: Sequence[Member], missing: Sequence[Missing], name: str
-) -> Whole:
+def _typed(whole: Whole, members: Sequence[Member]) -> Whole:
     """Return the slice of another matrix, whose dtype follows from its own parts."""
-    is_sparse = any(member.part.is_sparse for member in members)
-    dtypes = [member.part.dtype for member in members]
-    of_strings = all(dtype.hasobject for dtype in dtypes)
+    kinds = [(member.part.dtype, member.part.is_sparse) for member in members]
+    of_strings = all(dtype.hasobject for dtype, _ in kinds)
     given = None if whole.joined is None else whole.joined.given_fill
     given = given if isinstance(given, str) == of_strings else None
-    fill = fill_of(given, is_sparse=is_sparse, of_strings=of_strings)
-    is_filled = bool(missing) and not (is_sparse and fill == 0)
-    return replace(
-        whole,
-        name=name,
-        members=tuple(members),
-        missing=tuple(missing),
-        dtype=result_dtype(dtypes, fill, is_filled=is_filled),
-        is_sparse=is_sparse,
-        fill=fill,
-    )
+    lacks_some = any(member.missing_count for member in members)
+    of_members = replace(whole, members=tuple(members))
+    return of_members.typed(kinds, given, lacks_some=lacks_some)
 
 
 def to_anndata(part: SliceBase, choice: AnnDataChoice, record: Record | None) -> Any:

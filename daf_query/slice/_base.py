@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,14 +14,55 @@ import numpy.typing as npt
 from daf_query._provenance import Record, record_of
 from daf_query._runs import attended, checked
 from daf_query.matrix import Selection, SlicePlan
-from daf_query.slice._asked import Asked, EmptySelection
 from daf_query.slice._byte_sizes import ByteSize
 from daf_query.slice._labels import datasets_of, names_of, objects_of
 from daf_query.slice._part import Part
 from daf_query.slice._reading import Figures, figures_of, read_whole, row_spans
-from daf_query.slice._whole import RowRanges, Whole
+from daf_query.slice._selector import EmptySelection, Written
+from daf_query.slice._whole import Whole
 from daf_storage import DafReader, errors
 from daf_storage.base import ForkLock, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which entries of a data set were asked for, and whether what leaves says so."""
+
+    schema: str
+    """What the session calls the data set."""
+    rows: Written
+    columns: Written
+    is_described: bool
+    """Whether files and AnnData say where they come from, unless a call says otherwise."""
+    empty: tuple[EmptySelection, ...] = ()
+    """The predicates that select nothing."""
+    block: Span | None = None
+    """Which of the chosen rows, if not all: those of a block."""
+
+    def of_rows(self, span: Span) -> Asked:
+        """Return the same for some of these rows.
+
+        >>> whole = Asked("pbmc", "age > 60", None, is_described=True)
+        >>> whole.of_rows(Span(10, 20)).of_rows(Span(2, 4)).block
+        Span(start=12, stop=14)
+        """
+        first = 0 if self.block is None else self.block.start
+        return replace(self, block=Span(first + span.start, first + span.stop))
+
+    def of_some_rows(self, selected: int, count: int) -> Asked:
+        """Return the same for some of these rows, of which only the number is described."""
+        return replace(self, rows=f"{count:,} of {selected:,}, listed", block=None)
+
+    def described(self, axes: tuple[str, str], name: str, shape: tuple[int, int]) -> dict[str, Any]:
+        """Return what a provenance says of a slice of a matrix over two axes."""
+        block = {} if self.block is None else {"block": [self.block.start, self.block.stop]}
+        return {
+            "matrix": {"name": name, "rows_axis": axes[0], "columns_axis": axes[1]},
+            "rows": self.rows,
+            **block,
+            "columns": self.columns,
+            "shape": list(shape),
+        }
 
 
 class SliceBase:
@@ -36,7 +78,6 @@ class SliceBase:
         self._lock = ForkLock()
         self._gathered: Any = None
         self._nnz: int | None = None
-        self._ranges: RowRanges | None = None
 
     def __reduce__(self) -> Any:
         """Pickle what was chosen, not the values; the other process opens the data again."""
@@ -202,10 +243,8 @@ class SliceBase:
 
     def take_rows(self, offsets: npt.NDArray[np.int64]) -> Self:
         """Return some of the rows, by their offsets, which ascend, each once; nothing is read."""
-        if self._ranges is None:
-            self._ranges = RowRanges.of(self.whole)
         asked = self._asked and self._asked.of_some_rows(self.shape[0], offsets.size)
-        return self._cut(self.whole.take_rows(offsets, self._ranges), asked, offsets)
+        return self._cut(self.whole.take_rows(offsets), asked, offsets)
 
     def _cut(self, whole: Whole, asked: Asked | None, rows: Any) -> Self:
         cut = type(self)(whole, asked)
@@ -232,9 +271,9 @@ class SliceBase:
         asked = self._asked or Asked(next(iter(data_sets)), None, None, is_described=True)
         described = asked.described((self.rows_axis, self.columns_axis), self.name, self.shape)
         if joined is not None:
-            along = whole.rows.axis if whole.rows_are_concatenated else whole.columns.axis
-            described |= {"along": along, "join": joined.join}
-            if whole.missing:
+            along = whole.sides[0 if whole.rows_are_concatenated else 1].axis
+            described |= {"along": along, "join": joined.aligned.join}
+            if whole.missing_count:
                 described["fill_value"] = _plain(whole.fill)
         return record_of({asked.schema: next(iter(data_sets.values()))}, described)
 

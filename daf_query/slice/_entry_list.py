@@ -3,58 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, KeysView, ValuesView
-from typing import Any, Final
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.matrix import EntryAxis
-from daf_query.scan import INDEX, NAME
-from daf_query.table import arrow_table, is_user_table
+from daf_query.matrix import ConcatenatedAxis, EntryAxis
+from daf_query.scan import INDEX
+from daf_query.table import is_user_table
 from daf_storage import errors
 
-_PLAIN_LISTS: Final = (list, tuple, range, np.ndarray)
+Positions: TypeAlias = npt.NDArray[np.int64]
 
 
-def positions_of(daf: EntryAxis, axis: str, selector: Any, keyword: str) -> npt.NDArray[np.int64]:
-    """Return the positions that a selector other than SQL chooses.
+def positions_of(axis: EntryAxis, selector: Any, keyword: str) -> Positions:
+    """Return the positions that a selector other than SQL and tables chooses.
 
-    Lists, columns and tables keep their order and their duplicates; a set has the order of the
-    axis.  A missing boolean chooses nothing.
+    Lists and columns keep their order and their duplicates; a set has the order of the axis.  A
+    missing boolean chooses nothing.
     """
-    if type(selector) in _PLAIN_LISTS:  # most are: what follows tries what else there is
-        return _of_values(daf, axis, selector, keyword)
     if isinstance(selector, slice):
-        return np.arange(daf.axis_length(axis))[selector]
-    if isinstance(selector, set | frozenset):
-        return np.unique(_of_values(daf, axis, list(selector), keyword))
-    if isinstance(selector, Iterator | KeysView | ValuesView):
-        return _of_values(daf, axis, list(selector), keyword)
-    if isinstance(selector, pa.ChunkedArray | pa.Array):
-        return _of_arrow(daf, axis, selector, keyword)
-    if is_table(selector):
-        return positions_in(arrow_table(selector), daf, axis, keyword)
-    dtype_kind = getattr(getattr(selector, "dtype", None), "kind", None)
-    if hasattr(selector, "to_arrow") and hasattr(selector, "dtype"):
-        return _of_arrow(daf, axis, selector.to_arrow(), keyword)
-    is_extension = hasattr(selector, "array") and not isinstance(
-        getattr(selector, "dtype", None), np.dtype
-    )
-    if is_extension or (dtype_kind == "O" and hasattr(selector, "array")):
-        column = _arrow_of_pandas(selector, keyword)
-        return _of_arrow(daf, axis, column, keyword, getattr(selector, "index", None))
-    return _of_values(daf, axis, selector, keyword)
+        return np.arange(axis.length)[selector]
+    is_set = isinstance(selector, set | frozenset)
+    if is_set or isinstance(selector, Iterator | KeysView | ValuesView):
+        selector = list(selector)
+    column = _as_arrow(selector, keyword)
+    if isinstance(axis, ConcatenatedAxis) and _are_pairs(selector):
+        datasets, names = zip(*selector, strict=True)
+        positions = axis.named(pa.array(datasets, pa.string()), pa.array(names, pa.string()))
+    elif column is None:
+        positions = _of_values(axis, selector, keyword)
+    else:
+        positions = _of_arrow(axis, column, keyword, getattr(selector, "index", None))
+    return each_once(positions) if is_set else positions
 
 
 def is_table(selector: object) -> bool:
     """Return whether a selector has columns: a data frame, a result, an Arrow table."""
     is_column = hasattr(selector, "dtype") and not hasattr(selector, "columns")
+    is_column |= isinstance(selector, pa.ChunkedArray | pa.Array)
     return is_user_table(selector) and not is_column
 
 
-def _arrow_of_pandas(selector: Any, keyword: str) -> Any:
+def each_once(positions: Positions) -> Positions:
+    """Return positions ascending, each once; `numpy.unique` hashes them, which takes much longer.
+
+    >>> each_once(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    if not np.all(positions[1:] > positions[:-1]):
+        positions = np.sort(positions)
+        positions = positions[np.append(True, positions[1:] != positions[:-1])]
+    return positions
+
+
+def _are_pairs(selector: Any) -> bool:
+    """Return whether a selector lists a data set and a name each, as a MultiIndex of pandas may."""
+    is_list = isinstance(selector, list | tuple) and isinstance(next(iter(selector), None), tuple)
+    if not is_list and getattr(selector, "nlevels", 1) != 2:
+        return False
+    return len(selector) > 0 and all(
+        isinstance(item, tuple) and len(item) == 2 and all(isinstance(each, str) for each in item)
+        for item in selector
+    )
+
+
+def _as_arrow(selector: Any, keyword: str) -> Any:
+    """Return a column of Arrow, polars or pandas as one of Arrow; None of what numpy can have."""
+    if isinstance(selector, pa.ChunkedArray | pa.Array):
+        return selector
+    dtype = getattr(selector, "dtype", None)
+    if dtype is not None and hasattr(selector, "to_arrow"):
+        return selector.to_arrow()
+    if getattr(selector, "nlevels", 1) > 1 or not hasattr(selector, "array"):
+        return None
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":
+        return None
     try:
         return pa.array(selector, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -64,45 +90,30 @@ def _arrow_of_pandas(selector: Any, keyword: str) -> Any:
         ) from error
 
 
-def positions_in(table: pa.Table, daf: EntryAxis, axis: str, keyword: str) -> npt.NDArray[np.int64]:
-    """Return the positions of the entries that the rows of a result name."""
-    for name in (INDEX, NAME):
-        if name in table.column_names:
-            column = table.column(name)
-            _refuse_nulls(column, name, keyword)
-            if name == NAME:
-                return daf.axis_indices(axis, _strings(column))
-            return _checked(_integers(column, keyword), daf, axis, keyword)
-    raise errors.QueryError(
-        f"{keyword}= yields {', '.join(table.column_names)}; it has to yield "
-        f"the column {NAME!r} or {INDEX!r} of axis {axis!r}"
-    )
-
-
-def _of_arrow(
-    daf: EntryAxis, axis: str, column: Any, keyword: str, labels: Any = None
-) -> npt.NDArray[np.int64]:
-    column = _strings(column)
-    data_type = column.type
-    if len(column) == 0 or pa.types.is_null(data_type):
-        if len(column):
-            _refuse_missing(column, keyword)
-        return np.empty(0, np.int64)
-    if pa.types.is_boolean(data_type):
+def _of_arrow(axis: EntryAxis, column: Any, keyword: str, labels: Any) -> Positions:
+    column = strings(column)
+    kind = column.type
+    if pa.types.is_boolean(kind) and len(column):
         mask = pc.fill_null(column, fill_value=False).to_numpy(zero_copy_only=False)
-        return _of_mask(daf, axis, mask, keyword, labels)
-    _refuse_missing(column, keyword)
-    if pa.types.is_integer(data_type):
-        return _checked(_as_int64(column.to_numpy()), daf, axis, keyword)
-    if data_type in (pa.string(), pa.large_string()):
-        return daf.axis_indices(axis, column)
+        return _of_mask(axis, mask, keyword, labels)
+    if column.null_count:
+        raise errors.InvalidInputError(
+            f"{keyword}= has {column.null_count:,} missing values; drop them, for example with "
+            "dropna() or drop_nulls()"
+        )
+    if not len(column):
+        return np.empty(0, np.int64)
+    if pa.types.is_integer(kind):
+        return integers(column, axis, keyword)
+    if kind in (pa.string(), pa.large_string()):
+        return axis.axis_indices(column)
     raise errors.InvalidInputError(
-        f"{keyword}= holds {data_type} values; pass names (strings), positions (integers) or a "
+        f"{keyword}= holds {kind} values; pass names (strings), positions (integers) or a "
         "mask (booleans)"
     )
 
 
-def _of_values(daf: EntryAxis, axis: str, selector: Any, keyword: str) -> npt.NDArray[np.int64]:
+def _of_values(axis: EntryAxis, selector: Any, keyword: str) -> Positions:
     values = np.asarray(selector)
     if values.ndim != 1:
         raise errors.InvalidInputError(
@@ -111,75 +122,48 @@ def _of_values(daf: EntryAxis, axis: str, selector: Any, keyword: str) -> npt.ND
     if values.size == 0:
         return np.empty(0, np.int64)
     if values.dtype.kind == "b":
-        return _of_mask(daf, axis, values, keyword, getattr(selector, "index", None))
+        return _of_mask(axis, values, keyword, getattr(selector, "index", None))
     if values.dtype.kind in "iu":
-        return _checked(_as_int64(values), daf, axis, keyword)
+        return _checked(values, axis, keyword)
     if values.dtype.kind in "OUT" and all(isinstance(value, str) for value in values):
         is_list = isinstance(selector, list | tuple)  # numpy takes a NUL at the end for padding
-        return daf.axis_indices(axis, selector if is_list else values)
+        return axis.axis_indices(selector if is_list else values)
     raise errors.InvalidInputError(
         f"{keyword}= mixes types or holds {type(values[0]).__name__} values; pass names (strings), "
         "positions (integers) or a mask (booleans)"
     )
 
 
-def _of_mask(
-    daf: EntryAxis, axis: str, mask: Any, keyword: str, labels: Any
-) -> npt.NDArray[np.int64]:
+def _of_mask(axis: EntryAxis, mask: Any, keyword: str, labels: Any) -> Positions:
     what = f"the mask passed as {keyword}="
-    length = daf.axis_length(axis)
-    if len(mask) != length:
-        raise errors.wrong_length(daf.location, what, len(mask), axis, length)
-    daf.check_labels(axis, labels, what)
+    if len(mask) != axis.length:
+        raise errors.wrong_length(axis.location, what, len(mask), axis.axis, axis.length)
+    axis.check_labels(labels, what)
     return np.flatnonzero(mask)
 
 
-def _strings(column: Any) -> Any:
+def strings(column: Any) -> Any:
     """Return a column with plain strings in place of categoricals and views."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.string()) if column.type == pa.string_view() else column
 
 
-def _as_int64(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    if values.dtype == np.uint64:
-        values = np.minimum(values, np.uint64(np.iinfo(np.int64).max))
-    positions: npt.NDArray[np.int64] = values.astype(np.int64)
-    return positions
-
-
-def _integers(column: Any, keyword: str) -> npt.NDArray[np.int64]:
+def integers(column: Any, axis: EntryAxis, keyword: str) -> Positions:
+    """Return a column of positions, after checking that they are of an axis."""
     if not pa.types.is_integer(column.type):
         raise errors.QueryError(
             f"{keyword}=: the column {INDEX!r} holds {column.type}, not integers"
         )
-    return _as_int64(column.to_numpy())
+    return _checked(column.to_numpy(zero_copy_only=False), axis, keyword)
 
 
-def _refuse_nulls(column: Any, name: str, keyword: str) -> None:
-    if column.null_count:
-        raise errors.QueryError(
-            f"{keyword}= is a SELECT that yields NULL as {name!r} {column.null_count} times; "
-            f"add: WHERE {name} IS NOT NULL"
-        )
-
-
-def _refuse_missing(column: Any, keyword: str) -> None:
-    if column.null_count:
-        raise errors.InvalidInputError(
-            f"{keyword}= has {column.null_count:,} missing values; drop them, for example with "
-            "dropna() or drop_nulls()"
-        )
-
-
-def _checked(
-    positions: npt.NDArray[np.int64], daf: EntryAxis, axis: str, keyword: str
-) -> npt.NDArray[np.int64]:
-    length = daf.axis_length(axis)
-    outside = positions[(positions < 0) | (positions >= length)]
+def _checked(values: npt.NDArray[Any], axis: EntryAxis, keyword: str) -> Positions:
+    outside = values[(values < 0) | (values >= axis.length)]
     if outside.size:
         raise errors.EntryNotFoundError(
-            f"{daf.location}: {keyword}= asks for position {outside[0]:,} of axis {axis!r}; "
-            f"positions count from 0 to {length - 1:,}"
+            f"{axis.location}: {keyword}= asks for position {outside[0]:,} of axis {axis.axis!r}; "
+            f"positions count from 0 to {axis.length - 1:,}"
         )
+    positions: Positions = values.astype(np.int64)
     return positions

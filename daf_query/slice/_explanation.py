@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from daf_query.matrix import estimate_read, other_layout_command
@@ -100,31 +100,9 @@ class SliceExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python, for JSON."""
-        if self.layouts:
-            parts: dict[str, Any] = {"layouts": [asdict(layout) for layout in self.layouts]}
-        else:
-            members = {name: member.to_dict() for name, member in self.members.items()}
-            parts = {"filled_elements": self.filled_elements, "members": members}
-        return {
-            "location": self.location,
-            "matrix": self.matrix,
-            "rows_axis": self.rows_axis,
-            "columns_axis": self.columns_axis,
-            "rows": self.rows,
-            "columns": self.columns,
-            "dtype": self.dtype,
-            "is_sparse": self.is_sparse,
-            "stored_elements": self.stored_elements,
-            "is_exact": self.is_exact,
-            **parts,
-            "read_bytes": self.read_bytes,
-            "read_is_exact": self.read_is_exact,
-            "decoded_bytes": self.decoded_bytes,
-            "used_bytes": self.used_bytes,
-            "requests": self.requests,
-            "result_bytes": self.result_bytes,
-            "memory_bytes": dict(self.memory_bytes),
-        }
+        unused = ("filled_elements", "members") if self.layouts else ("layouts",)
+        plain = {name: value for name, value in asdict(self).items() if name not in unused}
+        return plain | ({"layouts": list(plain["layouts"])} if self.layouts else {})
 
     def __repr__(self) -> str:
         at_most = "" if self.is_exact else "at most "
@@ -173,22 +151,26 @@ def _text(layout: LayoutCost) -> str:
 
 def _layout_costs(part: Part) -> tuple[LayoutCost, ...]:
     """Return both layouts of a matrix; of one of an axis with itself, the one that there is."""
-    found, axes = part.found, part.axes
-    faults = list(found.faults)
+    layouts, axes = part.layouts, part.axes
+    faults = list(layouts.faults)
+    found = {layout.rows_are_major: layout for layout in layouts.found}
     costs = []
     for axis, rows_are_major in zip(axes, (True, False), strict=True):
-        layout = next((each for each in found.whole if each.rows_are_major == rows_are_major), None)
-        if layout is not None:
-            state: LayoutState = "chosen" if layout is found.whole[0] else "costs more"
-            costs.append(LayoutCost(axis, state, layout.plan.cost_bytes))
+        layout = found.get(rows_are_major)
+        if layout is not None and rows_are_major not in layouts.damaged:
+            state: LayoutState = "chosen" if layout is layouts.first else "costs more"
+            try:
+                costs.append(LayoutCost(axis, state, layout.plan.cost_bytes))
+                continue
+            except errors.FormatError as error:
+                faults.append(error)
+        if layout is not None and rows_are_major in layouts.damaged:
+            costs.append(LayoutCost(axis, "damaged", layout.plan.cost_bytes))
         elif faults:
             costs.append(LayoutCost(axis, "damaged", None, str(faults.pop())))
         elif axes[0] != axes[1]:
             remedy = other_layout_command(part.daf, part.name) or "relayout_matrix()"
             costs.append(LayoutCost(axis, "not stored", None, remedy=remedy))
-    if part.is_damaged:
-        states: dict[LayoutState, LayoutState] = {"chosen": "damaged", "costs more": "chosen"}
-        costs = [replace(cost, state=states.get(cost.state, cost.state)) for cost in costs]
     return tuple(costs)
 
 
@@ -228,7 +210,7 @@ def explain(whole: Whole, result: Any = None) -> SliceExplanation:
         requests=sum(requests) if requests else None,
         result_bytes=figures.result_bytes,
         memory_bytes=memory_bytes,
-        filled_elements=sum(each.count for each in whole.missing),
+        filled_elements=whole.missing_count,
         members={} if is_one else {m.name: explain(Whole.of(m.part)) for m in whole.members},
     )
 

@@ -36,7 +36,7 @@ def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
 
 def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     """Return the table of the rows (0) or the columns (1), and the colours of its categoricals."""
-    side = (whole.rows, whole.columns)[number]
+    side = whole.sides[number]
     if whole.joined is None:
         daf = whole.members[0].part.daf
         return axis_frame(daf, side.axis, side.selection.positions, unreadable="warn")

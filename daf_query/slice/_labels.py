@@ -77,7 +77,7 @@ class AxisNames:
 
 def names_of(whole: Whole, number: int) -> pa.Array:
     """Return the names of the rows (0) or of the columns (1)."""
-    side = (whole.rows, whole.columns)[number]
+    side = whole.sides[number]
     if side.names is not None:
         return side.names
     if whole.joined is None:
@@ -107,7 +107,7 @@ def labels_of(whole: Whole) -> tuple[Labels, Labels]:
 
 
 def _labels(whole: Whole, number: int) -> Labels:
-    side, names = (whole.rows, whole.columns)[number], names_of(whole, number)
+    side, names = whole.sides[number], names_of(whole, number)
     objects = objects_of(names)
     if side.names is not None or whole.joined is None:
         return Labels(side.axis, objects, objects)
@@ -128,7 +128,7 @@ def objects_of(strings: pa.Array) -> npt.NDArray[np.object_]:
 def axis_names(whole: Whole) -> tuple[AxisNames, AxisNames]:
     """Return the selected entries of both axes, each once."""
     both = []
-    for number, side in enumerate((whole.rows, whole.columns)):
+    for number, side in enumerate(whole.sides):
         unique = first = side.selection.positions
         if not side.selection.is_all:
             unique, first = np.unique(unique, return_index=True)

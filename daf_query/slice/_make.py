@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
 import numpy as np
@@ -12,34 +12,22 @@ import pyarrow as pa
 from daf_query.matrix import (
     AlignedAxis,
     ConcatenatedAxis,
+    EntryAxis,
     Join,
     Selection,
     aligned_axis,
-    concatenated_axis,
     concatenated_of,
     open_layouts,
 )
-from daf_query.slice._asked import Asked, EmptySelection, Written, empty_selection, written_selector
+from daf_query.slice._base import Asked
 from daf_query.slice._explanation import check_budget, explain
 from daf_query.slice._matrix_slice import MatrixSlice
-from daf_query.slice._member_selector import resolve_aligned, resolve_concatenated
-from daf_query.slice._part import CurrentAxes, Part
-from daf_query.slice._selector import Selector, resolve
-from daf_query.slice._whole import (
-    Joined,
-    Member,
-    Missing,
-    Positions,
-    Side,
-    Whole,
-    fill_of,
-    result_dtype,
-)
-from daf_query.sql import AxisSchema, Engine
-from daf_query.syntax import is_select
+from daf_query.slice._part import Part
+from daf_query.slice._selector import Chosen, Selector, resolve
+from daf_query.slice._whole import Joined, Member, Side, Whole
+from daf_query.sql import AxisSchema, Engine, missing_base
 from daf_storage import DafReader, errors
 
-_JOINS: Final = get_args(Join)
 _KEYWORDS: Final = ("rows", "columns")
 
 
@@ -62,170 +50,85 @@ class SliceRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Axes:
-    """The two axes of a matrix of several data sets."""
+class MatrixAxes:
+    """The two axes of a matrix, of a data set or of several, and what is selected of them."""
 
-    concatenated: ConcatenatedAxis
-    aligned: AlignedAxis
-    aligned_rows: ConcatenatedAxis
-    """The aligned axis as the rows of its union table."""
-    rows_are_concatenated: bool
+    tables: AxisSchema
+    having: Mapping[str, DafReader]
+    """The data sets that have the matrix, by name."""
+    rows: EntryAxis
+    columns: EntryAxis
+    chosen: tuple[Chosen, Chosen]
+    """The rows and the columns that are selected."""
 
-    def written(
-        self, selectors: tuple[Selector, Selector], selected: tuple[Positions, Positions]
-    ) -> tuple[Written, Written]:
-        """Return both selectors as they were written, for a provenance.
+    @property
+    def aligned(self) -> AlignedAxis | None:
+        """The axis that is aligned by name; None of a single data set."""
+        return next((e for e in (self.rows, self.columns) if isinstance(e, AlignedAxis)), None)
 
-        Parameters
-        ----------
-        selected
-            The positions along the concatenated axis, and along the aligned one.
-        """
-        lengths = (self.concatenated.length, self.aligned.length)
-        counts = [(each.size, length) for each, length in zip(selected, lengths, strict=True)]
-        if not self.rows_are_concatenated:
-            counts.reverse()
-        rows, columns = (
-            written_selector(selector, *count)
-            for selector, count in zip(selectors, counts, strict=True)
-        )
-        return rows, columns
+    @property
+    def selections(self) -> tuple[Selection, Selection]:
+        """The selected rows and columns."""
+        return self.chosen[0].selection, self.chosen[1].selection
 
 
-def collection_axes(
-    tables: AxisSchema,
-    having: Mapping[str, DafReader],
-    axes: tuple[str, str],
-    join: Join,
-    along: str | None,
-) -> Axes:
-    """Return both axes; the entries of the aligned one are read.
+def matrix_axes(engine: Engine, schema: str, request: SliceRequest) -> MatrixAxes:
+    """Return both axes of a matrix, and which entries are selected.
 
     Raises
     ------
+    NotFoundError, QueryError
+        There is no such matrix, axis or entry; or a selector is wrong.
     InvalidInputError
         The join is none, or ``along`` none of the axes; or an inner join leaves nothing.
     """
-    if join not in _JOINS:
-        raise errors.InvalidInputError(f"join={join!r} is neither 'inner' nor 'outer'")
-    location = tables.location
-    first = concatenated_of(having.values(), axes, along, location=location)
-    second = axes[1] if first == axes[0] else axes[0]
-    readers = tables.readers()
-    aligned = aligned_axis(having, second, join, location=location)
-    aligned.refuse_nothing_in_common()
-    return Axes(
-        concatenated_axis(readers, first, location=location),
-        aligned,
-        concatenated_axis(readers, second, location=location),
-        rows_are_concatenated=first == axes[0],
+    tables, axes = engine.connections.schemas[schema], request.axes
+    try:
+        having = tables.matrix_readers(axes, request.name)
+    except errors.AxisNotFoundError as error:
+        hint = missing_base(tables.only.daf)
+        raise errors.with_message(error, f"{error}{hint}") from None
+    if request.join not in get_args(Join):
+        raise errors.InvalidInputError(f"join={request.join!r} is neither 'inner' nor 'outer'")
+    both: list[EntryAxis] = [tables.concatenated(axis) for axis in axes]
+    if tables.is_collection:
+        first = concatenated_of(having.values(), axes, request.along, location=tables.location)
+        second = axes[1] if first == axes[0] else axes[0]
+        aligned = aligned_axis(having, second, request.join, location=tables.location)
+        aligned.refuse_nothing_in_common()
+        both[axes.index(second)] = aligned
+    rows, columns = (
+        resolve(engine, tables, axis, selector, keyword=keyword, other=other)
+        for axis, selector, keyword, other in zip(
+            both, (request.rows, request.columns), _KEYWORDS, axes[::-1], strict=True
+        )
     )
+    return MatrixAxes(tables, having, both[0], both[1], (rows, columns))
 
 
 def matrix_slice(
     engine: Engine, schema: str, request: SliceRequest, *, max_bytes: int | None
 ) -> MatrixSlice:
     """Return a slice; see `DafSession.matrix`."""
-    tables = engine.connections.schemas[schema]
-    if tables.is_collection:
-        whole, written, empty = _of_several(engine, tables, request)
+    found = matrix_axes(engine, schema, request)
+    aligned = found.aligned
+    if aligned is None:
+        [daf] = found.having.values()
+        whole = Whole.of(Part.of(daf, request.axes, request.name, found.selections))
     else:
-        whole, written, empty = _of_one(engine, schema, request)
-    described = engine.connections.provenance
+        whole = _joined(found, aligned, request)
     if max_bytes is not None:
         check_budget(explain(whole), max_bytes)
-    return MatrixSlice(whole, Asked(schema, *written, is_described=described, empty=empty))
-
-
-_Chosen = tuple[Whole, tuple[Written, Written], tuple[EmptySelection, ...]]
-
-
-def _of_one(engine: Engine, schema: str, request: SliceRequest) -> _Chosen:
-    """Return a slice of one data set, and what chose its entries."""
-    daf, axes = engine.connections.reader(schema), request.axes
-    current = CurrentAxes(daf, axes)
-    chosen, written, empty = [], [], []
-    selectors = (request.rows, request.columns)
-    for axis, other, selector, keyword in zip(axes, axes[::-1], selectors, _KEYWORDS, strict=True):
-        length = current.lengths[axis]
-        selection = resolve(
-            engine, schema, axis, selector, keyword=keyword, other=other, length=length
-        )
-        chosen.append(selection)
-        written.append(written_selector(selector, selection.size, length))
-        empty.append(empty_selection(axis, selector, selection, keyword=keyword))
-    part = Part.of(daf, axes, request.name, (chosen[0], chosen[1]), current)
-    known = tuple(each for each in empty if each is not None)
-    return Whole.of(part), (written[0], written[1]), known
-
-
-def _of_several(engine: Engine, tables: AxisSchema, request: SliceRequest) -> _Chosen:
-    """Return a slice of several data sets as one, and what chose its entries."""
-    having = tables.matrix_readers(request.axes, request.name)
-    axes = collection_axes(tables, having, request.axes, request.join, request.along)
-    selectors = (request.rows, request.columns)
-    selected = resolve_both(engine, tables.name, axes, selectors)
-    whole = _whole_of(axes, having, tables.readers(), selected, request)
-    both = selected if axes.rows_are_concatenated else selected[::-1]
-    empty = tuple(
-        EmptySelection(keyword, axis, selector.strip())
-        for keyword, axis, selector, positions in zip(
-            _KEYWORDS, request.axes, selectors, both, strict=True
-        )
-        if isinstance(selector, str) and not is_select(selector) and not positions.size
+    rows, columns = found.chosen
+    empty = tuple(each.empty for each in found.chosen if each.empty is not None)
+    is_described = engine.connections.provenance
+    return MatrixSlice(
+        whole, Asked(schema, rows.written, columns.written, is_described=is_described, empty=empty)
     )
-    return whole, axes.written(selectors, selected), empty
 
 
-def resolve_both(
-    engine: Engine, schema: str, axes: Axes, selectors: tuple[Selector, Selector]
-) -> tuple[Positions, Positions]:
-    """Return the positions along the concatenated axis, and along the aligned one.
-
-    Parameters
-    ----------
-    selectors
-        That of the rows, and that of the columns.
-
-    Raises
-    ------
-    NotFoundError, QueryError, InvalidInputError
-        One of them chooses something else.
-    """
-    number = 0 if axes.rows_are_concatenated else 1
-    concatenated = resolve_concatenated(
-        engine,
-        schema,
-        axes.concatenated,
-        selectors[number],
-        keyword=_KEYWORDS[number],
-        other=axes.aligned.axis,
-    )
-    aligned = resolve_aligned(
-        engine,
-        schema,
-        axes.aligned,
-        axes.aligned_rows,
-        selectors[1 - number],
-        keyword=_KEYWORDS[1 - number],
-        other=axes.concatenated.axis,
-    )
-    return concatenated, aligned
-
-
-def _whole_of(
-    axes: Axes,
-    having: Mapping[str, DafReader],
-    readers: Mapping[str, DafReader],
-    selected: tuple[Positions, Positions],
-    request: SliceRequest,
-) -> Whole:
+def _joined(found: MatrixAxes, aligned: AlignedAxis, request: SliceRequest) -> Whole:
     """Plan the part of each data set; column pointers are read, but no values.
-
-    Parameters
-    ----------
-    selected
-        The positions along the concatenated axis, and along the aligned one.
 
     Raises
     ------
@@ -234,65 +137,64 @@ def _whole_of(
     UnsupportedDataError
         The types have none in common.
     """
-    location = axes.concatenated.location
-    try:
-        places = _placed(axes.concatenated, axes.aligned, selected)
-    except errors.MatrixNotFoundError as error:
-        raise _lacking(axes, request, str(error)) from None
-    infos = {name: _info(daf, request) for name, daf in having.items()}
-    is_sparse = any(info.is_sparse for info in infos.values())
-    lacks_some = any(bool((axes.aligned.sources(name, selected[1]) < 0).any()) for name in having)
-    dtypes = [
-        np.dtype(object) if info.storage_type.is_string else info.storage_type.dtype
-        for info in infos.values()
+    location, both = found.tables.location, (found.rows, found.columns)
+    number = 0 if isinstance(found.rows, ConcatenatedAxis) else 1
+    concatenated = both[number]
+    if not isinstance(concatenated, ConcatenatedAxis):
+        raise TypeError(f"{request.axes} are not the axes of several data sets")
+    along, across = (found.selections[each].positions for each in (number, 1 - number))
+    sides = [
+        Side(axis.axis, chosen.selection) for axis, chosen in zip(both, found.chosen, strict=True)
     ]
-    of_strings = all(dtype.hasobject for dtype in dtypes)
-    fill = fill_of(request.fill_value, is_sparse=is_sparse, of_strings=of_strings)
-    is_filled = lacks_some and not (is_sparse and fill == 0)
+    sides[1 - number] = Side(
+        aligned.axis, found.selections[1 - number], aligned.entries.take(pa.array(across))
+    )
+    sources = {name: aligned.sources(name, across) for name in found.having}
+    owners, own = concatenated.split(along)
+    members = []
+    for place, name in enumerate(concatenated.names):
+        mine = np.flatnonzero(owners == place)
+        if not mine.size:
+            continue
+        if name not in found.having:
+            keyword = _KEYWORDS[number]
+            raise errors.MatrixNotFoundError(
+                f"{location}: {keyword}= has entries of {name!r}, which has no matrix "
+                f"{request.name!r} for the axes {request.axes[0]!r} and {request.axes[1]!r}; leave "
+                f"it out: {keyword}=\"dataset <> '{name}'\""
+            )
+        daf, has = found.having[name], np.flatnonzero(sources[name] >= 0)
+        lacks = Selection(np.flatnonzero(sources[name] < 0), is_all=False)
+        selected = (
+            Selection.of(own[mine], daf.axis_length(concatenated.axis)),
+            Selection.of(sources[name][has], daf.axis_length(aligned.axis)),
+        )
+        places = Selection.of(mine, along.size), Selection.of(has, across.size)
+        missing = places[0], lacks
+        if number:
+            selected, places, missing = selected[::-1], places[::-1], missing[::-1]
+        part = Part.of(daf, request.axes, request.name, selected)
+        members.append(Member(name, part, *places, missing if lacks.size else (lacks, lacks)))
+    joined = Joined(location, found.tables.readers(), aligned, request.fill_value)
+    rows, columns = sides
+    untyped = np.dtype(object)
+    whole = Whole(request.name, rows, columns, tuple(members), untyped, is_sparse=False)
+    infos = {name: _info(daf, request) for name, daf in found.having.items()}
+    kinds = [
+        (np.dtype(object) if kind.is_string else kind.dtype, info.is_sparse)
+        for info in infos.values()
+        for kind in [info.storage_type]
+    ]
+    lacks_some = any(bool((each < 0).any()) for each in sources.values())
     try:
-        dtype = result_dtype(dtypes, fill, is_filled=is_filled)
+        typed = whole.typed(kinds, request.fill_value, lacks_some=lacks_some)
     except errors.UnsupportedDataError as error:
-        listed = ", ".join(f"{name}: {infos[name].storage_type.value}" for name in infos)
+        listed = ", ".join(f"{name}: {info.storage_type.value}" for name, info in infos.items())
         raise errors.UnsupportedDataError(
             f"{location}: the matrix {request.name!r} holds {error} ({listed}); connect the data "
             "sets one by one"
         ) from None
-    sides = (
-        Side(axes.concatenated.axis, Selection(selected[0], is_all=False)),
-        Side(
-            axes.aligned.axis,
-            Selection(selected[1], is_all=False),
-            axes.aligned.entries.take(pa.array(selected[1])),
-        ),
-    )
-    rows, columns = sides if axes.rows_are_concatenated else sides[::-1]
-    members, missing = [], []
-    for name, place in places.items():
-        member = _member(name, having[name], place, axes, selected, request)
-        members.append(member)
-        if place.lacking.size:
-            lacking = (place.concatenated, place.lacking)
-            missing.append(Missing(*(lacking if axes.rows_are_concatenated else lacking[::-1])))
-    return Whole(
-        request.name,
-        rows,
-        columns,
-        tuple(members),
-        dtype.newbyteorder("="),
-        is_sparse,
-        tuple(missing),
-        fill,
-        Joined(location, readers, axes.aligned, request.fill_value),
-    )
-
-
-def _lacking(axes: Axes, request: SliceRequest, name: str) -> errors.MatrixNotFoundError:
-    keyword = "rows" if axes.rows_are_concatenated else "columns"
-    return errors.MatrixNotFoundError(
-        f"{axes.concatenated.location}: {keyword}= has entries of {name!r}, which has no matrix "
-        f"{request.name!r} for the axes {request.axes[0]!r} and {request.axes[1]!r}; leave it out: "
-        f"{keyword}=\"dataset <> '{name}'\""
-    )
+    return replace(typed, joined=joined)
 
 
 def _info(daf: DafReader, request: SliceRequest) -> Any:
@@ -300,72 +202,3 @@ def _info(daf: DafReader, request: SliceRequest) -> Any:
     if not stored:
         raise faults[0]
     return stored[0].info
-
-
-def _member(
-    name: str,
-    daf: DafReader,
-    place: _Placed,
-    axes: Axes,
-    selected: tuple[Positions, Positions],
-    request: SliceRequest,
-) -> Member:
-    pairs = (
-        (place.own, daf.axis_length(axes.concatenated.axis)),
-        (place.own_aligned, daf.axis_length(axes.aligned.axis)),
-        (place.concatenated, selected[0].size),
-        (place.aligned, selected[1].size),
-    )
-    own, own_aligned, concatenated, aligned = (Selection.of(*pair) for pair in pairs)
-    if axes.rows_are_concatenated:
-        part = Part.of(daf, request.axes, request.name, (own, own_aligned))
-        return Member(name, part, concatenated, aligned)
-    part = Part.of(daf, request.axes, request.name, (own_aligned, own))
-    return Member(name, part, aligned, concatenated)
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """Where the selected entries of one data set are, along both axes of a slice."""
-
-    concatenated: Positions
-    """Along the concatenated axis, which of the whole they are."""
-    own: Positions
-    """Their positions in the data set."""
-    aligned: Positions
-    """Along the aligned axis, which of the whole the data set has."""
-    own_aligned: Positions
-    """Their positions in the data set."""
-    lacking: Positions
-    """Along the aligned axis, which of the whole it lacks."""
-
-
-def _placed(
-    concatenated: ConcatenatedAxis,
-    aligned: AlignedAxis,
-    selected: tuple[Positions, Positions],
-) -> dict[str, _Placed]:
-    """Return where the entries of each data set are that has some of the concatenated axis.
-
-    Parameters
-    ----------
-    selected
-        The selected positions along the concatenated axis, and along the aligned one.
-
-    Raises
-    ------
-    MatrixNotFoundError
-        Entries of a data set are selected that does not take part in the aligned axis.
-    """
-    owners, own = concatenated.split(selected[0])
-    places = {}
-    for number, name in enumerate(concatenated.names):
-        mine = np.flatnonzero(owners == number)
-        if not mine.size:
-            continue
-        if name not in aligned.positions:
-            raise errors.MatrixNotFoundError(name)
-        sources = aligned.sources(name, selected[1])
-        has = np.flatnonzero(sources >= 0)
-        places[name] = _Placed(mine, own[mine], has, sources[has], np.flatnonzero(sources < 0))
-    return places

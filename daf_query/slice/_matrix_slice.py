@@ -173,9 +173,6 @@ class MatrixSlice(SliceBase):
         Of a dense matrix it is a view of the mapped file where rows and columns are plain ranges,
         else a copy of the slice.
         """
-        is_last = self._gathered is None and sys.getrefcount(self) == _IF_UNHELD
-        if is_last and self.is_sparse:
-            return self._dense_values()
         values = self.values()
         if sp.issparse(values):
             values = values.toarray()
@@ -303,13 +300,6 @@ class MatrixSlice(SliceBase):
         if rows_per_block is not None:
             raise errors.InvalidInputError("rows_per_block= is for lazy=True alone")
         return _anndata.to_anndata(self, choice, record)
-
-    @attended
-    def _dense_values(self) -> npt.NDArray[Any]:
-        """Return the values of a sparse matrix as a new array, which the slice does not keep."""
-        part = self.whole.only
-        dense: npt.NDArray[Any] = self.values().toarray() if part is None else part.gather_dense()
-        return dense
 
     def to_dask(
         self,

@@ -8,18 +8,19 @@ block: the allocator moves its pages, and copies nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix import ElementCount
+from daf_query.matrix import ElementCount, Selection, as_slice
 from daf_query.moments import in_order
 from daf_query.slice._byte_sizes import ByteSize, byte_count
-from daf_query.slice._whole import Member, Missing, Positions, Whole
+from daf_query.slice._whole import Member, Positions, Whole
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import Span
@@ -113,7 +114,7 @@ def figures_of(whole: Whole, result: Any = None) -> Figures:
         # The zeros of dense members are left out.
         is_exact = is_exact and all(member.part.is_sparse for member in whole.members)
         if whole.fills:
-            count += sum(each.count for each in whole.missing)
+            count += whole.missing_count
     return Figures(whole.shape, whole.dtype, whole.is_sparse, ElementCount(count, is_exact))
 
 
@@ -133,9 +134,9 @@ def row_sizes(whole: Whole, figures: Figures, *, are_exact: bool) -> npt.NDArray
     for member in whole.members:
         counts = member.part.row_counts(are_exact=are_exact)
         elements[slice(None) if member.rows.is_all else member.rows.positions] += counts
-    if whole.fills:
-        for missing in whole.missing:
-            elements[missing.rows] += missing.columns.size
+        if whole.fills:
+            rows, columns = member.missing
+            elements[rows.positions] += columns.size
     return elements * figures.element_bytes + figures.index_bytes
 
 
@@ -190,74 +191,54 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
     """Return the values: ``csr_array`` if sparse, else ``ndarray``."""
     part = whole.only
     if part is not None:
-        return part.gather(progress)
+        return part.layouts.gather(progress)
     figures = figures_of(whole)
-    spans = spans_of(row_sizes(whole, figures, are_exact=False), READ_BYTES)
+    spans = list(spans_of(row_sizes(whole, figures, are_exact=False), READ_BYTES))
     if whole.is_sparse:
-        return _read_sparse(whole, figures, list(spans), progress)
-    result = _filled(whole)
-    tasks = (
-        partial(_read_into, result, member, span)
-        for span in spans
-        for member in whole.members
-        if member.span_in(span).size
-    )
+        return _read_sparse(whole, figures, spans, progress)
+    result = np.empty(whole.shape, whole.dtype)
+    for member in whole.members:
+        if member.missing_count:
+            result[_index(*member.missing)] = whole.fill
+    tasks = (partial(_read_into, result, member, span) for span, member in _blocks(whole, spans))
     for count in in_order(tasks, threads=THREADS, ahead=THREADS):
         progress(count)
     return result
 
 
-def _filled(whole: Whole) -> npt.NDArray[Any]:
-    """Return a dense result with what is missing; the rest is not set."""
-    result = np.empty(whole.shape, whole.dtype)
-    for missing in (each for each in whole.missing if each.rows.size):
-        result[_index(missing.rows, missing.columns)] = whole.fill
-    return result
+def _blocks(whole: Whole, spans: Iterable[Span]) -> Iterator[tuple[Span, Member]]:
+    """Yield what each data set has of each block, if it has some."""
+    for span in spans:
+        blocks = (member.of_rows(span) for member in whole.members)
+        yield from ((span, block) for block in blocks if block is not None)
 
 
-def _read_into(result: npt.NDArray[Any], member: Member, span: Span) -> int:
+def _read_into(result: npt.NDArray[Any], block: Member, span: Span) -> int:
     """Read some rows of a dense result, each into its place."""
-    block = member.of_rows(span)
-    if block is None:
+    if not block.rows.size:
         return 0
-    values = block.part.gather()
-    places = _index(block.rows.positions + span.start, block.columns.positions)
-    result[places] = values
+    values = block.part.layouts.gather()
+    result[span.slice][_index(block.rows, block.columns)] = values
     return int(values.size)
 
 
-def _index(rows: Positions, columns: Positions) -> Any:
+def _index(rows: Selection, columns: Selection) -> Any:
     """Return what indexes rows and columns; ranges as slices, which is faster."""
-    first, second = _range_of(rows), _range_of(columns)
+    first, second = as_slice(rows.positions), as_slice(columns.positions)
     if isinstance(first, slice) or isinstance(second, slice):
         return first, second
-    return np.ix_(rows, columns)
-
-
-def _range_of(positions: Positions) -> Any:
-    if positions.size and positions[-1] - positions[0] == positions.size - 1:
-        if bool(np.all(np.diff(positions) == 1)):
-            return slice(int(positions[0]), int(positions[-1]) + 1)
-    return positions
+    return np.ix_(rows.positions, columns.positions)
 
 
 def _read_sparse(whole: Whole, figures: Figures, spans: list[Span], progress: Progress) -> Any:
     index_dtype = np.dtype(np.int32 if figures.index_bytes == 4 else np.int64)
     growing = _GrowingCsr(whole, figures.elements, index_dtype)
-    tasks = (
-        partial(_csr_piece, whole, member, span)
-        for span in spans
-        for member in whole.members
-        if member.span_in(span).size
-    )
+    tasks = (partial(_csr_pieces, whole, block, span) for span, block in _blocks(whole, spans))
     read = in_order(tasks, threads=THREADS, ahead=THREADS)
-    for span in spans:
-        pieces = [next(read) for member in whole.members if member.span_in(span).size]
+    for span, blocks in groupby(read, key=lambda block: block[0]):
+        pieces = [piece for _, own in blocks for piece in own]
         progress(sum(int(values.nnz) for _, _, values in pieces))
-        if whole.fills:
-            missing = (each.of_rows(span) for each in whole.missing)
-            pieces += [_fill_piece(whole, each) for each in missing if each.count]
-        growing.append(span.size, pieces)
+        growing.append(span, pieces)
     return growing.finished()
 
 
@@ -265,28 +246,22 @@ Piece: TypeAlias = tuple[Positions, Positions, Any]
 """Rows and columns of a block, and their values as CSR."""
 
 
-def _csr_piece(whole: Whole, member: Member, span: Span) -> Piece:
-    """Read what a data set has of a block, in the dtype of the result."""
-    block = member.of_rows(span)
-    if block is None:
-        raise TypeError(f"{member.name} has none of the rows {span}")
-    values = block.part.gather()
-    if not sp.issparse(values):
-        values = sp.csr_array(values)
-    return (
-        block.rows.positions,
-        block.columns.positions,
-        values.astype(whole.dtype, copy=False),
-    )
-
-
-def _fill_piece(whole: Whole, missing: Missing) -> Piece:
-    """Return the elements that are missing, as CSR."""
-    n_rows, n_columns = missing.rows.size, missing.columns.size
-    data = np.full(missing.count, whole.fill, whole.dtype)
-    indices = np.tile(np.arange(n_columns), n_rows)
-    indptr = np.arange(n_rows + 1) * n_columns
-    return missing.rows, missing.columns, sp.csr_array((data, indices, indptr), (n_rows, n_columns))
+def _csr_pieces(whole: Whole, block: Member, span: Span) -> tuple[Span, list[Piece]]:
+    """Read what a data set has of a block, and fill what it lacks, in the dtype of the result."""
+    pieces: list[Piece] = []
+    if block.rows.size:
+        values = block.part.layouts.gather()
+        values = values if sp.issparse(values) else sp.csr_array(values)
+        values = values.astype(whole.dtype, copy=False)
+        pieces.append((block.rows.positions, block.columns.positions, values))
+    if whole.fills and block.missing_count:
+        rows, columns = (each.positions for each in block.missing)
+        filled = np.full((rows.size, columns.size), whole.fill, whole.dtype)
+        indices = np.tile(np.arange(columns.size), rows.size)
+        indptr = np.arange(rows.size + 1) * columns.size
+        filled_csr = sp.csr_array((filled.reshape(-1), indices, indptr), filled.shape)
+        pieces.append((rows, columns, filled_csr))
+    return span, pieces
 
 
 class _GrowingCsr:
@@ -299,10 +274,11 @@ class _GrowingCsr:
         self._indices = np.empty(size, index_dtype)
         self._indptr = np.zeros(whole.shape[0] + 1, index_dtype)
         self._row = self._end = 0
-        self._is_sorted = True
 
-    def append(self, n_rows: int, pieces: list[Piece]) -> None:
+    def append(self, span: Span, pieces: list[Piece]) -> None:
         """Add rows, of pieces that have some of their rows and of their columns each."""
+        n_rows = span.size
+        self._skip_to(span.start)
         counts = np.zeros(n_rows, np.int64)
         for rows, _, piece in pieces:
             counts[rows] += np.diff(piece.indptr)
@@ -315,6 +291,11 @@ class _GrowingCsr:
             self._place(free, rows, columns, piece)
         self._row += n_rows
         self._end = end
+
+    def _skip_to(self, row: int) -> None:
+        """Leave out rows up to some row: they have no elements."""
+        self._indptr[self._row + 1 : row + 1] = self._end
+        self._row = row
 
     def _reserve(self, size: int) -> None:
         if size > self._data.size:
@@ -341,6 +322,7 @@ class _GrowingCsr:
 
     def finished(self) -> Any:
         """Return the array; its indices are sorted."""
+        self._skip_to(self._shape[0])
         self._data.resize(self._end, refcheck=False)
         self._indices.resize(self._end, refcheck=False)
         result: Any = sp.csr_array(self._shape, dtype=self._data.dtype)

@@ -9,13 +9,22 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from daf_query.matrix import Selection
+from daf_query.matrix import AlignedAxis, ConcatenatedAxis, EntryAxis, Selection
 from daf_query.scan import INDEX, NAME
-from daf_query.slice._entry_list import positions_in, positions_of
+from daf_query.slice._entry_list import (
+    each_once,
+    integers,
+    is_table,
+    positions_of,
+    strings,
+)
 from daf_query.sql import (
+    AxisSchema,
     Engine,
     QueryResult,
+    cached_hints,
     computed_table,
     in_all,
     is_ordered,
@@ -29,22 +38,312 @@ from daf_query.syntax import (
     python_edits,
     quoted_name,
 )
-from daf_query.table import DATASET
+from daf_query.table import DATASET, arrow_table
 from daf_storage import DafReader, errors
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+Selector: TypeAlias = (
+    str
+    | slice
+    | range
+    | Sequence[str]
+    | Sequence[int]
+    | Sequence[bool]
+    | npt.NDArray[Any]
+    | Any
+    | None
+)
+"""All; SQL; positions, names or a mask, in any container; a table or a query result."""
+
+Written: TypeAlias = str | dict[str, Any] | None
+"""SQL, a query and what was built upon it, or how many were listed; None: all."""
+
+_INDEX: Final = quoted_name(INDEX)
 
 
 @dataclass(frozen=True, slots=True)
 class RowKey:
     """How a query says which rows of a table it chooses."""
 
-    columns: str
+    columns: str = _INDEX
     """What it selects."""
-    order: str
+    order: str = _INDEX
     """What it orders by: the order of the table."""
 
 
-INDEX_KEY: Final = RowKey(quoted_name(INDEX), quoted_name(INDEX))
-"""Of the table of one data set."""
+@dataclass(frozen=True, slots=True)
+class EmptySelection:
+    """A predicate of ``rows=`` or ``columns=`` that selects none of some entries."""
+
+    keyword: str
+    axis: str
+    predicate: str
+    hints: tuple[str, ...]
+    """Which conditions no entry satisfies, as far as the session's cache shows it."""
+
+    @property
+    def reason(self) -> str:
+        """What is empty, and why, as far as that is known."""
+        return "; ".join([f"selects no {self.axis}", *self.hints])
+
+    def __str__(self) -> str:
+        call = f"db.diagnose({self.axis!r}, {self.predicate!r})"
+        return f"{self.keyword}= {self.reason}; {call} says why"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The entries that a selector chooses of an axis."""
+
+    selection: Selection
+    written: Written
+    """The selector as it was written; of a list, only how many it chose."""
+    empty: EmptySelection | None
+    """A predicate that selects nothing."""
+
+
+def resolve(
+    engine: Engine,
+    tables: AxisSchema,
+    axis: EntryAxis,
+    selector: Selector,
+    *,
+    keyword: str,
+    other: str,
+) -> Chosen:
+    """Return the entries that a selector chooses of an axis.
+
+    SQL chooses a name of an aligned axis if it chooses it in any data set; names that the join
+    leaves out are not chosen.  Whoever lists a name that is left out gets an error.
+
+    Parameters
+    ----------
+    keyword, other
+        What the selector is passed as, and the other axis, for messages.
+
+    Raises
+    ------
+    NotFoundError, QueryError, InvalidInputError
+        It chooses something else.
+    """
+    if selector is None:
+        return Chosen(Selection.all(axis.length), None, None)
+    found = _rows_of(engine, tables, axis, selector, keyword=keyword, other=other)
+    if found is None:
+        positions = positions_of(axis, selector, keyword)
+    elif found[1] is None:
+        positions = _named(tables, axis, found[0], keyword, is_query=False)
+    else:
+        positions = _named(tables, axis, found[0], keyword, is_query=True)
+        positions = _first_of_each(positions) if found[1] else each_once(positions)
+    selection = Selection.of(positions, axis.length)
+    empty = None
+    if isinstance(selector, str) and not selection.size and axis.length:
+        empty = None if is_select(selector) else _empty(tables, axis, selector.strip(), keyword)
+    return Chosen(selection, _written(selector, selection.size, axis.length), empty)
+
+
+def chosen_positions(
+    engine: Engine, tables: AxisSchema, axis: str, selector: Selector, *, keyword: str, other: str
+) -> Positions:
+    """Return the positions that a selector chooses; they count through several data sets.
+
+    Raises
+    ------
+    AxisNotFoundError, QueryError, EntryNotFoundError, InvalidInputError
+        There is no such axis, or the selector is wrong.
+    """
+    if axis not in tables.axes_set():
+        raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+    whole = tables.concatenated(axis)
+    chosen = resolve(engine, tables, whole, selector, keyword=keyword, other=other)
+    return chosen.selection.positions
+
+
+def _written(selector: Selector, count: int, length: int) -> Written:
+    if selector is None or isinstance(selector, str):
+        return selector
+    if isinstance(selector, QueryResult):
+        record = selector.provenance()
+        return {key: record[key] for key in ("sql", "then") if key in record}
+    return f"{count:,} of {length:,}, listed"
+
+
+def _empty(tables: AxisSchema, axis: EntryAxis, predicate: str, keyword: str) -> EmptySelection:
+    """Return a predicate that selects nothing, with what evaluating it left in the cache."""
+    hints: Sequence[str] = ()
+    if not tables.is_collection:
+        hints = cached_hints(tables.dataset(axis.axis), tables.name, axis.axis, predicate)
+    return EmptySelection(keyword, axis.axis, predicate, tuple(hints))
+
+
+def _first_of_each(positions: Positions) -> Positions:
+    """Return positions in their order, each once."""
+    return positions[np.sort(np.unique(positions, return_index=True)[1])]
+
+
+def _rows_of(
+    engine: Engine,
+    tables: AxisSchema,
+    axis: EntryAxis,
+    selector: Selector,
+    *,
+    keyword: str,
+    other: str,
+) -> tuple[pa.Table, bool | None] | None:
+    """Return the rows that a selector yields, and whether a query gave them an order.
+
+    None for what is no table; and for the order of a table that is no answer of a query.
+    """
+    if isinstance(selector, QueryResult):
+        return selector.to_arrow_table(), is_ordered(selector.frame)
+    if isinstance(selector, str):
+        if is_select(selector):
+            return _select_rows(engine, tables, selector, keyword)
+        return _predicate_rows(engine, tables, axis.axis, selector, keyword=keyword, other=other)
+    return (arrow_table(selector), None) if is_table(selector) else None
+
+
+def _select_rows(
+    engine: Engine, tables: AxisSchema, query: str, keyword: str
+) -> tuple[pa.Table, bool]:
+    """Return the rows of a whole query, and whether it gives them an order."""
+    more = (DATASET,) if tables.is_collection else ()
+    frame = engine.plan(query, once=(INDEX, NAME, *more))
+    try:
+        return computed_table(frame), is_ordered(frame)
+    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+        raise errors.QueryError(f"{keyword}=: {strip_prefixes(str(error))}") from None
+
+
+def _predicate_rows(
+    engine: Engine, tables: AxisSchema, axis: str, predicate: str, *, keyword: str, other: str
+) -> tuple[pa.Table, bool]:
+    """Return the rows that a predicate chooses, by their key, and whether it gives them an order.
+
+    Raises
+    ------
+    QueryError
+        The predicate is wrong.
+    VectorNotFoundError
+        It names an unknown column.
+    """
+    if not predicate.strip():
+        raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
+    is_one = not tables.is_collection
+    key = RowKey() if is_one else _key(tables.concatenated(axis).names)
+    direct = engine.direct.of_rows(tables.name, axis, predicate) if is_one else None
+    try:
+        if direct is not None:
+            return direct.to_table(), False
+        edits = python_edits(predicate)
+        wrapped, has_order = predicate_query(tables.name, axis, predicate, edits, key)
+        return engine.rows_of(wrapped, "predicate"), has_order
+    except errors.DafError as explained:
+        message = f"{keyword}= on axis {axis!r}: {explained}"
+        if isinstance(explained, errors.VectorNotFoundError):
+            readers = list(tables.readers().values())
+            message += _hint(explained, readers, predicate, keyword, axis, other)
+        raise errors.with_message(explained, message) from None
+
+
+def _key(names: Sequence[str]) -> RowKey:
+    """Return the key of the rows of a union table, whose data sets have an order."""
+    dataset = quoted_name(DATASET)
+    columns = f"{dataset}, {_INDEX}"
+    if list(names) == sorted(names):
+        return RowKey(columns, columns)
+    quoted = ("'" + name.replace("'", "''") + "'" for name in names)
+    cases = " ".join(f"WHEN {name} THEN {number}" for number, name in enumerate(quoted))
+    return RowKey(columns, f"CASE {dataset} {cases} END, {_INDEX}")
+
+
+def _hint(
+    error: errors.VectorNotFoundError,
+    readers: Sequence[DafReader],
+    predicate: str,
+    keyword: str,
+    axis: str,
+    other: str,
+) -> str:
+    """Return where an unknown column is instead, or how to ask for an entry by its name."""
+    if other != axis and other in error.other_axes:
+        return f": pass this predicate as {'columns' if keyword == 'rows' else 'rows'}="
+    bare = predicate.strip().strip("'\"")
+    for daf in readers:
+        if daf.has_axis(axis):
+            found = daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)
+            if found[0] >= 0:
+                return f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
+    return ""
+
+
+def _named(
+    tables: AxisSchema, axis: EntryAxis, table: pa.Table, keyword: str, *, is_query: bool
+) -> Positions:
+    """Return the positions of the entries that the rows of a table name."""
+    has = table.column_names
+    if isinstance(axis, AlignedAxis):
+        union = tables.concatenated(axis.axis)
+        if is_query and {DATASET, INDEX} <= set(has):
+            return axis.among(union, positions_in(union, table, keyword))
+        names = _column(table, NAME, axis, keyword)
+        return _without_left_out(axis, names) if is_query else axis.axis_indices(names)
+    return positions_in(axis, table, keyword)
+
+
+def positions_in(axis: ConcatenatedAxis, table: pa.Table, keyword: str) -> Positions:
+    """Return the positions along a concatenated axis that the rows of a table name."""
+    has, of_datasets = table.column_names, None
+    if DATASET in has and not axis.is_alone:
+        of_datasets = _column(table, DATASET, axis, keyword)
+    if INDEX in has and (axis.is_alone or of_datasets is not None):
+        index = integers(_column(table, INDEX, axis, keyword), axis, keyword)
+        return index if of_datasets is None else axis.joined(of_datasets, index)
+    names = _column(table, NAME, axis, keyword)
+    return axis.axis_indices(names) if of_datasets is None else axis.named(of_datasets, names)
+
+
+def _column(table: pa.Table, name: str, axis: EntryAxis, keyword: str) -> Any:
+    """Return a column of a table that names entries, as one array; strings as plain ones."""
+    has = table.column_names
+    if name not in has:
+        raise errors.QueryError(
+            f"{keyword}= yields {', '.join(has) or 'nothing'}{_needs(axis, has)}"
+        )
+    column = table.column(name)
+    if column.null_count:
+        raise errors.QueryError(
+            f"{keyword}= yields NULL as {name!r} {column.null_count} times; add: WHERE {name} IS "
+            "NOT NULL"
+        )
+    if name != INDEX:
+        column = strings(column).cast(pa.string())
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _needs(axis: EntryAxis, has: Sequence[str]) -> str:
+    """Return what the rows that name entries have to have."""
+    if isinstance(axis, ConcatenatedAxis) and axis.is_alone:
+        return f"; it has to yield the column {NAME!r} or {INDEX!r} of axis {axis.axis!r}"
+    if INDEX in has:
+        return (
+            f": {INDEX!r} counts within each of {axis.location}; select {DATASET!r} as well, or "
+            f"{NAME!r}"
+        )
+    return f"; of several data sets it has to yield {DATASET!r} and {INDEX!r}, or {NAME!r}"
+
+
+def _without_left_out(axis: AlignedAxis, names: pa.Array) -> Positions:
+    """Return the positions of names that a query yields; without those that are left out."""
+    offsets = pc.index_in(names, value_set=axis.entries)
+    if offsets.null_count:
+        for name in names.filter(pc.is_null(offsets)).unique().to_pylist():
+            if len(axis.lacking(name)) == len(axis.positions):
+                axis.axis_indices([name])  # raises
+    positions: Positions = offsets.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
+    return positions
 
 
 def predicate_query(
@@ -52,7 +351,7 @@ def predicate_query(
     axis: str,
     predicate: str,
     edits: tuple[Edit, ...] = (),
-    key: RowKey = INDEX_KEY,
+    key: RowKey = RowKey(),
 ) -> tuple[WrappedSql, bool]:
     """Return the query for the positions that a predicate chooses, and whether it has an order.
 
@@ -91,172 +390,20 @@ def predicate_query(
     return WrappedSql(predicate, (before, *edits, *after)), bool(clauses)
 
 
-Selector: TypeAlias = (
-    str
-    | slice
-    | range
-    | Sequence[str]
-    | Sequence[int]
-    | Sequence[bool]
-    | npt.NDArray[Any]
-    | Any
-    | None
-)
-"""All; SQL; positions, names or a mask, in any container; a table or a query result."""
-
-
-def resolve(
-    engine: Engine,
-    schema: str,
-    axis: str,
-    selector: Selector,
-    *,
-    keyword: str,
-    other: str,
-    length: int | None = None,
-) -> Selection:
-    """Return the entries that a selector chooses.
-
-    Parameters
-    ----------
-    keyword, other
-        What the selector is passed as, and the other axis, for messages.
-    length
-        How many entries the axis has, if it has just been looked at.
-    """
-    daf = engine.connections.reader(schema)
-    length = daf.axis_length(axis) if length is None else length
-    if selector is None:
-        return Selection.all(length)
-    if isinstance(selector, QueryResult):
-        positions = _in_order(selector.to_arrow_table(), selector.frame, daf, axis, keyword)
-    elif isinstance(selector, str):
-        if is_select(selector):
-            positions = _from_select(engine, daf, axis, selector, keyword)
-        else:
-            positions = _from_predicate(engine, schema, axis, selector, keyword, other)
-    else:
-        positions = positions_of(daf, axis, selector, keyword)
-    return Selection.of(positions, length)
-
-
-def _from_predicate(
-    engine: Engine, schema: str, axis: str, predicate: str, keyword: str, other: str
-) -> npt.NDArray[np.int64]:
-    table, is_ordered = predicate_rows(
-        engine, schema, axis, predicate, keyword=keyword, other=other
-    )
-    positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
-    return positions if is_ordered else np.sort(positions)
-
-
-def predicate_rows(
-    engine: Engine,
-    schema: str,
-    axis: str,
-    predicate: str,
-    *,
-    keyword: str,
-    other: str,
-    key: RowKey = INDEX_KEY,
-) -> tuple[pa.Table, bool]:
-    """Return the rows that a predicate chooses, by their key, and whether it has an order.
-
-    Raises
-    ------
-    QueryError
-        The predicate is wrong.
-    VectorNotFoundError
-        It names an unknown column.
-    """
-    if not predicate.strip():
-        raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
-    direct = engine.direct.of_rows(schema, axis, predicate) if key is INDEX_KEY else None
-    try:
-        edits = () if direct else python_edits(predicate)
-    except errors.QueryError as error:
-        raise errors.with_message(error, f"{keyword}= on axis {axis!r}: {error}") from None
-    wrapped, is_ordered = predicate_query(schema, axis, predicate, edits, key)
-    try:
-        if direct is not None:
-            return direct.to_table(), False
-        return engine.rows_of(wrapped, "predicate"), is_ordered
-    except errors.DafError as explained:
-        if not isinstance(explained, errors.VectorNotFoundError):
-            message = f"{keyword}= on axis {axis!r}: {explained}"
-            raise errors.with_message(explained, message) from None
-        readers = [daf for daf, _ in engine.connections.schemas[schema].data_sets()]
-        raise _wrong_axis(explained, readers, predicate, keyword, axis, other) from None
-
-
-def order_of(engine: Engine, schema: str, axis: str, by: str) -> npt.NDArray[np.int64]:
+def order_of(engine: Engine, schema: str, axis: str, by: str) -> Positions:
     """Return the positions of an axis in an SQL order; equal entries keep theirs."""
     if not by.strip():
         raise errors.QueryError("the order is empty; write what comes after ORDER BY")
+    tables = engine.connections.schemas[schema]
     if is_select(by):
-        return _from_select(engine, engine.connections.reader(schema), axis, by, "by")
+        whole = tables.concatenated(axis)
+        return resolve(engine, tables, whole, by, keyword="by", other=axis).selection.positions
     name = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the order is SQL by design.
-    start = f"SELECT {quoted_name(INDEX)} FROM {name} ORDER BY\n"  # noqa: S608
-    wrapped = WrappedSql.between(start, by, f"\n, {quoted_name(INDEX)}")
-    table = engine.rows_of(wrapped, "order")
-    positions: npt.NDArray[np.int64] = table.column(0).to_numpy().astype(np.int64)
+    start = f"SELECT {_INDEX} FROM {name} ORDER BY\n"  # noqa: S608
+    table = engine.rows_of(WrappedSql.between(start, by, f"\n, {_INDEX}"), "order")
+    positions: Positions = table.column(0).to_numpy().astype(np.int64)
     return positions
-
-
-def _wrong_axis(
-    error: errors.VectorNotFoundError,
-    readers: Sequence[DafReader],
-    predicate: str,
-    keyword: str,
-    axis: str,
-    other: str,
-) -> errors.VectorNotFoundError:
-    """Add where the column is instead, or how to ask for an entry by its name."""
-    hint = ""
-    opposite = "columns" if keyword == "rows" else "rows"
-    if other != axis and other in error.other_axes:
-        hint = f": pass this predicate as {opposite}="
-    else:
-        bare = predicate.strip().strip("'\"")
-        if any(
-            daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)[0] >= 0
-            for daf in readers
-            if daf.has_axis(axis)
-        ):
-            hint = f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
-    return errors.with_message(error, f"{keyword}= on axis {axis!r}: {error}{hint}")
-
-
-def _from_select(
-    engine: Engine, daf: DafReader, axis: str, query: str, keyword: str
-) -> npt.NDArray[np.int64]:
-    table, frame = select_rows(engine, query, keyword)
-    return _in_order(table, frame, daf, axis, keyword)
-
-
-def select_rows(engine: Engine, query: str, keyword: str, *more: str) -> tuple[pa.Table, Any]:
-    """Return the rows of a whole query, and the frame, which has its order.
-
-    Parameters
-    ----------
-    more
-        Columns that may be there once only, beside ``index`` and ``name``.
-    """
-    frame = engine.plan(query, once=(INDEX, NAME, *more))
-    try:
-        return computed_table(frame), frame
-    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        raise errors.QueryError(f"{keyword}=: {strip_prefixes(str(error))}") from None
-
-
-def _in_order(
-    table: pa.Table, frame: Any, daf: DafReader, axis: str, keyword: str
-) -> npt.NDArray[np.int64]:
-    """Return the positions that rows name, each once; in their order if the query has one."""
-    positions = positions_in(table, daf, axis, keyword)
-    unique, first = np.unique(positions, return_index=True)
-    return positions[np.sort(first)] if is_ordered(frame) else unique
 
 
 VALUE: Final = "value"
@@ -268,18 +415,16 @@ def expression_table(
     schema: str,
     axis: str,
     text: str,
-    key: Sequence[str] | None = None,
     *,
     join: str = "",
     edits: tuple[Edit, ...] = (),
 ) -> pa.Table:
     """Return the position of each entry, as ``index``, and the value of an expression for it.
 
+    Positions count through the data sets of a collection.
+
     Parameters
     ----------
-    key
-        The columns that say which entry it is; by default its position, which counts through the
-        data sets of a collection.
     join
         What comes after the table, such as a join that chooses some of its rows.
     edits
@@ -293,14 +438,12 @@ def expression_table(
         It names an unknown column.
     """
     tables = engine.connections.schemas[schema]
-    counts_through = key is None and tables.is_collection
-    columns = key or ((DATASET, INDEX) if counts_through else (INDEX,))
+    columns = (DATASET, INDEX) if tables.is_collection else (INDEX,)
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
     start, end = (
         f"SELECT {', '.join(map(quoted_name, columns))}, (\n",
         f"\n) AS {VALUE} FROM {table} {join}",
     )
-    wrapped = WrappedSql.between(start, text, end, edits)
-    found = engine.rows_of(wrapped, "expression")
-    return in_all(tables.concatenated(axis), found) if counts_through else found
+    found = engine.rows_of(WrappedSql.between(start, text, end, edits), "expression")
+    return in_all(tables.concatenated(axis), found) if tables.is_collection else found

@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import AlignedAxis, Join, Selection
+from daf_query.matrix import AlignedAxis, Selection
 from daf_query.slice._part import Part
 from daf_storage import DafReader, errors
 from daf_storage.base import Span
 
 Positions: TypeAlias = npt.NDArray[np.int64]
+
+_NONE = Selection(np.empty(0, np.int64), is_all=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,74 +34,60 @@ class Member:
     """Which row of the whole each row of the part is, ascending."""
     columns: Selection
     """Which column of the whole each column of the part is; each once."""
+    missing: tuple[Selection, Selection] = (_NONE, _NONE)
+    """The elements that it lacks: rows of the whole, ascending, and columns."""
 
-    def span_in(self, span: Span) -> Span:
-        """Return which rows of the part are some rows of the whole."""
-        if self.rows.is_all:
-            return span
-        start, stop = np.searchsorted(self.rows.positions, [span.start, span.stop])
-        return Span(int(start), int(stop))
+    @property
+    def missing_count(self) -> int:
+        """How many elements it lacks."""
+        return self.missing[0].size * self.missing[1].size
 
     def of_rows(self, span: Span) -> Member | None:
         """Return what belongs to some rows of the whole, which count from there; None if nothing.
 
-        Nothing is read.
+        No values are read.
         """
-        own = self.span_in(span)
         if self.rows.is_all:
-            rows = Selection.all(span.size)
-        elif own.size:
-            rows = Selection.of(self.rows.positions[own.slice] - span.start, span.size)
-        else:
+            whole = Selection.all(span.size)
+            return replace(self, part=self.part.of_rows(span), rows=whole)
+        rows, lacks = self.rows.positions, self.missing[0].positions
+        own, lacked = (_cut(positions, span) for positions in (rows, lacks))
+        if not own.size and not lacked.size:
             return None
-        return replace(self, part=self.part.of_rows(own), rows=rows)
+        return replace(
+            self,
+            part=self.part.of_rows(own),
+            rows=Selection.of(rows[own.slice] - span.start, span.size),
+            missing=(Selection(lacks[lacked.slice] - span.start, is_all=False), self.missing[1]),
+        )
 
     def take_rows(self, offsets: Positions) -> Member | None:
         """Return what belongs to some rows of the whole, which ascend; None if nothing."""
         if self.rows.is_all:
-            rows = Selection.all(offsets.size)
-            return replace(self, part=self.part.take_rows(offsets), rows=rows)
+            whole = Selection.all(offsets.size)
+            return replace(self, part=self.part.take_rows(offsets), rows=whole)
         places, own = _among(self.rows.positions, offsets)
-        if not places.size:
+        lacked, _ = _among(self.missing[0].positions, offsets)
+        if not places.size and not lacked.size:
             return None
-        rows = Selection.of(places, offsets.size)
-        return replace(self, part=self.part.take_rows(own), rows=rows)
+        return replace(
+            self,
+            part=self.part.take_rows(own),
+            rows=Selection.of(places, offsets.size),
+            missing=(Selection(lacked, is_all=False), self.missing[1]),
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Elements that a data set lacks: some rows of the whole, in some of its columns."""
-
-    rows: Positions
-    """Ascending."""
-    columns: Positions
-
-    def __reduce__(self) -> Any:
-        """Pickle positions in few bytes."""
-        packed = (Selection(each, is_all=False) for each in (self.rows, self.columns))
-        return _missing_again, tuple(packed)
-
-    @property
-    def count(self) -> int:
-        """How many elements they are."""
-        return self.rows.size * self.columns.size
-
-    def of_rows(self, span: Span) -> Missing:
-        """Return what belongs to some rows of the whole, which count from there."""
-        start, stop = np.searchsorted(self.rows, [span.start, span.stop])
-        return Missing(self.rows[start:stop] - span.start, self.columns)
-
-    def take_rows(self, offsets: Positions) -> Missing:
-        """Return what belongs to some rows of the whole, which ascend."""
-        return Missing(_among(self.rows, offsets)[0], self.columns)
-
-
-def _missing_again(rows: Selection, columns: Selection) -> Missing:
-    return Missing(rows.positions, columns.positions)
+def _cut(positions: Positions, span: Span) -> Span:
+    """Return which of some ascending positions are within a span."""
+    start, stop = np.searchsorted(positions, [span.start, span.stop])
+    return Span(int(start), int(stop))
 
 
 def _among(rows: Positions, offsets: Positions) -> tuple[Positions, Positions]:
     """Return which of the offsets are among the rows, and which of the rows they are."""
+    if not rows.size or not offsets.size or rows[0] > offsets[-1] or rows[-1] < offsets[0]:
+        return _NONE.positions, _NONE.positions
     own = np.searchsorted(rows, offsets)
     is_there = own < rows.size
     is_there[is_there] = rows[own[is_there]] == offsets[is_there]
@@ -142,19 +130,14 @@ class Joined:
     def __reduce__(self) -> Any:
         """Pickle how the data sets are opened again."""
         origins = {name: daf.require_origin() for name, daf in self.readers.items()}
-        return _joined_again, (self.location, origins, self.aligned.description, self.given_fill)
-
-    @property
-    def join(self) -> Join:
-        """Which entries the aligned axis has."""
-        return self.aligned.join
+        return _joined_again, (self.location, origins, self.aligned, self.given_fill)
 
 
 def _joined_again(
-    location: str, origins: Mapping[str, Any], description: tuple[Any, ...], given_fill: Any
+    location: str, origins: Mapping[str, Any], aligned: AlignedAxis, given_fill: Any
 ) -> Joined:
     readers = {name: origin.open() for name, origin in origins.items()}
-    return Joined(location, readers, AlignedAxis.described(readers, *description), given_fill)
+    return Joined(location, readers, aligned, given_fill)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +152,6 @@ class Whole:
     """Those of which something is selected."""
     dtype: np.dtype[Any]
     is_sparse: bool
-    missing: tuple[Missing, ...] = ()
-    """What is not there, and filled."""
     fill: Any = 0
     """What is put where an element is missing."""
     joined: Joined | None = None
@@ -186,6 +167,11 @@ class Whole:
         return cls(part.name, *sides, (member,), part.dtype, part.is_sparse)
 
     @property
+    def sides(self) -> tuple[Side, Side]:
+        """The rows and the columns."""
+        return self.rows, self.columns
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and of columns."""
         return self.rows.selection.size, self.columns.selection.size
@@ -193,7 +179,7 @@ class Whole:
     @property
     def location(self) -> str:
         """Where the data sets are, for messages."""
-        return self.members[0].part.daf.location if self.joined is None else self.joined.location
+        return self.members[0].part.location if self.joined is None else self.joined.location
 
     @property
     def rows_are_concatenated(self) -> bool:
@@ -201,87 +187,72 @@ class Whole:
         return self.rows.names is None
 
     @property
+    def missing_count(self) -> int:
+        """How many elements data sets lack."""
+        return sum(member.missing_count for member in self.members)
+
+    @property
     def fills(self) -> bool:
         """Whether missing elements are stored: a sparse result has none where the fill is zero."""
-        return bool(self.missing) and not (self.is_sparse and self.fill == 0)
+        return self.missing_count > 0 and not (self.is_sparse and self.fill == 0)
 
     @property
     def only(self) -> Part | None:
         """The part that is all of the slice, as it is stored; None if there is none."""
         if len(self.members) != 1:
             return None
-        member = self.members[0]
+        [member] = self.members
         part = member.part
         is_all = member.rows.is_all and member.columns.is_all
         is_same = part.dtype == self.dtype and part.is_sparse == self.is_sparse
         return part if is_all and is_same else None
 
     def of_rows(self, span: Span) -> Self:
-        """Return some rows; nothing is read."""
+        """Return some rows; no values are read."""
         members = (member.of_rows(span) for member in self.members)
         return replace(
             self,
             rows=self.rows.of_rows(span),
             members=tuple(member for member in members if member is not None),
-            missing=tuple(each.of_rows(span) for each in self.missing),
         )
 
-    def take_rows(self, offsets: Positions, ranges: RowRanges) -> Self:
-        """Return some rows, by their offsets, which ascend; nothing is read.
-
-        Parameters
-        ----------
-        ranges
-            Where the rows of each part are, which is the same for every call: only parts that may
-            have some of the rows are looked at.
-        """
-        numbers = [0] if self.joined is None else ranges.members(offsets)
-        members = (self.members[number].take_rows(offsets) for number in numbers)
-        missing = (self.missing[number].take_rows(offsets) for number in ranges.missing(offsets))
+    def take_rows(self, offsets: Positions) -> Self:
+        """Return some rows, by their offsets, which ascend; no values are read."""
+        members = (member.take_rows(offsets) for member in self.members)
         return replace(
             self,
             rows=self.rows.take(offsets),
             members=tuple(member for member in members if member is not None),
-            missing=tuple(missing),
         )
 
+    def typed(
+        self, kinds: Sequence[tuple[np.dtype[Any], bool]], given_fill: Any, *, lacks_some: bool
+    ) -> Self:
+        """Return the same slice in the type that holds the values of all data sets.
 
-@dataclass(frozen=True, slots=True)
-class RowRanges:
-    """The first and the last row of the whole of each of its parts."""
+        Parameters
+        ----------
+        kinds
+            The dtype of each matrix, and whether it is sparse.
+        given_fill
+            What the caller puts where an element is missing.
+        lacks_some
+            Whether any may be.
 
-    of_members: npt.NDArray[np.int64]
-    """A row for each member."""
-    of_missing: npt.NDArray[np.int64]
-    """A row for each `Missing`; the last before the first if it has no rows."""
-
-    @classmethod
-    def of(cls, whole: Whole) -> RowRanges:
-        """Return those of a slice."""
-        return cls(
-            _ends([member.rows.positions for member in whole.members]),
-            _ends([each.rows for each in whole.missing]),
-        )
-
-    def members(self, offsets: Positions) -> list[int]:
-        """Return the numbers of the members that may have some of the rows, which ascend."""
-        return _reached(self.of_members, offsets)
-
-    def missing(self, offsets: Positions) -> list[int]:
-        """Return which missing parts may have some of the rows; one at least, if there are any."""
-        return _reached(self.of_missing, offsets) or [0][: len(self.of_missing)]
-
-
-def _ends(of_rows: Sequence[Positions]) -> npt.NDArray[np.int64]:
-    ends = [(rows[0], rows[-1]) if rows.size else (0, -1) for rows in of_rows]
-    return np.array(ends, np.int64).reshape(-1, 2)
-
-
-def _reached(ends: npt.NDArray[np.int64], offsets: Positions) -> list[int]:
-    before = np.searchsorted(offsets, ends[:, 0])
-    behind = np.searchsorted(offsets, ends[:, 1], side="right")
-    numbers: list[int] = np.flatnonzero(before < behind).tolist()
-    return numbers
+        Raises
+        ------
+        UnsupportedDataError
+            The types have none in common.
+        InvalidInputError
+            The fill value is none of them.
+        """
+        dtypes = [dtype for dtype, _ in kinds]
+        is_sparse = any(is_sparse for _, is_sparse in kinds)
+        of_strings = all(dtype.hasobject for dtype in dtypes)
+        fill = fill_of(given_fill, is_sparse=is_sparse, of_strings=of_strings)
+        is_filled = lacks_some and not (is_sparse and fill == 0)
+        dtype = result_dtype(dtypes, fill, is_filled=is_filled).newbyteorder("=")
+        return replace(self, dtype=dtype, is_sparse=is_sparse, fill=fill)
 
 
 def fill_of(given: Any, *, is_sparse: bool, of_strings: bool) -> Any:
@@ -298,16 +269,13 @@ def fill_of(given: Any, *, is_sparse: bool, of_strings: bool) -> Any:
     if given is None:
         default = 0 if is_sparse else np.nan
         return "" if of_strings else default
-    if not (isinstance(given, str) if of_strings else _is_number(given)):
+    is_number = isinstance(given, bool | int | float | np.number | np.bool_)
+    if not (isinstance(given, str) if of_strings else is_number):
         what = "string" if of_strings else "number"
         raise errors.InvalidInputError(f"fill_value={given!r} is no {what}, as the matrix holds")
     if isinstance(given, int) and not -(1 << 63) <= given < 1 << 64:
         raise errors.InvalidInputError(f"fill_value={given} has more than 64 bits")
     return given
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, bool | int | float | np.number | np.bool_)
 
 
 def result_dtype(dtypes: Sequence[np.dtype[Any]], fill: Any, *, is_filled: bool) -> np.dtype[Any]:
@@ -339,15 +307,9 @@ def result_dtype(dtypes: Sequence[np.dtype[Any]], fill: Any, *, is_filled: bool)
     if isinstance(fill, bool | np.bool_):
         return np.result_type(dtype, np.bool_)
     if isinstance(fill, int | np.integer) and dtype.kind != "f":
-        return np.result_type(dtype, _smallest_integer(int(fill), dtype))
+        has_room = dtype.kind in "iu" and np.iinfo(dtype).min <= fill <= np.iinfo(dtype).max
+        return dtype if has_room else np.result_type(dtype, np.min_scalar_type(int(fill)))
     if dtype.kind != "f":
         dtype = np.result_type(dtype, np.float32)
     largest = float(np.finfo(dtype).max)
     return np.dtype(np.float64) if largest < abs(fill) < np.inf else dtype
-
-
-def _smallest_integer(fill: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the integers that an integer needs, if those of a dtype do not hold it."""
-    if dtype.kind in "iu" and np.iinfo(dtype).min <= fill <= np.iinfo(dtype).max:
-        return dtype
-    return np.min_scalar_type(fill)

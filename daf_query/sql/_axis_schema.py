@@ -420,7 +420,10 @@ class AxisSchema(SharedSchema):
 
     def concatenated(self, axis: str) -> ConcatenatedAxis:
         """Return an axis of all data sets that have it."""
-        return concatenated_axis(self.readers(), axis, location=self.location)
+        members, is_alone = self.readers(), not self.is_collection
+        if is_alone:
+            members = {self.only.daf.name: self.only.daf}
+        return concatenated_axis(members, axis, location=self.location, is_alone=is_alone)
 
     def _of_each(self, axis: str, selection: Selection | None) -> dict[str, Selection]:
         """Return the selected entries of each data set; nothing where all are selected."""

@@ -291,7 +291,8 @@ def _of_one(
     )
     values = group_values(grouped_axis(schema, axes[0]), axes[1], by, evaluate)
     groups = group_rows(values, rows.positions)
-    return PreparedProfile(daf, axes, place.name, groups, columns)
+    both = schema.concatenated(axes[0]), schema.concatenated(axes[1])
+    return PreparedProfile(both, place.name, groups, columns)
 
 
 def _of_several(
@@ -318,15 +319,8 @@ def _of_several(
         by,
         lambda text: in_all(concatenated, evaluate(text)),
     )
-    return PreparedProfile(
-        aligned,
-        axes,
-        place.name,
-        group_rows(values, rows),
-        Selection(columns, is_all=False),
-        concatenated,
-        np.nan,
-    )
+    chosen = Selection(columns, is_all=False)
+    return PreparedProfile((concatenated, aligned), place.name, group_rows(values, rows), chosen)
 
 
 def _profile_table(

@@ -23,10 +23,9 @@ import pyarrow.compute as pc
 from daf_query.index import StoredIndexes
 from daf_query.matrix import (
     Selection,
-    gather_first,
+    find_layouts,
     open_layouts,
     other_layout_command,
-    plan_layouts,
 )
 from daf_query.scan import (
     DEFAULT_OPTIONS,
@@ -312,7 +311,7 @@ class MatrixSource:
         chosen = np.arange(self.layout.length) if positions is None else positions
         entry = Selection(np.array([self.position]), is_all=False)
         rows = Selection(chosen, is_all=is_all)
-        values, _ = gather_first(plan_layouts(self.daf, self.axes, self.name, rows, entry))
+        values = find_layouts(self.daf, self.axes, self.name, rows, entry).gather()
         column: Numbers = (values if isinstance(values, np.ndarray) else values.toarray())[:, 0]
         return np.ascontiguousarray(column)
 

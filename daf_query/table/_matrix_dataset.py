@@ -19,9 +19,8 @@ from daf_query.matrix import (
     Layout,
     Selection,
     elements_of,
-    major_groups,
+    find_layouts,
     open_layouts,
-    plan_layouts,
 )
 from daf_query.scan import (
     Column,
@@ -305,7 +304,7 @@ class MatrixDataset(TableDataset):
             return []
         layout, blocks = chosen.layout, []
         major, minor = layout.plan.major, layout.plan.minor
-        for number, (span, count) in enumerate(major_groups(layout.plan, target_elements)):
+        for number, (span, count) in enumerate(layout.plan.groups(target_elements)):
             part = major.part(span.start, span.stop)
             rows, columns = (part, minor) if layout.rows_are_major else (minor, part)
             is_first = number == 0 or layout.rows_are_major
@@ -382,7 +381,7 @@ class MatrixDataset(TableDataset):
                 selections.append(Selection.all(length))
             else:
                 selections.append(Selection.of(np.flatnonzero(mask), length))
-        layout = plan_layouts(place.daf, place.axes, place.name, *selections)[0]
+        layout = find_layouts(place.daf, place.axes, place.name, *selections).first
         info = layout.plan.stored.info
         if _kind_of(info, place) != _kind_of(self._info, place):
             raise errors.FormatError(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from daf_query._provenance import record_of
 from daf_query.matrix import ConcatenatedAxis
-from daf_query.slice import Selector, chosen_positions
+from daf_query.slice import Selector, chosen_positions, each_once
 from daf_query.sql import AxisSchema, Engine
 from daf_query.training._allocation import SplitCodes, allocate
 from daf_query.training._entry_keys import checked_seed, name_keys
@@ -113,30 +113,15 @@ def _chosen_entries(engine: Engine, schema: str | None, request: SamplerRequest)
             f"{tables.location}: where= chooses none of the {whole.length:,} entries of axis "
             f"{axis!r}; diagnose({axis!r}, ...) says which part of a predicate leaves none"
         )
-    return ChosenEntries(engine, tables.name, whole, tables.is_collection, _each_once(positions))
+    once = each_once(positions).copy()  # it becomes read-only
+    return ChosenEntries(engine, tables.name, whole, tables.is_collection, once)
 
 
 def axis_of(tables: AxisSchema, axis: str) -> ConcatenatedAxis:
     """Return an axis of one data set, or of several."""
     if axis not in tables.axes_set():
         raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-    if tables.is_collection:
-        return tables.concatenated(axis)
-    daf = tables.only.daf
-    return ConcatenatedAxis(axis, tables.location, {daf.name: daf})
-
-
-def _each_once(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return positions ascending, each once; `numpy.unique` hashes them, which takes much longer.
-
-    >>> _each_once(np.array([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    if np.all(positions[1:] > positions[:-1]):
-        return positions.copy()  # it becomes read-only
-    ordered = np.sort(positions)
-    once: npt.NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    return once
+    return tables.concatenated(axis)
 
 
 def _splits(

@@ -169,7 +169,7 @@ def _placed(saved: Sampler, axis: ConcatenatedAxis, path: Path) -> Sampler:
         if saved.is_collection:
             positions = axis.named(saved.datasets, saved.names.cast(pa.string()))
         else:
-            positions = axis.axis_indices(axis.axis, saved.names.cast(pa.string()))
+            positions = axis.axis_indices(saved.names.cast(pa.string()))
     except errors.DafError as error:
         raise errors.with_message(error, f"{path}: {error}") from None
     order = np.argsort(positions, kind="stable")

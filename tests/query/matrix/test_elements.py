@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from hypothesis import given
 
-from daf_query.matrix import Elements, Selection, elements_of, major_groups, plan_slice
+from daf_query.matrix import Elements, Selection, SlicePlan, elements_of
 from daf_storage import MemoryDaf
 from daf_storage.base import Span
 
@@ -25,7 +25,7 @@ def elements(majors: list[int], minors: list[int] | None, *, is_sparse: bool) ->
     daf.set_matrix("cell", "gene", "X", sp.csc_array(VALUES) if is_sparse else VALUES)
     stored = daf.open_matrix("cell", "gene", "X")
     minor = Selection.all(3) if minors is None else Selection.of(np.array(minors, np.int64), 3)
-    return elements_of(plan_slice(stored, Selection.of(np.array(majors, np.int64), 5), minor))
+    return elements_of(SlicePlan(stored, Selection.of(np.array(majors, np.int64), 5), minor))
 
 
 def triples(block: Any, offsets: Any = None) -> list[tuple[int, int, int]]:
@@ -92,8 +92,8 @@ def test_groups_of_columns() -> None:
     daf.add_axis("gene", list("vwxyz"))
     daf.set_matrix("cell", "gene", "X", sp.csc_array(VALUES))
     some = Selection.of(np.array([0, 1, 3, 4]), 5)
-    plan = plan_slice(daf.open_matrix("cell", "gene", "X"), some, Selection.of(np.array([1]), 3))
-    groups = {target: major_groups(plan, target) for target in (1, 3, 4, 100)}
+    plan = SlicePlan(daf.open_matrix("cell", "gene", "X"), some, Selection.of(np.array([1]), 3))
+    groups = {target: list(plan.groups(target)) for target in (1, 3, 4, 100)}
     assert groups[1] == [(Span(0, 1), 0), (Span(1, 2), 2), (Span(2, 3), 2), (Span(3, 4), 3)]
     assert groups[3] == [(Span(0, 2), 2), (Span(2, 3), 2), (Span(3, 4), 3)]
     assert groups[4] == [(Span(0, 3), 4), (Span(3, 4), 3)]

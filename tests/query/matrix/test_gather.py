@@ -17,10 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.matrix import Selection, gather_sparse, plan_slice
+from daf_query.matrix import Selection, SlicePlan, gather_sparse
 from daf_query.matrix import _dense_gather as dense_gathering
 from daf_query.matrix import _gather as gathering
-from daf_query.matrix._gather import scatter_major
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 
 MIB = 1 << 20
@@ -92,11 +91,8 @@ def test_gathering_is_indexing(data: st.DataObject) -> None:
     limits = pytest.MonkeyPatch()
     with limits.context() as patch:
         patch.setattr(gathering, "_BLOCK_ELEMENTS", data.draw(st.integers(1, 4)))
-        patch.setattr(gathering, "_BLOCK_MAJORS", data.draw(st.integers(1, 4)))
-        # Up to so many minors are compared with, more are looked up.
-        patch.setattr(gathering, "_FEW_MINORS", data.draw(st.integers(0, 6)))
         done: list[int] = []
-        plan = plan_slice(daf.open_matrix("r", "c", "m"), major, minor)
+        plan = SlicePlan(daf.open_matrix("r", "c", "m"), major, minor)
         gathered = gather_sparse(plan, progress=done.append)
     expected = values.T[major.positions][:, minor.positions]
     np.testing.assert_array_equal(gathered.toarray(), expected)
@@ -106,33 +102,11 @@ def test_gathering_is_indexing(data: st.DataObject) -> None:
     assert sum(done) == np.count_nonzero(values.T[major.positions])
 
 
-@given(data=st.data())
-def test_a_single_major_is_scattered_to_what_gathering_makes_dense(data: st.DataObject) -> None:
-    """Whatever its values and its row numbers; other slices are not."""
-    shape = data.draw(st.tuples(st.integers(1, 6), st.integers(2, 5)))
-    dtype = data.draw(st.sampled_from([np.float32, np.int64, np.uint8, np.bool_]))
-    numbers = st.lists(st.sampled_from([0, 0, 1, 2]), min_size=shape[0] * shape[1])
-    daf = MemoryDaf()
-    daf.add_axis("r", [f"r{i}" for i in range(shape[0])])
-    daf.add_axis("c", [f"c{i}" for i in range(shape[1])])
-    values: Any = np.resize(np.array(data.draw(numbers), dtype), shape)
-    daf.set_matrix("r", "c", "m", sp.csc_array(values))
-    stored, rows = daf.open_matrix("r", "c", "m"), Selection.all(shape[0])
-    major = data.draw(st.integers(0, shape[1] - 1))
-    line = scatter_major(plan_slice(stored, Selection.of(np.array([major]), shape[1]), rows))
-    assert line is not None
-    assert line.dtype == dtype
-    np.testing.assert_array_equal(line, values[:, major])
-    assert scatter_major(plan_slice(stored, Selection.all(shape[1]), rows)) is None
-    one = Selection.of(np.array([major]), shape[1])
-    assert scatter_major(plan_slice(stored, one, Selection(rows.positions, is_all=False))) is None
-
-
 @pytest.mark.parametrize(
     ("rows", "is_damaged"),
     [([1, 1, 4], False), ([4, 1, 2], False), ([0, 1, 2], True), ([1, 2, 9], True)],
 )
-def test_row_numbers_that_do_not_ascend_are_not_scattered(
+def test_row_numbers_that_do_not_ascend(
     tmp_path: Path, rows: list[int], *, is_damaged: bool
 ) -> None:
     """Elements that are stored twice are added up; what leaves the axis is damage."""
@@ -154,20 +128,6 @@ def test_row_numbers_that_do_not_ascend_are_not_scattered(
     assert (
         db.matrix("cell", "gene", "m", columns=["g0"]).to_numpy()[:, 0].tolist()
         == expected.tolist()
-    )
-
-
-def test_a_long_major_is_read_in_parts(
-    session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Blocks have a bounded size, also of one gene that all cells have."""
-    monkeypatch.setattr(gathering, "_BLOCK_ELEMENTS", 1000)
-    done: list[int] = []
-    part = session.matrix("cell", "gene", "m", columns=[0]).load(progress=done.append)
-    assert sum(done) == N_CELLS
-    assert max(done) < 2000
-    assert (
-        part.to_numpy()[:, 0].tolist() == regular(N_CELLS, N_GENES)[:, [0]].toarray()[:, 0].tolist()
     )
 
 
@@ -250,15 +210,3 @@ def test_peak_memory_of_a_process(tmp_path: Path) -> None:
     mapped = 19_000 * 600 * 8
     assert result > 90_000_000
     assert 0 < growth - mapped < 2 * result
-
-
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_integers_of_indices(kind: Any) -> None:
-    """All have 32 bits as long as elements, rows and columns are fewer than 2**31."""
-    large = 2**31 - (kind is np.int32)
-    cases: list[tuple[list[int], int]] = [([large - 3, 3], 5), ([0, 1], large), ([], large)]
-    for counts, width in cases:
-        indptr = gathering._indptr(np.array(counts, np.int64), width)
-        assert indptr.dtype == kind
-        assert indptr.size == len(counts) + 1
-    assert gathering._indptr(np.array([2, 0, 3]), 5).tolist() == [0, 2, 2, 5]

@@ -11,8 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DamagedLayoutWarning, MatrixSlice, connect
-from daf_query.matrix import Selection, gather_dense, gather_sparse, plan_slice
-from daf_storage import MemoryDaf, errors, verify
+from daf_storage import errors, verify
 from tests.support import CELLS, GENES, UMIS, create, reopen
 
 LAYOUTS = [("cell", "gene"), ("gene", "cell")]
@@ -125,15 +124,3 @@ def test_a_damaged_layer_comes_along(path: Path) -> None:
     with pytest.warns(DamagedLayoutWarning, match="the other layout, cell x gene"):
         layer = part.to_anndata().layers["sparse"]
     np.testing.assert_array_equal(layer.toarray(), UMIS[[2]])
-
-
-def test_plans_are_gathered_as_what_they_are() -> None:
-    """A dense matrix has no elements of its own to be gathered."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])
-    every = Selection.of(np.arange(2), 2)
-    plan = plan_slice(daf.open_matrix("cell", "cell", "m"), every, every)
-    assert gather_dense(plan).tolist() == [[1, 3], [2, 4]]
-    with pytest.raises(TypeError, match="the plan is for a dense matrix"):
-        gather_sparse(plan)

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from daf_query.matrix import DamagedLayoutWarning, Selection
 from daf_query.moments import BlockOptions, GroupedRows, Moments, group_moments
-from daf_query.moments._sparse_blocks import cut
 from daf_storage import DafReader, DafWriter, H5df, MemoryDaf, Packing, ZarrDaf, errors, open_daf
 from tests.support import create, recorded_reads, reopen, served
 
@@ -378,16 +377,6 @@ def test_the_layout_that_fits_is_read(stored: DafReader, monkeypatch: pytest.Mon
         assert all(f"matrices/{folder}/s/nzval" in chunk for chunk in values)
         assert sum(read) == n_elements * element_bytes
         assert len(read) > 1 or rows is few
-
-
-def test_blocks_end_where_chunks_do() -> None:
-    """So that no chunk is decoded twice; a column that is larger than a block is cut."""
-    starts, sizes = np.array([0, 3, 20]), np.array([3, 7, 2])
-    pieces = cut(starts, sizes, np.array([0, 1, 2], np.int32), elements=4, by_place=True)
-    assert pieces.starts.tolist() == [0, 3, 4, 8, 20]
-    assert pieces.sizes.tolist() == [3, 1, 4, 2, 2]
-    assert pieces.labels.tolist() == [0, 1, 1, 1, 2]
-    assert [part.starts.tolist() for part in pieces.split()] == [[0, 3], [4], [8], [20]]
 
 
 def test_threads_return_the_same() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -403,66 +402,6 @@ def test_a_slice_that_nobody_holds_hands_over_its_values(
         result.data[:] = 0
     assert held.to_scipy().toarray().tolist() == bound().toarray().tolist()
     assert held.to_scipy().toarray().tolist() == UMIS[[2, 0]].tolist()
-
-
-@pytest.mark.parametrize("name", ["sparse", "UMIs"])
-def test_a_dense_array_of_a_slice_that_nobody_holds_is_the_same(
-    tiny_session: DafSession, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever is chosen; a sparse column is not turned into rows before."""
-    turned: list[Any] = []
-    to_rows = sp.csc_array.tocsr
-
-    def recorded(values: Any, **options: Any) -> Any:
-        turned.append(values.shape)
-        return to_rows(values, **options)
-
-    choices: list[dict[str, Any]] = [
-        {"columns": [2]},
-        {"columns": [3, 0, 3]},
-        {"rows": [2, 0]},
-        {"rows": [1]},
-        {"columns": []},
-    ]
-    for choice in choices:
-        held = tiny_session.matrix("cell", "gene", name, **choice)
-        expected = held.to_numpy()
-        turned.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(sp.csc_array, "tocsr", recorded)
-            dense = tiny_session.matrix("cell", "gene", name, **choice).to_numpy()
-        assert dense.dtype == expected.dtype
-        assert dense.flags.c_contiguous == expected.flags.c_contiguous
-        assert dense.tolist() == expected.tolist()
-        is_counted = sys.version_info < (3, 14)
-        assert not (is_counted and 1 in dense.shape and turned)
-
-
-def test_what_is_there_is_not_looked_for(
-    tiny_session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether axes and matrix exist is asked when something is wrong, and not before."""
-    asked: list[tuple[str, ...]] = []
-    daf = tiny_session.reader()
-
-    def recorded(look: Callable[..., bool]) -> Callable[..., bool]:
-        def looked(*names: str) -> bool:
-            asked.append(names)
-            return look(*names)
-
-        return looked
-
-    monkeypatch.setattr(daf, "has_axis", recorded(daf.has_axis))
-    monkeypatch.setattr(daf, "has_matrix", recorded(daf.has_matrix))
-    part = tiny_session.matrix("cell", "gene", "sparse", rows=[2, 0], columns=[0])
-    assert part.shape[1] == 1
-    assert asked == []
-    with pytest.raises(errors.MatrixNotFoundError, match="nothing"):
-        tiny_session.matrix("cell", "gene", "nothing", rows=["no cell"])
-    with pytest.raises(errors.AxisNotFoundError, match="none"):
-        tiny_session.matrix("cell", "none", "nothing", rows=["no cell"])
-    assert ("cell", "gene", "nothing") in asked
-    assert ("none",) in asked
 
 
 def test_a_slice_leaves_out_a_vector_that_cannot_be_read(tiny_path: Path, tmp_path: Path) -> None:

@@ -181,17 +181,6 @@ def test_a_damaged_line_is_read_from_the_other_layout(path: Path, db: DafSession
         assert gene(db).tolist() == before.tolist()
 
 
-def test_what_is_computed_later_belongs_to_the_slice(path: Path, db: DafSession) -> None:
-    """An explanation looks at the other layout, and says if that is of another matrix by now."""
-    part = db.matrix("cell", "gene", "f4", columns=["g7"])
-    with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
-        daf.set_matrix("cell", "gene", "f4", values("f4", 5), if_exists="replace")
-    with pytest.raises(errors.InvalidInputError, match="was replaced"):
-        part.explain()
-    assert part.to_numpy()[:, 0].tolist() == values("f4").toarray()[:, 7].tolist()
-
-
 def test_a_row_number_that_leaves_the_axis(path: Path) -> None:
     """Is found, also in the middle of numbers that do not ascend."""
     shutil.rmtree(path / "matrices/gene/cell/f4")

@@ -1,0 +1,194 @@
+"""Profiles before and after the matrix was read, and as tables.
+
+Of several data sets as one, the segments of each are merged as those of blocks are: the moments are
+exact, since counts, sums and squared deviations of groups combine, whatever the order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from daf_query.matrix import ConcatenatedAxis, EntryAxis, Selection
+from daf_query.moments._group_moments import group_segments
+from daf_query.moments._grouping import LEFT_OUT, GroupedRows, Groups
+from daf_query.moments._segments import Accumulator, Counts, Moments, Segments, moments_of
+from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions
+from daf_query.scan import NAME, number_array
+from daf_storage import ShowProgress, errors
+from daf_storage.base import progress_bar
+
+PROFILE_MAX_BYTES: Final = 4 << 30
+"""How large a profile may be by default: 4 GiB."""
+
+COUNTS: Final = ("count", "missing", "nonzero")
+NUMBERS: Final = ("sum", "mean", "variance", "min", "max")
+STATISTICS: Final = (*COUNTS, *NUMBERS)
+"""The columns of numbers, in their order."""
+
+_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProfile:
+    """What a profile consists of."""
+
+    axes: tuple[ConcatenatedAxis, EntryAxis]
+    """That of the rows which were grouped, and that of the columns."""
+    name: str
+    """The name of the matrix."""
+    groups: Mapping[str, pa.Array]
+    """The value of each group, by the names of the group columns."""
+    columns: Selection
+    """The selected columns."""
+    moments: Moments
+    """The numbers, of shape ``(groups, columns)``."""
+
+    @property
+    def axis_names(self) -> tuple[str, str]:
+        """The names of both axes."""
+        return self.axes[0].axis, self.axes[1].axis
+
+    def to_table(self) -> pa.Table:
+        """Return a row for each group and column; the moments are not copied."""
+        moments, axis = self.moments, self.axes[1]
+        n_groups, n_columns = moments.count.size, self.columns.size
+        codes = pa.array(np.repeat(np.arange(n_groups), n_columns))
+        unique, places = np.unique(self.columns.positions, return_inverse=True)
+        names = axis.get_pa_vector(axis.axis, NAME).take(pa.array(unique)).cast(pa.string())
+        repeated = np.tile(places.reshape(-1).astype(np.int32), n_groups)
+        arrays = {
+            **{name: values.take(codes) for name, values in self.groups.items()},
+            axis.axis: pa.DictionaryArray.from_arrays(pa.array(repeated), names),
+            "count": pa.array(np.repeat(moments.count, n_columns)),
+            "missing": pa.array(moments.missing.reshape(-1)),
+            "nonzero": pa.array(moments.nonzero.reshape(-1)),
+            **{n: number_array(np.ravel(getattr(moments, n))) for n in NUMBERS},
+        }
+        return pa.table(arrays, _schema_of(self.groups, axis.axis))
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProfile:
+    """A profile whose groups are known, and for which nothing of the matrix was read."""
+
+    axes: tuple[ConcatenatedAxis, EntryAxis]
+    """That of the rows, along which their positions count through, and that of the columns."""
+    name: str
+    groups: Groups
+    columns: Selection
+    fill: float = math.nan
+    """What stands where a data set lacks a column; NaN is a missing value."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The names and types of its columns."""
+        return _schema_of(self.groups.columns, self.axes[1].axis)
+
+    def check_size(self, max_bytes: int | None) -> None:
+        """Raise if the result would be too large.
+
+        Raises
+        ------
+        BudgetError
+            It would have more bytes.
+        """
+        n_groups, n_columns = self.groups.rows.n_groups, self.columns.size
+        n_bytes = n_groups * n_columns * _row_bytes(self.groups.columns)
+        if max_bytes is not None and n_bytes > max_bytes:
+            raise errors.BudgetError(
+                f"{self.axes[1].location}: the profile of {self.name!r} would have "
+                f"{n_groups * n_columns:,} rows ({n_groups:,} groups x {n_columns:,} "
+                f"{self.axes[1].axis}), about {n_bytes:,} bytes, which is more than "
+                f"max_bytes={max_bytes:,}; choose fewer groups or columns, or pass a larger "
+                "max_bytes to session.profile() (None: no limit)"
+            )
+
+    def _moments(self, options: BlockOptions, progress: Callable[[int], None]) -> Moments:
+        """Read the matrices one after the other, and return the moments of each group and column.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            Rows are selected of a data set that lacks the matrix.
+        """
+        rows, n_columns, (along, across) = self.groups.rows, self.columns.size, self.axes
+        accumulator = Accumulator(rows.n_groups * n_columns)
+        groups = np.arange(rows.n_groups)[:, np.newaxis] * n_columns
+        owners, positions = along.split(rows.positions)
+        for number, (name, daf) in enumerate(along.members.items()):
+            mine = np.flatnonzero((owners == number) & (rows.codes != LEFT_OUT))
+            if not mine.size:
+                continue
+            if name not in across.members:
+                raise errors.MatrixNotFoundError(
+                    f"{across.location}: rows= has entries of {name!r}, which has no matrix "
+                    f"{self.name!r} for the axes {along.axis!r} and {across.axis!r}; leave it out: "
+                    f"rows=\"dataset <> '{name}'\""
+                )
+            own = GroupedRows(positions[mine], rows.codes[mine], rows.n_groups)
+            sources = across.sources(name, self.columns.positions)
+            has, lacks = np.flatnonzero(sources >= 0), np.flatnonzero(sources < 0)
+            columns = Selection.of(sources[has], daf.axis_length(across.axis))
+            both = along.axis, across.axis
+            segments = group_segments(
+                daf, both, self.name, own, columns, options=options, progress=progress
+            )
+            accumulator.merge((groups + has).reshape(-1), segments.map(np.ravel))
+            if lacks.size:
+                filled = _filled(own.sizes(), lacks.size, self.fill)
+                accumulator.merge((groups + lacks).reshape(-1), filled.map(np.ravel))
+        segments = accumulator.segments().reshaped(rows.n_groups, n_columns)
+        return moments_of(segments, rows.sizes())
+
+    def compute(
+        self, *, progress: ShowProgress = "auto", options: BlockOptions = DEFAULT_BLOCKS
+    ) -> GroupProfile:
+        """Read the matrix, and return the profile."""
+        with progress_bar("profile", None, show=progress) as bar:
+            moments = self._moments(options, bar.add)
+        return GroupProfile(self.axes, self.name, self.groups.columns, self.columns, moments)
+
+
+def _filled(sizes: Counts, n_columns: int, fill: float) -> Segments:
+    """Return the segments of columns that are lacking: the same value in all rows."""
+    of_columns = partial(np.repeat, repeats=n_columns, axis=1)
+    counts: Counts = of_columns(sizes[:, np.newaxis])
+    none = np.zeros_like(counts)
+    is_missing = math.isnan(fill)
+    n = none if is_missing else counts
+    has = n > 0
+    value = 0.0 if is_missing else float(fill)
+    return Segments(
+        n,
+        counts if is_missing else none,
+        n if value else none,
+        n.astype(np.float64) * value,
+        np.zeros(n.shape),
+        np.where(has, value, np.inf),
+        np.where(has, value, -np.inf),
+    )
+
+
+def _row_bytes(groups: Mapping[str, pa.Array]) -> int:
+    """Return about how many bytes a row takes."""
+    of_groups = sum(-(-array.nbytes // max(len(array), 1)) for array in groups.values())
+    return int(of_groups) + _BYTES * (len(STATISTICS) + 1)
+
+
+def _schema_of(groups: Mapping[str, pa.Array], columns_axis: str) -> pa.Schema:
+    """Return the names and types of the columns of a profile."""
+    return pa.schema(
+        [
+            *((name, values.type) for name, values in groups.items()),
+            (columns_axis, pa.dictionary(pa.int32(), pa.string())),
+            *((name, pa.int64()) for name in COUNTS),
+            *((name, pa.float64()) for name in NUMBERS),
+        ]
+    )
