@@ -16,8 +16,8 @@ from daf_query.moments import GroupProfile, Moments
 from daf_query.slice import aligned_axis_frame
 from daf_query.sql import pandas_frame
 from daf_storage import errors
-from daf_storage.base import optional_import
 from daf_storage.anndata import axis_frame
+from daf_storage.base import optional_import
 
 Statistic: TypeAlias = Literal[
     "sum", "mean", "variance", "min", "max", "nonzero", "missing", "fraction"

@@ -2,17 +2,16 @@
 
 **Nouns.** A *session* is some *sources* (data sets, several as one, tables of your own) behind one
 engine.  What it offers is in parts by subject: SQL, matrices, writing.  Its methods are thin: they
-say what is asked, and call the room that answers.
+say what is asked, and call the package that answers.
 
 Must not know the command line.
 """
 
-from daf_query.session._annotation import Annotation
-from daf_query.session._coordinates import NotedCategories, noted_categories
-from daf_query.session._plots import SessionPlots
-from daf_query.session._saved_profile import group_axis_of
+from daf_query.session._plots import NotedCategories, SessionPlots, noted_categories
 from daf_query.session._session import DafSession, connect
 from daf_query.session._sources import axis_names, is_pattern, matching_paths, named_sources
+from daf_query.session._stored_columns import Annotation
+from daf_query.session._stored_matrices import group_axis_of
 from daf_query.session._value_counts import value_counts
 
 __all__ = [

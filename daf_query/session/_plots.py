@@ -1,9 +1,15 @@
-"""Plots of a session: embeddings coloured by SQL."""
+"""Plots of a session: coordinates of the entries of an axis, coloured by values of SQL."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_query.plot import (
     Colouring,
@@ -14,16 +20,15 @@ from daf_query.plot import (
     legend_inches,
     write_labels,
 )
-from daf_query.session._coordinates import (
-    Coordinates,
-    PlotSource,
-    coordinates_of,
-)
 from daf_query.session._matrices import MatrixQuestions
-from daf_query.slice import Selector
-from daf_query.sql import Engine
-from daf_storage import errors
+from daf_query.slice import Selector, chosen_positions, expression_table
+from daf_query.sql import AxisSchema, Engine, grouped_axis
+from daf_query.syntax import quoted_name
+from daf_storage import DafReader, errors
+from daf_storage.data import axes_in_order
 
+_PAIRS: Final = (("_1", "_2"), ("_x", "_y"))
+_COLOUR: Final = "color"
 _INCHES: Final = (6.5, 5.0)
 _SQUARE: Final = 4.8
 
@@ -163,3 +168,267 @@ def _colouring(
         return colouring_of(read.values, order=read.order, palette=read.palette)
     except errors.InvalidInputError:  # colours that were noted and are none, or are not of all
         return colouring_of(read.values, order=read.order)
+
+
+@dataclass(frozen=True, slots=True)
+class PlotSource:
+    """One of the data sets of a session, or several as one."""
+
+    session: MatrixQuestions
+    engine: Engine
+    schema: str | None
+    """Which of them, where several are connected."""
+
+    @property
+    def tables(self) -> AxisSchema:
+        """Its tables."""
+        return self.engine.connections.schema(self.schema)
+
+    def members(self) -> dict[str, DafReader]:
+        """Return the data sets."""
+        return self.session.members(self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class PlottedValues:
+    """The values of an expression for the entries that are drawn."""
+
+    values: pa.Array
+    """In the order of the entries."""
+    order: pa.Array | None
+    """The categories of the whole axis in their order; None where those of the values do."""
+    palette: dict[str, str] | None
+    """The colour of each category, if an import noted it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotedCategories:
+    """What an AnnData import noted of the values of a vector."""
+
+    order: pa.Array | None = None
+    """The categories in their order, as strings; None of what is no categorical."""
+    colours: dict[str, str] | None = None
+    """The colour of each category."""
+
+
+def noted_categories(
+    tables: AxisSchema, members: Mapping[str, DafReader], axis: str, vector: str
+) -> NotedCategories:
+    """Return what is noted of a vector of an axis; nothing of what is none.
+
+    Of several data sets the order is that of all, one after the other, and the first that has a
+    colour for a category counts.
+
+    Parameters
+    ----------
+    tables
+        The tables of the data set, or of several as one.
+    members
+        The data sets.
+    """
+    grouped = grouped_axis(tables, axis)
+    if vector not in grouped.vectors:
+        return NotedCategories()
+    return NotedCategories(grouped.categories(vector), _noted_colours(members, vector))
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Entries of an axis that are drawn, and where."""
+
+    axis: str
+    positions: npt.NDArray[np.int64]
+    """Their positions along the axis; of several data sets as one, counted through."""
+    points: npt.NDArray[Any]
+    """Of shape ``(entries, 2)``."""
+    labels: tuple[str, str]
+    """What the two coordinates are called."""
+
+    def values(self, source: PlotSource, text: str, keyword: str) -> PlottedValues:
+        """Return the values of a vector or an expression.
+
+        Raises
+        ------
+        QueryError, VectorNotFoundError, EntryNotFoundError
+            It is wrong.
+        """
+        members, tables = source.members(), source.tables
+        grouped = grouped_axis(tables, self.axis)
+        expression = quoted_name(text) if text in grouped.vectors else text
+        try:
+            table = expression_table(source.engine, tables.name, self.axis, expression)
+        except errors.DafError as error:
+            raise errors.with_message(error, f"{keyword}=: {error}") from None
+        places = table.column(0).to_numpy().astype(np.int64)
+        order = np.empty(grouped.length, np.int64)
+        order[places] = np.arange(places.size)
+        taken = table.column(1).take(pa.array(order[self.positions])).combine_chunks()
+        noted = noted_categories(tables, members, self.axis, text)
+        categories = noted.order
+        if categories is None and self.positions.size < grouped.length:
+            categories = _categories(table.column(1))
+        return PlottedValues(taken, categories, noted.colours)
+
+
+def _categories(values: pa.ChunkedArray) -> pa.Array | None:
+    """Return the strings and truth values of the whole axis in their order; None of others.
+
+    So a category has the same colour whichever entries are drawn.
+    """
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        if kind.ordered:
+            return None
+        values, kind = values.cast(kind.value_type), kind.value_type
+    if not (pa.types.is_boolean(kind) or _is_text(kind)):
+        return None
+    distinct = values.unique().drop_null().cast(pa.string())
+    return distinct.take(pc.array_sort_indices(distinct))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _noted_colours(members: Mapping[str, DafReader], vector: str) -> dict[str, str] | None:
+    """Return the colours of categories: those of the axis that is called as the vector."""
+    noted: dict[str, str] = {}
+    for daf in members.values():
+        if daf.has_axis(vector) and daf.has_vector(vector, _COLOUR):
+            names = daf.get_pa_vector(vector, "name").to_pylist()
+            colours = daf.get_np_vector(vector, _COLOUR).tolist()
+            if all(isinstance(colour, str) and colour for colour in colours):
+                noted = {**dict(zip(names, colours, strict=True)), **noted}
+    return noted or None
+
+
+def plotted_axis(source: PlotSource, axis: str, rows: Selector) -> Coordinates:
+    """Return chosen entries of an axis, without coordinates."""
+    positions = chosen_positions(source.engine, source.tables, axis, rows, keyword="rows", other="")
+    return Coordinates(axis, positions, np.empty((positions.size, 2)), ("", ""))
+
+
+def coordinates_of(
+    source: PlotSource,
+    name: str,
+    axis: str | None,
+    components: tuple[int, int],
+    rows: Selector,
+) -> Coordinates:
+    """Return where the entries of an axis are drawn: by a matrix, or by two vectors.
+
+    Raises
+    ------
+    AxisNotFoundError
+        There is no such axis.
+    MatrixNotFoundError
+        There is no such matrix, and there are no such vectors.
+    InvalidInputError
+        Several axes have one; or it has no such columns.
+    """
+    members = source.members()
+    axes = source.tables.axes_set()
+    if axis is not None and axis not in axes:
+        raise errors.axis_not_found(source.tables.location, axis, axes)
+    found = {pair for daf in members.values() for pair in _matrices(daf, axis) if pair[2] == name}
+    if found:
+        rows_axis, columns_axis, _ = _only(found, name)
+        return _of_matrix(source, (rows_axis, columns_axis, name), components, rows)
+    for daf in members.values():
+        for each in [axis] if axis is not None and daf.has_axis(axis) else axes_in_order(daf):
+            for suffixes in _PAIRS:
+                names = (name + suffixes[0], name + suffixes[1])
+                if all(daf.has_vector(each, vector) for vector in names):
+                    return _of_vectors(source, each, names, rows)
+    raise _not_found(members, name, axis)
+
+
+def _only(found: set[tuple[str, str, str]], name: str) -> tuple[str, str, str]:
+    if len(found) > 1:
+        axes = ", ".join(sorted({each[0] for each in found}))
+        raise errors.InvalidInputError(
+            f"matrices {name!r} are of several axes: {axes}; choose one with axis="
+        )
+    return next(iter(found))
+
+
+def _matrices(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]]:
+    """Yield the axis of the points, that of the coordinates, and the name of each candidate.
+
+    The coordinates are those of the axis that is called as the matrix, or of the shorter one.
+    """
+    axes = axes_in_order(daf)
+    for place, first in enumerate(axes):
+        for second in axes[place + 1 :]:
+            for name in daf.matrices_set(first, second):
+                if axis is not None and axis not in (first, second):
+                    continue
+                points, other = sorted((first, second), key=daf.axis_length, reverse=True)
+                if axis == other or (axis is None and points == name):
+                    points, other = other, points
+                if daf.axis_length(other) > 1:
+                    yield points, other, name
+
+
+def _of_matrix(
+    source: PlotSource,
+    matrix: tuple[str, str, str],
+    components: tuple[int, int],
+    rows: Selector,
+) -> Coordinates:
+    axis, columns_axis, name = matrix
+    length = max(
+        daf.axis_length(columns_axis)
+        for daf in source.members().values()
+        if daf.has_axis(columns_axis)
+    )
+    if not _is_pair(components, length):
+        raise errors.InvalidInputError(
+            f"components={components!r}: {name!r} has {length:,} columns, counted from 0"
+        )
+    part = source.session.matrix(
+        axis, columns_axis, name, rows=rows, columns=list(components), schema=source.schema
+    )
+    if part.dtype == object:
+        raise errors.InvalidInputError(f"{name!r} is a matrix of strings; draw numbers")
+    labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]
+    points = part.to_numpy()
+    return Coordinates(axis, part.row_positions, points, (labels[0], labels[1]))
+
+
+def _is_pair(components: Any, length: int) -> bool:
+    return (
+        isinstance(components, list | tuple)
+        and len(components) == 2
+        and all(isinstance(each, int | np.integer) and 0 <= each < length for each in components)
+    )
+
+
+def _of_vectors(
+    source: PlotSource, axis: str, names: tuple[str, str], rows: Selector
+) -> Coordinates:
+    entries = plotted_axis(source, axis, rows)
+    columns = [
+        entries.values(source, name, "name").values.cast(pa.float64(), safe=False) for name in names
+    ]
+    points = np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+    return Coordinates(axis, entries.positions, points, names)
+
+
+def _not_found(
+    members: dict[str, DafReader], name: str, axis: str | None
+) -> errors.MatrixNotFoundError:
+    known = {
+        each[2]
+        for daf in members.values()
+        for each in _matrices(daf, axis)
+        if axis is not None or each[1] == each[2]
+    }
+    location = ", ".join(daf.location for daf in list(members.values())[:3])
+    where = "" if axis is None else f" of axis {axis!r}"
+    return errors.MatrixNotFoundError(
+        f"{location}: there is no embedding {name!r}{where}; there are "
+        f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+    )

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.session._acceleration import Acceleration
 from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
-from daf_query.session._page import session_page
 from daf_query.session._plots import SessionPlots
 from daf_query.session._queries import Queries
 from daf_query.session._sources import (
@@ -25,20 +23,33 @@ from daf_query.session._sources import (
     schema_name,
 )
 from daf_query.session._tables import Tables
-from daf_query.session._training import Training
-from daf_query.session._views import Viewing
-from daf_query.session._writing import AxisWriting
+from daf_query.session._writing import Writing
 from daf_query.sql import (
     ENGINE,
+    AxisSchema,
     Collection,
+    Connections,
     SessionContext,
 )
 from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, Relation, errors
 from daf_storage._terminal_text import visible_name
+from daf_storage.data import data_set_section
+from daf_storage.display import (
+    Markup,
+    PreviewBudget,
+    html_details,
+    html_element,
+    html_page,
+    html_table,
+    joined_html,
+    shortened,
+)
+
+_MEMBERS: Final = 20
 
 
-class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceleration, Training):
+class DafSession(Tables, MatrixQuestions, Queries, Writing):
     """Data sets that are connected, each a SQL schema; `connect` makes one.
 
     May be used from several threads.  Closing it closes nothing that it handed out.
@@ -187,7 +198,7 @@ class DafSession(Tables, MatrixQuestions, Queries, AxisWriting, Viewing, Acceler
         self._connections.disconnect(name)
 
     def _repr_html_(self) -> str:
-        return session_page(self._connections)
+        return _session_page(self._connections)
 
 
 def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
@@ -288,3 +299,43 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
         if name not in data_sets:
             session._connections.connect(name, connected)  # noqa: SLF001 - our own
     return session
+
+
+def _session_page(connections: Connections) -> Markup:
+    """Return the page of a session; the budget of previews is that of all data sets together."""
+    budget = PreviewBudget()
+    readers = connections.readers()
+    parts = []
+    for place, (name, schema) in enumerate(connections.schemas.items()):
+        heading = html_element("strong", shortened(name))
+        if schema.is_collection:
+            parts.append(html_details(heading, _collection(schema)))
+        else:
+            daf = readers[name]
+            section = data_set_section(daf.summary(), daf, budget)
+            parts.append(html_details(heading, section, is_open=place == 0))
+    others = sorted({*connections.shared, *connections.user_tables})
+    if others:
+        names = ", ".join(map(shortened, others))
+        parts.append(html_element("div", f"tables: {names}"))
+    return html_page(*parts)
+
+
+def _collection(schema: AxisSchema) -> Markup:
+    """Return the data sets of a collection, and the lengths of their axes; reads metadata only."""
+    readers = schema.readers()
+    axes = sorted(schema.axes_set(), key=lambda axis: (-schema.axis_length(axis), axis))
+    totals = ("together", *(f"{schema.axis_length(axis):,}" for axis in axes))
+    rows: list[tuple[str, ...]] = [totals]
+    for name, daf in list(readers.items())[:_MEMBERS]:
+        lengths = (f"{daf.axis_length(axis):,}" if daf.has_axis(axis) else "" for axis in axes)
+        rows.append((shortened(name), *lengths))
+    more = len(readers) - _MEMBERS
+    note = html_element("div", f"{more:,} more data sets", class_="note") if more > 0 else ""
+    return joined_html(
+        (
+            html_element("div", f"{len(readers):,} data sets as one: {schema.location}"),
+            html_table(("data set", *map(shortened, axes)), rows),
+            note,
+        )
+    )

@@ -1,4 +1,4 @@
-"""The part of a session that writes into a data set: vectors, orders and indexes."""
+"""The part of a session that writes: vectors, axes, matrices, orders, indexes and sidecars."""
 
 from __future__ import annotations
 
@@ -6,23 +6,45 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from daf_query.index import build_index, build_point_index
+import numpy as np
+
+from daf_query.index import accelerated, build_index, build_point_index
 from daf_query.profile import Profile, Statistic
 from daf_query.scan import INDEX, NAME
-from daf_query.session._annotation import Annotation, AnnotationChoice, annotate, table_of
 from daf_query.session._connected import Connected
-from daf_query.session._derived_axis import derived_axis, is_rows, rows_of
-from daf_query.session._derived_vector import derived
-from daf_query.session._placed_matrix import Place, of_rows, of_slice
-from daf_query.session._saved_profile import ProfileChoice, group_axis_of, save_profile
 from daf_query.session._sources import Frame
-from daf_query.slice import MatrixSlice, order_of
+from daf_query.session._stored_columns import (
+    Annotation,
+    add_derived_axis,
+    annotate,
+    derived_vector,
+    refuse_existing,
+    rows_of,
+    set_vector,
+)
+from daf_query.session._stored_matrices import (
+    Place,
+    group_axis_of,
+    group_names,
+    group_vectors,
+    matrix_of_rows,
+    matrix_of_slice,
+)
+from daf_query.slice import ByteSize, MatrixSlice, byte_count, order_of
 from daf_query.sql import Params, QueryResult, bind
 from daf_query.syntax import is_select
-from daf_storage import IfExists, ShowProgress, errors
+from daf_query.table import is_user_table
+from daf_storage import (
+    DafWriter,
+    IfExists,
+    ShowProgress,
+    SidecarStatus,
+    errors,
+    remove_sidecar,
+)
 
 
-class AxisWriting(Connected):
+class Writing(Connected):
     """The part of a session that writes."""
 
     def reorder_axis(
@@ -121,14 +143,11 @@ class AxisWriting(Connected):
                 f"save_vector() takes SQL, not {type(query).__name__}; values of your own are "
                 "stored with set_vector() of the data set"
             )
-        if name not in (NAME, INDEX) and daf.has_vector(axis, name) and if_exists == "error":
-            raise errors.property_exists(
-                daf.location, f"vector {name!r} of axis {axis!r}", is_append_only=daf.is_append_only
-            )
-        values = derived(self._engine, schema_name, axis, bind(query, params))
-        has_missing = values.null_count > 0
-        values = values.fill_null("") if has_missing else values
-        daf.set_vector(axis, name, values, if_exists=if_exists, empty_is_missing=has_missing)
+        what, exists = f"vector {name!r} of axis {axis!r}", daf.has_vector(axis, name)
+        is_own = name in (NAME, INDEX)  # which `set_vector` refuses
+        refuse_existing(daf, what, exists=exists and not is_own, if_exists=if_exists)
+        values = derived_vector(self._engine, schema_name, axis, bind(query, params))
+        set_vector(daf, axis, name, values, if_exists=if_exists)
 
     def annotate(  # noqa: PLR0913 - how a table is read
         self,
@@ -197,8 +216,11 @@ class AxisWriting(Connected):
         ['b', '', 't']
         """
         _, daf = self._writable(schema, axis)
-        choice = AnnotationChoice(key, columns, fill or {}, strict, if_exists)
-        return annotate(daf, axis, table_of(self._engine, rows, key, params), choice)
+        keys = (NAME if key is None else key,)
+        table = rows_of(self._engine, rows, params, strings=keys)
+        return annotate(
+            daf, axis, table, key, columns, fill or {}, is_strict=strict, if_exists=if_exists
+        )
 
     def save_axis(
         self,
@@ -253,18 +275,9 @@ class AxisWriting(Connected):
         {'name': ['B', 'T'], 'cells': [1, 2]}
         """
         _, daf = self._writable(schema)
-        if daf.has_axis(axis) and if_exists == "error":
-            raise errors.property_exists(
-                daf.location, f"axis {axis!r}", is_append_only=daf.is_append_only
-            )
-        new = derived_axis(rows_of(self._engine, rows, params), axis, name=name)
-        daf.add_axis(
-            axis,
-            new.entries,
-            if_exists=if_exists,
-            vectors=new.vectors,
-            empty_is_missing=new.empty_is_missing,
-        )
+        refuse_existing(daf, f"axis {axis!r}", exists=daf.has_axis(axis), if_exists=if_exists)
+        table = rows_of(self._engine, rows, params)
+        add_derived_axis(daf, axis, table, name=name, if_exists=if_exists)
 
     def save_matrix(  # noqa: PLR0913 - the choices of a layout
         self,
@@ -339,7 +352,11 @@ class AxisWriting(Connected):
         >>> daf.get_np_matrix("cell", "gene", "some").tolist()
         [[0, 1], [-1, -1], [4, 5]]
         """
-        _check_stored_first(values)
+        if isinstance(values, str) and not is_select(values):
+            raise errors.InvalidInputError(
+                f"save_matrix() takes what to store first, and {values!r} is no SELECT; write "
+                "save_matrix(values, rows_axis, columns_axis, name)"
+            )
         if isinstance(values, MatrixSlice):
             rows_axis = rows_axis or values.rows_axis
             columns_axis = columns_axis or values.columns_axis
@@ -354,24 +371,21 @@ class AxisWriting(Connected):
                 "a profile with one group column"
             )
         _, daf = self._writable(schema, columns_axis)
-        is_new = isinstance(values, Profile) and not daf.has_axis(rows_axis)
-        if not is_new:
-            self._writable(schema, rows_axis)
-        if not is_new and daf.has_matrix(rows_axis, columns_axis, name) and if_exists == "error":
-            raise errors.property_exists(
-                daf.location,
-                f"matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}",
-                is_append_only=daf.is_append_only,
-            )
-        place = Place(daf, (rows_axis, columns_axis), name)
-        if isinstance(values, Profile):
-            choice = ProfileChoice(statistic, fill, relayout, if_exists)
-            save_profile(daf, place, values, choice)
+        place = Place(daf, (rows_axis, columns_axis), name, fill)
+        if isinstance(values, Profile) and not daf.has_axis(rows_axis):
+            names, matrix = _matrix_of_groups(daf, place, values, statistic)
+            matrices = {(columns_axis, name): matrix}
+            daf.add_axis(rows_axis, names, vectors=group_vectors(values), matrices=matrices)
             return
-        if isinstance(values, MatrixSlice):
-            values = of_slice(place, values, fill)
-        elif is_rows(values):
-            values = of_rows(place, rows_of(self._engine, values, params), fill)
+        self._writable(schema, rows_axis)
+        exists = daf.has_matrix(rows_axis, columns_axis, name)
+        refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
+        if isinstance(values, Profile):
+            _, values = _matrix_of_groups(daf, place, values, statistic)
+        elif isinstance(values, MatrixSlice):
+            values = matrix_of_slice(place, values)
+        elif _is_rows(values):
+            values = matrix_of_rows(place, rows_of(self._engine, values, params))
         elif fill is not None:
             raise errors.InvalidInputError(
                 "fill= is for slices and queries; an array has all elements of the matrix"
@@ -445,11 +459,113 @@ class AxisWriting(Connected):
         _, daf = self._writable(schema, axis)
         return build_point_index(daf, axis, x, y)
 
+    def accelerate(
+        self,
+        matrices: str | Sequence[str] = (),
+        *,
+        indexes: Mapping[str, Sequence[str] | None] | None = None,
+        path: str | Path | None = None,
+        max_bytes: ByteSize | None = None,
+        schema: str | None = None,
+        progress: ShowProgress = "auto",
+    ) -> SidecarStatus:
+        """Write a sidecar beside an AnnData that is read in place; what it has is used at once.
 
-def _check_stored_first(values: object) -> None:
-    """Raise if what is to be stored as a matrix is a string other than a SELECT, as of an axis."""
-    if isinstance(values, str) and not is_select(values):
-        raise errors.InvalidInputError(
-            f"save_matrix() takes what to store first, and {values!r} is no SELECT; write "
-            "save_matrix(values, rows_axis, columns_axis, name)"
+        It has the layout of each matrix that the file lacks, so that one gene is no longer a pass
+        over a file that is stored by cells; columns that take long to decode; and indexes.  It is
+        used whenever the file is opened, as long as that is unchanged.
+
+        Parameters
+        ----------
+        matrices
+            Names of matrices of two axes.
+        indexes
+            Vectors whose rows are to be found by value, by axis: ``{"obs": ["barcode"]}``;
+            None for the entries, and for vectors of strings with many different values.
+        path
+            Where to write it, a name that ends in ``.daf.zarr``; by default beside the file.
+            ``open_daf(file, sidecar=path)`` finds one elsewhere.
+        max_bytes
+            How large it may become.
+        schema
+            Which data set, where several are connected.
+        progress
+            Whether to show a bar on stderr.
+
+        Returns
+        -------
+        SidecarStatus
+            What the sidecar has.
+
+        Raises
+        ------
+        InvalidInputError
+            The data set is not one that is read in place.
+        NotFoundError
+            There is no such matrix, axis or vector.
+        BudgetError
+            It would be larger than ``max_bytes``.
+
+        Examples
+        --------
+        >>> import tempfile, anndata, numpy as np, scipy.sparse as sp
+        >>> from daf_query import connect
+        >>> path = f"{tempfile.mkdtemp()}/atlas.h5ad"
+        >>> anndata.AnnData(sp.csr_matrix(np.eye(3, dtype="f4"))).write_h5ad(path)
+        >>> db = connect(path)
+        >>> db.accelerate("X").properties
+        ('axes/obs', 'axes/var', 'matrices/obs/var/X')
+        >>> db.remove_sidecar()
+        True
+        """
+        daf = self._connections.reader(self._connections.schema(schema).name)
+        return accelerated(
+            daf,
+            matrices,
+            indexes=indexes,
+            path=None if path is None else str(path),
+            max_bytes=None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes"),
+            progress=progress,
         )
+
+    def remove_sidecar(self, *, schema: str | None = None) -> bool:
+        """Delete the sidecar of a data set; return whether there was one.
+
+        Parameters
+        ----------
+        schema
+            Which data set, where several are connected.
+
+        Raises
+        ------
+        InvalidInputError
+            The data set is not one that is read in place.
+        """
+        return remove_sidecar(self._connections.reader(self._connections.schema(schema).name))
+
+
+def _is_rows(values: object) -> bool:
+    """Return whether values are a query or a table, which names what its rows are about.
+
+    A DataFrame of pandas is not: it has labels, and is a matrix by itself.
+    """
+    is_matrix = hasattr(values, "iloc") or hasattr(values, "dtype") or hasattr(values, "type")
+    return isinstance(values, str) or (is_user_table(values) and not is_matrix)
+
+
+def _matrix_of_groups(
+    daf: DafWriter, place: Place, profile: Profile, statistic: Statistic
+) -> tuple[Any, Any]:
+    """Return the names of the groups, and a statistic of each for all columns of the axis.
+
+    Where there is an axis of the groups, the rows are its entries.
+    """
+    names, values = group_names(profile), profile.statistic(statistic)
+    rows_axis, columns_axis = place.axes
+    entries = profile.column_entries.dictionary_decode()
+    columns = daf.axis_indices(columns_axis, entries)
+    rows = np.arange(len(names))
+    shape = len(names), daf.axis_length(columns_axis)
+    if daf.has_axis(rows_axis):
+        rows, shape = daf.axis_indices(rows_axis, names), place.shape
+    return names, place.placed(shape, values, rows, columns)

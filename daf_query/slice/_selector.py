@@ -24,7 +24,6 @@ from daf_query.sql import (
     AxisSchema,
     Engine,
     QueryResult,
-    cached_hints,
     computed_table,
     in_all,
     is_ordered,
@@ -79,17 +78,10 @@ class EmptySelection:
     keyword: str
     axis: str
     predicate: str
-    hints: tuple[str, ...]
-    """Which conditions no entry satisfies, as far as the session's cache shows it."""
-
-    @property
-    def reason(self) -> str:
-        """What is empty, and why, as far as that is known."""
-        return "; ".join([f"selects no {self.axis}", *self.hints])
 
     def __str__(self) -> str:
         call = f"db.diagnose({self.axis!r}, {self.predicate!r})"
-        return f"{self.keyword}= {self.reason}; {call} says why"
+        return f"{self.keyword}= selects no {self.axis}; {call} says why"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +131,9 @@ def resolve(
         positions = _first_of_each(positions) if found[1] else each_once(positions)
     selection = Selection.of(positions, axis.length)
     empty = None
-    if isinstance(selector, str) and not selection.size and axis.length:
-        empty = None if is_select(selector) else _empty(tables, axis, selector.strip(), keyword)
+    is_empty = not selection.size and axis.length > 0
+    if isinstance(selector, str) and is_empty and not is_select(selector):
+        empty = EmptySelection(keyword, axis.axis, selector.strip())
     return Chosen(selection, _written(selector, selection.size, axis.length), empty)
 
 
@@ -168,14 +161,6 @@ def _written(selector: Selector, count: int, length: int) -> Written:
         record = selector.provenance()
         return {key: record[key] for key in ("sql", "then") if key in record}
     return f"{count:,} of {length:,}, listed"
-
-
-def _empty(tables: AxisSchema, axis: EntryAxis, predicate: str, keyword: str) -> EmptySelection:
-    """Return a predicate that selects nothing, with what evaluating it left in the cache."""
-    hints: Sequence[str] = ()
-    if not tables.is_collection:
-        hints = cached_hints(tables.dataset(axis.axis), tables.name, axis.axis, predicate)
-    return EmptySelection(keyword, axis.axis, predicate, tuple(hints))
 
 
 def _first_of_each(positions: Positions) -> Positions:

@@ -1,0 +1,412 @@
+"""What becomes of the columns of rows: vectors, in the order of their axis, and new axes.
+
+Numbers, booleans and strings are stored; missing numbers are NaN, missing strings empty ones that
+count as missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.scan import INDEX, NAME
+from daf_query.slice import expression_table, positions_in
+from daf_query.sql import Engine, Params, QueryResult, bind, computed_table, query_result
+from daf_query.syntax import is_select
+from daf_query.table import arrow_table, is_user_table, user_table
+from daf_storage import DafReader, DafWriter, IfExists, errors
+
+_STORED_AS: Final = {pa.string_view(): pa.string(), pa.float16(): pa.float32()}
+_MOST_EXAMPLES: Final = 5
+
+
+def storable(column: pa.Array | pa.ChunkedArray, what: str, rows: str) -> pa.Array:
+    """Return values of a type that is stored; missing numbers are NaN, missing strings null.
+
+    Parameters
+    ----------
+    what, rows
+        What is to be stored, and what it has a value for, for messages.
+
+    Raises
+    ------
+    UnsupportedDataError
+        There is no such type of stored values.
+    QueryError
+        A value is missing that is neither a float nor a string.
+    """
+    values: Any = one_array(column)
+    values = values.cast(_STORED_AS.get(values.type, values.type))
+    kind = values.type
+    is_floating, is_string = pa.types.is_floating(kind), is_any_string(kind)
+    if not (is_floating or is_string or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise errors.UnsupportedDataError(
+            f"{what} cannot hold {kind}; CAST it to VARCHAR or DOUBLE"
+        )
+    if not values.null_count:
+        return values
+    if is_string:
+        if pc.any(pc.equal(values, "")).as_py():
+            raise errors.QueryError(
+                f"the query yields NULL for some {rows} and '' for others, and both would be "
+                "stored as ''; coalesce() makes all of them '', nullif(..., '') all of them NULL"
+            )
+        return values
+    if not is_floating:
+        raise errors.QueryError(
+            f"the query yields NULL for {values.null_count:,} {rows}, which only floats can be (as "
+            "NaN), and strings; use coalesce(), or CAST it to DOUBLE"
+        )
+    return pc.fill_null(values, float("nan"))
+
+
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array of plain values, without dictionary."""
+    if isinstance(column, pa.ChunkedArray):
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def is_any_string(arrow_type: pa.DataType) -> bool:
+    """Return whether values of a type are strings."""
+    return arrow_type in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def repeated(values: pa.Array) -> pa.Array:
+    """Return the values that occur more than once, each once."""
+    counts = pc.value_counts(values)
+    return pc.filter(counts.field("values"), pc.greater(counts.field("counts"), 1))
+
+
+def refuse_existing(daf: DafWriter, what: str, *, exists: bool, if_exists: IfExists) -> None:
+    """Raise if something is there that is not to be replaced, before anything is computed."""
+    if exists and if_exists == "error":
+        raise errors.property_exists(daf.location, what, is_append_only=daf.is_append_only)
+
+
+def set_vector(
+    daf: DafWriter, axis: str, name: str, values: pa.Array, *, if_exists: IfExists
+) -> None:
+    """Store a vector; strings that are null become empty ones that count as missing."""
+    has_missing = values.null_count > 0
+    stored = values.fill_null("") if has_missing else values
+    daf.set_vector(axis, name, stored, if_exists=if_exists, empty_is_missing=has_missing)
+
+
+def rows_of(
+    engine: Engine, rows: Any, params: Params | None, *, strings: Sequence[str] | None = None
+) -> pa.Table:
+    """Return the rows of a query, of a result, or of a data frame.
+
+    Parameters
+    ----------
+    strings
+        Where it may be a file: its columns that are strings also if they look like numbers.
+    """
+    # A query may be longer than a path, which is an error of Path.is_file.
+    is_file = isinstance(rows, Path) or (
+        isinstance(rows, str) and (is_user_table(rows) or os.path.isfile(rows))  # noqa: PTH113
+    )
+    if isinstance(rows, str) and not (strings is not None and is_file):
+        if not rows.strip():
+            raise errors.QueryError("the query is empty; write a SELECT")
+        return query_result(engine, bind(rows, params), allow="read").to_arrow_table()
+    if params is not None:
+        raise errors.InvalidInputError(
+            "params= are of a query that is passed as a string; a result, a data frame or a file "
+            "has its values already"
+        )
+    if strings is not None and is_file:
+        found = user_table(rows, strings=tuple(strings)).rows
+        return found if isinstance(found, pa.Table) else found.to_table()
+    return rows.to_arrow_table() if isinstance(rows, QueryResult) else arrow_table(rows)
+
+
+def derived_vector(engine: Engine, schema: str, axis: str, query: str) -> pa.Array:
+    """Return the values of a query for the entries of an axis, in its order.
+
+    Parameters
+    ----------
+    query
+        An expression of the columns of the axis, or a SELECT that yields ``name`` or ``index``
+        and one other column, for each entry once.
+    """
+    if not query.strip():
+        raise errors.QueryError("the query is empty; write an expression, or a SELECT")
+    whole = engine.connections.schemas[schema].concatenated(axis)
+    if is_select(query):
+        table = computed_table(engine.plan(query, once=(INDEX, NAME)))
+    else:
+        table = expression_table(engine, schema, axis, query)
+    values = [name for name in table.column_names if name not in (NAME, INDEX)]
+    if len(values) != 1:
+        raise errors.QueryError(
+            f"a vector needs one column of values beside {NAME!r} or {INDEX!r}; the query yields "
+            f"{', '.join(table.column_names)}"
+        )
+    positions = positions_in(whole, table, "query")
+    counts = np.bincount(positions, minlength=whole.length)
+    for problem, wrong, advice in (
+        ("lacks", counts == 0, "a LEFT JOIN from the axis and coalesce() give the others a value"),
+        ("has more than one row for", counts > 1, "GROUP BY its name"),
+    ):
+        if wrong.any():
+            first = whole.get_pa_vector(axis, NAME)[int(np.argmax(wrong))].as_py()
+            raise errors.QueryError(
+                f"the query {problem} {int(wrong.sum()):,} of {len(counts):,} entries of axis "
+                f"{axis!r}, the first is {first!r}; {advice}"
+            )
+    column = table.column(values[0]).take(pa.array(np.argsort(positions)))
+    return storable(column, f"a vector of axis {axis!r}", f"entries of axis {axis!r}")
+
+
+def add_derived_axis(
+    daf: DafWriter, axis: str, table: pa.Table, *, name: str, if_exists: IfExists
+) -> None:
+    """Store an axis whose entries are a column of a table, and whose vectors are the others."""
+    columns = table.column_names
+    twice = next((column for column in columns if columns.count(column) > 1), None)
+    if twice is not None:
+        raise errors.QueryError(
+            f"the query yields two columns {twice!r}; name one of them otherwise with AS"
+        )
+    if name not in columns:
+        raise errors.QueryError(
+            f"the entries of axis {axis!r} are to be the column {name!r}, and the query yields "
+            f"{', '.join(columns)}; write AS {name}, or say which column with name="
+        )
+    for reserved in {NAME, INDEX} & set(columns) - {name}:
+        raise errors.QueryError(
+            f"the query yields a column {reserved!r}, and axis {axis!r} has one of this name by "
+            f"itself: the {'positions' if reserved == INDEX else 'entries'}; leave it out, or name "
+            "it otherwise with AS"
+        )
+    entries = _entries(table.column(name), axis, name)
+    vectors = {}
+    for column in columns:
+        if column != name:
+            what = f"vector {column!r} of axis {axis!r}"
+            vectors[column] = storable(table.column(column), what, f"values of {what}")
+    missing = tuple(column for column, values in vectors.items() if values.null_count)
+    for column in missing:
+        vectors[column] = vectors[column].fill_null("")
+    daf.add_axis(axis, entries, if_exists=if_exists, vectors=vectors, empty_is_missing=missing)
+
+
+def _entries(column: pa.ChunkedArray, axis: str, name: str) -> pa.Array:
+    entries = one_array(column)
+    if not is_any_string(entries.type):
+        raise errors.QueryError(
+            f"the entries of axis {axis!r} have to be strings, and the column {name!r} holds "
+            f"{entries.type}; CAST it to VARCHAR"
+        )
+    if entries.null_count:
+        first = pc.index(pc.is_null(entries), True).as_py()
+        raise errors.QueryError(
+            f"the query yields NULL as {name!r} in {entries.null_count:,} of {len(entries):,} "
+            f"rows, the first is row {first + 1:,}; every entry of axis {axis!r} needs a name: "
+            f"add WHERE ... IS NOT NULL, or coalesce()"
+        )
+    twice = repeated(entries)
+    if len(twice):
+        raise errors.DuplicateEntriesError(
+            f"the query yields {len(twice):,} of the names more than once, the first is "
+            f"{twice[0].as_py()!r}; each entry of axis {axis!r} is one row: GROUP BY the name"
+        )
+    return entries
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What was stored of a table, and which of its rows found no entry."""
+
+    axis: str
+    """The axis that was annotated."""
+    vectors: Mapping[str, str]
+    """The vectors that were stored, with their types."""
+    entries: int
+    """How many entries the axis has."""
+    matched: int
+    """How many of them have a row."""
+    unmatched_keys: int
+    """How many rows have a key that is no entry, or none."""
+    examples: tuple[str, ...]
+    """The first few of these keys."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain Python, for JSON."""
+        return {**asdict(self), "examples": list(self.examples)}
+
+    def __str__(self) -> str:
+        stored = ", ".join(f"{name} ({kind})" for name, kind in self.vectors.items())
+        text = f"{stored}: {self.matched:,} of {self.entries:,} entries of {self.axis} have a row"
+        return f"{text}; {self.unmatched}" if self.unmatched_keys else text
+
+    @property
+    def unmatched(self) -> str:
+        """Which keys are no entries."""
+        are_no = "key is no entry" if self.unmatched_keys == 1 else "keys are no entries"
+        more = ", ..." if self.unmatched_keys > len(self.examples) else ""
+        shown = ", ".join(map(repr, self.examples)) + more
+        return f"{self.unmatched_keys:,} {are_no} of {self.axis}: {shown}"
+
+
+def annotate(  # noqa: PLR0913 - how a table is read
+    daf: DafWriter,
+    axis: str,
+    table: pa.Table,
+    key: str | None,
+    columns: Sequence[str] | Mapping[str, str] | None,
+    fill: Mapping[str, Any],
+    *,
+    is_strict: bool,
+    if_exists: IfExists,
+) -> Annotation:
+    """Store columns of a table as vectors; see `Writing.annotate`.
+
+    Nothing is stored if one of them is refused.
+    """
+    if key is None and NAME not in table.column_names:
+        listed = ", ".join(table.column_names)
+        raise errors.InvalidInputError(
+            f"say which column has the entries with key=; there are {listed}"
+        )
+    key = key or NAME
+    named = _chosen(table, key, columns)
+    for name in fill:
+        if name not in named:
+            raise errors.InvalidInputError(
+                f"fill= has a value for {name!r}, which is none of the vectors {', '.join(named)}"
+            )
+    keys, rows = _rows_of_entries(daf, axis, table, key)
+    matched = set(rows[rows >= 0].tolist())
+    unmatched = [number for number in range(len(keys)) if number not in matched]
+    examples = tuple(str(keys[number].as_py()) for number in unmatched[:_MOST_EXAMPLES])
+    vectors = {}
+    for name, column in named.items():
+        refuse_existing(
+            daf,
+            f"vector {name!r} of axis {axis!r}",
+            exists=daf.has_vector(axis, name),
+            if_exists=if_exists,
+        )
+        vectors[name] = _values(table.column(column), rows, name, axis, fill)
+    found = Annotation(axis, {}, rows.size, len(matched), len(unmatched), examples)
+    if is_strict and unmatched:
+        raise errors.EntryNotFoundError(f"{daf.location}: {found.unmatched}; nothing was stored")
+    with daf.batch():
+        for name, values in vectors.items():
+            set_vector(daf, axis, name, values, if_exists=if_exists)
+    kinds = {name: daf.vector_info(axis, name).storage_type.value for name in vectors}
+    return Annotation(axis, kinds, rows.size, len(matched), len(unmatched), examples)
+
+
+def _chosen(
+    table: pa.Table, key: str, columns: Sequence[str] | Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return the column of each vector; by default all but the key."""
+    if isinstance(columns, str):
+        columns = [columns]
+    if columns is None:
+        columns = [column for column in table.column_names if column != key]
+    named = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
+    if not named:
+        raise errors.InvalidInputError(f"the table has no column beside the key {key!r}")
+    _check_columns(table, [key, *named.values()])
+    for reserved in {NAME, INDEX} & set(named):
+        raise errors.InvalidNameError(
+            f"no vector can be called {reserved!r}, since every axis has one of this name; pass "
+            f"columns={{'other': {reserved!r}}}, or only the columns that are meant"
+        )
+    return named
+
+
+def _check_columns(table: pa.Table, columns: Collection[str]) -> None:
+    for column in columns:
+        if column not in table.column_names:
+            known = errors.known_names(table.column_names, none="none")
+            raise errors.InvalidInputError(
+                f"the table has no column {column!r}; it has {known}"
+                f"{errors.nearest(column, table.column_names)}"
+            )
+
+
+def _rows_of_entries(
+    daf: DafReader, axis: str, table: pa.Table, key: str
+) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Return the keys of the rows, and the number of the row of each entry, or -1."""
+    keys = one_array(table.column(key))
+    if not is_any_string(keys.type) and not pa.types.is_integer(keys.type):
+        raise errors.InvalidInputError(
+            f"the key {key!r} holds {keys.type}, and the entries of an axis are strings; CAST it"
+        )
+    keys = pc.fill_null(keys.cast(pa.large_string()), "")
+    positions = daf.axis_indices(axis, keys, allow_empty=True, allow_missing=True)
+    length = daf.axis_length(axis)
+    found = np.flatnonzero(positions >= 0)
+    counts = np.bincount(positions[found], minlength=length)
+    if counts.size and int(counts.max()) > 1:
+        twice = keys[int(np.argmax(positions == int(np.argmax(counts > 1))))].as_py()
+        raise errors.DuplicateEntriesError(
+            f"{int((counts > 1).sum()):,} entries of axis {axis!r} have more than one row of key "
+            f"{key!r}, the first is {twice!r}; leave one row for each"
+        )
+    if length and not found.size:
+        first = daf.get_pa_vector(axis, NAME)[0].as_py()
+        shown = repr(keys[0].as_py()) if len(keys) else "no rows"
+        raise errors.EntryNotFoundError(
+            f"{daf.location}: no key {key!r} of the table is an entry of axis {axis!r}: the table "
+            f"has {shown}, the axis {first!r}; nothing was stored"
+        )
+    rows = np.full(length, -1, np.int64)
+    rows[positions[found]] = found
+    return keys, rows
+
+
+def _values(
+    column: pa.ChunkedArray, rows: Any, name: str, axis: str, fill: Mapping[str, Any]
+) -> pa.Array:
+    """Return the values of a column in the order of the axis, in a type that is stored."""
+    what = f"vector {name!r} of axis {axis!r}"
+    plain = one_array(column)
+    kind = plain.type
+    if pa.types.is_temporal(kind) or pa.types.is_null(kind) or kind == pa.string_view():
+        plain = plain.cast(pa.string())
+    elif pa.types.is_decimal(kind):
+        plain = plain.cast(pa.float64())
+    values = plain.take(pa.array(rows, mask=rows < 0))
+    if name in fill:
+        try:
+            values = pc.fill_null(values, pa.scalar(fill[name], values.type))
+        except (pa.ArrowException, TypeError) as error:
+            raise errors.InvalidInputError(
+                f"{what} holds {values.type}, and fill= has {fill[name]!r} for it"
+            ) from error
+    lacking = f"{what} has no value for {values.null_count:,} entries"
+    if values.null_count and pa.types.is_boolean(values.type):
+        raise errors.InvalidInputError(
+            f"{lacking}, and a Bool cannot be missing; say with fill= which value {name!r} has "
+            "there"
+        )
+    if values.null_count and pa.types.is_integer(values.type):
+        try:
+            values = values.cast(pa.float64())
+        except pa.ArrowInvalid as error:
+            largest = max(pc.min_max(values).as_py().values(), key=abs)
+            raise errors.InvalidInputError(
+                f"{lacking}, so it is stored as floats, which cannot hold {largest:,}; pass fill=, "
+                "or store strings"
+            ) from error
+    if values.null_count and is_any_string(values.type):
+        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+    return storable(values, what, f"entries of axis {axis!r}")
