@@ -47,35 +47,28 @@ class Member:
 
         No values are read.
         """
-        if self.rows.is_all:
-            whole = Selection.all(span.size)
-            return replace(self, part=self.part.of_rows(span), rows=whole)
-        rows, lacks = self.rows.positions, self.missing[0].positions
-        own, lacked = (_cut(positions, span) for positions in (rows, lacks))
-        if not own.size and not lacked.size:
+        lacks = self.missing[0].positions
+        lacked = _cut(lacks, span)
+        missing = Selection(lacks[lacked.slice] - span.start, is_all=False), self.missing[1]
+        own, rows = span, Selection.all(span.size)
+        if not self.rows.is_all:
+            own = _cut(self.rows.positions, span)
+            rows = Selection.of(self.rows.positions[own.slice] - span.start, span.size)
+        if not (self.rows.is_all or rows.size or lacked.size):
             return None
-        return replace(
-            self,
-            part=self.part.of_rows(own),
-            rows=Selection.of(rows[own.slice] - span.start, span.size),
-            missing=(Selection(lacks[lacked.slice] - span.start, is_all=False), self.missing[1]),
-        )
+        return replace(self, part=self.part.of_rows(own), rows=rows, missing=missing)
 
     def take_rows(self, offsets: Positions) -> Member | None:
         """Return what belongs to some rows of the whole, which ascend; None if nothing."""
-        if self.rows.is_all:
-            whole = Selection.all(offsets.size)
-            return replace(self, part=self.part.take_rows(offsets), rows=whole)
-        places, own = _among(self.rows.positions, offsets)
         lacked, _ = _among(self.missing[0].positions, offsets)
-        if not places.size and not lacked.size:
+        missing = Selection(lacked, is_all=False), self.missing[1]
+        own, rows = offsets, Selection.all(offsets.size)
+        if not self.rows.is_all:
+            places, own = _among(self.rows.positions, offsets)
+            rows = Selection.of(places, offsets.size)
+        if not (self.rows.is_all or own.size or lacked.size):
             return None
-        return replace(
-            self,
-            part=self.part.take_rows(own),
-            rows=Selection.of(places, offsets.size),
-            missing=(Selection(lacked, is_all=False), self.missing[1]),
-        )
+        return replace(self, part=self.part.take_rows(own), rows=rows, missing=missing)
 
 
 def _cut(positions: Positions, span: Span) -> Span:

@@ -115,9 +115,7 @@ def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["", "ORDER BY draw"])
 @pytest.mark.parametrize("fill", [None, 7])
-def test_taken_rows(
-    db: DafSession, order: str, fill: int | None
-) -> None:
+def test_taken_rows(db: DafSession, order: str, fill: int | None) -> None:
     """As a training loop takes them; the values are those of the whole."""
     part = db.matrix(
         "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill
