@@ -129,7 +129,7 @@ def fit(path: Path, cells: int, repeats: int) -> None:
                 else Selection.of(np.sort(random.choice(length, count, replace=False)), length)
                 for count, length in ((n_rows, cells), (n_columns, GENES))
             )
-            for layout in find_layouts(daf, ("cell", "gene"), "X", rows, columns).whole:
+            for layout in find_layouts(daf, ("cell", "gene"), "X", rows, columns).found:
                 plan = layout.plan
                 assert plan.colptr is not None
                 majors = plan.major.positions
