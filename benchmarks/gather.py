@@ -131,13 +131,12 @@ def fit(path: Path, cells: int, repeats: int) -> None:
             )
             for layout in find_layouts(daf, ("cell", "gene"), "X", rows, columns).found:
                 plan = layout.plan
-                assert plan.colptr is not None
-                majors = plan.major.positions
-                elements = int((plan.colptr[majors + 1] - plan.colptr[majors]).sum())
-                is_filtered, likely = not plan.minor.is_all, plan.gathering.likely_elements
-                ranges = 1 if plan.major.is_all else majors.size
+                elements = int(plan.ranges()[1].sum())
+                is_filtered, width = not plan.minor.is_all, plan.stored.info.shape[0]
+                likely = elements * plan.minor.size / width
+                ranges = 1 if plan.major.is_all else plan.major.size
                 turned = 0 if layout.rows_are_major else likely
-                minors = is_filtered * plan.stored.info.shape[0]
+                minors = is_filtered * width
                 row = [
                     1,
                     ranges,
