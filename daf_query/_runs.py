@@ -19,7 +19,6 @@ import contextvars
 import ctypes
 import functools
 import math
-import os
 import queue
 import signal
 import sys
@@ -32,9 +31,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from daf_storage import errors
 
@@ -461,6 +459,7 @@ def _called_beside(function: Callable[[], _T]) -> _T:
     outer = current_check()
     results: list[_T] = []
     noted: list[_Noted] = []
+    ended = threading.Lock()  # not an event: its Python code is what Ctrl-C would leave half done
 
     def produce() -> Iterator[_T]:
         with contextlib.nullcontext() if outer is None else checking(work.check_with(outer)):
@@ -469,11 +468,15 @@ def _called_beside(function: Callable[[], _T]) -> _T:
             results.append(function())
         return iter(())
 
-    task = partial(contextvars.copy_context().run, work.run, produce)
-    ended = threading.Lock()
-    ended.acquire()  # not an event: its Python code is what Ctrl-C would leave half done
+    def compute() -> None:
+        work.run(produce)
+        ended.release()
+
+    ended.acquire()
+    task = contextvars.copy_context().run
+    thread = threading.Thread(target=task, args=(compute,), name="daf-attended", daemon=True)
     try:
-        _Helper.current().call(task, ended)
+        thread.start()
         while not ended.acquire(timeout=_LOOK_SECONDS):  # which not every Ctrl-C ends
             pass
     except BaseException:
@@ -489,59 +492,6 @@ def _called_beside(function: Callable[[], _T]) -> _T:
         raise work.error
     finally:
         work.error = None  # which would hold the frame that holds it
-
-
-class _Helper:
-    """A thread that does what the main thread waits for; there is one at a time.
-
-    One that goes on after Ctrl-C has ended the wait makes way for another, and ends.
-    """
-
-    _current: ClassVar[_Helper | None] = None
-
-    def __init__(self) -> None:
-        self.tasks: queue.SimpleQueue[tuple[Callable[[], None], threading.Lock] | None]
-        self.tasks = queue.SimpleQueue()
-        self.is_free = True
-
-    @classmethod
-    def current(cls) -> _Helper:
-        """Return the one that is free; called by the main thread alone."""
-        helper = cls._current
-        if helper is not None and helper.is_free:
-            return helper
-        if helper is not None:
-            helper.tasks.put(None)
-        helper = cls()
-        try:
-            threading.Thread(target=helper.work, name="daf-attended", daemon=True).start()
-            cls._current = helper
-        except BaseException:
-            helper.tasks.put(None)
-            raise
-        return helper
-
-    @classmethod
-    def forget(cls) -> None:
-        """Begin again: a forked process has no such thread."""
-        cls._current = None
-
-    def call(self, function: Callable[[], None], ended: threading.Lock) -> None:
-        """Call a function, and release a lock thereafter; return at once."""
-        self.is_free = False
-        self.tasks.put((function, ended))
-
-    def work(self) -> None:
-        """Do what it is given, until that is None."""
-        while (task := self.tasks.get()) is not None:
-            function, ended = task
-            function()
-            del task, function
-            self.is_free = True
-            ended.release()
-
-
-os.register_at_fork(after_in_child=_Helper.forget)
 
 
 def check_limits(limits: Any) -> None:

@@ -55,7 +55,7 @@ class ScanOptions:
     """The most rows of a table that is joined of small ones."""
     min_searched_strings: int = 1 << 16
     """A column of fewer strings is decoded rather than searched where it is stored."""
-    max_values_in_memory: int = 1 << 15
+    max_values_in_memory: int = 1 << 18
     """A table of which a query reads no more values may be handed to the engine in memory."""
     min_joined_rows: int = 1 << 17
     """It is, where a query reads a table of so many rows beside it."""

@@ -151,13 +151,13 @@ def conjuncts(predicate: Predicate | None) -> Sequence[Predicate]:
 
 
 def conjunction(predicates: Iterable[Predicate | None]) -> Predicate | None:
-    """Return the AND of predicates, flat; ``None`` if there is none.
+    """Return the AND of predicates, flat, each once; ``None`` if there is none.
 
     >>> conjunction([Constant(value=True), Compare("age", ">", 4), None])
     Compare(column='age', operator='>', value=4)
     """
     given = [predicate for predicate in predicates if predicate is not None]
-    parts = tuple(part for predicate in given for part in conjuncts(predicate))
+    parts = tuple(dict.fromkeys(part for each in given for part in conjuncts(each)))
     if len(parts) > 1:
         return And(parts)
     return parts[0] if parts else (Constant(value=True) if given else None)

@@ -20,7 +20,7 @@ from daf_query._runs import check_cancelled
 from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
 from daf_query.scan import INDEX, ScanOptions
 from daf_query.sql._descriptions import DESCRIPTIONS, MATRICES, RELATIONS, SCALARS
-from daf_query.sql._planning import current_context
+from daf_query.sql._planning import as_planned, current_context
 from daf_query.syntax import quoted_name
 from daf_query.table import (
     DATASET,
@@ -527,14 +527,9 @@ class DafCatalog(CatalogProvider):
 def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     """Return a table as the query that is planned needs it."""
     context = current_context()
-    columns = context.matrix_columns.get((schema, name))
-    if columns:
-        table = table.with_matrix_columns(columns)
-    if context.wide_columns:
-        table = table.with_wide_integers(context.wide_columns)
-    restriction = context.restrictions.get((schema, name))
-    if restriction is not None:
-        table = table.restricted(restriction.rows, restriction.predicate)
+    table = as_planned(table, context.matrix_columns.get((schema, name), {}))
+    restrict = context.restrictions.get((schema, name))
+    table = table if restrict is None else restrict(table)
     return _pushed_to(table if context.reports is None else table.with_reports(context.reports))
 
 

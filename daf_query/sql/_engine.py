@@ -36,9 +36,8 @@ from daf_query.sql._planning import (
     TableName,
     current_context,
     planning,
-    scans_of,
 )
-from daf_query.sql._restrictions import restrictions_of, small_tables
+from daf_query.sql._restrictions import placed_tables, restrictions_of, small_tables
 from daf_query.sql._simple_queries import named_columns
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.syntax import (
@@ -46,13 +45,12 @@ from daf_query.syntax import (
     Statement,
     UnparsedError,
     WrappedSql,
-    kind_of,
     name_of,
     one_statement,
     parsed,
     quoted_name,
 )
-from daf_query.table import TableDataset, table_format, user_table
+from daf_query.table import table_format, user_table
 from daf_storage import errors
 from daf_storage.base import ForkLock
 
@@ -113,18 +111,21 @@ def _named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, 
 
 
 def _all_named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, str]:
-    """Return the views that a query names, itself or by another of these views.
+    """Return the views that a query names, each behind those that its own query names.
 
-    >>> views = {("db", "old"): "SELECT * FROM cell", ("db", "older"): "SELECT * FROM old"}
+    >>> views = {("db", "older"): "SELECT * FROM old", ("db", "old"): "SELECT * FROM cell"}
     >>> [name for _, name in _all_named_views(views, "SELECT * FROM older")]
-    ['older', 'old']
+    ['old', 'older']
     """
     found: dict[TableName, str] = {}
-    queries = [query]
-    while queries:
-        new = _named_views(views, queries.pop())
-        queries += [sql for name, sql in new.items() if name not in found]
-        found.update(new)
+
+    def add(query: str, within: frozenset[TableName]) -> None:
+        for name, sql in _named_views(views, query).items():
+            if name not in within and name not in found:
+                add(sql, within | {name})
+                found[name] = sql
+
+    add(query, frozenset())
     return found
 
 
@@ -264,21 +265,19 @@ class Engine:
         once: tuple[str, ...] = (),
     ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
-        statements = self._statements(query)  # held, so that a long text is parsed once
+        views = _all_named_views(self._views, query)
+        statements = _parsed([query, *views.values()])  # held, so that long texts are parsed once
         context = replace(
             current_context(),
-            rewritings={},
             found={},
             wide_columns=computed_names(statements),
             named_columns={} if allow == "write" else self._naming(query),
         )
         with planning(context.replacing(self._files(statements))):
-            if allow == "write":  # once, since planning may change something already
-                frame = self._plan_sql(query, _WRITING)
-                self._remember_view(query)
-            else:
-                frame = self._plan_to_read(query)
-        if allow == "read" and statements and statements[0].text == query:
+            frame = self._planned(query, views, allow)
+        if allow == "write":
+            self._remember_view(query)
+        elif statements and statements[0].text == query:
             hint_at_missing_strings(statements[0], self._tables(), self._hinted)
         return with_unique_columns(frame, once=once)
 
@@ -308,87 +307,59 @@ class Engine:
         views = {name: sql for (_, name), sql in self._views.items()}
         return Tables(self.connections.schemas, self._default, views)
 
-    def _statements(self, query: str) -> list[Statement]:
-        """Return a query, and the views that it names, as trees; of what is no SQL, none."""
-        return _parsed([query, *_all_named_views(self._views, query).values()])
-
     def _naming(self, query: str) -> dict[TableName, NamedColumns]:
         """Return the columns of a query, if it is of several data sets as one."""
         has_several = any(each.is_collection for each in self.connections.schemas.values())
         named = named_columns(query, self._default) if has_several and not self._views else None
         return {} if named is None else dict([named])
 
-    def _plan_to_read(self, query: str) -> datafusion.DataFrame:
-        """Plan a query: once, unless the plan shows that its tables have to be other ones."""
-        function_tables: list[tuple[str, TableDataset]] = []
-        with planning(replace(current_context(), function_tables=function_tables)):
-            frame = self._plan_sql(query)
-        if self._has_hidden_scans(query):
-            return frame
-        scans = scans_of(frame, self._default)
-        small = small_tables(scans, self.connections)
-        others = [scan for scan in scans if scan.table not in small]
-        restrictions = restrictions_of(others, self.connections, function_tables)
-        if restrictions or small:
-            # Residual filters are in the optimised plan alone, and that cannot be changed.
-            context = current_context().replacing(small)
-            with planning(replace(context, restrictions=restrictions)):
-                return self._plan_sql(query)
-        return frame
-
-    def _has_hidden_scans(self, query: str) -> bool:
-        """Return whether a query may have scalar subqueries: plans do not show what they scan."""
-        statements = self._statements(query)
-        return not statements or any(
-            kind_of(node) == "Subquery" for each in statements for _, node in each.nodes
-        )
-
-    def _plan_sql(
-        self,
-        query: str,
-        options: datafusion.SQLOptions | None = None,
+    def _planned(
+        self, query: str, views: Mapping[TableName, str], allow: Allow
     ) -> datafusion.DataFrame:
-        """Plan a query with the views that it names as they are now."""
-        options = options or _READING
-        named = _named_views(self._views, query)
-        if not named:
-            return self._rewritten_sql(query, options)
-        views: dict[TableName, datafusion.DataFrame] = {}
-        context = replace(current_context(), is_part=True)
-        for name, sql in named.items():
-            with planning(context.replacing(dict(views))):
-                frame = self._plan_sql(as_subquery(sql))
-                views[name] = with_unique_columns(frame, is_reported=False)
-        with planning(context.replacing(dict(views))):
-            return self._rewritten_sql(query, options)
+        """Plan a query with the views that it names as they are now; each of them once."""
+        written = {name: self._rewriting(as_subquery(sql), views) for name, sql in views.items()}
+        own = self._rewriting(query, views, is_part=False)
+        context = current_context()
+        if allow == "read":
+            rewritings = [*written.values(), own]
+            placed = placed_tables(rewritings, self.connections, self._default)
+            context = replace(context, restrictions=restrictions_of(placed))
+            context = context.replacing(small_tables(placed, self.connections))
+        for name, rewriting in written.items():
+            with planning(replace(context, matrix_columns=rewriting.columns)):
+                frame = self._sql(rewriting.query, "read")
+            unique = with_unique_columns(frame, is_reported=False)
+            context = context.replacing({name: unique})
+        with planning(replace(context, matrix_columns=own.columns)):
+            return self._sql(own.query, allow)
 
-    def _rewritten_sql(self, query: str, options: datafusion.SQLOptions) -> datafusion.DataFrame:
-        """Plan a query whose views are known, with a column for each entry of a matrix."""
-        rewriting = self._rewriting(query)
-        with planning(replace(current_context(), matrix_columns=rewriting.columns)):
-            try:
-                return self._sql(rewriting.query, options)
-            except Exception:
-                for schema, table in rewriting.columns:  # the engine says that there is no table
-                    self.connections.schemas[schema].check_table(table)
-                raise
+    def _rewriting(
+        self, query: str, views: Mapping[TableName, str], *, is_part: bool = True
+    ) -> EntryRewriting:
+        """Return how a query, or a view that it names, is planned.
 
-    def _rewriting(self, query: str) -> EntryRewriting:
-        """Return how a query, or a view that it names, is planned; found out once per planning."""
-        known = current_context().rewritings
-        if known is None or query not in known:
-            rules = (limit_barriers, signed_ranks, corrections, *self._rules)
-            rewriting = with_entries(query, self._tables(), rules)
-            if known is None:
-                return rewriting
-            known[query] = rewriting
-        return known[query]
+        Parameters
+        ----------
+        is_part
+            Whether conditions of other queries may meet those of this one: a view is among them.
+        """
+        rules: tuple[Rule, ...] = (
+            limit_barriers,
+            signed_ranks,
+            corrections,
+            partial(list_barriers, is_part=is_part),
+            partial(self._category_keys, views=views),
+        )
+        rewriting = with_entries(query, self._tables(), rules)
+        for schema, table in rewriting.columns:
+            self.connections.schemas[schema].find(table)  # where it is broken, it says how
+        return rewriting
 
-    def _sql(self, query: str, options: datafusion.SQLOptions) -> datafusion.DataFrame:
+    def _sql(self, query: str, allow: Allow) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
         ENGINE.enter()
-        context = self.context
-        bounded = with_bounded_sizes(query) if options is _READING else query
+        context, options = self.context, _READING if allow == "read" else _WRITING
+        bounded = with_bounded_sizes(query) if allow == "read" else query
         try:
             return context.sql_with_options(bounded, options)
         except Exception:
@@ -396,21 +367,16 @@ class Engine:
                 context.sql_with_options(query, options)
             raise
 
-    @property
-    def _rules(self) -> tuple[Rule, Rule]:
-        """The rules that depend on what is connected, and on the query around."""
-        is_part = current_context().is_part
-        return lambda each: list_barriers(each, is_part=is_part), self._category_keys
-
-    def _category_keys(self, statement: Statement) -> Iterator[Edit]:
+    def _category_keys(
+        self, statement: Statement, views: Mapping[TableName, str]
+    ) -> Iterator[Edit]:
         """Yield what to sort by where categoricals are shown: their categories."""
         if self.connections.categoricals == "string" or "order" not in statement.text.lower():
             return
-        views = _parsed(_all_named_views(self._views, statement.text).values())
-        tables = self._tables()
-        read = {tables.find(each) for every in (statement, *views) for each in every.sources}
+        others, tables = _parsed(views.values()), self._tables()
+        read = {tables.find(each) for every in (statement, *others) for each in every.sources}
         axes = [(tables.schemas[name[0]], name[1]) for name in read if name is not None]
-        yield from category_keys(statement, known_categories(axes), views)
+        yield from category_keys(statement, known_categories(axes), others)
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""

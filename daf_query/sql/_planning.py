@@ -6,7 +6,7 @@ around a planning, and the catalog makes each table as the context says.  Must n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import datafusion
 
-from daf_query.scan import Positions, Predicate, ScanReport
+from daf_query.scan import ScanReport
 from daf_query.table import MatrixEntry, TableDataset
 
 TableName: TypeAlias = tuple[str, str]
@@ -22,30 +22,6 @@ TableName: TypeAlias = tuple[str, str]
 
 _ABOVE_ORDER: Final = ("Projection", "Limit", "SubqueryAlias", "Distinct")
 """Nodes that may be above the ORDER BY of a query."""
-_LEAVES: Final = ("Column", "Literal", "ScalarVariable", "Placeholder")
-"""Expressions that the bindings give as operands of themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableScan:
-    """What a plan asks a table for."""
-
-    table: TableName
-    columns: tuple[str, ...]
-    """Those that are handed on; filters may be of others."""
-    filters: tuple[Any, ...]
-    """The engine's expressions, joined by AND."""
-
-    def used(self) -> frozenset[str]:
-        """Return the columns that are handed on, and those of the filters.
-
-        Raises
-        ------
-        RuntimeError
-            The bindings cannot read a filter.
-        """
-        named = {column_name(part) for each in self.filters for part in parts_of(each)}
-        return frozenset(self.columns) | {name for name in named if name is not None}
 
 
 def node_type(node: Any) -> str:
@@ -62,50 +38,6 @@ def nodes_of(plan: Any) -> Iterator[Any]:
         stack.extend(reversed(node.inputs()))
 
 
-def scans_of(frame: datafusion.DataFrame, default: str) -> list[TableScan]:
-    """Return the scans of a plan as it is optimised, but for those of scalar subqueries.
-
-    Tables are handed all filters on their rows, since none is refused by `AxisSchema.table`.
-
-    Parameters
-    ----------
-    default
-        The schema of tables that are named without one.
-    """
-    scans = []
-    for node in nodes_of(frame.optimized_logical_plan()):
-        scan = node.to_variant()
-        if isinstance(scan, datafusion.expr.TableScan):
-            _, schema, table = scan.fqn()
-            name = (default if schema is None else str(schema), str(table))
-            columns = tuple(str(column) for _, column in scan.projection())
-            scans.append(TableScan(name, columns, tuple(scan.filters())))
-    return scans
-
-
-def parts_of(expression: Any) -> Iterator[Any]:
-    """Yield an expression and all that are within it; without recursion.
-
-    Raises
-    ------
-    RuntimeError
-        One is of a kind into which the bindings have no way: a reference to another query.
-    """
-    stack = [expression]
-    while stack:
-        each = stack.pop()
-        yield each
-        if each.variant_name() not in _LEAVES:
-            stack.extend(each.rex_call_operands())
-
-
-def column_name(expression: Any) -> str | None:
-    """Return the name of a column; None if an expression is something else."""
-    if expression.variant_name() != "Column":
-        return None
-    return str(expression.to_variant().name())
-
-
 def is_ordered(frame: datafusion.DataFrame) -> bool:
     """Return whether a query ends in an ORDER BY."""
     plan = frame.logical_plan()
@@ -114,15 +46,8 @@ def is_ordered(frame: datafusion.DataFrame) -> bool:
     return node_type(plan) == "Sort"
 
 
-@dataclass(frozen=True, slots=True)
-class Restriction:
-    """Which rows of a table a query can need, found in its plan."""
-
-    rows: Positions | None
-    """Those that an index left; None if all."""
-    predicate: Predicate | None
-    """What is true for them; None if nothing is known."""
-
+Restrict: TypeAlias = Callable[[TableDataset], TableDataset]
+"""Returns a table without rows that a query cannot need."""
 
 MatrixEntries: TypeAlias = Mapping[TableName, Mapping[str, MatrixEntry]]
 """The entries of matrices that are columns of tables, by table and name of the column."""
@@ -154,22 +79,16 @@ class PlanningContext:
 
     replacements: Mapping[TableName, datafusion.DataFrame] = field(default_factory=dict)
     """Tables to be used instead: views as planned now, those of a length alone, and files."""
-    restrictions: Mapping[TableName, Restriction] = field(default_factory=dict)
-    """Tables of which only some rows are read."""
+    restrictions: Mapping[TableName, Restrict] = field(default_factory=dict)
+    """Tables of which only some rows may be needed."""
     reports: list[ScanReport] | None = None
     """Where scans report what they read; None if nowhere."""
-    function_tables: list[tuple[str, TableDataset]] | None = None
-    """Where table functions note what plans call them, and the table; None if nowhere."""
     matrix_columns: MatrixEntries = field(default_factory=dict)
     """Columns that tables have besides their vectors: entries of matrices that the query names."""
     named_columns: Mapping[TableName, NamedColumns] = field(default_factory=dict)
     """Tables of which no other columns are needed, if they have all that are required."""
     wide_columns: frozenset[str] = frozenset()
     """The names of columns of integers that tables have as Int64: the query computes with them."""
-    is_part: bool = False
-    """Whether conditions of other queries may meet those of this one: a view is among them."""
-    rewritings: dict[str, EntryRewriting] | None = None
-    """How the query and its views were written, by their text; None if that is not kept."""
     found: dict[TableName, TableDataset | None] | None = None
     """Tables that were looked for, with the columns of that moment; None if that is not kept."""
 
@@ -187,6 +106,13 @@ _context: ContextVar[PlanningContext] = ContextVar(
 def current_context() -> PlanningContext:
     """Return the context of the query that is being planned."""
     return _context.get()
+
+
+def as_planned(table: TableDataset, entries: Mapping[str, MatrixEntry]) -> TableDataset:
+    """Return a table with the columns that it has for the query that is planned."""
+    wide = current_context().wide_columns
+    table = table.with_matrix_columns(entries) if entries else table
+    return table.with_wide_integers(wide) if wide else table
 
 
 @contextmanager

@@ -6,7 +6,7 @@ conditions of its WHERE are true that mean the same to any engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,11 +15,10 @@ import pyarrow as pa
 from daf_query.scan import Or, Predicate, conjunction, joined
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._matrix_entries import Tables, with_entries
-from daf_query.sql._simple_queries import UncertainError, operands, simple_condition
-from daf_query.syntax import Scope, Source, Statement, UnparsedError, kind_of, parsed, values_of
+from daf_query.sql._restrictions import Conditions
+from daf_query.syntax import Source, Statement, UnparsedError, kind_of, parsed, values_of
 from daf_query.table import MatrixEntry
 
-_INNER: Final = ("Join", "Inner", "CrossJoin")
 _WILDCARDS: Final = ("Wildcard", "QualifiedWildcard")
 
 
@@ -130,41 +129,15 @@ def _predicate(
     statement: Statement, axis: str, schemas: Mapping[str, pa.Schema]
 ) -> Predicate | None:
     """Return what holds for the rows of a table that a query needs, as far as that is certain."""
-    parts = [
-        conjunction(_conditions(statement, scope, source, schemas))
-        for scope in statement.scopes
-        for source in scope.sources
-        if source.parts and source.parts[-1].lower() == axis.lower()
-    ]
+
+    def schema_of(source: Source) -> pa.Schema | None:
+        return schemas.get(source.parts[-1]) if source.parts else None
+
+    parts: list[Predicate | None] = []
+    for scope in statement.scopes:
+        for source in scope.sources:
+            if source.parts and source.parts[-1].lower() == axis.lower():
+                reader = Conditions(statement, scope, source, schema_of)
+                parts.append(conjunction(map(reader.exact, reader.parts())))
     known = [part for part in parts if part is not None]
     return joined(Or, known) if known and len(known) == len(parts) else None
-
-
-def _conditions(
-    statement: Statement, scope: Scope, source: Source, schemas: Mapping[str, pa.Schema]
-) -> Iterator[Predicate]:
-    """Yield the conditions of a WHERE on the columns of one of its tables, none in outer joins."""
-
-    def field(parts: tuple[str, ...]) -> pa.Field:
-        *qualifier, name = parts
-        having = [each for each in scope.called(qualifier) if _may_have(each, name, schemas)]
-        if having != [source] or name not in schemas[source.parts[-1]].names:
-            raise UncertainError
-        return schemas[source.parts[-1]].field(name)
-
-    joins = [join["join_operator"] for each in scope.select["from"] for join in each["joins"]]
-    condition = scope.select["selection"]
-    is_exact = source.parts[-1] in schemas  # in capitals it may be this table, or another one
-    if condition is None or not is_exact or any(kind_of(each) not in _INNER for each in joins):
-        return
-    for each in operands(condition, "And"):
-        try:
-            yield simple_condition(statement, each, field)
-        except UncertainError:
-            continue
-
-
-def _may_have(source: Source, name: str, schemas: Mapping[str, pa.Schema]) -> bool:
-    """Return whether a table, or another one, may have a column; capitals may count or not."""
-    fields = schemas.get(source.parts[-1]) if source.parts else None
-    return fields is None or name.lower() in map(str.lower, fields.names)

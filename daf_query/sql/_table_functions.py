@@ -167,11 +167,7 @@ class TableFunctions:
 
     def for_query(self, function: str, table: TableDataset) -> Table:
         """Return a table of a function as the query that is planned needs it."""
-        function_tables = current_context().function_tables
-        plan_name = f"{function}()"  # so plans call it, whatever its arguments are
-        if function_tables is not None:
-            function_tables.append((plan_name, table))
-        return table_for_query(self.default, plan_name, table)
+        return table_for_query(self.default, f"{function}()", table)
 
     def located(self, axis: str) -> tuple[AxisSchema, str]:
         """Return the schema and the axis of ``axis`` or ``schema.axis``.

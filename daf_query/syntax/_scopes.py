@@ -32,6 +32,8 @@ class Source:
     """Whether a wildcard leaves it out: it is the other side of a semi-join or an anti-join."""
     has_alias: bool = False
     """Whether it is called otherwise than the table."""
+    function: str = ""
+    """What the function is called that makes the table, if one does."""
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -192,6 +194,7 @@ class ScopeBuilder:
             else:
                 source.parts = parts
         else:  # a function, UNNEST, PIVOT, ...
+            source.function = name_of(body["name"])[-1] if kind == "Table" else ""
             self.read(body, defined, scope)
         scope.sources.append(source)
 

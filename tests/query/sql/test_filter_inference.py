@@ -100,15 +100,10 @@ def session(daf: DafWriter) -> DafSession:
         ("f > 0.9", 1),
         ("0.9 < f", 1),
         ("f BETWEEN 0.1 AND 0.2", 1),
-        ("f IN (0.1, 0.2, 0.25)", 1),
-        ("f = 0.1", 0),
         ("n > 998.5", 1),
-        ("n = 2.5", 0),
-        ("n IN (2.5, 3)", 1),
         ("donor LIKE 'd4%'", 1),
         ("starts_with(donor, 'd01')", 1),
         ("donor LIKE 'd4_'", 1),
-        ("donor LIKE 'd4%' ESCAPE '\\'", 1),
         (" AND ".join(["f > 0.9", *(f"f > 0.0{i:02}" for i in range(60))]), 1),
         ("donor = 'd49' AND f > 0.1", 1),
         ("f < 0.1 OR n < 3", 1),
@@ -220,17 +215,15 @@ def test_strings_with_a_prefix_are_found(prefix: str, strings: list[str]) -> Non
     assert found.to_pydict()["s"] == [text for text in strings if text.startswith(prefix)]
 
 
-@pytest.mark.parametrize(("count", "zones"), [(20, 1), (200, 2)])
-def test_a_long_condition_leaves_out_what_it_may(
-    session: DafSession, count: int, zones: int
-) -> None:
-    """The rows are those of the whole table, whether all of it is parsed or not."""
+@pytest.mark.parametrize("count", [20, 200])
+def test_a_long_condition_leaves_out_what_it_may(session: DafSession, count: int) -> None:
+    """The rows are those of the whole table."""
     condition = " OR ".join(
         f"(f < 0.{number:03} AND donor LIKE '%{number}')" for number in range(count)
     )
     query = f"SELECT count(*) AS n, sum(index) AS s FROM cell WHERE {condition}"
     explanation = session.explain_analyze(query)
-    assert sum(scan.read for scan in explanation.scans) == zones
+    assert sum(scan.read for scan in explanation.scans) == 1
     assert session.sql(query).to_pylist() == plainly(session, query)
 
 
