@@ -57,8 +57,8 @@ class _Known:
     identity: Hashable
     """What changes with them."""
     columns: TableColumns
-    names: frozenset[str] = frozenset()
-    """What was looked for; not all of them need be there."""
+    names: frozenset[str] | None
+    """What was looked for, of which not all need be there; None if all were."""
 
 
 class Member:
@@ -78,8 +78,7 @@ class Member:
         self.scan_options = scan_options
         """How its tables are cut, pruned and read."""
         self._categoricals: Categoricals = categoricals
-        self._all: dict[str, _Known] = {}
-        self._some: dict[str, _Known] = {}
+        self._known: dict[str, _Known] = {}
         self._broken: dict[str, BrokenColumns] = {}
         self._lock = ForkLock()
 
@@ -93,66 +92,40 @@ class Member:
             are not looked at, and may be missing.  Those that were asked for before, or all, may be
             among them.
         """
-        return (self._every(axis) if names is None else self._named(axis, names)).readable()
-
-    def _every(self, axis: str) -> TableColumns:
-        """Return all columns of an axis, also those that turned out to be unreadable."""
-        identity = self.daf.axis_identity(axis)
         with self._lock:
-            known = self._all.get(axis)
-        if known is None or known.identity != identity:
-            known = _Known(identity, self._read(axis))
-            with self._lock:
-                self._all[axis] = known
-                self._some.pop(axis, None)
-        return known.columns
-
-    def _named(self, axis: str, names: frozenset[str]) -> TableColumns:
-        """Return columns that have some names, also those that turned out to be unreadable.
-
-        Metadata that were read count as long as the data set shows no change; of a new name, only
-        the metadata of that vector are read.
-        """
-        with self._lock:
-            known, has_all = self._some.get(axis), axis in self._all
-        wanted = names | {DATASET} | (frozenset() if known is None else known.names)
-        if len(wanted) > max(_MOST_NAMES, len(names) + 1):
-            known, wanted = None, names | {DATASET}
+            known = self._known.get(axis)
+        if names is not None:
+            wanted = names | {DATASET} | (frozenset() if known is None else known.names or names)
+            names = wanted if len(wanted) <= max(_MOST_NAMES, len(names) + 1) else names
+        if self.knows_all(axis):
+            names = None
         # What shows a change is looked at before the metadata: one in between shows the next time.
-        identity = self.daf.axis_identity(axis, wanted)
-        if known is None or (known.names, known.identity) != (wanted, identity):
-            keeps = len(wanted) <= _MOST_KEPT
-            if has_all:  # the same for all queries
-                columns = self._every(axis)
-            elif known is not None and self._is_same(axis, identity, known):
-                added, length = wanted - known.names, known.columns.length
-                more = self._read(axis, among=added, length=length, keeps=keeps)
-                columns = known.columns.with_columns_of(more) if added else known.columns
-            else:
-                columns = self._read(axis, among=wanted, keeps=keeps)
-            known = _Known(identity, columns, wanted)
+        identity = self.daf.axis_identity(axis, names)
+        if known is None or (known.names, known.identity) != (names, identity):
+            keeps = names is not None and len(names) <= _MOST_KEPT
+            columns: TableColumns | None = None
+            if known and names and known.names and known.names < names:
+                # Of an archive, one value shows any change; of a directory, one for their names.
+                if known.identity in (identity, self.daf.axis_identity(axis, known.names)):
+                    more = self._read(axis, names - known.names, keeps=keeps)
+                    columns = known.columns.with_columns_of(more)
+            columns = columns or self._read(axis, names, keeps=keeps)
+            known = _Known(identity, columns, names)
             with self._lock:
-                self._some[axis] = known
-        return known.columns
+                self._known[axis] = known
+        return known.columns.readable()
 
-    def _is_same(self, axis: str, identity: Hashable, known: _Known) -> bool:
-        """Return whether an axis has not changed since some columns of it were looked at.
-
-        Of an archive, one value shows any change; of a directory, one for their names does.
-        """
-        return known.identity in (identity, self.daf.axis_identity(axis, known.names))
-
-    def _read(self, axis: str, **how: Any) -> TableColumns:
+    def _read(self, axis: str, names: frozenset[str] | None, *, keeps: bool) -> TableColumns:
         with self._lock:
             broken = self._broken.get(axis)
             if broken is None:
                 broken = self._broken[axis] = broken_columns(self.daf, axis)
-        return axis_columns(self.daf, axis, broken, self._categoricals, **how)
+        return axis_columns(self.daf, axis, broken, self._categoricals, among=names, keeps=keeps)
 
     def knows_all(self, axis: str) -> bool:
         """Return whether the metadata of all columns of an axis were looked at."""
         with self._lock:
-            return axis in self._all
+            return axis in self._known and self._known[axis].names is None
 
     def table(self, axis: str, columns: TableColumns) -> AxisDataset:
         """Return the table of an axis whose columns are known."""

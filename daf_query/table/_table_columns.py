@@ -137,7 +137,6 @@ def axis_columns(
     categoricals: Categoricals = "string",
     *,
     among: frozenset[str] | None = None,
-    length: int | None = None,
     keeps: bool = False,
 ) -> TableColumns:
     """Return the columns of an axis; reads metadata and sizes of files only.
@@ -146,12 +145,10 @@ def axis_columns(
     ----------
     among
         The only names of vectors whose metadata are read; by default those of all.
-    length
-        How many entries the axis has, if that is known.
     keeps
         Whether the vectors that are opened stay open for reading, as far as they are light.
     """
-    length = daf.axis_length(axis) if length is None else length
+    length = daf.axis_length(axis)
     columns: dict[str, Column] = {}
     problems = {}
     indexes = StoredIndexes(daf, axis)
