@@ -26,8 +26,8 @@ import pyarrow as pa
 from daf_query.index import UnfitIndexError
 from daf_query.scan import And, Compare, Or, Positions, Predicate, compared, conjunction, joined
 from daf_query.sql._connections import Connections
+from daf_query.sql._corrections import names_in
 from daf_query.sql._engine_context import table_frame
-from daf_query.sql._names_in import names_in
 from daf_query.sql._planning import (
     EntryRewriting,
     Restrict,
