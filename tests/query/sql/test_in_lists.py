@@ -214,7 +214,7 @@ def test_random_conditions_over_lists(
         ("SELECT upper(name) FROM cell WHERE x IN (1, 2)", "x IN (1, 2)"),
         (
             "SELECT upper(name) FROM cell WHERE x IN (1, 2) AND x IN (2, 3)",
-            "(x == 1 OR x == 2) AND (x == 2 OR x == 3)",
+            "x IN (1, 2) AND x IN (2, 3)",
         ),
     ],
 )
