@@ -148,7 +148,7 @@ class LinesArray(NotFileBacked):
             return
         if not self._snapshot.is_local:
             ranges = [(0, self.info.size * _LINE_BYTES)]
-            estimate_ranges(self._snapshot, self._file, ranges, estimate)
+            estimate_ranges(self._snapshot, ranges, estimate)
             return
         super().estimate(spans, estimate, within)
 

@@ -4,9 +4,9 @@ Reading pins a prefix by holding its directory open and locked (shared): files a
 relative to that descriptor, and nobody deletes them before the pin is gone, so a replaced or
 deleted prefix stays readable as it was.
 
-Writing prepares everything in ``ROOT/.daf.staging/TOKEN/new`` and puts a prefix in place by one
-rename.  What it replaces moves below the token too and is deleted last, or later where a reader has
-it pinned.  The transactions of a batch use one token after the other.  The token directory is
+Writing prepares everything in ``ROOT/.daf.staging/TOKEN/NUMBER/new`` and puts a prefix in place by
+one rename.  What it replaces moves below the number too and is deleted last, or later where a
+reader has it pinned.  The transactions of a batch have one token together.  The token directory is
 locked while its writer lives, so that whoever opens the store for writing later can tell a crashed
 writer's leftovers (and clear them) from a living one's.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from daf_storage import errors
-from daf_storage.base import STAGING_NAME
+from daf_storage.base import STAGING_NAME, ForkLock
 from daf_storage.stores._directory_rebuild import (
     REBUILD_SUFFIX,
     exchange_directories,
@@ -85,8 +84,8 @@ class DirectoryStore:
         """Mappings and documents of its files, kept while the files are what they were."""
         self._was_there = False
         self._batches = 0
-        self._free: list[Token] = []
-        self._tokens_lock = threading.Lock()
+        self._shared: Token | None = None
+        self._tokens_lock = ForkLock()
 
     def __repr__(self) -> str:
         return f"DirectoryStore({self.location!r})"
@@ -172,7 +171,8 @@ class DirectoryStore:
     def _tokens(self) -> list[Path]:
         """Return the directories in which writers prepare changes, or had done so."""
         names = names_in(self._staging)
-        return [self._staging / name for name in names if not name.startswith(TRASH)]
+        tokens = [self._staging / name for name in names if not name.startswith(TRASH)]
+        return [token / name for token in tokens for name in names_in(token)]
 
     def _is_being_replaced(self, prefix: str) -> bool:
         """Return whether a writer has moved ``prefix`` away to put another in its place."""
@@ -200,41 +200,44 @@ class DirectoryStore:
     @contextmanager
     def transaction(self) -> Iterator[DirectoryTransaction]:
         """Begin changes; what was not published when the block ends is discarded."""
-        staging = self._staging
-        for name in names_in(staging):
+        for name in names_in(self._staging):
             if name.startswith(TRASH):
-                discard(staging / name)
+                discard(self._staging / name)
         with errors.os_errors(self.location):
-            token = self._free_token() or self._new_token(staging)
-        changes = DirectoryTransaction(self.root, token, self.location)
+            token = self._token()
         try:
-            yield changes
-        finally:
-            self._end(token, is_sign=changes.leaves_sign)
-
-    def _end(self, token: Token, *, is_sign: bool) -> None:
-        """Clear away what is left of a transaction; in a batch the next one gets its token."""
-        is_free = False
-        try:
-            if is_sign:
-                token.clear()
-            elif self._batches:
-                is_free = token.is_cleared()
-            elif not discard(token.path):
-                with suppress(OSError):
-                    os.rename(token.path, self._staging / f"{TRASH}{token.path.name}")
+            with errors.os_errors(self.location):
+                changes = DirectoryTransaction(self.root, token.folder(), self.location)
+            try:
+                yield changes
+            finally:
+                token.leaves_sign = token.leaves_sign or changes.leaves_sign
+                self._discard(changes.folder)
         finally:
             with self._tokens_lock:
-                if is_free and self._batches and token.is_own:
-                    self._free.append(token)
-                else:
-                    token.release()
-        remove_if_empty(self._staging)
+                token.users -= 1
+                self._end_unused(token)
 
-    def _new_token(self, staging: Path) -> Token:
+    def _discard(self, folder: Path) -> None:
+        """Delete what is left of a transaction, or move it aside where a reader has it pinned."""
+        if not discard(folder):
+            with suppress(OSError):
+                os.rename(folder, self._staging / f"{TRASH}{uuid.uuid4().hex}")
+
+    def _token(self) -> Token:
+        """Return a directory for changes: in a batch, the one of the batch."""
+        with self._tokens_lock:
+            shared = self._shared
+            if shared is None or not shared.is_own:
+                shared = self._new_token()
+                self._shared = shared if self._batches else None
+            shared.users += 1
+            return shared
+
+    def _new_token(self) -> Token:
         def name() -> Path:
-            make_directories(staging)
-            return staging / uuid.uuid4().hex
+            make_directories(self._staging)
+            return self._staging / uuid.uuid4().hex
 
         try:
             return Token(*new_locked_directory(name))
@@ -245,23 +248,6 @@ class DirectoryStore:
                 f"{self.location}: no permission to write here; open it with mode 'r', "
                 "or ask for write access to the directory"
             ) from error
-
-    def _free_token(self) -> Token | None:
-        """Return the token of an earlier transaction of the batch, if there is one."""
-        with self._tokens_lock:
-            return self._free.pop() if self._free and self._free[-1].is_own else None
-
-    def _remove_free_tokens(self) -> None:
-        with self._tokens_lock:
-            free, self._free = self._free, []
-        for token in free:
-            try:
-                if token.is_own:
-                    discard(token.path)
-            finally:
-                token.release()
-        if free:
-            remove_if_empty(self._staging)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -277,9 +263,20 @@ class DirectoryStore:
         finally:
             with self._tokens_lock:
                 self._batches -= 1
-                is_last = not self._batches
-            if is_last:
-                self._remove_free_tokens()
+                if not self._batches:
+                    self._end_shared()
+
+    def _end_shared(self) -> None:
+        """Clear away the directory of the batch, if there is one; another one may follow."""
+        with self._tokens_lock:
+            token, self._shared = self._shared, None
+            if token is not None:
+                self._end_unused(token)
+
+    def _end_unused(self, token: Token) -> None:
+        """Clear away a directory that no transaction uses now, or will; the lock is held."""
+        if not token.users and token is not self._shared:
+            token.end()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -301,7 +298,7 @@ class DirectoryStore:
         """
         root = Path(os.path.realpath(self.root))
         with errors.os_errors(self.location), self.lock():
-            self._remove_free_tokens()
+            self._end_shared()
             self.recover()
             self._refuse_other_writers()
             aside = root.with_name(f".{root.name}.{state_of_files(root, token)}{REBUILD_SUFFIX}")
@@ -343,7 +340,8 @@ class DirectoryStore:
         found = False
         for token in [staging / name for name in names_in(staging)]:
             with suppress(OSError), exclusive(token):
-                restore_replaced(self.root, token)
+                for name in names_in(token):
+                    restore_replaced(self.root, token / name)
                 discard(token)
                 found = found or not token.name.startswith(TRASH)
         remove_if_empty(staging)

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from daf_storage import errors
 from daf_storage.stores import _identity
 from daf_storage.stores._kept_files import MAX_DOCUMENT_BYTES, KeptFiles
-from daf_storage.stores._mapping import map_readonly
+from daf_storage.stores._mapping import map_file
 from daf_storage.stores._protocol import SnapshotBase
 from daf_storage.stores._regular import not_regular, open_regular, refuse
 
@@ -157,7 +157,7 @@ class DirectorySnapshot(SnapshotBase):
             return None
         try:
             status = os.fstat(descriptor)
-            data = map_readonly(descriptor, status.st_size)
+            data = map_file(descriptor, status.st_size, what=self._what(key))
         except OSError as error:
             refuse(error, what=self._what(key))
         finally:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
@@ -28,49 +28,40 @@ _COPY_BYTES = 1 << 24
 TARGET_FILE = "target"
 TRASH = "trash-"
 OLD = "old-"
-_MAX_EMPTY = 20
 
 
 class Token:
     """The directory in which changes are prepared, locked by its descriptor."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self.new = path / "new"
-        self.empty: set[str] = set()
-        """Directories below ``new`` of which everything has been put in place."""
+        self._path = path
         self._descriptor = descriptor
         self._owner = os.getpid()
+        self._numbers = itertools.count()
+        self.users = 0
+        """How many transactions have a directory in it."""
+        self.leaves_sign = False
+        """Whether it stays, empty, for the next writer to find."""
 
     @property
     def is_own(self) -> bool:
         """Whether this process has made it: one that was forked has only a copy."""
         return self._owner == os.getpid()
 
-    def release(self) -> None:
-        """Unlock it."""
-        release(self._descriptor, self._owner)
+    def folder(self) -> Path:
+        """Return the path of a directory in it, for one transaction."""
+        folder = self._path / str(next(self._numbers))
+        folder.mkdir()
+        return folder
 
-    def is_cleared(self) -> bool:
-        """Clear it unless it has empty directories alone; return whether nothing else is left."""
-        is_cleared = len(self.empty) <= _MAX_EMPTY and all(
-            not files and (folders or Path(parent).relative_to(self.new).as_posix() in self.empty)
-            for parent, folders, files in os.walk(self.new)
-        )
-        if not is_cleared or set(names_in(self.path)) - {self.new.name}:
-            self.clear()
-        return not set(names_in(self.path)) - {self.new.name}
-
-    def clear(self) -> None:
-        """Delete what is in it; what a reader has pinned goes later."""
-        self.empty.clear()
-        for name in names_in(self.path):
-            with suppress(OSError):
-                path = self.path / name
-                if not path.is_dir():
-                    path.unlink()
-                elif not discard(path):
-                    os.rename(path, self.path.parent / f"{TRASH}{uuid.uuid4().hex}")
+    def end(self) -> None:
+        """Remove it unless it is a sign, and unlock it."""
+        try:
+            if self.is_own and not self.leaves_sign:
+                discard(self._path)
+                remove_if_empty(self._path.parent)
+        finally:
+            release(self._descriptor, self._owner)
 
 
 class DirectoryTransaction:
@@ -79,15 +70,15 @@ class DirectoryTransaction:
     What the file system refuses is a `DafError`, but for the ``FileExistsError`` of `publish`.
     """
 
-    def __init__(self, root: Path, token: Token, location: str) -> None:
+    def __init__(self, root: Path, folder: Path, location: str) -> None:
         self._root = root
         self._location = location
-        self._empty = token.empty
-        self._token = token.path
-        self._new = token.new
+        self.folder = folder
+        """Where they are prepared."""
+        self._new = folder / "new"
         self._old_count = 0
         self.leaves_sign = False
-        """Whether the directory of the transaction stays, for the next writer to find."""
+        """Whether the directory of the token stays, for the next writer to find."""
 
     @translated_errors
     def write(self, key: str, data: bytes | memoryview) -> None:
@@ -124,10 +115,6 @@ class DirectoryTransaction:
     def publish(self, prefix: str, *, replace: bool) -> None:
         """Rename the prepared directory into its place, exchanging it with what is there."""
         source, target = self._new / prefix, self._root / prefix
-        for folder in sorted(self._empty, reverse=True):  # of an earlier change
-            if folder.startswith(f"{prefix}/"):
-                remove_if_empty(self._new / folder)
-        self._empty.update(str(folder) for folder in PurePosixPath(prefix).parents)
         make_directories(target.parent)
         if not target.exists():
             os.rename(source, target)
@@ -145,7 +132,7 @@ class DirectoryTransaction:
     @translated_errors
     def replace_file(self, key: str, data: bytes) -> None:
         """Write a file aside and rename it over the old one."""
-        path = self._token / "file"
+        path = self.folder / "file"
         path.write_bytes(data)
         os.replace(path, self._root / key)
 
@@ -153,7 +140,6 @@ class DirectoryTransaction:
     def make_directory(self, key: str) -> None:
         """Prepare a directory, which may stay empty."""
         (self._new / key).mkdir(parents=True, exist_ok=True)
-        self._empty.discard(key)
 
     @translated_errors
     def publish_files(
@@ -186,10 +172,10 @@ class DirectoryTransaction:
 
     def _next_record(self) -> Path:
         self._old_count += 1
-        return self._token / f"{files.RECORD_FOLDER}{self._old_count}"
+        return self.folder / f"{files.RECORD_FOLDER}{self._old_count}"
 
     def _next_old(self, prefix: str) -> Path:
-        old = self._token / f"{OLD}{self._old_count}"
+        old = self.folder / f"{OLD}{self._old_count}"
         self._old_count += 1
         old.mkdir()
         (old / TARGET_FILE).write_text(prefix)

@@ -1,4 +1,4 @@
-"""Map files without keeping them open, and a mapping that grows with its file.
+"""Map files without keeping them open.
 
 Python's own ``mmap`` duplicates the file descriptor and holds it as long as the mapping lives, so
 a thousand mapped vectors would be a thousand open files.
@@ -20,8 +20,6 @@ from typing import Any
 from daf_storage.errors import CorruptDataError
 
 _FAILED = ctypes.c_void_p(-1).value
-_MAP_FIXED = 0x10
-_MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0)
 
 
 @cache
@@ -53,32 +51,18 @@ def check_length(size_bytes: int, needed_bytes: int, *, what: str) -> None:
         )
 
 
-def map_readonly(descriptor: int, size_bytes: int) -> memoryview:
-    """Return the first bytes of an open file, mapped and read-only.
-
-    The descriptor may be closed at once; the mapping lives as long as a view of it.
-    """
-    if size_bytes == 0:
-        return memoryview(b"")
-    address = _mapped(
-        _libc().mmap(None, size_bytes, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
-    )
-    mapped = (ctypes.c_ubyte * size_bytes).from_address(address)
-    unmap = weakref.finalize(mapped, _libc().munmap, address, size_bytes)
-    unmap.atexit = False  # threads may still read when the interpreter ends
-    return memoryview(mapped).cast("B").toreadonly()
-
-
-def map_range(
+def map_file(
     descriptor: int,
-    offset: int,
     size_bytes: int,
     *,
-    keep: object,
+    offset: int = 0,
+    keep: object = None,
     what: str,
     is_writable: bool = False,
 ) -> memoryview:
-    """Return a range of an open file, mapped.
+    """Return a range of an open file, mapped; read-only unless it is to be written to.
+
+    The descriptor may be closed at once; the mapping lives as long as a view of it.
 
     Parameters
     ----------
@@ -93,12 +77,15 @@ def map_range(
         The file ends before the range does.
     """
     if size_bytes == 0:
-        return memoryview(b"")
+        return memoryview(bytearray())
     check_length(os.fstat(descriptor).st_size, offset + size_bytes, what=what)
     start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     length = offset - start + size_bytes
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if is_writable else 0)
-    address = _mapped(_libc().mmap(None, length, protection, mmap.MAP_SHARED, descriptor, start))
+    address = _libc().mmap(None, length, protection, mmap.MAP_SHARED, descriptor, start)
+    if address == _FAILED:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
     mapped = (ctypes.c_ubyte * length).from_address(address)
     unmap = weakref.finalize(mapped, _unmap, address, length, keep)
     unmap.atexit = False  # threads may still read when the interpreter ends
@@ -110,54 +97,3 @@ def _unmap(address: int, length: int, keep: object) -> None:
     """Unmap a range and let go of what was kept for it."""
     del keep
     _libc().munmap(address, length)
-
-
-class GrowingMapping:
-    """A file mapped at one address that stays while the file grows.
-
-    Address space of ``reserved_bytes`` is set aside without any memory or disk behind it; the
-    file is laid over its beginning, and over more of it whenever `cover` is called.  Views stay
-    valid, also after the file is closed; the address space is given back when none is left.
-
-    Raises
-    ------
-    OSError
-        There is not so much address space.
-    """
-
-    def __init__(self, descriptor: int, reserved_bytes: int) -> None:
-        self._descriptor = descriptor
-        self._covered_bytes = 0
-        self._reserved_bytes = _whole_pages(max(reserved_bytes, 1))
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-        self._address = _mapped(_libc().mmap(None, self._reserved_bytes, 0, flags, -1, 0))
-        held = (ctypes.c_ubyte * self._reserved_bytes).from_address(self._address)
-        unmap = weakref.finalize(held, _libc().munmap, self._address, self._reserved_bytes)
-        unmap.atexit = False  # threads may still read when the interpreter ends
-        self._view = memoryview(held).cast("B")
-
-    def cover(self, size_bytes: int) -> None:
-        """Lay the file over the first ``size_bytes``; pages that are covered stay as they are."""
-        size_bytes = min(_whole_pages(size_bytes), self._reserved_bytes)
-        start = self._covered_bytes
-        if size_bytes <= start:
-            return
-        protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _MAP_FIXED
-        address, length = self._address + start, size_bytes - start
-        _mapped(_libc().mmap(address, length, protection, flags, self._descriptor, start))
-        self._covered_bytes = size_bytes
-
-    def view(self, offset: int, size_bytes: int) -> memoryview:
-        """Return a writable view of a range that is covered."""
-        return self._view[offset : offset + size_bytes]
-
-
-def _mapped(address: int) -> int:
-    if address == _FAILED:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return address
-
-
-def _whole_pages(size_bytes: int) -> int:
-    return -(-size_bytes // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -20,7 +20,7 @@ from daf_storage import errors
 from daf_storage.stores import _identity
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
 from daf_storage.stores._locks import names_in
-from daf_storage.stores._mapping import map_readonly
+from daf_storage.stores._mapping import map_file
 from daf_storage.stores._protocol import SnapshotBase
 from daf_storage.stores._regular import open_regular, refuse
 
@@ -160,7 +160,7 @@ def _open_once(
 def _mapped(descriptor: int, what: str) -> _Mapped:
     status = os.fstat(descriptor)
     try:
-        return _Mapped(status, map_readonly(descriptor, status.st_size))
+        return _Mapped(status, map_file(descriptor, status.st_size, what=what))
     except OSError as error:
         refuse(error, what=what)
 

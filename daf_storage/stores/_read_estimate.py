@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
 from daf_storage.stores._protocol import Snapshot
+from daf_storage.stores._remote import download_of
 
 
 class ReadEstimate:
-    """Adds up what reads would cost, one after the other; see `StoredArray.estimate`.
-
-    A block of a file on a server counts once, however many of the reads need it.
-    """
+    """Adds up what reads would cost, one after the other; see `StoredArray.estimate`."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -26,8 +22,6 @@ class ReadEstimate:
         """How many bytes the compressed chunks that they need expand to."""
         self.used_bytes = 0
         """How many of these they use; the rest is decoded in vain."""
-        self._fetched: dict[str, set[int]] = {}
-        self._sized: set[str] = set()
 
     def add_bytes(self, size_bytes: int) -> None:
         """Add bytes of a file of this machine."""
@@ -45,44 +39,13 @@ class ReadEstimate:
         self.decoded_bytes += decoded_bytes
         self.used_bytes += used_bytes
 
-    def add_request(self, size_bytes: int) -> None:
-        """Add a request, and what it downloads."""
-        self.size_bytes += size_bytes
-        self.requests += 1
-        self.is_remote = True
-
-    def is_new(self, path: str, block: int) -> bool:
-        """Return whether a block of a file was not fetched by these reads, and count it as such."""
-        fetched = self._fetched.setdefault(path, set())
-        if block in fetched:
-            return False
-        fetched.add(block)
-        return True
-
-    def is_new_size(self, path: str) -> bool:
-        """Return whether the length of a file was not asked for, and count it as such."""
-        if path in self._sized:
-            return False
-        self._sized.add(path)
-        return True
-
-
-@runtime_checkable
-class EstimatesRanges(Protocol):
-    """A snapshot that knows what ranges cost; for others it is their bytes."""
-
-    def estimate_ranges(
-        self, key: str, ranges: list[tuple[int, int]], estimate: ReadEstimate
-    ) -> None:
-        """Add what reading parts of the bytes of ``key`` would cost."""
-        ...
-
 
 def estimate_ranges(
-    snapshot: Snapshot, key: str, ranges: list[tuple[int, int]], estimate: ReadEstimate
+    snapshot: Snapshot, ranges: list[tuple[int, int]], estimate: ReadEstimate
 ) -> None:
-    """Add what `Snapshot.read_ranges` would cost."""
-    if isinstance(snapshot, EstimatesRanges):
-        snapshot.estimate_ranges(key, ranges, estimate)
-    else:
+    """Add what `Snapshot.read_ranges` would cost; of a server, if nothing was downloaded before."""
+    if snapshot.is_local:
         estimate.add_bytes(sum(stop - start for start, stop in ranges))
+        return
+    requests, size_bytes = download_of(ranges)
+    estimate.add_inexact(size_bytes, requests=requests)

@@ -22,7 +22,6 @@ from typing import Any
 from daf_storage import errors
 from daf_storage.base import METADATA_NAMES, SERVER_CLIENT, ForkLock, optional_import
 from daf_storage.stores._protocol import SnapshotBase
-from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores._remote_access import (
     RETRIES,
     SILENT_SECONDS,
@@ -200,32 +199,8 @@ class RemoteFiles:
         self._remember(path, {block: found[block] for run in missing for block in run})
         return [self._assembled(path, found, start, stop) for start, stop in ranges]
 
-    def estimate_ranges(
-        self, path: str, ranges: list[tuple[int, int]], estimate: ReadEstimate
-    ) -> None:
-        """Add what `read_ranges` would download, and in how many requests; nothing is asked."""
-        estimate.is_remote = True
-        version = self._versions.get(path)
-        end = max((stop for _, stop in ranges), default=0)
-        size = self._rounded_up(end) if version is None else int(version[0])
-        wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
-        if not self._has_ranges and wanted:  # it is downloaded as a whole
-            wanted = list(_blocks_of(0, size))
-        with self._lock:
-            missing = [block for block in wanted if (path, block) not in self._blocks]
-        for run in self._runs(block for block in missing if estimate.is_new(path, block)):
-            estimate.add_request(min(run.stop * _BLOCK_BYTES, size) - run.start * _BLOCK_BYTES)
-
-    def estimate_size(self, path: str, estimate: ReadEstimate) -> None:
-        """Add what `size` would cost."""
-        if path not in self._versions and estimate.is_new_size(path):
-            estimate.add_request(_BLOCK_BYTES if estimate.is_new(path, 0) else 0)
-
     def _runs(self, blocks: Iterable[int]) -> Iterator[range]:
         return _runs(blocks, gap_blocks=self._gap_blocks if self._has_ranges else 0)
-
-    def _rounded_up(self, stop: int) -> int:
-        return -(-stop // _BLOCK_BYTES) * _BLOCK_BYTES
 
     def _assembled(
         self, path: str, found: Mapping[int, bytes], start: int, stop: int
@@ -376,6 +351,17 @@ def _runs(blocks: Iterable[int], *, gap_blocks: int) -> Iterator[range]:
         yield range(start, stop)
 
 
+def download_of(ranges: list[tuple[int, int]]) -> tuple[int, int]:
+    """Return in about how many requests ranges of a file are downloaded, and how many bytes.
+
+    >>> download_of([(0, 10), (20, 40_000), (1_000_000, 1_000_001)])
+    (2, 98304)
+    """
+    blocks = sorted({block for start, stop in ranges for block in _blocks_of(start, stop)})
+    runs = list(_runs(blocks, gap_blocks=0))
+    return len(runs), sum(map(len, runs)) * _BLOCK_BYTES
+
+
 def _is_document(path: str) -> bool:
     """Return whether a path is that of metadata, all of which the consolidated one lists."""
     return path.rsplit("/", 1)[-1] in METADATA_NAMES
@@ -462,10 +448,3 @@ class RemoteSnapshot(SnapshotBase):
         if document is not None:  # the server may have it in other words
             return [memoryview(document)[start:stop] for start, stop in ranges]
         return self._files.read_ranges(self._start + key, ranges)
-
-    def estimate_ranges(
-        self, key: str, ranges: list[tuple[int, int]], estimate: ReadEstimate
-    ) -> None:
-        """Add what `size` and `read_ranges` would cost."""
-        self._files.estimate_size(self._start + key, estimate)
-        self._files.estimate_ranges(self._start + key, ranges, estimate)

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from daf_storage import errors
-from daf_storage.stores._remote_access import AMAZON, Cloud, no_credentials_remedy
+from daf_storage.stores._remote_access import AMAZON, Cloud
 
 _STATUS: Final = re.compile(r"status code: (\d+)")
 _LATE: Final = re.compile(r"kind: Timeout|TimedOut|timed out")
@@ -18,6 +18,10 @@ _WRONG_REGION: Final = re.compile(
     "redirect without LOCATION|PermanentRedirect|AuthorizationHeaderMalformed|"
     "IllegalLocationConstraint"
 )
+_MACHINE: Final = re.compile(
+    "latest/api/token|latest/meta-data|computeMetadata|metadata/identity|169.254.169.254"
+)
+"""Where a client asks for the credentials of the machine, if there are no others."""
 _EXPECTED_REGION: Final = re.compile(r"expecting '([a-z0-9-]{1,40})'|<Region>([a-z0-9-]{1,40})<")
 
 
@@ -59,6 +63,10 @@ def request_failure(where: str, error: Exception, cloud: Cloud | None) -> errors
 
 def _cloud_failure(where: str, error: Exception, cloud: Cloud) -> errors.DafError | None:
     name, text = type(error).__name__, str(error)
+    if _MACHINE.search(text) is not None:
+        return errors.AccessDeniedError(
+            f"{where}: the environment has no credentials for {cloud.name}; {cloud.remedy}"
+        )
     if is_missing_bucket(error):
         return errors.SourceNotFoundError(
             f"{where}: {cloud.name} has no bucket or container of this name; check the spelling, "
@@ -77,6 +85,6 @@ def _cloud_failure(where: str, error: Exception, cloud: Cloud) -> errors.DafErro
         return errors.AccessDeniedError(
             f"{where}: {cloud.name} refuses access: the credentials of the environment are not "
             "valid or do not allow it, or there is nothing of this name and they do not allow to "
-            f"know; {no_credentials_remedy(cloud)}"
+            f"know; {cloud.remedy}"
         )
     return None

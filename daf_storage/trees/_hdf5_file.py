@@ -26,7 +26,7 @@ from daf_storage.stores import (
     check_linked,
     file_identity,
     fingerprint,
-    map_range,
+    map_file,
 )
 from daf_storage.trees._chunked_array import new_chunk_cache
 from daf_storage.trees._hdf5_objects import as_object, open_below
@@ -226,10 +226,10 @@ class Hdf5File:
         try:
             if is_writable:
                 allocate(descriptor, offset, size_bytes)
-            return map_range(
+            return map_file(
                 descriptor,
-                offset,
                 size_bytes,
+                offset=offset,
                 keep=dataset,
                 what=self.location,
                 is_writable=is_writable,
@@ -260,7 +260,7 @@ class Hdf5File:
         descriptor = self._reopened(os.O_RDONLY)
         try:
             size_bytes = os.fstat(descriptor).st_size
-            data = map_range(descriptor, 0, size_bytes, keep=None, what=self.location)
+            data = map_file(descriptor, size_bytes, what=self.location)
         finally:
             os.close(descriptor)
         return np.frombuffer(data, np.uint8)

@@ -159,7 +159,7 @@ class PlainArray(NotFileBacked):
         if self._is_ranged and self.info.size:
             row_bytes = math.prod(self.info.shape[1:]) * self.info.storage_type.dtype.itemsize
             ranges = [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
-            estimate_ranges(self._snapshot, self._key, ranges, estimate)
+            estimate_ranges(self._snapshot, ranges, estimate)
         elif self.info.is_mappable:
             super().estimate(spans, estimate, within)
         elif self.info.size:

@@ -332,8 +332,8 @@ class ShardChunks:
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add the bytes of chunks; where they are is read from the indexes."""
         for first in range(0, len(positions), _FETCHED_CHUNKS):
-            for file, places in self._places(positions[first : first + _FETCHED_CHUNKS]).items():
-                estimate_ranges(self._snapshot, file.key, list(places.values()), estimate)
+            for places in self._places(positions[first : first + _FETCHED_CHUNKS]).values():
+                estimate_ranges(self._snapshot, list(places.values()), estimate)
 
     def check_stored(self, *, is_complete: bool) -> None:
         """Raise if the first or the last file is missing, or has no room for its index."""

@@ -8,7 +8,7 @@ records of the format (`_records`), where to find them (`_locating`), what to ke
 from typing import TYPE_CHECKING
 
 from daf_storage._lazy import lazy_names
-from daf_storage.stores.mmap_zip._archive import MmapZipStore
+from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
 from daf_storage.stores.mmap_zip._checking import (
     Rebuilt,
     check_entries,
@@ -16,7 +16,6 @@ from daf_storage.stores.mmap_zip._checking import (
     rebuild,
     unused_bytes,
 )
-from daf_storage.stores.mmap_zip._open_archive import MAX_FILE_SIZE
 from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning, replace_archive
 from daf_storage.stores.mmap_zip._reader import ArchiveSnapshot
 from daf_storage.stores.mmap_zip._records import DAF_DATA_OFFSET_ALIGNMENT

@@ -14,26 +14,57 @@ whatever happens, and what is in the file afterwards is byte for byte what the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import threading
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NoReturn, Self
 from zlib import crc32
 
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.base import AnyArray
+from daf_storage.base import AnyArray, OpenMode, check_mode
 from daf_storage.stores._entries import is_below
-from daf_storage.stores._mapping import check_length
+from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint
+from daf_storage.stores._mapping import check_length, map_file
+from daf_storage.stores.mmap_zip import _opening, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._appender import Appender
-from daf_storage.stores.mmap_zip._open_archive import OpenArchive, Reservation
+from daf_storage.stores.mmap_zip._file import ArchiveFile
+from daf_storage.stores.mmap_zip._locating import Directory
+from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning
+from daf_storage.stores.mmap_zip._reader import ArchiveReader, EntryIndex
 from daf_storage.stores.mmap_zip._records import Entry
 
 _RESERVED_IN_FILE_BYTES = 1 << 20
 
+MAX_FILE_SIZE: Final = 1 << 40
+"""How far an archive may grow unless its opener says otherwise: 1 TiB."""
 
-class MmapZipStore(OpenArchive):
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reservation:
+    """Data that is being filled and that no directory names yet."""
+
+    key: str
+    """The name of the entry that it is to be."""
+    offset: int
+    """Where its local header is."""
+    data: memoryview
+    """The mapped file, writable."""
+
+    @property
+    def array(self) -> AnyArray:
+        """The data as an array of bytes."""
+        return np.frombuffer(self.data, dtype=np.uint8)
+
+
+class MmapZipStore(ArchiveReader):
     """A ZIP archive, memory-mapped, to which entries can be added.
 
     Entries are stored as they are, with their data at multiples of 8 bytes, so that what is read
@@ -50,8 +81,7 @@ class MmapZipStore(OpenArchive):
         empty one in its place.  A writable open undoes what a crashed writer left half done, and
         warns (``RecoveryWarning``) of entries that it has to take away.
     max_file_size
-        Number of bytes up to which the file can grow while it is open; as much address space is
-        set aside, and neither memory nor disk.  Not used by mode ``r``.
+        Number of bytes up to which the file can grow while it is open.  Not used by mode ``r``.
     sync
         Whether each commit waits until it is on the disk, so that not even a loss of power loses
         it.  That costs three waits for the disk per commit, milliseconds each.  Without it, what
@@ -69,7 +99,7 @@ class MmapZipStore(OpenArchive):
     InUseError
         Another process has it open for writing.
     SizeLimitError
-        It is larger than ``max_file_size``, or there is not so much address space.
+        It is larger than ``max_file_size``.
 
     Examples
     --------
@@ -80,6 +110,228 @@ class MmapZipStore(OpenArchive):
     >>> MmapZipStore(path).try_mmap_entry_as("greeting", "u1", 5).tobytes()
     b'hello'
     """
+
+    names_dropped = True
+    """Whether a warning names the entries that were taken away; of a data set, its parts are."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        mode: OpenMode = "r",
+        *,
+        max_file_size: int = MAX_FILE_SIZE,
+        sync: bool = False,
+        location: str | None = None,
+    ) -> None:
+        check_mode(mode)
+        super().__init__(location or str(path))
+        self._path_text = os.path.abspath(path)  # which the system is asked for again and again
+        self.path = Path(self._path_text)
+        self.mode = mode
+        self.recovery = Recovery()
+        self._writer_lock = threading.RLock()
+        self._append_lock = threading.RLock()
+        self._reserved: dict[str, Reservation] = {}
+        self._pending: dict[int, Reservation] = {}
+        self._batches = 0
+        self._hidden = 0
+        self._file: ArchiveFile | None = None
+        self._last_seen: Fingerprint | None = None
+        self._opened_as: Fingerprint | None = None
+        self._appender: Appender | None = None
+        if mode == "r":
+            self._open_for_reading()
+        else:
+            self._open_for_writing(max_file_size, sync=sync)
+
+    def _open_for_reading(self) -> None:
+        file, directory = _opening.open_for_reading(self.path, self.location)
+        try:
+            self._view = map_file(file.descriptor, directory.offset, what=self.location)
+            self.file_identity = file.identity()
+            self._opened_as = fingerprint(os.fstat(file.descriptor))
+        finally:
+            file.close()
+        self._limit_bytes = directory.offset
+        self.is_own = directory.is_own()
+        self._index = EntryIndex(directory.entries)
+        self._published = len(self._index)
+        _opening.check_last_entry(directory, self._view, self.location, self.path)
+
+    def _open_for_writing(self, max_file_size: int, *, sync: bool) -> None:
+        self._file = file = _opening.open_for_writing(self.path, self.mode, self.location)
+        try:
+            self._check_size(file.size(), max_file_size)
+            directory, cut_bytes = _opening.directory_for_writing(file, self.path, self.location)
+            if directory.shift:
+                raise errors.UnsupportedDataError(
+                    f"{self.location}: there are {directory.shift:,} bytes in front of this "
+                    "archive, so nothing is added to it; open it with mode 'r', or unpack it and "
+                    "pack it again"
+                )
+            self._recover(file, directory, cut_bytes, max_file_size, sync=sync)
+            self.file_identity = file.identity()
+            if sync:
+                _opening.sync_folder(self.path)
+            if self.names_dropped and self.recovery.dropped:
+                warnings.warn(
+                    f"{self.location}: {', '.join(map(repr, self.recovery.dropped))} could not be "
+                    "read and was taken away: a writer had stopped in the middle of writing it, or "
+                    "the file was damaged; write it again, or take it from a backup",
+                    RecoveryWarning,
+                    stacklevel=4,
+                )
+        except BaseException:
+            file.close()
+            raise
+
+    def _check_size(self, size_bytes: int, max_file_size: int) -> None:
+        if size_bytes > max_file_size:
+            raise errors.SizeLimitError(
+                f"{self.location}: the file has {size_bytes:,} bytes, more than the "
+                f"{max_file_size:,} up to which it may grow; open it with a larger max_file_size, "
+                "or set daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
+            )
+
+    def _recover(
+        self,
+        file: ArchiveFile,
+        directory: Directory,
+        cut_bytes: int,
+        max_file_size: int,
+        *,
+        sync: bool,
+    ) -> None:
+        """Make the file what it was after the last whole entry; of foreign archives, nothing."""
+        entries, raw, end = list(directory.entries), directory.raw, directory.offset
+        is_own = directory.is_own()
+        verdict = _recovery.Verdict(entries)
+        if is_own:
+            verdict = _recovery.judge(entries, self._bytes(0, directory.offset))
+            end = verdict.end
+        self.is_own = is_own
+        self._index = EntryIndex(verdict.kept)
+        self._published = len(self._index)
+        self._appender = Appender(
+            file,
+            directory=raw,
+            count=len(entries),
+            comment=directory.comment,
+            directory_at=directory.offset,
+            end=end,
+            max_file_size=max_file_size,
+            sync=sync,
+            location=self.location,
+        )
+        self._directory = bytearray(raw)
+        for one in verdict.completed:
+            header = records.pack_local(one.raw_name, one.size_bytes, one.crc, one.offset)
+            file.write_at(one.offset, header)
+        if verdict.dropped or verdict.completed or end != directory.offset:
+            self._directory = bytearray(b"".join(entry.record for entry in verdict.kept))
+            self._appender.switch(bytes(self._directory), self._published)
+            self._appender.commit(bytes(self._directory), self._published)
+        self.recovery = Recovery(
+            dropped=tuple(entry.name for entry in verdict.dropped),
+            dropped_bytes=tuple(entry.size_bytes for entry in verdict.dropped),
+            completed=tuple(entry.name for entry in verdict.completed),
+            cut_bytes=cut_bytes + directory.offset - end,
+        )
+
+    def __repr__(self) -> str:
+        return f"MmapZipStore({self.location!r}, {self.mode!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Refuse further use and let others write; arrays and pins handed out stay valid."""
+        with self._append_lock:
+            file, self._file, self._is_closed = self._file, None, True
+            self._limit_bytes = self.size_bytes
+            if file is None or self._appender is None:
+                return
+            try:
+                self._appender.settle()
+            finally:
+                file.close()
+                self._appender = None
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether entries can be added."""
+        return self.mode != "r"
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether what is there can be neither changed nor deleted: it cannot."""
+        return True
+
+    def file_state(self) -> Hashable:
+        """Return what changes whenever another program writes into an archive that is read."""
+        if self._file is not None:
+            return None  # no other program may write to it
+        try:
+            status = os.stat(self._path_text)
+        except OSError:
+            return None
+        if (status.st_dev, status.st_ino) != self.file_identity:
+            return None  # another file has this name by now; the mapped one cannot be asked
+        return file_identity(status)
+
+    def _bytes(self, start: int, stop: int) -> memoryview:
+        """Return a part of the file, mapped and read-only; of one that grows, mapped anew."""
+        file = self._file
+        if stop > len(self._view) and file is not None:
+            self._view = map_file(file.descriptor, file.size(), what=self.location)
+        return self._view[start:stop]
+
+    def versions(self, prefix: str, limit: int) -> tuple[Hashable, ...]:
+        """Return the inode, and name, place, size and CRC of entries, as the path has them now.
+
+        Another program may have added entries, or have written another archive in its place.
+        """
+        status = os.stat(self._path_text)
+        if self._file is not None or fingerprint(status) == self._opened_as:
+            return status.st_ino, *super().versions(prefix, limit)
+        current = MmapZipStore(self.path, location=self.location)
+        return current.versions(prefix, len(current))
+
+    def present_bytes(self) -> int:
+        """Return how much of the entries' part of the file is there.
+
+        Another program may have cut it.  If it has written to the file, local headers are compared
+        with the directory again, since it may be another archive by now.
+        """
+        file = self._file
+        try:
+            status = os.stat(self._path_text) if file is None else os.fstat(file.descriptor)
+        except OSError:  # it was deleted or moved, and stays as it is
+            return self.size_bytes
+        if (status.st_dev, status.st_ino) != self.file_identity:
+            return self.size_bytes  # another file has this name by now
+        if fingerprint(status) != self._last_seen:
+            self._last_seen = fingerprint(status)
+            self._data_starts.clear()
+        return min(self.size_bytes, status.st_size)
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the entries' part of the file: where the next entry goes."""
+        return self._limit_bytes if self._appender is None else self._appender.end
+
+    def recover(self) -> bool:
+        """Return whether opening found something to recover; asked again, there is nothing."""
+        found, self.recovery = self.recovery, Recovery()
+        return bool(found)
 
     @contextmanager
     def transaction(self) -> Iterator[ArchiveTransaction]:
@@ -148,8 +400,10 @@ class MmapZipStore(OpenArchive):
         with self._append_lock:
             appender = self._check_name(key)
             offset, start = appender.reserve(key, size_bytes, directory_bytes=self._room_for(key))
-            self._mapping.cover(start + size_bytes)
-            data = self._view[start : start + size_bytes]
+            descriptor = self._file.descriptor  # type: ignore[union-attr]  # a writer has it
+            data = map_file(
+                descriptor, size_bytes, offset=start, what=self.location, is_writable=True
+            )
             self._pending[offset] = reservation = Reservation(key, offset, data)
         return reservation
 
@@ -157,7 +411,7 @@ class MmapZipStore(OpenArchive):
         """Add an entry that was begun and has been filled."""
         with self._writer_lock, self._append_lock:
             appender = self._check_new(reservation.key)
-            check_length(self.present_bytes(), reservation.stop, what=self.location)
+            check_length(self.present_bytes(), appender.end, what=self.location)
             crc, size = crc32(reservation.data), len(reservation.data)
             entry = appender.patch(reservation.key, size, crc, reservation.offset)
             self._pending.pop(reservation.offset, None)
@@ -173,57 +427,41 @@ class MmapZipStore(OpenArchive):
             self._pending.pop(reservation.offset, None)
 
     def patch_crc(self, key: str) -> None:
-        """Add the entry that was reserved and filled; or record the CRC of one changed in place."""
+        """Add the entry that was reserved and filled."""
         with self._writer_lock, self._append_lock:
-            appender = self._writing()
-            reservation = self._reserved.pop(key, None)
-            if reservation is not None:
-                self.complete(reservation)
-                return
-            self._check_no_batch()
-            entry = self._existing(key)
-            data = self.stored_bytes(entry)
-            self._rewrite(appender.patch(key, len(data), crc32(data), entry.offset))
+            self._writing()
+            reservation = self._reservation(key)
+            del self._reserved[key]
+            self.complete(reservation)
 
     def shrink(self, key: str, size_bytes: int) -> None:
-        """Cut the last entry, reserved or complete, to its first bytes.
+        """Cut an entry that was reserved, and nothing behind it, to its first bytes.
 
         Arrays that show the rest must not be used any more.
 
         Raises
         ------
         InvalidInputError
-            It is not the last one, or shorter than that.
+            It was not reserved, or not last, or is shorter than that.
         """
         with self._writer_lock, self._append_lock:
-            appender = self._writing()
-            reservation = self._reserved.get(key)
-            if reservation is not None:
-                offset, data, crc = reservation.offset, reservation.data, 0
-            else:
-                self._check_no_batch()
-                entry = self._existing(key)
-                offset, data = entry.offset, self.stored_bytes(entry)
-                crc = crc32(data[:size_bytes])
-            start = offset + records.local_header_bytes(key.encode(), offset)
-            if start + len(data) != appender.end:
+            appender, old = self._writing(), self._reservation(key)
+            start = old.offset + records.local_header_bytes(key.encode(), old.offset)
+            if start + len(old.data) != appender.end or not 0 <= size_bytes <= len(old.data):
                 raise errors.InvalidInputError(
-                    f"{self.location}: only the last entry can be cut, and {key!r} is not the last"
+                    f"{self.location}: {key!r} has {len(old.data):,} bytes, and cannot be cut to "
+                    f"{size_bytes:,}: only the last entry can be made shorter"
                 )
-            if not 0 <= size_bytes <= len(data):
-                raise errors.InvalidInputError(
-                    f"{self.location}: {key!r} has {len(data):,} bytes and cannot be cut to "
-                    f"{size_bytes:,}"
-                )
-            if size_bytes == len(data):
-                return
-            cut = appender.patch(key, size_bytes, crc, offset)
-            if reservation is not None:
-                appender.retreat(start + size_bytes)
-                self._reserved[key] = cut_to = Reservation(key, offset, data[:size_bytes])
-                self._pending[offset] = cut_to
-            else:
-                self._rewrite(cut, end=start + size_bytes)
+            appender.patch(key, size_bytes, 0, old.offset)
+            appender.retreat(start + size_bytes)
+            cut = Reservation(key, old.offset, old.data[:size_bytes])
+            self._reserved[key] = self._pending[old.offset] = cut
+
+    def _reservation(self, key: str) -> Reservation:
+        found = self._reserved.get(key)
+        if found is None:
+            raise errors.InvalidInputError(f"{self.location}: no entry {key!r} was reserved")
+        return found
 
     def remove_entries(self, keys: Iterable[str]) -> None:
         """Take entries out of the directory; their bytes stay where they are.
@@ -247,7 +485,6 @@ class MmapZipStore(OpenArchive):
             entry = appender.write_entry(
                 key, [memoryview(data)], directory_bytes=self._room_for(key)
             )
-            self._mapping.cover(appender.end)
             self._keep([*(e for e in before if e.name != key), entry])
             try:
                 self._commit()
@@ -336,20 +573,6 @@ class MmapZipStore(OpenArchive):
             )
         return self._appender
 
-    def _existing(self, key: str) -> Entry:
-        entry = self._find(key, len(self._index))
-        if (
-            entry is None
-            or not self.is_own
-            or entry.method != records.STORED
-            or self.data_start(entry) - entry.offset
-            != records.local_header_bytes(entry.raw_name, entry.offset)
-        ):
-            raise errors.InvalidInputError(
-                f"{self.location}: there is no entry {key!r} that was written by this software"
-            )
-        return entry
-
     def _room_for(self, key: str) -> int:
         """Return how long the directory can become with this and all reserved entries."""
         keys = (key, *(reservation.key for reservation in self._pending.values()))
@@ -359,7 +582,6 @@ class MmapZipStore(OpenArchive):
     def _publish(self, entry: Entry) -> None:
         first = len(self._index)
         is_late = bool(first) and entry.offset < self._index.entries[-1].offset
-        self._mapping.cover(self._writing().end)
         with self._index_lock:
             self._index.add([entry])
             if not self._hidden:
@@ -390,16 +612,6 @@ class MmapZipStore(OpenArchive):
             self._generation += 1
         in_order = sorted(kept, key=lambda e: e.offset) if self.is_own else kept
         self._directory = bytearray(b"".join(entry.record for entry in in_order))
-
-    def _rewrite(self, changed: Entry, *, end: int | None = None) -> None:
-        """Let the directory say something else of an entry whose local header says so already."""
-        entries = [changed if e.name == changed.name else e for e in self._index.entries]
-        self._keep(entries)
-        appender = self._writing()
-        if end is not None:
-            appender.retreat(end)
-        appender.switch(bytes(self._directory), len(entries))
-        self._commit()
 
 
 class ArchiveTransaction:

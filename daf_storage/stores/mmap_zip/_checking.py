@@ -20,7 +20,6 @@ from daf_storage.stores.mmap_zip._opening import (
     lock_for_writing,
     put_directory,
     walk,
-    walked_directory,
 )
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
 
@@ -121,14 +120,8 @@ def rebuild(path: Path, location: str) -> Rebuilt:
             reason = str(error)
         else:
             return Rebuilt()
-        earlier = earlier_directory(file)
-        if earlier is not None:
-            if earlier.is_own() or walked_directory(file) is not None:
-                return Rebuilt()
-            file.truncate(earlier.stop)
-            return Rebuilt(
-                (f"cut off {size - earlier.stop:,} bytes behind the end of the archive",)
-            )
+        if earlier_directory(file) is not None:
+            return Rebuilt()
         return _rebuild_from_entries(file, location, reason)
     finally:
         file.close()

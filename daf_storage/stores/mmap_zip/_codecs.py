@@ -9,8 +9,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import pyarrow as pa
-
 from daf_storage.base import optional_import
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores.mmap_zip import _records as records
@@ -20,14 +18,6 @@ _BLOCK_BYTES = 1 << 20
 _PART_BYTES = 1 << 16
 _DOCUMENT_ENDINGS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", ".json")
 _MAX_DOCUMENT_BYTES = 1 << 28
-
-
-def is_plain(entry: Entry) -> bool:
-    """Return whether `check_readable` has nothing to say of an entry that is not compressed."""
-    is_hidden = entry.flags & (records.ENCRYPTED_FLAG | records.MASKED_FLAG)
-    return (
-        entry.method == records.STORED and not is_hidden and entry.stored_bytes == entry.size_bytes
-    )
 
 
 def check_readable(entry: Entry, what: str) -> None:
@@ -78,7 +68,7 @@ def blocks(entry: Entry, data: memoryview, what: str) -> Iterator[bytes]:
             if size_bytes > entry.size_bytes:
                 break
             yield block
-    except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
+    except (EOFError, ValueError, zlib.error) as error:
         raise CorruptDataError(f"{what} cannot be decompressed ({error})") from error
     if size_bytes != entry.size_bytes or crc != entry.crc:
         raise CorruptDataError(
@@ -112,14 +102,7 @@ def _parts(data: memoryview) -> Iterator[memoryview]:
         yield data[start : start + _PART_BYTES]
 
 
-def _zstd(data: memoryview) -> Iterator[bytes]:
-    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd") as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            yield block
-
-
 _DECODERS: Final[dict[int, tuple[str, Callable[[memoryview], Iterator[bytes]]]]] = {
     8: ("deflate", _deflate),
     9: ("deflate64", _deflate64),
-    93: ("zstd", _zstd),
 }

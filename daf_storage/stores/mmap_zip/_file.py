@@ -10,14 +10,11 @@ import fcntl
 import os
 import stat
 import weakref
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from daf_storage import errors
-from daf_storage.base import ForkLock
 from daf_storage.stores._allocate import allocate
-from daf_storage.stores._identity import Unsettled, check_linked, fingerprint, is_settled
+from daf_storage.stores._identity import check_linked
 from daf_storage.stores._locks import release
 
 _MAX_WRITE_BYTES = 1 << 30
@@ -38,9 +35,6 @@ class ArchiveFile:
         self.descriptor = descriptor
         self.location = location
         self._release = weakref.finalize(self, release, descriptor, os.getpid())
-        self._changes_lock = ForkLock()
-        self._known = fingerprint(os.fstat(descriptor))
-        self._foreign_changes = 0
 
     @classmethod
     def open(cls, path: Path, flags: int, location: str = "") -> ArchiveFile:
@@ -64,31 +58,6 @@ class ArchiveFile:
         """Return what tells this file from any other."""
         status = os.fstat(self.descriptor)
         return status.st_dev, status.st_ino
-
-    def foreign_state(self) -> Hashable:
-        """Return what changes whenever something else than this object wrote into the file."""
-        with self._changes_lock:
-            status = self._look()
-            return self._foreign_changes if is_settled(status) else Unsettled()
-
-    def _look(self) -> os.stat_result:
-        """Count a change of the file that was not made here."""
-        status = os.fstat(self.descriptor)
-        if fingerprint(status) != self._known:
-            self._known = fingerprint(status)
-            self._foreign_changes += 1
-        return status
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Tell a change that is made here from others."""
-        with self._changes_lock:
-            self._look()
-            try:
-                with errors.os_errors(self.location):
-                    yield
-            finally:
-                self._known = fingerprint(os.fstat(self.descriptor))
 
     def require_linked(self) -> None:
         """Raise ``SourceNotFoundError`` if the file was deleted: what is written would be lost."""
@@ -155,7 +124,7 @@ class ArchiveFile:
     def write_at(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write all of ``data`` at ``offset``, growing the file if needed."""
         view = memoryview(data).cast("B")
-        with self._changing():
+        with errors.os_errors(self.location):
             while view:
                 written = os.pwrite(self.descriptor, view[:_MAX_WRITE_BYTES], offset)
                 offset += written
@@ -163,12 +132,12 @@ class ArchiveFile:
 
     def truncate(self, size_bytes: int) -> None:
         """Set the length of the file; one atomic step."""
-        with self._changing():
+        with errors.os_errors(self.location):
             os.ftruncate(self.descriptor, size_bytes)
 
     def allocate(self, offset: int, size_bytes: int) -> None:
         """Make sure that the disk has room for this range, so that filling it cannot fail."""
-        with self._changing():
+        with errors.os_errors(self.location):
             allocate(self.descriptor, offset, size_bytes)
 
     def sync(self) -> None:

@@ -250,7 +250,7 @@ def directory_for_writing(file: ArchiveFile, path: Path, location: str) -> tuple
     if not earlier.is_own() and not _is_copy_of_directory(file, earlier):
         raise errors.CorruptDataError(
             f"{location}: there are {size - earlier.stop:,} bytes behind the end of this archive, "
-            f"which another program made; look at it, and cut them off with: daf repair {path}"
+            "which another program made; look at them, and cut them off, or pack it again"
         )
     file.truncate(earlier.stop)
     return earlier, size - earlier.stop

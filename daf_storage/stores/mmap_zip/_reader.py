@@ -1,8 +1,13 @@
-"""Look up and read the entries of an archive, also while others are being added."""
+"""Look up and read the entries of an archive, also while others are being added.
+
+Entries are numbered in the order in which they became visible.  Since nothing is ever replaced, a
+consistent view is a number: whoever holds it sees the entries below it and none that came later.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 from zlib import crc32
 
@@ -12,11 +17,82 @@ from daf_storage import errors
 from daf_storage.base import AnyArray, ForkLock
 from daf_storage.stores._mapping import check_length
 from daf_storage.stores._protocol import SnapshotBase
-from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._index import EntryIndex
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
+
+_MANY = 64
+_AFTER_SLASH = chr(ord("/") + 1)
+
+
+class EntryIndex:
+    """Entries by name and by prefix."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.keep(entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def find(self, name: str, limit: int | None = None) -> Entry | None:
+        """Return the entry of this name, if its number is below ``limit``."""
+        number = self._numbers.get(name)
+        if number is None or (limit is not None and number >= limit):
+            return None
+        return self.entries[number]
+
+    def add(self, entries: list[Entry]) -> None:
+        """Add entries under the next numbers; their names must be new."""
+        first = len(self.entries)
+        self.entries.extend(entries)
+        self._numbers.update((e.name, first + i) for i, e in enumerate(entries))
+        if len(entries) > _MANY:
+            self._names.extend(e.name for e in entries)
+            self._names.sort()
+        else:
+            for entry in entries:
+                insort(self._names, entry.name)
+
+    def keep(self, kept: Iterable[Entry]) -> None:
+        """Forget all entries but these."""
+        self.entries = list(kept)
+        """All entries by number; a name that occurs twice means the later one."""
+        self._numbers = {
+            entry.name: number
+            for number, entry in enumerate(self.entries)
+            if not entry.name.endswith("/")
+        }
+        self._names = sorted(self._numbers)
+
+    def names(self) -> list[str]:
+        """Return all names, sorted, without those of directories."""
+        return list(self._names)
+
+    def below(self, prefix: str, limit: int | None = None) -> list[str]:
+        """Return the names that begin with ``prefix`` and a slash, sorted."""
+        start, stop = self._range(prefix)
+        found = self._names[start:stop]
+        if limit is None or limit >= len(self.entries):
+            return found
+        return [name for name in found if self._numbers[name] < limit]
+
+    def count_below(self, prefix: str, limit: int | None = None) -> int:
+        """Return how many names begin with ``prefix`` and a slash."""
+        if limit is not None and limit < len(self.entries):
+            return len(self.below(prefix, limit))
+        start, stop = self._range(prefix)
+        return stop - start
+
+    def children(self, prefix: str, limit: int | None = None) -> list[str]:
+        """Return the first parts of the names below ``prefix``, sorted, each once."""
+        cut = len(prefix) + 1 if prefix else 0
+        return sorted({name[cut:].split("/", 1)[0] for name in self.below(prefix, limit)})
+
+    def _range(self, prefix: str) -> tuple[int, int]:
+        if not prefix:
+            return 0, len(self._names)
+        start = bisect_left(self._names, f"{prefix}/")
+        return start, bisect_left(self._names, f"{prefix}{_AFTER_SLASH}", start)
 
 
 class ArchiveReader:
@@ -32,8 +108,6 @@ class ArchiveReader:
         self._index = EntryIndex()
         self._published = 0
         self._index_lock = ForkLock()
-        self._is_fixed = False
-        """Whether nothing is ever added: then the index is looked at without the lock."""
         self._token = object()  # unlike an id, it is not that of another archive later
         self._generation = 0
         self._is_closed = False
@@ -131,10 +205,8 @@ class ArchiveReader:
 
     def find_size(self, key: str, limit: int) -> int | None:
         """Return the length of one of the first ``limit`` entries."""
-        if self._is_fixed:
-            return self._index.find_size(key, limit)
-        with self._index_lock:
-            return self._index.find_size(key, limit)
+        entry = self._find(key, limit)
+        return None if entry is None else entry.size_bytes
 
     def is_mapped(self, key: str, alignment: int, limit: int) -> bool:
         """Return whether one of the first ``limit`` entries is in the mapping, aligned like this.
@@ -168,38 +240,29 @@ class ArchiveReader:
             raise KeyError(key)
         return [data[start:stop] for start, stop in ranges]
 
-    def estimate_ranges(
-        self, key: str, ranges: list[tuple[int, int]], limit: int, estimate: ReadEstimate
-    ) -> None:
-        """Add what `find_ranges` would cost; of a compressed entry, all of it."""
-        entry = self._find(key, limit)
-        if entry is not None and entry.method != records.STORED:
-            estimate.add_bytes(entry.stored_bytes)
-        elif entry is not None:
-            estimate.add_bytes(sum(stop - start for start, stop in ranges))
-
     def decompressed(self, entry: Entry) -> memoryview:
         """Return the data of a compressed entry, checked against its length and CRC."""
         return _codecs.decompress(entry, self.stored_bytes(entry), self._what(entry))
 
     def stored_bytes(self, entry: Entry) -> memoryview:
         """Return the bytes of an entry as they are in the file, compressed or not; read-only."""
-        if not _codecs.is_plain(entry):
-            _codecs.check_readable(entry, self._what(entry))
+        _codecs.check_readable(entry, self._what(entry))
         present = self.present_bytes()
         least = entry.offset + records.LOCAL_BYTES + len(entry.raw_name) + entry.stored_bytes
         if present < least:
             check_length(present, least, what=self._what(entry))
-        start = self._data_starts.get(entry.offset)
-        if start is None:
-            start = self._data_starts[entry.offset] = self._read_data_start(entry, present)
+        start = self.data_start(entry)
         if present < start + entry.stored_bytes:
             check_length(present, start + entry.stored_bytes, what=self._what(entry))
-        return self._view[start : start + entry.stored_bytes].toreadonly()
+        return self._bytes(start, start + entry.stored_bytes)
 
     def present_bytes(self) -> int:
         """Return how much of the entries' part of the file is there, and may be touched."""
         return self.size_bytes
+
+    def _bytes(self, start: int, stop: int) -> memoryview:
+        """Return a part of the file, mapped and read-only."""
+        return self._view[start:stop]
 
     def data_start(self, entry: Entry) -> int:
         """Return where the data of an entry begins, by its local header."""
@@ -211,15 +274,11 @@ class ArchiveReader:
 
     def is_headed(self, entry: Entry) -> bool:
         """Return whether the local header of an entry of ours says what the directory says."""
-        return _recovery.agrees(entry, self._view[: self.present_bytes()])
+        return _recovery.agrees(entry, self._bytes(0, self.present_bytes()))
 
     def _read_data_start(self, entry: Entry, present: int) -> int:
-        own = records.own_header_bytes(entry, self._view[:present])
-        start = entry.offset + (own or 0)
-        if own is not None and start <= present and start + entry.stored_bytes <= self.size_bytes:
-            return start
         try:
-            header = records.parse_local(self._view[entry.offset : present])
+            header = records.parse_local(self._bytes(entry.offset, present))
         except MalformedError as error:
             raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
         return self._checked_start(entry, header)
@@ -243,15 +302,13 @@ class ArchiveReader:
 
         It may be ahead of the directory, if a writer stopped in between.
         """
-        if not self.is_local or crc32(self._view[start : start + entry.size_bytes]) != entry.crc:
+        if not self.is_local or crc32(self._bytes(start, start + entry.size_bytes)) != entry.crc:
             raise errors.CorruptDataError(
                 f"{self._what(entry)} is damaged: its local header and the directory differ; find "
                 f"out which is right with: daf repair {self.location}"
             )
 
     def _find(self, key: str, limit: int) -> Entry | None:
-        if self._is_fixed:
-            return self._index.find(key, limit)
         with self._index_lock:
             return self._index.find(key, limit)
 
@@ -278,13 +335,9 @@ class ArchiveReader:
     def snapshot(self, prefix: str) -> ArchiveSnapshot | None:
         """Return a view of everything that is below ``prefix`` now."""
         self._check_open()
-        if self._is_fixed:
+        with self._index_lock:
             limit = self._published
             count = self._index.count_below(prefix, limit)
-        else:
-            with self._index_lock:
-                limit = self._published
-                count = self._index.count_below(prefix, limit)
         if not count:
             return None
         entries = (self._token, self._generation, count)
@@ -328,12 +381,6 @@ class ArchiveSnapshot(SnapshotBase):
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the bytes of an entry."""
         return self._archive.find_ranges(self._start + key, ranges, self._limit)
-
-    def estimate_ranges(
-        self, key: str, ranges: list[tuple[int, int]], estimate: ReadEstimate
-    ) -> None:
-        """Add what `read_ranges` would cost."""
-        self._archive.estimate_ranges(self._start + key, ranges, self._limit, estimate)
 
     def identity(self) -> Hashable:
         """Return what changes whenever something is added below the prefix, or rewritten."""

@@ -53,7 +53,6 @@ _LOCATOR = struct.Struct("<4sLQL")
 _LOCAL_EXTRA = struct.Struct("<2H2Q")
 _CENTRAL_EXTRA = struct.Struct("<2H3Q")
 _HEAD = struct.Struct("<2H")
-_LOCAL_EXTRA_HEAD = _HEAD.pack(_ZIP64_EXTRA, _LOCAL_EXTRA.size - _HEAD.size)
 
 LOCAL_BYTES: Final = _LOCAL.size
 CENTRAL_BYTES: Final = _CENTRAL.size
@@ -155,20 +154,8 @@ def local_header_bytes(raw_name: bytes, offset: int) -> int:
 
 def pack_local(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
     """Return the local header of an entry that begins at ``offset``."""
-    return pack_local_of(raw_name, size_bytes, crc, local_header_bytes(raw_name, offset))
-
-
-def pack_local_of(raw_name: bytes, size_bytes: int, crc: int, header_bytes: int) -> bytes:
-    """Return a local header of this length, as another writer may have padded it.
-
-    Raises
-    ------
-    MalformedError
-        No header of this name has this length.
-    """
-    padding = header_bytes - (_LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size)
-    if padding and not _HEAD.size <= padding <= _NONE16 - _LOCAL_EXTRA.size:
-        raise MalformedError(f"no local header of {raw_name!r} has {header_bytes:,} bytes")
+    least = _LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size
+    padding = local_header_bytes(raw_name, offset) - least
     fixed = _LOCAL.pack(
         LOCAL_SIGNATURE,
         _ZIP64_VERSION,
@@ -260,44 +247,6 @@ def parse_local(data: bytes | memoryview) -> LocalHeader:
         size = next(iter(_zip64_numbers(extra)), size)
     raw_name = bytes(data[_LOCAL.size : start])
     return LocalHeader(raw_name, method, crc, size, stop, bool(flags & 0x8), _is_filled(extra))
-
-
-def is_header_of(entry: Entry, data: bytes | memoryview) -> bool:
-    """Return whether the local header of an entry of ours is in its place and says the same.
-
-    ``data`` is the archive from its beginning; see `own_header_bytes`.
-
-    >>> entry = pack_entry("a", 2, 7, 0)
-    >>> is_header_of(entry, pack_local(b"a", 2, 7, 0)), is_header_of(entry, bytes(99))
-    (True, False)
-    """
-    return own_header_bytes(entry, data) is not None
-
-
-def own_header_bytes(entry: Entry, data: bytes | memoryview) -> int | None:
-    """Return the length of the local header of an entry of ours, if it says the same; else None.
-
-    ``data`` is the archive from its beginning.  Compares bytes, since this is done for each entry
-    when an archive is opened for writing; a header of another writer, with another version or its
-    extra fields in another order, may say the same too.
-
-    >>> header = pack_local(b"a", 2, 7, 0)
-    >>> own_header_bytes(pack_entry("a", 2, 7, 0), header) == len(header)
-    True
-    """
-    record, name_stop = entry.record, _LOCAL.size + len(entry.raw_name)
-    padding_at = name_stop + _LOCAL_EXTRA.size
-    header = bytes(data[entry.offset : entry.offset + padding_at + _HEAD.size])
-    if header[4:28] != record[6:30] or header[:4] != LOCAL_SIGNATURE:  # version to name length
-        return None
-    sizes = record[_CENTRAL.size + len(entry.raw_name) + _HEAD.size :][:16]
-    if header[_LOCAL.size : padding_at] != entry.raw_name + _LOCAL_EXTRA_HEAD + sizes:
-        return None
-    extra_bytes = int.from_bytes(header[28:30], "little")
-    padding = _HEAD.size + int.from_bytes(header[padding_at + 2 :], "little")
-    if extra_bytes not in (_LOCAL_EXTRA.size, _LOCAL_EXTRA.size + padding):
-        return None
-    return name_stop + extra_bytes
 
 
 def is_own_entry(entry: Entry) -> bool:

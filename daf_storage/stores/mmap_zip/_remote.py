@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from daf_storage import errors
-from daf_storage.stores._read_estimate import ReadEstimate
 from daf_storage.stores._remote import MAX_GAP_BYTES, RemoteFiles
 from daf_storage.stores.mmap_zip import _codecs
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._index import EntryIndex
 from daf_storage.stores.mmap_zip._locating import ReadAt, read_directory
-from daf_storage.stores.mmap_zip._reader import ArchiveReader
+from daf_storage.stores.mmap_zip._reader import ArchiveReader, EntryIndex
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 
 _MAX_DOCUMENT_BYTES = 1 << 16
@@ -79,22 +77,6 @@ class RemoteArchive(ArchiveReader):
                 f"{self._what(entry)} has {entry.size_bytes:,} bytes, fewer than its array needs"
             )
         return self._ranges(entry, ranges)
-
-    def estimate_ranges(
-        self, key: str, ranges: list[tuple[int, int]], limit: int, estimate: ReadEstimate
-    ) -> None:
-        """Add what `find_ranges` would cost; where the data begins may be off by a few bytes."""
-        entry = self._find(key, limit)
-        if entry is None:
-            return
-        if entry.method != records.STORED:
-            ranges = [(0, entry.stored_bytes)]
-        begin = self._data_starts.get(entry.offset)
-        if begin is None:
-            begin = entry.offset + records.LOCAL_BYTES + len(entry.raw_name)
-            self._files.estimate_ranges(self._path, [(entry.offset, begin)], estimate)
-        moved = [(begin + start, begin + stop) for start, stop in ranges]
-        self._files.estimate_ranges(self._path, moved, estimate)
 
     def _ranges(self, entry: Entry, ranges: list[tuple[int, int]]) -> list[memoryview]:
         _codecs.check_readable(entry, self._what(entry))

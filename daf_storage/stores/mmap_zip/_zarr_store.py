@@ -11,8 +11,7 @@ from zarr.core.buffer import Buffer
 
 from daf_storage import errors
 from daf_storage.stores._zarr_adapter import BytesZarrStore
-from daf_storage.stores.mmap_zip._archive import MmapZipStore
-from daf_storage.stores.mmap_zip._open_archive import MAX_FILE_SIZE
+from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
 
 
 class ZarrArchiveStore(BytesZarrStore):

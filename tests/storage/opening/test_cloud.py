@@ -104,7 +104,7 @@ def bucket(s3: S3, folder: Path) -> None:
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Give no credentials, and no way to any but what a test sets."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID"):
         monkeypatch.delenv(name, raising=False)
 
@@ -252,34 +252,6 @@ def test_public_buckets_need_no_credentials(s3: S3, monkeypatch: pytest.MonkeyPa
             connect(f"s3://private/{key}")
 
 
-@pytest.mark.usefixtures("bucket")
-def test_profiles(s3: S3, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keys, region and endpoint of the files that the tools of AWS read; others say what to run."""
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "credentials").write_text(
-        f"[lab]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n"
-    )
-    (tmp_path / ".aws" / "config").write_text(
-        f"[profile lab]\nendpoint_url = {s3.endpoint}\nregion = eu-west-3\n"
-        "[profile login]\nsso_session = x\n"
-    )
-    url = "s3://atlas/runs/x.daf.zarr"
-    monkeypatch.setenv("AWS_PROFILE", "lab")
-    s3.requests()
-    assert open_daf(url).axis_length("cell") == 3
-    assert {request["signed"] for request in s3.requests()["requests"]} == {True}
-    monkeypatch.setenv("AWS_PROFILE", "login")
-    with pytest.raises(errors.AccessDeniedError, match="export-credentials --profile login"):
-        open_daf(url)
-    monkeypatch.setenv("AWS_PROFILE", "nope")
-    with pytest.raises(errors.InvalidInputError, match="no profile 'nope' for AWS; it has lab, l"):
-        open_daf(url)
-    (tmp_path / ".aws" / "config").write_text(f"{SECRET}\n")
-    with pytest.raises(errors.InvalidInputError, match="malformed") as caught:
-        open_daf(url)
-    assert SECRET not in "".join(traceback.format_exception(caught.value))
-
-
 @pytest.mark.usefixtures("credentials", "bucket")
 def test_failures_are_named() -> None:
     """A bucket, a key, a region, a server that is late: each in a sentence with what to do."""
@@ -424,7 +396,6 @@ def test_machines_in_a_cloud_are_asked_for_their_credentials(
         def log_message(self, *_: Any) -> None:
             """Write nothing."""
 
-    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -106,22 +106,6 @@ def test_arrays_stay_valid_when_everything_is_closed(path: Path) -> None:
     assert is_mapped(ages.__array_interface__["data"][0], path)
 
 
-def test_addresses_stay_while_the_file_grows(path: Path) -> None:
-    """What was read before an append is where it was, and as it was."""
-    daf = reopen(path)
-    ages = daf.get_np_vector("cell", "age")
-    before = ages.__array_interface__["data"][0]
-    for i in range(50):
-        daf.set_vector("cell", f"v{i}", np.full(3, i))
-        daf.set_scalar(f"s{i}", "x" * 20_000)
-    assert ages.tolist() == [30, 60, 90]
-    assert daf.get_np_vector("cell", "age").__array_interface__["data"][0] == before
-    size = path.stat().st_size
-    daf.close()
-    assert path.stat().st_size == size
-    assert path.stat().st_blocks * 512 < 2 * size + 8192
-
-
 def test_handles_of_one_archive_share_it(path: Path) -> None:
     """What one adds, the other sees; names are made unique; the last one closes it."""
     writer = reopen(path)

@@ -61,7 +61,7 @@ def test_recovery_spares_a_living_writer(tmp_path: Path) -> None:
 
 def test_recovery_clears_a_dead_writer(tmp_path: Path) -> None:
     """A token directory that nobody locks is what a crash left."""
-    dead = tmp_path / STAGING_NAME / "dead" / "new" / "a"
+    dead = tmp_path / STAGING_NAME / "dead" / "0" / "new" / "a"
     dead.mkdir(parents=True)
     (dead / "x").write_bytes(b"1")
     assert DirectoryStore(tmp_path).recover()
@@ -70,7 +70,7 @@ def test_recovery_clears_a_dead_writer(tmp_path: Path) -> None:
 
 def test_recovery_puts_back_what_a_two_step_replacement_took(tmp_path: Path) -> None:
     """A crash between the two steps loses nothing."""
-    old = tmp_path / STAGING_NAME / "dead" / "old-0"
+    old = tmp_path / STAGING_NAME / "dead" / "0" / "old-0"
     (old / "data").mkdir(parents=True)
     (old / "data" / "x").write_bytes(b"1")
     (old / "target").write_text("a")

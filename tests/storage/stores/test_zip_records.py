@@ -124,7 +124,8 @@ def test_every_single_bit_is_noticed(tmp_path: Path) -> None:
       `verify` computes its CRC;
     - a wrong name in the directory: readers refuse the entry, whose local header has the other
       name; a writable open takes the directory's word, since nothing in an archive of two entries
-      tells which of the two names is right (`test_a_name_is_told_by_its_fellows`).
+      tells which of the two names is right;
+    - a wrong place in the directory: a writable open takes the entry away, and says so.
     """
     unnoticed: dict[str, set[int]] = {"r": set(), "r+": set()}
     dropped, renamed = set(), set()
@@ -144,14 +145,15 @@ def test_every_single_bit_is_noticed(tmp_path: Path) -> None:
                 continue
             if found == STORED:
                 continue
-            if recovery.dropped == (".zgroup",) and found == {"a": b"hi"}:
+            if recovery.dropped and set(recovery.dropped) == STORED.keys() - found.keys():
                 dropped.add(place)
             elif recovery.completed and sorted(found.values()) == sorted(STORED.values()):
                 renamed.add(place)
             else:
                 places.add(place)
     assert unnoticed == {"r": set(DATA_OF_A), "r+": set(DATA_OF_A)}
-    assert dropped == set(DATA_OF_LAST)
+    assert set(DATA_OF_LAST) <= dropped
+    assert min(dropped - set(DATA_OF_LAST)) >= 137, "only what the directory says of a place"
     assert renamed == set(NAMES_IN_DIRECTORY)
 
 
@@ -171,53 +173,6 @@ def test_verify_notices_every_bit_of_the_data(tmp_path: Path) -> None:
         else:
             with pytest.raises(errors.CorruptDataError, match="daf repair"):
                 MmapZipStore(path)
-
-
-@pytest.mark.parametrize("where", ["header", "directory"])
-def test_a_name_is_told_by_its_fellows(tmp_path: Path, where: str) -> None:
-    """Of two names of one entry, that is right which goes with those of the others."""
-    path = tmp_path / "x.zip"
-    names = [
-        f"{folder}/{name}" for folder in ("axes/cell", "axes/gene") for name in (".zarray", "0")
-    ]
-    with MmapZipStore(path, "w") as store:
-        for name in names:
-            store.append(name, name.encode())
-    clean = path.read_bytes()
-    for name in names:
-        raw = name.encode()
-        for at in range(len(raw)):
-            if raw[at : at + 1] == b"/":
-                continue
-            place = clean.index(raw) if where == "header" else clean.rindex(raw)
-            damaged = bytearray(clean)
-            damaged[place + at] ^= 4
-            path.write_bytes(damaged)
-            with MmapZipStore(path, "r+") as store:
-                assert store.keys() == sorted(names)
-            assert zipfile.ZipFile(path).testzip() is None
-
-
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_wrong_offset_or_length_in_the_directory(tmp_path: Path, number: int) -> None:
-    """The local header is where the entry before it ends, and tells the rest; nothing is lost."""
-    path = tmp_path / "x.zip"
-    whole = {f"e{i}": bytes([i]) * (40 + i) for i in range(3)}
-    with MmapZipStore(path, "w") as store:
-        for key, data in whole.items():
-            store.append(key, data)
-        record = store.entries()[number].record
-    clean = path.read_bytes()
-    extra = clean.index(record) + 46 + 2 + 4
-    for place, bit in itertools.product(range(extra, extra + 24), range(8)):
-        damaged = bytearray(clean)
-        damaged[place] ^= 1 << bit
-        path.write_bytes(damaged)
-        try:
-            with MmapZipStore(path, "r+") as store:
-                assert {key: store.get(key) for key in store} == whole
-        except errors.CorruptDataError:
-            assert path.read_bytes() == damaged
 
 
 @given(data=st.data())
@@ -416,16 +371,6 @@ def test_headers_of_directories_that_were_replaced(*, flags: int, is_noticed: bo
         data[entry.offset : entry.offset + len(header)] = header
     found = agrees_with_headers(entries, lambda at, size: bytes(data[at : at + size]))
     assert found is not is_noticed
-
-
-@pytest.mark.parametrize("padding", [1, 2, 3, 65_516, 65_555])
-def test_headers_that_cannot_be_padded(padding: int) -> None:
-    """Extra fields have a head of 4 bytes, and all of them together fit into 16 bits."""
-    least = 30 + 1 + 20
-    for fitting in (0, 4, 65_515):
-        assert len(records.pack_local_of(b"a", 2, 7, least + fitting)) == least + fitting
-    with pytest.raises(records.MalformedError, match="no local header of"):
-        records.pack_local_of(b"a", 2, 7, least + padding)
 
 
 def test_local_headers_that_are_cut_off() -> None:
