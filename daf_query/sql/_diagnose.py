@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from daf_query.sql._engine import Engine
 from daf_query.sql._messages import STRINGS, is_number, mismatch
 from daf_query.syntax import (
-    Constant,
     Scope,
     Statement,
     Term,
@@ -346,21 +345,21 @@ def _of_term(rows: _Rows, term: Term, count: int | None) -> Iterator[str]:
     elif count == 0 and term.form == "missing":
         yield f"{'each' if term.is_negated else 'no'} value of {name} is missing"
     elif count == 0 and term.form == "pattern" and not term.is_negated:
-        folded = rows.count([f"{name} ILIKE {_quoted(term.constants[0])}"])
+        folded = rows.count([f"{name} ILIKE {_quoted(term.values[0])}"])
         if folded:
             yield f"LIKE compares case; ILIKE would match {_rows(folded)}"
     elif count == 0 and not is_string:
         described = _described(name, values)
         yield from [described] * bool(described)
-        if term.form == "equal" and _has_order(values.type) and len(term.constants) == 1:
-            yield from _neighbours(values, term.constants[0])
+        if term.form == "equal" and _has_order(values.type) and len(term.values) == 1:
+            yield from _neighbours(values, term.values[0])
 
 
 def _with_cast(term: Term, values: pa.ChunkedArray) -> str:
     """Return how to ask strings for a number, if all of them are numbers; else nothing."""
     with suppress(pa.ArrowInvalid):
         known = pc.cast(values.drop_null(), pa.float64())
-        number = next(each for each in term.constants if not isinstance(each, str))
+        number = next(each for each in term.values if not isinstance(each, str))
         operator = term.operator if term.form == "order" and term.operator != "BETWEEN" else "="
         if len(known):
             cast = f"CAST({term.expression} AS DOUBLE) {operator} {number}"
@@ -368,7 +367,7 @@ def _with_cast(term: Term, values: pa.ChunkedArray) -> str:
     return ""
 
 
-def _neighbours(values: pa.ChunkedArray, constant: Constant) -> Iterator[str]:
+def _neighbours(values: pa.ChunkedArray, constant: str | float) -> Iterator[str]:
     """Yield the next smaller and the next larger value that occur."""
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError):
         given = pa.scalar(constant)
@@ -382,7 +381,7 @@ def _neighbours(values: pa.ChunkedArray, constant: Constant) -> Iterator[str]:
 
 def _absent(rows: _Rows, term: Term, values: pa.ChunkedArray) -> Iterator[str]:
     """Yield the strings that do not occur, each with the nearest that do."""
-    strings = [value for value in dict.fromkeys(term.constants) if isinstance(value, str)]
+    strings = [value for value in dict.fromkeys(term.values) if isinstance(value, str)]
     absent = [value for value in strings if pc.index(values, value).as_py() < 0]
     for value in absent[:_MOST_CONSTANTS]:
         near = rows.near(term.expression, value)

@@ -378,11 +378,11 @@ def mismatch(term: Term, arrow_type: pa.DataType) -> str:
     name = term.expression
     if pa.types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
-    numbers = [each for each in term.constants if not isinstance(each, str | bool)]
-    others = [each for each in term.constants if not _is_numeral(each)]
+    numbers = [each for each in term.values if not isinstance(each, str | bool)]
+    others = [each for each in term.values if not _is_numeral(each)]
     if term.form not in ("equal", "order"):
         return ""
-    if pa.types.is_boolean(arrow_type) and not all(isinstance(c, bool) for c in term.constants):
+    if pa.types.is_boolean(arrow_type) and not all(isinstance(c, bool) for c in term.values):
         return f"{name} is true or false: write {name}, or NOT {name}"
     if is_number(arrow_type) and others:
         return f"{others[0]!r} is no number, and {name} holds {arrow_type}"

@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from daf_query.scan import (
     EXACT_FLOAT,
-    FLIPPED,
     INDEX,
     NEGATED,
     And,
@@ -37,25 +36,25 @@ from daf_query.scan import (
 from daf_query.sql._corrections import given_names, names_in
 from daf_query.sql._planning import NamedColumns, TableName
 from daf_query.syntax import (
+    Constant,
     Node,
     Number,
     Scope,
     Source,
     Statement,
+    Term,
     UnparsedError,
     arguments_of,
-    constant_of,
     function_name,
     identifiers_of,
     kind_of,
     parsed,
+    term_of,
     values_of,
     walk,
     whole_number_of,
 )
 
-_COMPARISONS: Final = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq")
-_OPERATORS: Final = dict(zip(_COMPARISONS, ("==", "!=", "<", "<=", ">", ">="), strict=True))
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,18})")
 _FLOAT: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+(?:[eE]\d{1,3})?|[eE]\d{1,3})")
 _MAX_DEPTH: Final = 32
@@ -101,72 +100,58 @@ def simple_condition(
     >>> describe(simple_condition(statement, node, lambda parts: schema.field(parts[-1])))
     "age <= 60 AND donor != 'N3'"
     """
-    return _Reader(statement, field).predicate(node, is_negated=False, depth=0)
+    return _predicate(statement, node, field, is_negated=False, depth=0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads the nodes of a condition."""
+def _predicate(
+    statement: Statement,
+    node: Node,
+    field: Callable[[tuple[str, ...]], pa.Field],
+    *,
+    is_negated: bool,
+    depth: int,
+) -> Predicate:
+    """Return the predicate of a condition, or of its negation."""
+    require(is_so=depth <= _MAX_DEPTH)
+    kind = kind_of(node)
+    body: Any = node.get(kind)
+    parts = list[Node]()
+    joined: type[And | Or] = And
+    if kind == "Nested":
+        parts = [body]
+    elif kind == "UnaryOp" and body["op"] == "Not":
+        parts, is_negated = [body["expr"]], not is_negated
+    elif kind == "BinaryOp" and body["op"] in ("And", "Or"):
+        joined = And if (body["op"] == "And") != is_negated else Or
+        parts = operands(node, body["op"])
+    else:
+        return _of_term(term_of(statement, node, is_negated=is_negated), field)
+    inner = [
+        _predicate(statement, each, field, is_negated=is_negated, depth=depth + 1) for each in parts
+    ]
+    return inner[0] if len(inner) == 1 else flat(joined, inner)
 
-    statement: Statement
-    field: Callable[[tuple[str, ...]], pa.Field]
 
-    def predicate(self, node: Node, *, is_negated: bool, depth: int) -> Predicate:
-        """Return the predicate of a condition, or of its negation."""
-        require(is_so=depth <= _MAX_DEPTH)
-        kind = kind_of(node)
-        body: Any = node.get(kind)
-        if kind == "Nested":
-            return self.predicate(body, is_negated=is_negated, depth=depth + 1)
-        if kind == "UnaryOp" and body["op"] == "Not":
-            return self.predicate(body["expr"], is_negated=not is_negated, depth=depth + 1)
-        if kind == "BinaryOp" and body["op"] in ("And", "Or"):
-            joined = And if (body["op"] == "And") != is_negated else Or
-            parts = operands(node, body["op"])
-            return flat(
-                joined, [self.predicate(e, is_negated=is_negated, depth=depth + 1) for e in parts]
-            )
-        if kind == "BinaryOp":
-            return self._comparison(body, is_negated=is_negated)
-        if kind == "InList":
-            field, constants = self._column(body["expr"]), self.statement.constants_in(body["list"])
-            values = tuple(_exact(field, _value(constant)) for constant in constants or ())
-            require(is_so=bool(values))
-            return In(field.name, values, body["negated"] != is_negated)
-        if kind == "Between":
-            field, is_outside = self._column(body["expr"]), body["negated"] != is_negated
-            low, high = (_value(constant_of(body[end])) for end in ("low", "high"))
-            above = _compared(field, "<" if is_outside else ">=", low)
-            return flat(
-                Or if is_outside else And,
-                [above, _compared(field, ">" if is_outside else "<=", high)],
-            )
-        if kind in ("IsNull", "IsNotNull"):
-            return _null(self._column(body), is_negated=(kind == "IsNotNull") != is_negated)
-        field = self._column(node)
-        require(is_so=pa.types.is_boolean(field.type))
-        return IsTrue(field.name, is_negated)
-
-    def _comparison(self, body: Node, *, is_negated: bool) -> Predicate:
-        operator = _OPERATORS.get(body["op"]) if isinstance(body["op"], str) else None
-        left, right = body["left"], body["right"]
-        if operator is None:
-            raise UncertainError
-        if identifiers_of(left) is None:
-            left, right, operator = right, left, FLIPPED[operator]
-        field = self._column(left)
-        meant = NEGATED[operator] if is_negated else operator
-        value: Any = right["Value"]["value"] if kind_of(right) == "Value" else None
-        if kind_of(value) == "Boolean" and meant in ("==", "!="):
-            require(is_so=pa.types.is_boolean(field.type))
-            return IsTrue(field.name, (meant == "!=") == value["Boolean"])
-        return _compared(field, meant, _value(constant_of(right)))
-
-    def _column(self, node: Node) -> pa.Field:
-        identifiers = identifiers_of(node)
-        if identifiers is None:
-            raise UncertainError
-        return self.field(values_of(identifiers))
+def _of_term(term: Term | None, field: Callable[[tuple[str, ...]], pa.Field]) -> Predicate:
+    """Return the predicate of a column that is compared with constants."""
+    if term is None or term.form == "pattern":
+        raise UncertainError
+    column, is_negated = field(_column(term.node)), term.is_negated
+    if term.form == "missing":
+        return _null(column, is_negated=is_negated)
+    if term.form == "boolean" or isinstance(term.constants[0], bool):
+        is_true = not term.constants or (term.operator == "=" and term.constants[0] is True)
+        require(is_so=pa.types.is_boolean(column.type) and term.operator in ("", "="))
+        return IsTrue(column.name, is_negated == is_true)
+    values = list(map(_value, term.constants))
+    if term.operator == "IN":
+        return In(column.name, tuple(_exact(column, value) for value in values), is_negated)
+    if term.operator == "BETWEEN":
+        bounds = ("<", ">") if is_negated else (">=", "<=")
+        both = [_compared(column, *each) for each in zip(bounds, values, strict=True)]
+        return flat(Or if is_negated else And, both)
+    operator = "==" if term.operator == "=" else term.operator
+    return _compared(column, NEGATED[operator] if is_negated else operator, values[0])
 
 
 def operands(node: Node, op: str) -> list[Node]:
@@ -178,10 +163,10 @@ def operands(node: Node, op: str) -> list[Node]:
     return [node, *operands[::-1]]
 
 
-def _value(constant: Number | str | None) -> int | float | str:
+def _value(constant: Constant) -> int | float | str:
     if isinstance(constant, str):
         return constant
-    text = "" if constant is None else constant.text
+    text = constant.text if isinstance(constant, Number) else ""
     if _INTEGER.fullmatch(text) and abs(int(text)) <= _MAX_INT64:
         return int(text)
     if _FLOAT.fullmatch(text) and math.isfinite(float(text)):

@@ -51,6 +51,7 @@ from daf_query.syntax._predicates import clauses_of as clauses_of
 from daf_query.syntax._predicates import condition_of as condition_of
 from daf_query.syntax._predicates import conjuncts_of as conjuncts_of
 from daf_query.syntax._predicates import python_edits as python_edits
+from daf_query.syntax._predicates import term_of as term_of
 from daf_query.syntax._predicates import terms_of as terms_of
 from daf_query.syntax._scopes import Query as Query
 from daf_query.syntax._scopes import Scope as Scope

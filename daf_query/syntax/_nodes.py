@@ -17,6 +17,11 @@ class Number(NamedTuple):
     text: str
     """With its sign."""
 
+    @property
+    def value(self) -> int | float:
+        """What it is."""
+        return int(self.text) if self.text.lstrip("-").isdecimal() else float(self.text)
+
 
 class Subscript(NamedTuple):
     """A column with something in square brackets behind it: ``c.X['G']``."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from daf_query.syntax._errors import error_at
 from daf_query.syntax._fragments import unopened_bracket
-from daf_query.syntax._nodes import Node, Number, constant_of, kind_of, walk
+from daf_query.syntax._nodes import Node, Number, constant_of, identifiers_of, kind_of, walk
 from daf_query.syntax._statement import Statement
 from daf_query.syntax._tokens import Brackets, Edit, Token, pairs_of, tokens_of
 
@@ -160,8 +160,8 @@ def conjuncts_of(
 
 TermForm: TypeAlias = Literal["equal", "order", "pattern", "missing", "boolean"]
 """How an expression is compared: by = or IN, by < and its kin, by LIKE, by IS NULL, or not."""
-Constant: TypeAlias = str | float | bool
-"""A value that stands in a query."""
+Constant: TypeAlias = Number | str | bool
+"""What stands in a query, and means the same wherever it does."""
 
 _OPERATORS: Final = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -173,15 +173,25 @@ _PLACED: Final = ("Identifier", "CompoundIdentifier", "CompoundFieldAccess", "Fu
 class Term:
     """An expression and the constants that it is compared with."""
 
+    statement: Statement
     node: Node
-    expression: str
-    """As SQL."""
+    """The expression."""
     form: TermForm
     operator: str
-    """As SQL, with the expression on the left."""
+    """As SQL, with the expression on the left; ``<>`` is a negated ``=``."""
     constants: tuple[Constant, ...] = ()
     is_negated: bool = False
     """Whether rows that satisfy it are left out."""
+
+    @property
+    def expression(self) -> str:
+        """The expression, as SQL."""
+        return self.statement.written(self.node)
+
+    @property
+    def values(self) -> list[str | float]:
+        """The constants as Python has them."""
+        return [each.value if isinstance(each, Number) else each for each in self.constants]
 
 
 def terms_of(statement: Statement, condition: Node) -> Iterator[Term]:
@@ -197,22 +207,21 @@ def terms_of(statement: Statement, condition: Node) -> Iterator[Term]:
             pending.append((body["expr"], not negated))
         elif kind == "BinaryOp" and body["op"] in ("And", "Or"):
             pending += [(body["right"], negated), (body["left"], negated)]
-        else:
-            yield from _term(statement, kind, body, node, negated=negated)
+        elif (term := term_of(statement, node, is_negated=negated)) is not None:
+            yield term
 
 
-def _term(
-    statement: Statement, kind: str, body: Node, node: Node, *, negated: bool
-) -> Iterator[Term]:
+def term_of(statement: Statement, node: Node, *, is_negated: bool = False) -> Term | None:
+    """Return a condition that nothing joins as a term; None if it is something else."""
     form: TermForm = "equal"
-    operator = "="
-    side, given = node, list[Any]()
+    kind, operator = kind_of(node), "="
+    body, side, given = node[kind] if kind else {}, node, list[Any]()
     if kind == "BinaryOp" and body["op"] in _OPERATORS:
         side, given, operator = body["left"], [body["right"]], _OPERATORS[body["op"]]
         if _constants(given) is None:
             side, given, operator = given[0], [side], _FLIPPED.get(operator, operator)
         form = "equal" if operator in ("=", "<>") else "order"
-        negated = negated != (operator == "<>")
+        is_negated, operator = is_negated != (operator == "<>"), operator.replace("<>", "=")
     elif kind == "InList":
         side, operator = body["expr"], "IN"
         given = statement.constants_in(body["list"]) or body["list"]
@@ -222,35 +231,30 @@ def _term(
         form, side, given, operator = "pattern", body["expr"], [body["pattern"]], "LIKE"
     elif kind in ("IsNull", "IsNotNull"):
         form, side, operator = "missing", body, "IS NULL"
-        negated = negated != (kind == "IsNotNull")
+        is_negated = is_negated != (kind == "IsNotNull")
     elif kind in ("Identifier", "CompoundIdentifier"):
         form, operator = "boolean", ""
     else:
-        return
+        return None
     if kind in ("InList", "Between", "Like"):
-        negated = negated != body["negated"]
+        is_negated = is_negated != body["negated"]
     constants = _constants(given)
-    if constants is not None and _is_placed(side):
-        yield Term(side, statement.written(side), form, operator, constants, negated)
+    if constants is None or not (identifiers_of(side) or _is_placed(side)):
+        return None
+    return Term(statement, side, form, operator, constants, is_negated)
 
 
 def _constants(listed: Sequence[Node | Number | str]) -> tuple[Constant, ...] | None:
-    """Return the values of constants; None if one of them is something else."""
+    """Return what is constant; None if one of it is something else."""
     found: list[Constant] = []
     for each in listed:
         constant = constant_of(each) if isinstance(each, dict) else each
-        if isinstance(constant, Number):
-            text = constant.text
-            found.append(int(text) if text.lstrip("-").isdecimal() else float(text))
-        elif constant is not None:
-            found.append(constant)
-        elif isinstance(each, dict) and kind_of(each) == "Value":
+        if constant is None and isinstance(each, dict) and kind_of(each) == "Value":
             value = each["Value"]["value"]
-            if kind_of(value) != "Boolean":
-                return None
-            found.append(value["Boolean"])
-        else:
+            constant = value["Boolean"] if kind_of(value) == "Boolean" else None
+        if constant is None:
             return None
+        found.append(constant)
     return tuple(found)
 
 
