@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -40,7 +39,6 @@ from daf_query.syntax import (
     terms_of,
     unquoted_name,
     values_of,
-    walk,
     whole_number_of,
     words_at,
 )
@@ -85,7 +83,8 @@ def translated(error: Exception, asked: Asked) -> DafError:
     if isinstance(error, DafError):
         return error
     if isinstance(error, UnicodeEncodeError):
-        return _no_unicode(asked.query)
+        found = error.object[error.start : error.start + 1]
+        return errors.QueryError(f"the query has {found!r}, which is no Unicode; write it in UTF-8")
     asked.text = str(error)
     said = next(filter(None, (message.of(asked) for message in MESSAGES)), None)
     if said is not None:
@@ -137,15 +136,6 @@ def unknown_result_column(error: Exception, columns: Collection[str]) -> DafErro
     )
 
 
-def _no_unicode(query: str) -> DafError:
-    """Return the error of half a surrogate pair, as Python hands on bytes that are no UTF-8."""
-    at = next((i for i, c in enumerate(query) if "\ud800" <= c <= "\udfff"), 0)
-    return errors.QueryError(
-        f"the query has {query[at : at + 1]!r} at character {at + 1:,}, which is no Unicode; "
-        "write the query in UTF-8"
-    )
-
-
 def _ours(_: Asked, match: Match) -> DafError:
     """Return an error of ours, which came through the engine with its class and a traceback."""
     error_type: type[DafError] = getattr(errors, match["error"], errors.QueryError)
@@ -179,20 +169,15 @@ def _syntax(asked: Asked, match: Match) -> DafError:
 def _syntax_hint(query: str, place: int) -> str:
     """Return what to write instead of the words at a place; empty if nothing is known."""
     before, found = words_at(query, place)
-    known = (
-        hint
-        for (left, right), hint in _SYNTAX.items()
-        if left in ("", before) and right in ("", found)
-    )
-    return "".join(f"; {hint}" for hint in islice(known, 1))
+    for (left, right), hint in _SYNTAX.items():
+        if left in ("", before) and right in ("", found):
+            return f"; {hint}"
+    return ""
 
 
 _LIST: Final = "after IN comes a list: write IN ('a', 'b'), or IN $names with params="
 _SYNTAX: Final[Mapping[tuple[str, str], str]] = {
-    (
-        "",
-        "SUMMARIZE",
-    ): "'daf describe PATH AXIS' prints what each vector is like",
+    ("", "SUMMARIZE"): "'daf describe PATH AXIS' prints what each vector is like",
     ("IS", "NONE"): "None is NULL: write IS NULL, or IS NOT NULL",
     ("NOT", "NONE"): "None is NULL: write IS NULL, or IS NOT NULL",
     ("*", "*"): "for a power write power(x, y)",
@@ -269,16 +254,6 @@ def _missing_function(asked: Asked, match: Match) -> Said:
     return None
 
 
-def _missing_field(asked: Asked, match: Match) -> Said:
-    name = parts_of_name(match["field"])[-1]
-    for _, _, node in asked.nodes("limit", "offset", "limit_by"):
-        for clause in ("limit", "offset"):
-            columns = filter(None, map(identifiers_of, walk(node[clause])))
-            if name in [values_of(parts)[-1] for parts in columns]:
-                return _UNKNOWN_LIMIT.format(clause=clause.upper())
-    return missing_column(asked, match["field"])
-
-
 def _ambiguous(asked: Asked, match: Match) -> str:
     name = unquoted_name(match["name"])
     if name.endswith("']"):
@@ -295,10 +270,6 @@ def _ambiguous(asked: Asked, match: Match) -> str:
     return f"{name!r} is a column of several tables; write it with the name of one, as in cell.name"
 
 
-_UNKNOWN_LIMIT: Final = (
-    "{clause} takes a number that is known before rows are read, and no column or subquery; write "
-    "{clause} 5, or {clause} $most with a parameter"
-)
 _IN_CONDITIONS: Final = (
     "IN, EXISTS, ANY and ALL of a subquery are answered in WHERE and HAVING alone: the engine "
     "does not compute them as values; as a column, count, as in "
@@ -432,10 +403,6 @@ _NO_VALUE: Final = (
     r"|difference in schemas: .*\b(?:ANY|ALL)\b.*\bWHEN EXISTS THEN Boolean"
     r"|No field named \".*(?:[<>=] (?:ANY|ALL)\b|\b(?:IN|EXISTS) \(<subquery>\))"
 )
-_TO_INTEGER: Final = (
-    r"Expected (?P<clause>LIMIT|OFFSET) to be an integer or null, but got (?P<type>\w+)"
-)
-_NEGATIVE: Final = r"(?P<clause>LIMIT|OFFSET) must be >= ?0, '(?P<value>-\d+)' was provided"
 _TWICE: Final = r"duplicate (?:un)?qualified field name (?P<name>\S+)"
 
 MESSAGES: Final = (
@@ -446,13 +413,10 @@ MESSAGES: Final = (
     Message(_NO_VALUE, _IN_CONDITIONS),
     Message(r"expression ScalarSubquery\(|Correlated scalar subquery", _OF_AROUND),
     Message("null_aware anti join only supports single column", _NOT_AROUND),
-    Message(_NO_FIELD, _missing_field),
+    Message(_NO_FIELD, lambda asked, match: missing_column(asked, match["field"])),
     Message(r"table function '(?P<name>[^']*)' not found", _missing_table_function),
     Message(r"Invalid function '(?P<name>[^']*)'", _missing_function),
     Message(r"Ambiguous reference to unqualified field (?P<name>.+?)\s*$", _ambiguous),
-    Message(r"Unsupported (?P<clause>LIMIT|OFFSET) expression", _UNKNOWN_LIMIT),
-    Message(_TO_INTEGER, "{clause} takes a whole number, and not a {type}; write {clause} 5"),
-    Message(_NEGATIVE, "{clause} takes a whole number from 0, and not {value}"),
     Message("not implemented: TOP$", "TOP is no SQL here; write LIMIT at the end of the query"),
     Message("Divide by zero", _division),
     Message(_BOOLEAN, _chain),

@@ -110,48 +110,36 @@ class Asked:
 
 def missing_table(asked: Asked, match: re.Match[str]) -> DafError:
     """Return the error of a table that is not there."""
-    schemas, written = asked.schemas, match["table"]
-    asked_schema, name = _data_set_and_table(written, schemas)
-    catalog, *parts = written.split(".")
-    if len(parts) == 2 and catalog != CATALOG:
-        return errors.NotFoundError(
-            f"there is no catalog {catalog!r}, only {CATALOG!r}; write {asked_schema}.{name}"
-        )
-    if asked_schema not in {*schemas, PUBLIC}:
+    schemas = asked.schemas
+    schema, name = _data_set_and_table(match["table"], schemas)
+    if schema not in {*schemas, PUBLIC}:
         has = errors.known_names(schemas, none="none")
-        path = f"{asked_schema}.{name}"
-        hint = f"; a file is a table in quotes: FROM '{path}'" if table_format(path) else ""
-        return errors.NotFoundError(
-            f"no data set {asked_schema!r} is connected; there are {has}{hint}"
-        )
-    holders = [schema for schema, tables in schemas.items() if name in tables.table_names]
-    for schema in holders if len(schemas) == 1 else [asked_schema]:
+        is_file = table_format(f"{schema}.{name}") is not None
+        hint = f"; a file is a table in quotes: FROM '{schema}.{name}'" if is_file else ""
+        return errors.NotFoundError(f"no data set {schema!r} is connected; there are {has}{hint}")
+    holders = [each for each, tables in schemas.items() if name in tables.table_names]
+    for holder in holders if len(schemas) == 1 else {schema} & {*schemas}:
         try:
-            if schema in schemas:
-                schemas[schema].find(name)
+            schemas[holder].find(name)
         except DafError as error:  # it is there, and cannot be used
             return error
-    if len(schemas) == 1 and holders and asked_schema == PUBLIC:
-        return errors.NotFoundError(
-            f"{PUBLIC!r} has no table {name!r}: it is one of {holders[0]!r}; write "
-            f"{holders[0]}.{name}, or just {name}"
-        )
-    if len(schemas) > 1 and holders:
-        where = " or ".join(f"{schema}.{name}" for schema in holders)
+    if holders:
+        where = " or ".join(f"{holder}.{name}" for holder in holders)
         return errors.AxisNotFoundError(
-            f"several data sets are connected, so a table needs its data set's name: {where}"
+            f"there is no table {match['table']!r}: it needs the name of its data set; write "
+            f"{where}"
         )
-    known = [
-        name if len(schemas) == 1 else f"{schema}.{name}"
-        for schema, tables in schemas.items()
+    is_single = len(schemas) == 1
+    known = {
+        name if is_single else f"{each}.{name}": name
+        for each, tables in schemas.items()
         for name in tables.table_names
-    ]
+    }
     source = ", ".join(tables.location for tables in schemas.values())
     has = errors.known_names(known, none="no tables")
-    close = errors.nearest_axis(name, {k.split(".")[-1] for k in known})
     return errors.AxisNotFoundError(
-        f"{source}: there is no table {name!r}; there are {has}{close}"
-        f"{_base_hint(schemas.values())}"
+        f"{source}: there is no table {name!r}; there are {has}"
+        f"{errors.nearest_axis(name, set(known.values()))}{_base_hint(schemas.values())}"
     )
 
 
@@ -339,8 +327,15 @@ def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
             matrices = sorted(daf.matrices_set(axis, other))
             entry = _entry(daf, other, names) if matrices else None
             if entry is not None:
-                forms = _forms(daf, axis, other, entry, matrices)
-                hints.append(f"{entry!r} is an entry of axis {other!r}: write {forms}")
+                forms = (
+                    quoted_name(f"{other}.{each}")
+                    if len(daf.matrix_axes(axis, each)) > 1
+                    else _identifier(each)
+                    for each in matrices[:_MOST_FORMS]
+                )
+                doubled = entry.replace("'", "''")
+                written = " or ".join(f"{form}['{doubled}']" for form in forms)
+                hints.append(f"{entry!r} is an entry of axis {other!r}: write {written}")
         if hints:
             return "; ".join(hints)
     return ""
@@ -358,17 +353,6 @@ def _entry(daf: DafReader, axis: str, names: Sequence[str]) -> str | None:
             if found is not None:
                 return str(entries[found].as_py())
     return None
-
-
-def _forms(daf: DafReader, axis: str, other: str, entry: str, matrices: Sequence[str]) -> str:
-    """Return how queries name an entry, of each matrix that has it."""
-    written = entry.replace("'", "''")
-    forms = []
-    for name in matrices[:_MOST_FORMS]:
-        is_shared = len(daf.matrix_axes(axis, name)) > 1
-        matrix = quoted_name(f"{other}.{name}") if is_shared else _identifier(name)
-        forms.append(f"{matrix}['{written}']")
-    return " or ".join(forms)
 
 
 def _identifier(name: str) -> str:

@@ -28,7 +28,7 @@ def session() -> DafSession:
 
 def test_what_is_no_unicode(session: DafSession) -> None:
     """A command line hands on bytes that are no UTF-8 as halves of surrogate pairs."""
-    expected = r"the query has '\\udc80' at character 9, which is no Unicode"
+    expected = r"the query has '\\udc80', which is no Unicode"
     with pytest.raises(errors.QueryError, match=expected):
         session.sql("SELECT '\udc80', age + 1 FROM cell")
     with pytest.raises(errors.QueryError, match=r"at character 16.*UTF-8"):
@@ -55,7 +55,7 @@ def test_what_is_not_closed(
 def test_a_table_of_another_catalog(session: DafSession) -> None:
     """The catalog is what is wrong, and not the table, which is there."""
     assert session.sql("SELECT name FROM daf.memory.cell").count() == 2
-    expected = "there is no catalog 'datafusion', only 'daf'; write memory.cell"
+    expected = "write memory.cell"
     with pytest.raises(errors.NotFoundError, match=expected):
         session.sql("SELECT name FROM datafusion.memory.cell")
     with pytest.raises(errors.AxisNotFoundError, match="there is no table 'celli'.*did you mean"):
