@@ -112,3 +112,27 @@ SELECT count(*) FROM (SELECT donor, count(*) AS n FROM cell GROUP BY donor ORDER
 --: ordered
 --: theirs SELECT DISTINCT x FROM cell ORDER BY x
 SELECT DISTINCT x FROM cell ORDER BY x LIMIT 4000000000000000000;
+
+-- What is limited is sorted again, or numbered, by what is around it.
+--: duckdb the engine differs
+SELECT * FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) ORDER BY name;
+SELECT * FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) AS t ORDER BY x;
+SELECT name FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) ORDER BY name DESC LIMIT 2;
+--: duckdb the engine differs
+WITH t AS (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) SELECT * FROM t ORDER BY name;
+WITH t AS (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4), u AS (SELECT x FROM t) SELECT * FROM u ORDER BY x;
+--: duckdb the engine differs
+(SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) ORDER BY name;
+(SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) UNION ALL (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) ORDER BY name;
+SELECT name, row_number() OVER (ORDER BY name) AS n FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) ORDER BY name;
+SELECT array_agg(name ORDER BY x) AS n FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4);
+SELECT (SELECT name FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) ORDER BY name LIMIT 1) AS n;
+SELECT count(*) AS n FROM (SELECT * FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) ORDER BY x LIMIT 2) AS t;
+SELECT * FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) AS "a
+b" ORDER BY x;
+SELECT 'a
+b' AS y, * FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) ORDER BY name;
+SELECT array_agg("a
+b" ORDER BY "a
+b") AS n FROM (SELECT x AS "a
+b" FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4));

@@ -117,3 +117,48 @@ SELECT name FROM cell WHERE x NOT IN (SELECT nullif(x, 2) FROM gene);
 --: duckdb the engine merges two lists for one column and forgets NULL
 SELECT count(*) FROM (SELECT k = 1 OR k = 2 AS a, k = 3 OR k = 4 AS b FROM cell) t WHERE NOT (a AND b);
 SELECT count(*) FROM (SELECT k IN (1, 2) a, -k = -3 OR k = 3 OR k = 4 b FROM cell) t WHERE NOT a OR NOT b;
+
+-- Columns of a quantified subquery that are called as one of the query around it.
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > ANY (SELECT x FROM cell);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x = ANY (SELECT x FROM cell WHERE x > 3);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x <> ALL (SELECT x FROM cell WHERE x > 3);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > all(select x from cell where x < 3 order by x limit 1);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > ALL (SELECT * FROM (SELECT x FROM cell WHERE x < 3));
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > ALL (SELECT cell.* FROM (SELECT x FROM cell WHERE x < 3) cell);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > ALL ((SELECT x FROM cell WHERE x < 3));
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > ALL (SELECT "x" FROM cell WHERE x < 3);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE abs(x) > ALL (SELECT x FROM cell WHERE x < 3);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE CASE WHEN b THEN x ELSE 0 END > ALL (SELECT x FROM cell WHERE x < 3);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > ALL (SELECT cell.x FROM cell, gene WHERE cell.x < 3);
+SELECT name FROM cell WHERE x > ALL (WITH w AS (SELECT x FROM cell WHERE x < 3) SELECT x FROM w);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > ALL (WITH cell AS (SELECT x FROM gene WHERE x < 3) SELECT x FROM cell);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > ALL (SELECT x FROM cell WHERE x < 3 GROUP BY x HAVING count(*) > 1);
+SELECT name FROM cell WHERE x > ALL (SELECT x FROM cell WHERE x < 3 UNION SELECT x FROM gene WHERE x < 3);
+SELECT name FROM cell WHERE x > ALL (SELECT x AS z FROM cell WHERE x < 3);
+SELECT name FROM cell WHERE x > ALL (SELECT x z FROM cell WHERE x < 3);
+SELECT name FROM cell WHERE x > ALL (SELECT x + 0 FROM cell WHERE x < 3);
+SELECT name FROM cell WHERE x > ALL (SELECT x FROM gene WHERE x < 3);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE f > ALL (SELECT f FROM cell WHERE f < 3);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE f > ANY (SELECT f FROM cell);
+SELECT name FROM cell WHERE NOT f > ANY (SELECT f FROM cell);
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE EXISTS (SELECT 1 FROM gene WHERE gene.x > ALL (SELECT x FROM gene WHERE x < 3));
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x = (SELECT min(x) FROM cell WHERE x > ALL (SELECT x FROM cell WHERE x < 3));
+--: duckdb the engine takes the column for that of the query around
+SELECT name FROM cell WHERE x > ALL (SELECT x FROM cell WHERE x >= ANY (SELECT x FROM cell WHERE x > 2) AND x < 6);

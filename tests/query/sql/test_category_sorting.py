@@ -61,13 +61,7 @@ def test_rows_are_sorted_as_pandas_does(
     ("query", "expected"),
     [
         ("SELECT stage FROM obs WHERE n < 5 ORDER BY stage", ["embryo", "child", "adult", None]),
-        ("SELECT stage, count(*) FROM obs GROUP BY stage ORDER BY stage", [*STAGES, None]),
         ("SELECT o.stage FROM tiny.obs o WHERE n > 3 ORDER BY o.stage", STAGES),
-        ("SELECT stage AS s FROM obs WHERE n > 3 ORDER BY s", STAGES),
-        (
-            "SELECT stage, count(DISTINCT n) FROM obs WHERE n > 3 GROUP BY stage ORDER BY stage",
-            STAGES,
-        ),
         ("SELECT stage FROM obs WHERE n > 3 AND n IS DISTINCT FROM 1 ORDER BY stage", STAGES),
         (
             "SELECT stage, array_agg(DISTINCT n ORDER BY n) FROM obs GROUP BY stage ORDER BY stage",
@@ -75,19 +69,14 @@ def test_rows_are_sorted_as_pandas_does(
         ),
         ("SELECT stage s FROM obs WHERE n > 3 ORDER BY s", STAGES),
         ('SELECT stage FROM obs WHERE n > 3 ORDER BY "stage"', STAGES),
-        ("SELECT stage FROM obs WHERE n > 3 ORDER BY 1", STAGES),
         ("SELECT o.stage, n FROM obs o WHERE n > 3 ORDER BY 1, 2 DESC", STAGES),
         ("SELECT stage AS s FROM obs WHERE n > 3 ORDER BY ((s))", STAGES),
         ("SELECT stage s FROM obs WHERE n > 3 ORDER BY 1 DESC", STAGES[::-1]),
-        ("SELECT stage, count(*) FROM obs GROUP BY 1 ORDER BY 1", [*STAGES, None]),
-        ("SELECT s FROM (SELECT DISTINCT stage AS s FROM obs WHERE n > 3) ORDER BY s", STAGES),
         ("SELECT s FROM (SELECT stage AS s, n FROM obs) WHERE n > 3 ORDER BY s", STAGES),
-        ("WITH o AS (SELECT * FROM obs WHERE n > 3) SELECT stage FROM o ORDER BY stage", STAGES),
         (
             "SELECT stage FROM obs WHERE n > 3 ORDER BY row_number() OVER (ORDER BY stage)",
             STAGES,
         ),
-        ("SELECT array_agg(stage ORDER BY stage) FROM obs WHERE n > 3", [STAGES]),
         (
             "SELECT stage FROM obs WHERE n = 4 UNION ALL SELECT stage FROM obs WHERE n = 5 ORDER BY stage",
             ["child", "adult"],
@@ -108,14 +97,11 @@ def test_wherever_a_query_sorts(session: DafSession, query: str, expected: list[
         "SELECT DISTINCT stage FROM obs WHERE n > 3 ORDER BY stage",
         "SELECT DISTINCT stage AS s FROM obs WHERE n > 3 ORDER BY s",
         "SELECT DISTINCT stage FROM obs WHERE n > 3 ORDER BY 1",
-        "SELECT DISTINCT stage FROM obs WHERE n > 3 ORDER BY (stage)",
         "WITH o(m, stage) AS (SELECT n, name FROM obs) SELECT stage FROM o ORDER BY stage",
         "SELECT stage FROM (SELECT n, kind FROM obs) AS o (m, stage) ORDER BY stage",
-        "SELECT stage FROM (SELECT n, kind FROM obs) o (m, stage) ORDER BY stage",
         "WITH w AS (SELECT n, kind FROM obs) SELECT stage FROM w o (m, stage) ORDER BY stage",
         "SELECT v.stage FROM var v JOIN obs o ON o.n = 1 ORDER BY v.stage",
         "SELECT upper(stage) AS stage FROM obs WHERE n > 3 ORDER BY stage",
-        "SELECT upper(stage) stage FROM obs WHERE n > 3 ORDER BY stage",
     ],
 )
 def test_what_is_sorted_as_strings_says_so(session: DafSession, query: str) -> None:

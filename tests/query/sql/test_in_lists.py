@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import duckdb
 import numpy as np
 import pytest
@@ -63,98 +61,6 @@ def _rows(session: DafSession, query: str) -> list[str]:
 def _check(session: DafSession, theirs: duckdb.DuckDBPyConnection, query: str) -> None:
     expected = sorted(map(repr, theirs.sql(query).fetchall()))
     assert _rows(session, query) == expected, query
-
-
-_LISTS = ("1, 2", "NULL", "2, 3, NULL", "2, 3, 7, 8, 9")
-_PAIRS = [
-    f"{{0}} {first} ({one}) {operator} {{0}} {second} ({other})"
-    for (one, other), (first, second), operator in itertools.product(
-        itertools.product(_LISTS, repeat=2),
-        itertools.product(("IN", "NOT IN"), repeat=2),
-        ("AND", "OR"),
-    )
-]
-
-
-@pytest.mark.parametrize(("table", "column"), [("cell", "f"), ("t", "x")])
-def test_every_pair_of_lists(
-    session: DafSession, theirs: duckdb.DuckDBPyConnection, table: str, column: str
-) -> None:
-    """With AND and OR, as a value and as a condition, where a value is missing too."""
-    conditions = [pair.format(column) for pair in _PAIRS]
-    values = ", ".join(f"({one})" for one in conditions)
-    columns = zip(
-        *theirs.sql(f"SELECT {values} FROM {table} ORDER BY name").fetchall(), strict=True
-    )
-    for condition, expected in zip(conditions, columns, strict=True):
-        query = f"SELECT {condition} AS v FROM {table} ORDER BY name"
-        assert session.sql(query).to_pydict()["v"] == list(expected), query
-        names = [name for name, value in zip("abcdef", expected, strict=True) if value]
-        query = f"SELECT name FROM {table} WHERE {condition} ORDER BY name"
-        assert session.sql(query).to_pydict()["name"] == names, query
-
-
-QUERIES = [
-    "SELECT name FROM cell WHERE 1 IN (x, 2) AND 1 IN (y, NULL)",
-    "SELECT name FROM cell WHERE 1 IN (x, 3, 7, 8) AND 1 NOT IN (y, 3, NULL)",
-    "SELECT name FROM t WHERE 2 IN (x, y) OR 2 NOT IN (x, NULL)",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, NULL)",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, y)",
-    "SELECT name FROM cell WHERE x IN (1, y) AND x IN (3, 4, 6, 7)",
-    "SELECT name FROM cell WHERE x NOT IN (1, y) OR x NOT IN (2, y)",
-    "SELECT name FROM cell WHERE i IN (1, 2) AND i NOT IN (2, NULL)",
-    "SELECT name FROM cell WHERE s IN ('1', '2') AND s NOT IN ('2', NULL)",
-    "SELECT name FROM t WHERE NOT (s IN ('1', '2') AND s NOT IN ('1', '2'))",
-    "SELECT name FROM t WHERE s NOT IN ('1', '2', '3', '4') OR s NOT IN ('5', '6')",
-    "SELECT name FROM cell WHERE x NOT IN (NULL)",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, CAST(NULL AS INT))",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, NULL + 1)",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND x NOT IN (2, nullif(y, y))",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND CAST(x AS BIGINT) NOT IN (2, NULL)",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND x::BIGINT NOT IN (2, NULL)",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND x + 0 NOT IN (2, NULL)",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND 0 * y + x NOT IN (2, NULL)",
-    "SELECT name FROM cell WHERE x IN (1, 2) AND CASE WHEN true THEN x END NOT IN (2, NULL)",
-    'SELECT name FROM cell WHERE cell.x IN (1, 2) AND "x" NOT /* not */ IN /* in */ (2, NULL)',
-    "SELECT name FROM cell WHERE (x = 1 OR x = 2) AND x NOT IN (2, NULL)",
-    "SELECT name FROM cell WHERE x IN (2, NULL) OR x = 1 OR 4 = x",
-    "SELECT name FROM cell WHERE (s LIKE '1' OR s LIKE '2') AND s NOT IN ('2', NULL)",
-    "SELECT name FROM cell WHERE s ~ '^(1|2)$' AND s NOT IN ('2', NULL)",
-    "SELECT name FROM cell WHERE x IN (1, 2, 3) AND (y > 0 AND x NOT IN (2, NULL))",
-    "SELECT name, CASE WHEN x IN (1, 2) AND x NOT IN (2, NULL) THEN 1 ELSE 0 END AS c FROM cell",
-    "SELECT name, x IN (1, 2) AND x IN (3, NULL) AS p FROM cell",
-    "SELECT x IN (1, 2) AND x NOT IN (2, NULL) AS p, count(*) AS n FROM cell GROUP BY 1",
-    "SELECT x, count(*) FROM cell WHERE x IN (1, 2, 3, 4) GROUP BY x HAVING x NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT x AS z, count(*) FROM cell WHERE x IN (1, 2, 3, 4) GROUP BY x HAVING z NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT count(*) FILTER (WHERE x IN (1, 2, 3, 4) AND x NOT IN (2, 7, 8, 9, NULL)) AS n FROM cell",
-    "SELECT z FROM (SELECT x AS z FROM cell WHERE x IN (1, 2, 3, 4)) WHERE z NOT IN (2, 7, 8, 9, NULL)",
-    "WITH w AS (SELECT x AS z FROM cell WHERE x IN (1, 2, 3, 4)) SELECT z FROM w WHERE z NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT c.name FROM cell c JOIN t ON c.x = t.y WHERE c.x IN (1, 2, 3, 4) AND t.y NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT c.name FROM cell c, t WHERE c.x = t.y AND c.x IN (1, 2, 3, 4) AND t.y NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT c.name FROM cell c JOIN t ON c.x = t.y AND c.x IN (1, 2, 3, 4) AND t.y NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT c.name FROM cell c LEFT JOIN t ON c.x = t.y AND t.y NOT IN (2, 7, 8, 9, NULL) WHERE c.x IN (1, 2, 3, 4)",
-    "SELECT c.x FROM cell c JOIN t USING (x) WHERE c.x IN (1, 2, 3, 4) AND t.x NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT x FROM cell WHERE x IN (3, (SELECT min(x) FROM t)) AND x NOT IN (3, (SELECT min(y) FROM t))",
-    "SELECT c.name FROM cell c JOIN t ON c.x IS NOT DISTINCT FROM t.y WHERE c.x IN (1, 2, 3, 4) AND t.y NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT x FROM cell WHERE x IN (1, 2, 3, 4) AND x IN (SELECT y FROM t WHERE y NOT IN (2, 7, 8, 9, NULL))",
-    "SELECT x FROM cell WHERE x IN (1, 2, 3, 4) INTERSECT SELECT y FROM t WHERE y NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT x FROM cell WHERE x NOT IN (1, NULL) UNION ALL SELECT x FROM cell WHERE x NOT IN (2, 3)",
-    "SELECT x FROM cell WHERE x IN (1, 2) AND name IN (SELECT name FROM t UNION SELECT 'z') AND x NOT IN (2, NULL)",
-    "SELECT x FROM (SELECT x FROM cell WHERE x IN (1, 2) UNION SELECT 9) WHERE x NOT IN (2, NULL)",
-    "SELECT x FROM cell WHERE position('1' IN (s)) = 1 OR x IN (2, 3) AND x NOT IN (3, 5)",
-    "SELECT z FROM v WHERE z NOT IN (2, 7, 8, 9, NULL)",
-    "SELECT z FROM v WHERE z NOT IN (1) OR p",
-    "SELECT z FROM v WHERE p AND z IN (1, 3)",
-    "SELECT name FROM cell WHERE name IN ('a', 'b') AND s IN ('1', '2') AND x IN (1, 2)",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("query", QUERIES)
-def test_lists_wherever_they_meet(
-    session: DafSession, theirs: duckdb.DuckDBPyConnection, query: str
-) -> None:
-    """In one condition or in several that the engine joins; with NULL, columns and other names."""
-    _check(session, theirs, query)
 
 
 def test_lists_that_choose_rows_of_a_matrix(session: DafSession) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import duckdb
 import numpy as np
 import pytest
 
@@ -20,40 +19,6 @@ def session() -> DafSession:
     daf.add_axis("cell", [f"c{n}" for n in range(30)])
     daf.set_vector("cell", "x", np.arange(30) * 7 % 30)
     return connect({"m": daf})
-
-
-@pytest.mark.parametrize("limited", [SORTED, UNSORTED, UNSORTED.replace("OFFSET 4", "")])
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT * FROM ({}) ORDER BY index",
-        "SELECT * FROM ({}) AS t ORDER BY x",
-        "SELECT index FROM ({}) ORDER BY index DESC LIMIT 2",
-        "WITH t AS ({}) SELECT * FROM t ORDER BY index",
-        "WITH t AS ({}), u AS (SELECT x FROM t) SELECT * FROM u ORDER BY x",
-        "({}) ORDER BY index",
-        "({0}) UNION ALL ({0}) ORDER BY index",
-        "SELECT index, row_number() OVER (ORDER BY index) AS n FROM ({}) ORDER BY index",
-        "SELECT array_agg(index ORDER BY x) AS n FROM ({})",
-        "SELECT (SELECT index FROM ({}) ORDER BY index LIMIT 1) AS n",
-        "SELECT count(*) AS n FROM (SELECT * FROM ({}) ORDER BY x LIMIT 2) AS t",
-        'SELECT * FROM ({}) AS "a\nb" ORDER BY x',
-        "SELECT 'a\nb' AS y, * FROM ({}) ORDER BY index",
-        'SELECT array_agg("a\nb" ORDER BY "a\nb") AS n FROM (SELECT x AS "a\nb" FROM ({}))',
-    ],
-)
-def test_rows_are_limited_before_they_are_sorted(
-    session: DafSession, query: str, limited: str
-) -> None:
-    """Orders of a query do not reach below the limits of its subqueries, as in DuckDB."""
-    written = query.format(limited)
-    with duckdb.connect() as other:
-        other.register("cell", session.table("cell").to_table())
-        try:
-            expected = other.execute(written).fetchall()
-        except duckdb.ParserException as error:  # of version 1.4
-            pytest.skip(f"DuckDB cannot parse it: {error}")
-    assert [tuple(row.values()) for row in session.sql(written).to_pylist()] == expected
 
 
 @pytest.mark.parametrize("query", [SORTED, UNSORTED])
