@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from daf_storage import errors
 from daf_storage.anndata import (
     NOTES,
@@ -30,6 +32,7 @@ from daf_storage.base import (
     IMPORT_CHUNK_KB,
     IfExists,
     Packing,
+    Progress,
     ShowProgress,
     StorageType,
     first_duplicate,
@@ -40,15 +43,17 @@ from daf_storage.data import (
     CountsAs,
     DafReader,
     DafWriter,
+    StoredMatrix,
     check_memory,
     count_types,
     kept,
     layout,
+    ordered,
+    size_bytes,
 )
-from daf_storage.h5ad._matrix_input import MatrixCopy, size_bytes
 from daf_storage.opening import MemoryDaf, anndata_at, new_data_set
-from daf_storage.trees import ZarrVersion
-from daf_storage.upkeep import CopySettings, copy_property, copy_scalars
+from daf_storage.trees import ZarrVersion, passing_over
+from daf_storage.upkeep import CopySettings, CountedMatrix, copy_property, copy_scalars
 
 Duplicates: TypeAlias = Literal["error", "make_unique"]
 """What to do with names that occur more than once: refuse, or append ``-1``, ``-2`` and so on."""
@@ -163,7 +168,8 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     memory_bytes
         How much memory the elements of matrices may take on their way, 16 MiB or more.  Names,
         columns and pointers to rows are not counted.  With more, the second orientation of a matrix
-        is written in fewer passes.  Of what is packed, each matrix is held besides.
+        is written in fewer passes.  Of what is packed, each matrix is held besides, and so is one
+        whose elements are out of order.
     progress
         Whether to show a progress bar on stderr.
 
@@ -345,27 +351,65 @@ class _Import:
         return lost
 
     def _copy_matrices(self, counts: dict[str, StorageType]) -> None:
-        found = []
-        for path, (label, header) in self._contents.matrices.items():
-            _, rows, columns, name = path.split("/")
-            found.append((self._source.open_matrix(rows, columns, name), label, header.layout))
-        relayout = self._how.relayout
-        total = sum(
-            size_bytes(stored)
-            * (1 + (relayout and stored.info.rows_axis != stored.info.columns_axis))
-            for stored, _, _ in found
-        )
-        with progress_bar("import", total, show=self._how.progress) as progress:
-            copying = MatrixCopy(
-                self._daf,
-                self._report,
-                progress,
-                relayout=relayout,
-                counts=counts,
-                memory_bytes=self._how.memory_bytes,
+        found = [
+            (path, self._source.open_matrix(*path.split("/")[1:]))
+            for path in self._contents.matrices
+        ]
+        total = sum(_bytes_of(stored) * (1 + self._is_relaid(stored)) for _, stored in found)
+        with progress_bar("import", total, show=self._how.progress) as progress, passing_over():
+            for path, stored in found:
+                self._copy_matrix(path, stored, counts, progress)
+
+    def _is_relaid(self, stored: StoredMatrix) -> bool:
+        return self._how.relayout and stored.info.rows_axis != stored.info.columns_axis
+
+    def _copy_matrix(
+        self,
+        path: str,
+        stored: StoredMatrix,
+        counts: dict[str, StorageType],
+        progress: Progress,
+    ) -> None:
+        """Copy a matrix, with its elements in order, and store the other layout."""
+        label, header = self._contents.matrices[path]
+        count = counts.get(label)
+        whole, packing = ordered(stored), self._daf.writable_tree.packing
+        info, memory_bytes = whole.info, self._how.memory_bytes
+        if info.nnz != stored.info.nnz:
+            self._report.changed(label, "elements that were stored more than once were added up")
+        kinds = {} if count is None else {"nzval" if info.is_sparse else "": count}
+        if packing is not None and info.nnz is not None:
+            kinds |= dict.fromkeys(("colptr", "rowval"), _narrow(max(info.nnz + 1, info.shape[0])))
+        axes = (info.rows_axis, info.columns_axis)
+        is_flipped = axes[0] != axes[1] and header.layout != "csc"
+        copied = CountedMatrix(self._source, whole, axes, kinds, what=label, is_flipped=is_flipped)
+        how = CopySettings(memory_bytes=memory_bytes)
+        copy_property(self._daf, path, copied, how, progress.add)
+        if self._is_relaid(stored):
+            size = info.nnz or info.shape[0] * info.shape[1]
+            item_bytes = _bytes_of(whole) / max(size, 1)
+            self._daf.relayout_matrix(
+                *axes,
+                info.name,
+                progress=lambda done: progress.add(int(done * item_bytes)),
+                packed=packing,
+                memory_bytes=memory_bytes,
             )
-            for stored, label, known in found:
-                copying.write(stored, label, is_by_columns=known == "csc")
+
+
+def _bytes_of(stored: StoredMatrix) -> int:
+    """Return how many bytes there are to be copied of a matrix."""
+    return sum(map(size_bytes, stored.arrays().values()))
+
+
+def _narrow(largest: int) -> StorageType:
+    """Return the smallest of the types that the reference uses for indices.
+
+    >>> [_narrow(n).value for n in (65_535, 65_536, 2**32)]
+    ['UInt16', 'UInt32', 'UInt64']
+    """
+    kinds = (StorageType.UINT16, StorageType.UINT32, StorageType.UINT64)
+    return next(kind for kind in kinds if largest <= np.iinfo(kind.dtype).max)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from daf_storage.opening._atomic_create import new_data_set
 from daf_storage.opening._complete import complete_daf, open_overlay
 from daf_storage.opening._containers import (
     UnsafeAlignmentWarning,
-    archive_lease,
+    open_archive,
     open_directory_tree,
     restore_backup,
 )

@@ -31,7 +31,7 @@ from daf_storage.opening._forms import (
     make_or_check,
     written_in_place,
 )
-from daf_storage.opening._handle_registry import Lease, Registry
+from daf_storage.opening._handle_registry import Registry
 from daf_storage.opening._paths import (
     SHARED_ARCHIVE_SUFFIX,
     SHARED_FILES_ARCHIVE_SUFFIX,
@@ -121,7 +121,7 @@ def read_tree(where: Container, held: ExitStack) -> Tree:
         return _hdf5_to_read(_hdf5_tree(where, "r", Style(), held))
     form = FORMS[where.form]
     if where.is_archive:
-        return form.tree(_leased(archive_lease(where, "r"), held), where.group)
+        return form.tree(open_archive(where, "r", held), where.group)
     tree = form.tree(existing_directory(where.container, where.given, is_read=True), "")
     if (where.container / _BACKUP).exists():
         raise errors.CorruptDataError(
@@ -141,7 +141,7 @@ def written_tree(where: Container, mode: OpenMode, style: Style, held: ExitStack
     form = FORMS[where.form]
     if not where.is_archive:
         return _written_directory(where, mode, form, style)
-    store = _leased(archive_lease(where, mode), held)
+    store = open_archive(where, mode, held)
     tree = form.writable(store, where.group, style, consolidated=False)
     if mode == "r+":
         form.check(tree)
@@ -150,11 +150,6 @@ def written_tree(where: Container, mode: OpenMode, style: Style, held: ExitStack
     make_or_check(tree, mode)
     form.recover(store, tree, where.group)
     return tree
-
-
-def _leased(lease: Lease[Any], held: ExitStack) -> Any:
-    held.callback(lease.release)
-    return lease.resource
 
 
 # Directories
@@ -309,8 +304,10 @@ class _Archive(MmapZipStore):
     names_dropped = False
 
 
-def archive_lease(where: DafPath, mode: OpenMode) -> Lease[MmapZipStore]:
-    """Return a lease of the archive of a data set, opening it if no other handle has done so.
+def open_archive(where: DafPath, mode: OpenMode, held: ExitStack) -> MmapZipStore:
+    """Return the archive of a data set, opening it if no other handle has done so.
+
+    It is let go of with ``held``.
 
     Raises
     ------
@@ -335,7 +332,7 @@ def archive_lease(where: DafPath, mode: OpenMode) -> Lease[MmapZipStore]:
             location=location,
         )
 
-    return ARCHIVES.lease(path, mode, location, opened)
+    return ARCHIVES.shared(path, mode, location, opened, held)
 
 
 def parsed(path: str | Path) -> DafPath:
@@ -372,7 +369,7 @@ def _hdf5_tree(
         file_mode: OpenMode = "w+" if where.group and mode == "w" else mode
         path, location = where.container, where.given_container
         opened = partial(_opened_hdf5, path, file_mode, location)
-        file = _leased(HDF5_FILES.lease(path, file_mode, location, opened), held)
+        file = HDF5_FILES.shared(path, file_mode, location, opened, held)
         return WritableHdf5Tree(file, where.group, packing=style.packing)
     shared = Hdf5File(where.root.file, location=where.given)
     if mode != "r" and not shared.is_writable:

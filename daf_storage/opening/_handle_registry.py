@@ -7,41 +7,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from daf_storage import errors
 from daf_storage.base import ForkLock, OpenMode
+from daf_storage.stores import MmapZipStore
+from daf_storage.trees import Hdf5File
+
+T = TypeVar("T", MmapZipStore, Hdf5File)
 
 
-class Shareable(Protocol):
-    """What can be shared."""
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether it was opened for writing."""
-        ...
-
-    @property
-    def file_identity(self) -> tuple[int, int]:
-        """What tells its file from any other."""
-        ...
-
-    def close(self) -> None:
-        """Close it."""
-        ...
-
-
-T = TypeVar("T", bound=Shareable)
-
-
+@dataclass(eq=False, slots=True)
 class _Shared(Generic[T]):
     """Something open, and how many hold it."""
 
-    def __init__(self, key: Path, resource: T) -> None:
-        self.key = key
-        self.resource = resource
-        self.holders = 0
+    resource: T
+    holders: int = 0
 
 
 class Registry(Generic[T]):
@@ -58,10 +42,12 @@ class Registry(Generic[T]):
         self._lock = ForkLock()
         self._open: dict[Path, _Shared[T]] = {}
 
-    def lease(
-        self, path: Path, mode: OpenMode, location: str, open_it: Callable[[], T]
-    ) -> Lease[T]:
-        """Return a lease of what is open at ``path``, opening it if nobody here has done so.
+    def shared(
+        self, path: Path, mode: OpenMode, location: str, open_it: Callable[[], T], held: ExitStack
+    ) -> T:
+        """Return what is open at ``path``, opening it if nobody here has done so.
+
+        It is let go of with ``held``.
 
         Raises
         ------
@@ -77,54 +63,40 @@ class Registry(Generic[T]):
                 del self._open[key]
                 shared = None
             if shared is None:
-                shared = self._open[key] = _Shared(key, open_it())
+                shared = self._open[key] = _Shared(open_it())
             elif mode != "r" and not shared.resource.is_writable:
                 raise errors.InUseError(
                     f"{self._kind} is already open read-only in this process: {location}; close "
                     "that handle before opening it for writing"
                 )
             shared.holders += 1
-            return Lease(self, shared)
-
-    def release(self, shared: _Shared[T]) -> None:
-        """Count one holder less; close what nobody holds any more."""
-        with self._lock:
-            shared.holders -= 1
-            if shared.holders == 0:
-                if self._open.get(shared.key) is shared:  # not another file, put there meanwhile
-                    del self._open[shared.key]
-                shared.resource.close()
+        held.callback(self._let_go, key, shared)
+        return shared.resource
 
     def forget(self) -> None:
         """Act as if nothing were open, as a new process would."""
         self._open.clear()
 
+    def _let_go(self, key: Path, shared: _Shared[T]) -> None:
+        """Count one holder less; close what nobody holds any more."""
+        with self._lock:
+            shared.holders -= 1
+            if shared.holders == 0:
+                if self._open.get(key) is shared:  # not another file, put there meanwhile
+                    del self._open[key]
+                shared.resource.close()
+
     def _current(self, key: Path) -> _Shared[T] | None:
         """Return what is open at a path, unless another file was put there meanwhile."""
         shared = self._open.get(key)
-        if shared is None:
-            return None
         try:
             status = key.stat()
+            is_same = (
+                shared is not None
+                and (status.st_dev, status.st_ino) == shared.resource.file_identity
+            )
         except FileNotFoundError:
             is_same = False
-        else:
-            is_same = (status.st_dev, status.st_ino) == shared.resource.file_identity
-        if not is_same:
+        if shared is not None and not is_same:
             del self._open[key]
         return shared if is_same else None
-
-
-class Lease(Generic[T]):
-    """The right to use something shared until `release` is called, once or more often."""
-
-    def __init__(self, registry: Registry[T], shared: _Shared[T]) -> None:
-        self._registry = registry
-        self._shared: _Shared[T] | None = shared
-        self.resource = shared.resource
-
-    def release(self) -> None:
-        """Let go; what nobody else holds is closed."""
-        shared, self._shared = self._shared, None
-        if shared is not None:
-            self._registry.release(shared)

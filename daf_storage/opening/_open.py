@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
 from daf_storage import errors, stores
 from daf_storage._lazy import lazy_module
@@ -43,9 +43,9 @@ from daf_storage.opening._paths import (
     parse_path,
     path_input,
 )
-from daf_storage.opening._remote import hdf5_on_server, open_closable_tree
+from daf_storage.opening._remote import hdf5_on_server, open_remote_tree
 from daf_storage.sidecars import SIDECAR_SUFFIX, SidecarTree
-from daf_storage.stores import MappingStore, MemoryStore, is_remote, shown_url
+from daf_storage.stores import MappingStore, MemoryStore, RemoteFiles, is_remote, shown_url
 from daf_storage.trees import (
     Hdf5Tree,
     Tree,
@@ -65,6 +65,16 @@ else:
     anndata = lazy_module("daf_storage.anndata")
 
 _NO_NAMES: Mapping[str, str | None] = MappingProxyType({})
+_WriteMode: TypeAlias = Literal["r+", "w+", "w"]
+
+
+class _How(TypedDict, total=False):
+    name: str | None
+    packed: bool | Packing
+
+
+class _ZarrHow(_How, total=False):
+    zarr_format: ZarrVersion | None
 
 
 @overload
@@ -82,7 +92,7 @@ def open_daf(
 @overload
 def open_daf(
     path: str | Path | MutableMapping[str, Any] | Store,
-    mode: Literal["r+", "w+", "w"],
+    mode: _WriteMode,
     *,
     name: str | None = None,
     zarr_format: ZarrVersion | None = None,
@@ -285,8 +295,13 @@ def _tree_to_read(
     """Return the tree of a data set, or of an AnnData in place, with its sidecar if it has one."""
     tree: Tree
     if isinstance(source, str):
-        tree, close = open_closable_tree(source)
-        held.callback(close)
+
+        def connect(url: str) -> RemoteFiles:
+            files = RemoteFiles(url)
+            held.callback(files.close)
+            return files
+
+        tree = open_remote_tree(source, connect)
     else:
         if isinstance(source, DafPath) and source.is_foreign:
             _check_foreign(source, sidecar)
@@ -390,19 +405,13 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
 def ZarrDaf(
     path: str | Path | MutableMapping[str, Any] | Store,
     mode: Literal["r"] = "r",
-    *,
-    name: str | None = None,
-    zarr_format: ZarrVersion | None = None,
-    packed: bool | Packing = False,
+    **how: Unpack[_ZarrHow],
 ) -> DafReader: ...
 @overload
 def ZarrDaf(
     path: str | Path | MutableMapping[str, Any] | Store,
-    mode: Literal["r+", "w+", "w"],
-    *,
-    name: str | None = None,
-    zarr_format: ZarrVersion | None = None,
-    packed: bool | Packing = False,
+    mode: _WriteMode,
+    **how: Unpack[_ZarrHow],
 ) -> DafWriter: ...
 def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
     path: str | Path | MutableMapping[str, Any] | Store,
@@ -433,21 +442,9 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
 
 
 @overload
-def FilesDaf(
-    path: str | Path,
-    mode: Literal["r"] = "r",
-    *,
-    name: str | None = None,
-    packed: bool | Packing = False,
-) -> DafReader: ...
+def FilesDaf(path: str | Path, mode: Literal["r"] = "r", **how: Unpack[_How]) -> DafReader: ...
 @overload
-def FilesDaf(
-    path: str | Path,
-    mode: Literal["r+", "w+", "w"],
-    *,
-    name: str | None = None,
-    packed: bool | Packing = False,
-) -> DafWriter: ...
+def FilesDaf(path: str | Path, mode: _WriteMode, **how: Unpack[_How]) -> DafWriter: ...
 def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
     path: str | Path,
     mode: OpenMode = "r",
@@ -503,21 +500,9 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
 
 
 @overload
-def H5df(
-    root: Any,
-    mode: Literal["r"] = "r",
-    *,
-    name: str | None = None,
-    packed: bool | Packing = False,
-) -> DafReader: ...
+def H5df(root: Any, mode: Literal["r"] = "r", **how: Unpack[_How]) -> DafReader: ...
 @overload
-def H5df(
-    root: Any,
-    mode: Literal["r+", "w+", "w"],
-    *,
-    name: str | None = None,
-    packed: bool | Packing = False,
-) -> DafWriter: ...
+def H5df(root: Any, mode: _WriteMode, **how: Unpack[_How]) -> DafWriter: ...
 def H5df(  # noqa: N802 - the constructor's name in all implementations
     root: Any,
     mode: OpenMode = "r",

@@ -31,21 +31,6 @@ Connect = Callable[[str], RemoteFiles]
 _CONVERT: Final = f"convert() it to {ARCHIVE_SUFFIX} (daf convert) and serve that"
 
 
-def open_closable_tree(url: str) -> tuple[ZarrTree | FilesTree, Callable[[], None]]:
-    """Return the tree of a data set at a URL, and what lets go of its threads and connections."""
-    connected: list[RemoteFiles] = []
-
-    def connect(url: str) -> RemoteFiles:
-        connected.append(RemoteFiles(url))
-        return connected[-1]
-
-    def close() -> None:
-        for files in connected:
-            files.close()
-
-    return open_remote_tree(url, connect), close
-
-
 def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | FilesTree:
     """Return the tree of a data set at a URL.
 
@@ -64,26 +49,28 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | Fil
         The URL is that of an HDF5 file, or names a group where there are none.
     """
     base, hash_, group = url.partition("#")
-    path = _path_of(base)
-    _check_not_hdf5(url, path)
-    if bool(hash_) != bool(group.strip("/")):
-        raise _no_data_set(url)
-    if path.endswith(FILES_SUFFIX):
-        if group:
-            raise _no_data_set(url)
-        return _files_directory(connect(base))
-    if path.endswith(DIRECTORY_SUFFIX):
-        if group:
-            raise _no_data_set(url)
-        return ZarrTree(_directory(connect(base)))
-    several, single = (
-        (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX),
-        (ARCHIVE_SUFFIX, FILES_ARCHIVE_SUFFIX),
-    )
-    if path.endswith(single if group else several):
-        raise _no_data_set(url)
+    path, group = _path_of(base), group.strip("/")
+    if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)):
+        raise hdf5_on_server(url)
+    if path.endswith((H5AD_SUFFIX, *OTHER_HDF5_SUFFIXES)):
+        raise hdf5_on_server(url, "store the AnnData as Zarr (AnnData.write_zarr)")
+    single = (ARCHIVE_SUFFIX, FILES_ARCHIVE_SUFFIX)
+    several = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
+    wrong = (FILES_SUFFIX, DIRECTORY_SUFFIX, *single) if group else several
+    if bool(hash_) != bool(group) or path.endswith(wrong):
+        raise errors.InvalidInputError(
+            f"can't parse as URL of a data set: {shown_url(url)}; expected one of: "
+            f"<url>{DIRECTORY_SUFFIX}, <url>{ARCHIVE_SUFFIX}, "
+            f"<url>{SHARED_ARCHIVE_SUFFIX}#/<group>, <url>{FILES_SUFFIX}, "
+            f"<url>{FILES_ARCHIVE_SUFFIX}, <url>{SHARED_FILES_ARCHIVE_SUFFIX}#/<group>, "
+            "or any URL of a directory or a ZIP archive with a data set"
+        )
     if group or path.endswith(single):
         return _archive(base, group, connect)
+    if path.endswith(FILES_SUFFIX):
+        return _files_directory(connect(base))
+    if path.endswith(DIRECTORY_SUFFIX):
+        return ZarrTree(_directory(connect(base)))
     return _whatever_is_there(base, connect)
 
 
@@ -102,13 +89,6 @@ def _path_of(base: str) -> str:
     return parts.path.rstrip("/")
 
 
-def _check_not_hdf5(url: str, path: str) -> None:
-    if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)):
-        raise hdf5_on_server(url)
-    if path.endswith((H5AD_SUFFIX, *OTHER_HDF5_SUFFIXES)):
-        raise hdf5_on_server(url, "store the AnnData as Zarr (AnnData.write_zarr)")
-
-
 def hdf5_on_server(url: str, advice: str = _CONVERT) -> errors.InvalidInputError:
     """Return the error for the URL of an HDF5 file."""
     return errors.InvalidInputError(
@@ -116,23 +96,11 @@ def hdf5_on_server(url: str, advice: str = _CONVERT) -> errors.InvalidInputError
     )
 
 
-def _no_data_set(url: str) -> errors.InvalidInputError:
-    return errors.InvalidInputError(
-        f"can't parse as URL of a data set: {shown_url(url)}; expected one of: "
-        f"<url>{DIRECTORY_SUFFIX}, <url>{ARCHIVE_SUFFIX}, <url>{SHARED_ARCHIVE_SUFFIX}#/<group>, "
-        f"<url>{FILES_SUFFIX}, <url>{FILES_ARCHIVE_SUFFIX}, "
-        f"<url>{SHARED_FILES_ARCHIVE_SUFFIX}#/<group>, "
-        "or any URL of a directory or a ZIP archive with a data set"
-    )
-
-
 def _archive(base: str, group: str, connect: Connect) -> ZarrTree | FilesTree:
     folder, _, name = base.rstrip("/").rpartition("/")
     archive = RemoteArchive(connect(folder), unquote(name))
-    files = FilesTree(archive, group.strip("/"))
-    if files.marker(layout.DAF) is not None:
-        return files
-    return ZarrTree(archive, group.strip("/"))
+    files = FilesTree(archive, group)
+    return files if files.marker(layout.DAF) is not None else ZarrTree(archive, group)
 
 
 def _files_directory(files: RemoteFiles) -> FilesTree:

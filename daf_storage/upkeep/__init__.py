@@ -15,6 +15,7 @@ from daf_storage.upkeep._copy_properties import (
     copy_tensor,
     copy_vector,
 )
+from daf_storage.upkeep._counted import CountedMatrix
 from daf_storage.upkeep._files_conversion import files_to_zarr, zarr_to_files
 from daf_storage.upkeep._index_storage import (
     IndexKind,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +24,33 @@ from daf_storage.trees import ArrayInfo, StoredArray
 
 
 class CountedMatrix:
-    """A matrix as it is stored, but for the type of its values."""
+    """A matrix as it is stored, but for the types of its arrays.
 
-    def __init__(self, daf: DafReader, stored: StoredMatrix, kind: StorageType) -> None:
+    Parameters
+    ----------
+    kinds
+        The types of its arrays that are stored in others, by their names; that of a dense matrix
+        has none.
+    what
+        The matrix as messages name it.
+    is_flipped
+        Whether messages call its rows columns, as those do that know the transpose.
+    """
+
+    def __init__(
+        self,
+        daf: DafReader,
+        stored: StoredMatrix,
+        kinds: Mapping[str, StorageType],
+        *,
+        what: str = "",
+        is_flipped: bool = False,
+    ) -> None:
         self._daf = daf
         self._stored = stored
-        self._kind = kind
+        self._kinds = kinds
+        self._what = what or stored.what
+        self._is_flipped = is_flipped
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -36,14 +58,16 @@ class CountedMatrix:
         return self._stored.attributes
 
     def arrays(self) -> dict[str, Any]:
-        """Return the stored arrays; that of the values converts."""
+        """Return the stored arrays; those of other types convert."""
         arrays: dict[str, Any] = dict(self._stored.arrays())
-        values = "nzval" if self._stored.info.is_sparse else ""
-        if values in arrays and not arrays[values].info.storage_type.is_string:
-            arrays[values] = _CountedArray(self, arrays[values], self._kind)
+        for name, kind in self._kinds.items():
+            if name in arrays and arrays[name].info.storage_type not in (kind, StorageType.STRING):
+                arrays[name] = _CountedArray(self, arrays[name], kind)
         return arrays
 
-    def refuse(self, place: tuple[int, ...], value: Any) -> errors.UnsupportedInputError:
+    def refuse(
+        self, place: tuple[int, ...], value: Any, dtype: object
+    ) -> errors.UnsupportedInputError:
         """Say where a value is that cannot be stored."""
         info = self._stored.info
         if info.is_sparse:
@@ -56,7 +80,9 @@ class CountedMatrix:
         row, column = (major, minor) if info.is_row_major else (minor, major)
         row_name = str(self._daf.axis_entries(info.rows_axis)[row])
         column_name = str(self._daf.axis_entries(info.columns_axis)[column])
-        return refused_value(self._stored.what, value, row_name, column_name, self._kind.dtype)
+        if self._is_flipped:
+            row_name, column_name = column_name, row_name
+        return refused_value(self._what, value, row_name, column_name, dtype)
 
 
 class _CountedArray:
@@ -74,11 +100,12 @@ class _CountedArray:
     def read_rows(self, span: Span) -> AnyArray:
         """Return a range of the first dimension."""
         values = self._stored.read_rows(span)
-        cast, place = changed_by(values, self.info.storage_type.dtype)
+        dtype = self.info.storage_type.dtype
+        cast, place = changed_by(values, dtype)
         if place is not None:
             first, *rest = (int(n) for n in np.unravel_index(place, values.shape))
             value = values[(first, *rest)]
-            raise self._matrix.refuse((span.start + first, *rest), value)
+            raise self._matrix.refuse((span.start + first, *rest), value, dtype)
         return cast
 
 
@@ -109,7 +136,10 @@ class CountedCopy:
     def matrix(self, stored: StoredMatrix) -> StoredMatrix | CountedMatrix:
         """Return a matrix as it is copied."""
         kind = self._types.get(stored.info.name)
-        return stored if kind is None else CountedMatrix(self._daf, stored, kind)
+        if kind is None:
+            return stored
+        values = "nzval" if stored.info.is_sparse else ""
+        return CountedMatrix(self._daf, stored, {values: kind})
 
     def scalar(self, name: str, value: Any) -> Any:
         """Return a scalar as it is copied: the notes of an import say what the types were."""

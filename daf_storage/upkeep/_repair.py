@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,9 +32,9 @@ from daf_storage.opening import (
     SHARED_ARCHIVE_SUFFIX,
     SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
-    archive_lease,
     foreign_path,
     groups_of,
+    open_archive,
     open_daf,
     open_directory_tree,
     restore_backup,
@@ -197,16 +198,16 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
                 "the archive is cut off or destroyed there",
             )
         )
-    lease = archive_lease(where, "r+")
-    try:
-        found = lease.resource.recovery
+    with ExitStack() as held:
+        store = open_archive(where, "r+", held)
+        found = store.recovery
         lost += [] if where.is_files else lost_entries(found)
         done += [f"dropped {name}, which was not complete" for name in found.dropped]
         done += [f"completed {name}, whose data was there" for name in found.completed]
         if found.cut_bytes:
             done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
-        for group in groups_of(lease.resource):
-            tree, recovered, is_taken_out = _recover_group(lease.resource, group)
+        for group in groups_of(store):
+            tree, recovered, is_taken_out = _recover_group(store, group)
             lost += recovered
             prefix = f"{group}/" if group else ""
             done += [
@@ -220,8 +221,6 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
                     f"took out the consolidated metadata of {group or 'the data set'}, which an "
                     "archive cannot keep up to date"
                 )
-    finally:
-        lease.release()
     return done, one_each(lost)
 
 

@@ -21,9 +21,8 @@ import scipy.sparse as sp
 from daf_query.cli import _parser as parsing
 from daf_query.cli import main
 from daf_query.cli._selection import matrix_axes
-from daf_storage import MemoryDaf, ZarrDaf, errors, open_daf
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, open_daf
 from daf_storage.data import LEAST_MEMORY_BYTES
-from daf_storage.h5ad._matrix_input import MatrixCopy
 from tests.storage.h5ad.test_h5ad import read
 from tests.storage.stores.test_zip_crashes import reference_append
 from tests.support import PBMC, UMIS, create, fill, reopen
@@ -618,7 +617,7 @@ class TestArchives:
             raise OSError("disk full")
 
         with monkeypatch.context() as patch:
-            patch.setattr(MatrixCopy, "write", fail)
+            patch.setattr(DafWriter, "relayout_matrix", fail)
             assert run(capsys, "import", str(PBMC), str(out), "--overwrite")[0] == 1
         assert out.read_bytes() == before
         assert [p.name for p in tmp_path.iterdir()] == [out.name]

@@ -32,7 +32,7 @@ import anndata, datafusion, h5py, pandas, pyarrow.dataset, scipy.sparse, zarr
 from daf_query import cli
 from daf_query import _row_files
 from daf_storage.data import _reorder
-from daf_storage.h5ad import _export, _matrix_input
+from daf_storage.h5ad import _export, _import
 from daf_storage.upkeep import _copy
 
 def pausing(function):
@@ -45,7 +45,7 @@ def pausing(function):
 
 for owner, name in (
     (_copy, "_compare"),
-    (_matrix_input.MatrixCopy, "write"),
+    (_import._Import, "_copy_matrix"),
     (_export._Exporter, "write_matrices"),
     (_row_files, "write_rows"),
     (_reorder, "_write_matrix"),
