@@ -23,7 +23,6 @@ from daf_storage.anndata._axis_frame import (
     recorded_types,
     vector_rules,
 )
-from daf_storage.anndata._cell_ranger import as_anndata
 from daf_storage.anndata._encoding import narrowed
 from daf_storage.anndata._file_values import (
     writable_frame,
@@ -31,6 +30,7 @@ from daf_storage.anndata._file_values import (
     write_parts,
     write_value,
 )
+from daf_storage.anndata._forms import form_of, no_form
 from daf_storage.anndata._frames import MISSING_SUFFIX, EntryNames
 from daf_storage.anndata._notes import keep_part
 from daf_storage.anndata._parts import is_anndata

@@ -77,6 +77,8 @@ class Place:
     """Its path in the file, or that of what has it."""
     value: Any = STORED
     """The value, if it is in memory, or only anndata understands how it is stored."""
+    known: MatrixHeader | None = None
+    """What is known of it as a matrix, where its own metadata do not say it."""
 
     @property
     def is_stored(self) -> bool:
@@ -85,6 +87,8 @@ class Place:
 
     def header(self, tree: Tree) -> MatrixHeader:
         """Return what is known of it as a matrix, or why it is none."""
+        if self.known is not None:
+            return self.known
         return _stored_header(tree, self.path) if self.is_stored else _known_header(self.value)
 
     def read(self, tree: Tree) -> Any:

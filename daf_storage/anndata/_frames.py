@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -29,23 +29,43 @@ MISSING_SUFFIX: Final = "_is_missing"
 
 
 class StoredFrame:
-    """A DataFrame whose columns lie side by side in a group."""
+    """A DataFrame whose columns lie in a file, each by itself.
 
-    def __init__(self, tree: Tree, path: str) -> None:
+    Parameters
+    ----------
+    path
+        The group whose children decide which columns there are.
+    index_path
+        Where its names are.
+    columns
+        Where each column is, by its name, in order.
+    is_old
+        Whether byte strings are text, as in the frames of AnnData 0.7.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        path: str,
+        index_path: str,
+        columns: Iterable[tuple[str, str]],
+        *,
+        index_name: str | None = None,
+        is_old: bool = True,
+    ) -> None:
         self._tree = tree
         self._path = path
-        node = node_at(tree, path)
-        index = elements.text_of(node.attribute("_index")) or "_index"
-        self.index_name = None if index == "_index" else index
-        self._is_old = elements.text_of(node.attribute("encoding-version")) == "0.1.0"
-        index_path = f"{path}/{index}"
+        self.index_name = index_name
+        self._is_old = is_old
         if tree.kind(index_path) is None:
             raise errors.CorruptDataError(f"{tree.location}: the index {index_path!r} is missing")
         self._index = column_at(tree, index_path, is_old=True)
         self.index_sources = self._index.sources
         self.sources: tuple[str, ...] = (path,)
-        self.column_names = elements.names_of(node.attribute("column-order"))
+        listed = list(columns)
+        self.column_names = [name for name, _ in listed]
         """The names of its columns, in order."""
+        self._column_paths = [where for _, where in listed]
         self._columns: dict[int, Column] = {}
         self.renewals = 0
         """How often a column was looked at again, since it had been changed in place."""
@@ -66,7 +86,7 @@ class StoredFrame:
         if known is not None and known.state in (None, self._state(known)):
             return known
         self.renewals += known is not None
-        path = f"{self._path}/{self.column_names[position]}"
+        path = self._column_paths[position]
         before = self._tree.identity(path)
         try:
             column = column_at(self._tree, path, is_old=self._is_old)
@@ -87,6 +107,21 @@ class StoredFrame:
         if self._index.problem:
             raise errors.UnsupportedDataError(f"{what}: {self._index.problem}")
         return EntryNames(self._index.array(nodes), what=what)
+
+
+def stored_frame(tree: Tree, path: str) -> StoredFrame:
+    """Return the DataFrame that anndata wrote into a group."""
+    node = node_at(tree, path)
+    index = elements.text_of(node.attribute("_index")) or "_index"
+    names = elements.names_of(node.attribute("column-order"))
+    return StoredFrame(
+        tree,
+        path,
+        f"{path}/{index}",
+        [(name, f"{path}/{name}") for name in names],
+        index_name=None if index == "_index" else index,
+        is_old=elements.text_of(node.attribute("encoding-version")) == "0.1.0",
+    )
 
 
 class MemoryFrame:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from daf_storage import errors
 from daf_storage.anndata import _elements as elements
 from daf_storage.anndata._elements import Place
-from daf_storage.anndata._frames import Frame, MemoryFrame, StoredFrame
+from daf_storage.anndata._frames import Frame, MemoryFrame, StoredFrame, stored_frame
 from daf_storage.base import optional_import
 from daf_storage.trees import Hdf5Tree, Node, Tree
 
@@ -42,12 +42,12 @@ class Parts:
     obs: Frame
     var: Frame
     main: Place | None
-    layers: Places
-    obsm: Places
-    varm: Places
-    obsp: Places
-    varp: Places
-    uns: Places
+    layers: Places = field(default_factory=dict)
+    obsm: Places = field(default_factory=dict)
+    varm: Places = field(default_factory=dict)
+    obsp: Places = field(default_factory=dict)
+    varp: Places = field(default_factory=dict)
+    uns: Places = field(default_factory=dict)
     raw_var: Frame | None = None
     raw_main: Place | None = None
     raw_varm: Places = field(default_factory=dict)
@@ -68,7 +68,7 @@ def is_anndata(tree: Tree) -> bool:
     return all(tree.kind(part) is not None for part in ("obs", "var"))
 
 
-def parts_of(tree: Tree) -> Parts:
+def anndata_parts(tree: Tree) -> Parts:
     """Return the parts of an AnnData, by metadata.
 
     Raises
@@ -82,8 +82,8 @@ def parts_of(tree: Tree) -> Parts:
     damaged: dict[str, str] = {}
     raw_var = _raw_var(tree, damaged)
     parts = Parts(
-        obs=StoredFrame(tree, "obs"),
-        var=StoredFrame(tree, "var"),
+        obs=stored_frame(tree, "obs"),
+        var=stored_frame(tree, "var"),
         main=_main(tree, "X"),
         layers=_places(tree, "layers", damaged),
         obsm=_places(tree, "obsm", damaged),
@@ -148,7 +148,7 @@ def _raw_var(tree: Tree, damaged: dict[str, str]) -> StoredFrame | None:
     if "var" not in _places(tree, "raw", damaged):
         return None
     try:
-        return StoredFrame(tree, "raw/var")
+        return stored_frame(tree, "raw/var")
     except errors.CorruptDataError as error:
         damaged["raw"] = str(error)
         return None
@@ -208,7 +208,7 @@ def _old_parts(tree: Tree, children: Iterable[str]) -> Parts:
         parts.raw_main = _main(tree, "raw.X")
         parts.raw_varm = _values(raw.varm)
     elif tree.kind("raw/var") is not None and not _is_old_frame(tree, "raw/var"):
-        parts.raw_var = StoredFrame(tree, "raw/var")
+        parts.raw_var = stored_frame(tree, "raw/var")
         parts.raw_main = _main(tree, "raw/X")
         parts.raw_varm = _places(tree, "raw/varm", {})
     return parts

@@ -9,6 +9,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Any, Final
 
 from daf_storage.anndata._contents import Contents, KeptPlace
+from daf_storage.anndata._forms import parts_of
 from daf_storage.anndata._notes import (
     kept_places,
     kept_property,
@@ -17,7 +18,7 @@ from daf_storage.anndata._notes import (
     rules_of_columns,
     uns_scalars,
 )
-from daf_storage.anndata._parts import GROUPS, Parts, parts_of, parts_of_object
+from daf_storage.anndata._parts import GROUPS, Parts, parts_of_object
 from daf_storage.anndata._report import NOTES, AnnDataWarning, Report
 from daf_storage.anndata._virtual import Property, VirtualNode, strings_property
 from daf_storage.data import kept, layout

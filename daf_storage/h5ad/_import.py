@@ -382,7 +382,7 @@ class _Import:
             kinds |= dict.fromkeys(("colptr", "rowval"), _narrow(max(info.nnz + 1, info.shape[0])))
         axes = (info.rows_axis, info.columns_axis)
         is_flipped = axes[0] != axes[1] and header.layout != "csc"
-        copied = CountedMatrix(self._source, whole, axes, kinds, what=label, is_flipped=is_flipped)
+        copied = CountedMatrix(self._source, whole, kinds, what=label, is_flipped=is_flipped)
         how = CopySettings(memory_bytes=memory_bytes)
         copy_property(self._daf, path, copied, how, progress.add)
         if self._is_relaid(stored):

@@ -408,7 +408,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
     is_daf = kind is not None and layout.is_daf(tree)
     children = sorted(tree.children("")) if kind is not None else []
     if children and not is_daf:
-        if anndata.as_anndata(tree) is not None:
+        if anndata.form_of(tree) is not None:
             raise written_in_place(tree.location, mode)
         if mode != "r+":
             raise errors.NotADafError(

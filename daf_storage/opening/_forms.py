@@ -192,14 +192,13 @@ def readable_tree(tree: Tree) -> Tree:
     if isinstance(tree, FilesTree):
         _check_marked(tree)
     elif not layout.is_daf(tree):
-        found = anndata.as_anndata(tree)
-        if found is not None:
-            return anndata.AnnDataTree(found)
+        if anndata.form_of(tree) is not None:
+            return anndata.AnnDataTree(tree)
         if not isinstance(tree, Hdf5Tree):
             check_group(tree)
         raise errors.NotADafError(
-            f"{tree.location}: not a daf data set: it has no array named 'daf'; and no AnnData, "
-            "which is a group with obs and var"
+            f"{tree.location}: not a daf data set: it has no array named 'daf'; and "
+            f"{anndata.no_form()}"
         )
     layout.check_version(tree)
     check_groups(tree)

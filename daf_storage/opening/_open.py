@@ -126,7 +126,8 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
         ``https://...``, ``s3://...``, ``gs://...``.
         ``something.h5`` and ``something.hdf5`` are HDF5 files too, with or without ``#/group``.
         An AnnData is read in place, whatever the suffix: ``atlas.h5ad``, ``atlas.zarr``,
-        ``atlas.zarr.zip``.
+        ``atlas.zarr.zip``; and so is a matrix of Cell Ranger, ``filtered_feature_bc_matrix.h5``,
+        of several genomes with ``#/genome`` behind it.
         A mutable mapping of keys to bytes is a Zarr store (`MappingStore`), and so is a store of
         zarr-python (``zarr.storage.MemoryStore()``).
     mode
@@ -344,10 +345,10 @@ def _writable(source: Container | str, mode: OpenMode) -> Container:
             f"{shown_url(source)}"
         )
     if isinstance(source, DafPath) and source.is_foreign:
-        is_anndata = False
+        is_known = False
         with suppress(errors.DafError), ExitStack() as held:
-            is_anndata = anndata.as_anndata(read_tree(source, held)) is not None
-        if is_anndata:
+            is_known = anndata.form_of(read_tree(source, held)) is not None
+        if is_known:
             raise written_in_place(source.given, mode)
         parse_path(source.given)  # says which suffixes there are
     return source
@@ -366,7 +367,9 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
     UnsupportedDataError
         Something in it is in another file, which is not read.
     """
-    where = foreign_path(path) or DafPath(path_input(path), Path(path), "hdf5", "", "hdf5")
+    given = path_input(path)
+    where = foreign_path(path) or DafPath(given, Path(given), "hdf5", "", "hdf5")
+    where = parse_path(given) if "#/" in given else where
     is_file = where.kind == "hdf5"
     optional_import("anndata", extra="anndata")
     if not where.container.exists():
@@ -385,9 +388,8 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
         if isinstance(tree, Hdf5Tree):
             with tree.element("") as root:
                 check_contained(root.file, what=where.given)
-        tree = anndata.as_anndata(tree) or tree
         missing = [part for part in ("obs", "var") if tree.kind(part) is None]
-        if missing:
+        if missing and anndata.form_of(tree) is None:
             kind = "an h5ad file" if is_file else "an AnnData"
             raise errors.FormatError(
                 f"{path}: not {kind}: it has no {' and no '.join(missing)}; "
