@@ -13,7 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from daf_query.cli._failures import INTERRUPTED
+from daf_query.cli._terminal import INTERRUPTED
 from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:

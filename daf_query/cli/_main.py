@@ -1,79 +1,91 @@
-"""Run a command: its arguments, its errors and its exit code; and what there is for a shell."""
+"""Run a command: its arguments, its errors and its exit code; and what there is for a shell.
+
+Messages of the packages write an argument as ``name=``; here they name the option.
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import os
+import re
+import signal
 import sys
+import time
 import traceback
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from importlib import metadata
+from types import FrameType
+from typing import Any, Final, NoReturn
 
 from daf_query.cli import _look, _query, _saving, _serve, _transfer, _upkeep
-from daf_query.cli._failures import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    Terminated,
-    end_in_order,
-    failure_sentence,
-)
-from daf_query.cli._parser import Help, Parser
-from daf_query.cli._terminal import coloured, prepare_standard_streams
-from daf_storage import DafError, errors
-from daf_storage._lazy import lazy_module
+from daf_query.cli._later import storage_base
+from daf_query.cli._parser import Command, Parser
+from daf_query.cli._terminal import DONE, FAILED, INTERRUPTED, coloured, failure_sentence
+from daf_storage import errors
 from daf_storage._terminal_text import visible
 
-if TYPE_CHECKING:
-    from importlib import metadata
-
-    from daf_storage import base as storage_base
-else:
-    storage_base = lazy_module("daf_storage.base")
-    metadata = lazy_module("importlib.metadata")
-
-_COMMANDS: Final = (
-    _transfer.import_command,
-    _look.info_command,
-    _look.head_command,
-    _look.describe_command,
-    _query.sql_command,
-    _query.extract_command,
-    _query.profile_command,
-    _query.diagnose_command,
-    _transfer.split_command,
-    _transfer.export_command,
-    _transfer.convert_command,
-    _transfer.concat_command,
-    _saving.save_vector_command,
-    _saving.save_axis_command,
-    _saving.save_matrix_command,
-    _saving.annotate_command,
-    _upkeep.reorder_command,
-    _upkeep.index_command,
-    _upkeep.provenance_command,
-    _upkeep.verify_command,
-    _upkeep.repair_command,
-    _serve.serve_command,
-    _serve.explore_command,
-    _serve.demo_command,
-)
+_COMMANDS: Final[dict[str, Command]] = {
+    each.name: each
+    for each in (
+        _transfer.import_command,
+        _look.info_command,
+        _look.head_command,
+        _look.describe_command,
+        _query.sql_command,
+        _query.extract_command,
+        _query.profile_command,
+        _query.diagnose_command,
+        _query.split_command,
+        _transfer.export_command,
+        _transfer.convert_command,
+        _transfer.concat_command,
+        _saving.save_vector_command,
+        _saving.save_axis_command,
+        _saving.save_matrix_command,
+        _saving.annotate_command,
+        _saving.reorder_command,
+        _upkeep.index_command,
+        _upkeep.provenance_command,
+        _upkeep.verify_command,
+        _upkeep.repair_command,
+        _serve.serve_command,
+        _serve.explore_command,
+        _serve.demo_command,
+    )
+}
 """As help lists them."""
-_FILES: Final = (
-    "PATH",
-    "FILE",
-    "FILE.sql",
-    "NAME=FILE",
-    "IN.h5ad",
-    "OUT.h5ad",
-    "OUT",
-    "SRC",
-    "DST",
-)
+_FILES: Final = re.compile(r"PATH|SRC|DST|OUT|.*FILE(\.sql)?|.*\.h5ad")
 """How arguments that are files are called, which shells complete."""
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+_REPEATED_SECONDS: Final = 5.0
+
+
+class Terminated(SystemExit):
+    """The process was asked to end by a signal."""
+
+    def __init__(self, number: int) -> None:
+        self.signal = signal.Signals(number)
+        super().__init__(128 + number)
+
+
+class _Handler:
+    """Raises `Terminated` in the main thread, so that what is half done is discarded.
+
+    A second signal within a few seconds, as some programs send it, is ignored: cleaning up is not
+    interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._last = -_REPEATED_SECONDS
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        now = time.monotonic()
+        is_new, self._last = now - self._last >= _REPEATED_SECONDS, now
+        if is_new:
+            raise Terminated(number)
 
 
 def run_command() -> NoReturn:
@@ -82,13 +94,33 @@ def run_command() -> NoReturn:
     At once: threads of the engine may still compute results that nobody reads, and the normal end
     of the interpreter would fail on them.
     """
-    prepare_standard_streams()
-    end_in_order()
+    _open_closed_streams()
+    handler = _Handler()
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, handler)
     code = main(sys.argv[1:])
-    with contextlib.suppress(OSError, DafError):  # which main() has reported already
+    with contextlib.suppress(OSError):  # which main() has reported already
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device in place of streams that are closed (``>&-``).
+
+    Otherwise the next files that are opened, say an archive, would get their numbers, and what a
+    library prints would be written into the data.  Output to a closed stream is an error.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY if number < 2 else os.O_WRONLY)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -103,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.simplefilter("always", errors.DafWarning)
-            code: int | None = options.command(options)
+            code: int | None = options.command.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
         code = DONE
@@ -112,10 +144,32 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except Terminated as ended:
-        return _fail(f"ended by {ended.signal.name}", ended.exit_code)
+        return _fail(f"ended by {ended.signal.name}", 128 + ended.signal)
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        return _fail(failure_sentence(error, _target(options)), FAILED)
+        written = (getattr(options, name, None) for name in ("output", "destination"))
+        return _fail(failure_sentence(error, next(filter(None, written), None)), FAILED)
     return DONE if code is None else int(code)
+
+
+def _parsed(arguments: Sequence[str]) -> Namespace:
+    """Return the arguments of a command; what help prints is flushed, so that it can fail."""
+    name = arguments[0] if arguments else ""
+    command = _COMMANDS.get(name)
+    try:
+        if command is None:
+            parser, _ = _built(())
+            if name and not name.startswith("-"):
+                parser.refuse("there is no command", name, list(_COMMANDS))
+            parser.parse_args(list(arguments))
+            raise SystemExit(2)
+        _, (parser,) = _built((command,))
+        options = command.parse(parser, arguments[1:])
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    options.command = command
+    options.main = main  # the demonstration types commands itself
+    return options
 
 
 class _Version(argparse.Action):
@@ -132,21 +186,25 @@ class _Completion(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, _: Any, shell: Any, __: str | None = None
     ) -> None:
-        print(_completion_of(parser, shell))
+        shtab = storage_base.optional_import("shtab", extra="completion")
+        whole, parsers = _built(_COMMANDS.values())
+        for each in parsers:
+            for action in each._actions:  # noqa: SLF001 - argparse has no other way to list them
+                if isinstance(action.metavar, str) and _FILES.fullmatch(action.metavar):
+                    action.complete = shtab.FILE  # type: ignore[attr-defined] # what it looks for
+        print(shtab.complete(whole, shell))
         parser.exit()
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def _built(chosen: Any) -> tuple[Parser, list[Parser]]:
+    """Return the parser of the command line, and those of some commands."""
     parser = Parser(
         prog="daf",
-        formatter_class=Help,
         description="SQL over single-cell metadata, then just the slice of the matrix you ask for.",
         epilog="""examples:
   daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene
   daf info pbmc.daf.zarr
   daf sql atlas.h5ad "SELECT donor, count(*) AS cells FROM obs GROUP BY donor"
-  daf sql pbmc.daf.zarr "SELECT donor, count(*) AS cells FROM cell GROUP BY donor"
   daf extract pbmc.daf.zarr --matrix X --rows "age > 60" --columns "is_marker" -o markers.h5ad
   daf demo
 
@@ -162,49 +220,11 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
         help="print what makes a shell complete commands and options, and exit",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add_to(commands)
-    return parser
-
-
-def _completion_of(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return the completion of a parser as a script of a shell.
-
-    Raises
-    ------
-    MissingDependencyError
-        The extra ``completion`` is not installed.
-    """
-    shtab = storage_base.optional_import("shtab", extra="completion")
-    _complete_files(parser, shtab.FILE)
-    return str(shtab.complete(parser, shell))
-
-
-def _complete_files(parser: argparse.ArgumentParser, files: Any) -> None:
-    """Say which arguments are files."""
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
-            for command in action.choices.values():
-                _complete_files(command.complete(), files)
-        elif action.metavar in _FILES:
-            action.complete = files  # type: ignore[attr-defined] # what shtab looks for
-
-
-def _parsed(arguments: Sequence[str]) -> Namespace:
-    """Return the arguments of a command; what help prints is flushed, so that it can fail."""
-    try:
-        options = build_parser().parse_args(list(arguments))
-    except SystemExit:
-        sys.stdout.flush()
-        raise
-    options.run = main  # the demonstration types commands itself
-    return options
-
-
-def _target(options: Namespace) -> str:
-    """Return the file that a command was writing, for errors of the system that name none."""
-    named = (getattr(options, name, None) for name in ("output", "destination", "path"))
-    return str(next((path for path in named if path is not None), ""))
+    built = [command.add_to(commands) for command in chosen]
+    if not built:
+        for command in _COMMANDS.values():
+            commands.add_parser(command.name, help=command.summary)
+    return parser, built
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
+import io
 import math
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias, cast
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from daf_query._formats import FILE_FORMATS, ROW_FORMATS
-from daf_query._row_files import Format, Rows, json_lines, lists_of, write_rows
-from daf_query._row_files import format_of as format_of_rows
-from daf_query.cli._terminal import (
-    TerminalBytes,
-    coloured_table,
-    pager_of,
-    print_json,
-    print_lines,
-    progress_of,
-)
-from daf_query.sql import Explanation, QueryPlan, QueryResult
-from daf_storage import ShowProgress, errors
-from daf_storage._terminal_text import text_width, visible
-from daf_storage.stores import find_output, open_output
+from daf_query.cli._later import pa, row_files, stores
+from daf_query.cli._terminal import aligned, pager_of, print_json, print_table, progress_of
+from daf_storage import errors
+from daf_storage._terminal_text import visible
 
-OutputFormat: TypeAlias = Format | Literal["table"]
+if TYPE_CHECKING:
+    from daf_query._row_files import Format, Rows
+    from daf_query.sql import Explanation, QueryPlan, QueryResult
+    from daf_storage import ShowProgress
+
+OutputFormat: TypeAlias = "Format | Literal['table']"
 """How rows are printed or written."""
 
-_TABLE_SUFFIX = ".txt"
 _STANDARD_OUTPUT = 1
 _TERMINAL_ROWS = 40
 _PAGED_ROWS = 10_000
 _MAX_CELL = 60
-_BLANKS = str.maketrans("\n\t", "  ")
 
 
 def format_of(output: str | None) -> OutputFormat:
     """Return the format that a file name asks for; a table for standard output."""
-    if output is None or Path(output).suffix == _TABLE_SUFFIX:
+    if output is None or Path(output).suffix == ".txt":
         return "table"
     try:
-        return format_of_rows(Path(output))
+        return row_files.format_of(Path(output))
     except errors.InvalidInputError as error:
         raise errors.InvalidInputError(f"{error}: --format") from None
 
@@ -52,9 +43,10 @@ def file_of(output: str | None) -> str | None:
     """Return the file to write to; None for standard output, also if that is named."""
     if output is None or output == "-":
         return None
-    if Path(output).is_dir():  # of a slice in Zarr
-        return output
-    return None if find_output(output).descriptor == _STANDARD_OUTPUT else output
+    is_folder = Path(output).is_dir()  # of a slice in Zarr
+    return (
+        output if is_folder or stores.find_output(output).descriptor != _STANDARD_OUTPUT else None
+    )
 
 
 def to_standard_output(file_format: str | None) -> str:
@@ -92,7 +84,7 @@ def to_stdout(
 
 def show_table(rows: Rows, *, pager: str | None, max_rows: int | None = None) -> None:
     """Print rows as a table, in a pager if there is one and they do not fit."""
-    print_lines(coloured_table(table_lines(rows, max_rows=max_rows), sys.stdout), pager)
+    print_table(table_lines(rows, max_rows=max_rows), pager)
 
 
 def show_or_save(
@@ -113,18 +105,15 @@ def shown_rows(max_rows: int | None, pager: str | None) -> int | None:
 
 
 def print_rows(rows: Rows, file_format: Format) -> None:
-    """Print rows for programs."""
+    """Print rows for programs; on a terminal, visibly."""
     _refuse_binary(file_format)
-    if file_format in ("json", "ndjson"):
-        for line in json_lines(rows.plain(), file_format):
-            print(visible(line) if sys.stdout.isatty() else line)
-        return
     sys.stdout.flush()
     if not sys.stdout.isatty():
-        write_rows(rows, file_format, sys.stdout.buffer)
+        row_files.write_rows(rows, file_format, sys.stdout.buffer)
         return
-    with TerminalBytes() as terminal:
-        write_rows(rows, file_format, cast("IO[bytes]", terminal))
+    written = io.BytesIO()
+    row_files.write_rows(rows, file_format, written)
+    sys.stdout.write(visible(written.getvalue().decode()))
 
 
 def to_file(
@@ -135,7 +124,7 @@ def to_file(
         result.save(path, format=file_format, progress=progress)
         return
     lines = table_lines(result.rows(), max_rows=None)
-    with open_output(path) as file:
+    with stores.open_output(path) as file:
         file.write(("\n".join(lines) + "\n").encode())
 
 
@@ -143,8 +132,7 @@ def explanation(explained: QueryPlan | Explanation, file_format: str) -> None:
     """Print the plan of a query, or its costs."""
     if file_format not in ("table", "json"):
         raise errors.InvalidInputError(f"a plan is printed as a table or json, not {file_format}")
-    is_json = file_format == "json"
-    if is_json:
+    if file_format == "json":
         print_json(explained.as_dict())
     else:
         print(visible(str(explained)))
@@ -163,18 +151,18 @@ def table_lines(
         What shows all.
     """
     rows = rows.plain()
-    schema = rows.schema
     shown: list[list[str]] = []
     total = 0
     most = math.inf if max_rows is None or max_counted is None else max(max_rows, max_counted)
     for batch in rows.batches:
         total += batch.num_rows
         page = batch if max_rows is None else batch.slice(0, max_rows - len(shown))
-        shown.extend([_cell(value) for value in row] for row in lists_of(page))
+        shown.extend([cell_text(value) for value in row] for row in row_files.lists_of(page))
         if total > most:
             break
-    is_number = [_is_number(field.type) for field in schema]
-    lines = aligned(schema.names, shown, is_number)
+    types = pa.types
+    is_number = [types.is_integer(t) or types.is_floating(t) for t in rows.schema.types]
+    lines = aligned(rows.schema.names, shown, is_number)
     if total > len(shown):
         count = f"{total:,}" if total <= most else f"more than {most:,}"
         lines.append(f"... {count} rows; {len(shown)} shown, {option} 0 shows all")
@@ -183,36 +171,12 @@ def table_lines(
     return lines
 
 
-def aligned(
-    names: Sequence[str], rows: Iterable[Sequence[str]], is_number: Sequence[bool]
-) -> list[str]:
-    """Return the lines of a table.
+def cell_text(value: Any) -> str:
+    """Return a value as people read it in a table.
 
-    >>> aligned(["type", "n"], [["B", "12"]], [False, True])
-    ['type   n', '----  --', 'B     12']
+    >>> cell_text(None), cell_text(True), cell_text(1228.43219)
+    ('NULL', 'true', '1228.43')
     """
-    listed = [[visible(cell).translate(_BLANKS) for cell in row] for row in (names, *rows)]
-    widths = [max(text_width(row[i]) for row in listed) for i in range(len(names))]
-    lines = []
-    for row in [listed[0], ["-" * most for most in widths], *listed[1:]]:
-        cells = (
-            _filled(cell, most, to_right=right)
-            for cell, most, right in zip(row, widths, is_number, strict=True)
-        )
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _filled(cell: str, most: int, *, to_right: bool) -> str:
-    blanks = " " * (most - text_width(cell))
-    return blanks + cell if to_right else cell + blanks
-
-
-def _is_number(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type))
-
-
-def _cell(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool):

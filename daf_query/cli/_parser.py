@@ -1,9 +1,7 @@
-"""How commands are declared: options and commands as values, and the parser that they make.
+"""How commands are declared, and how their arguments are read.
 
-**Nouns.** An *option* is what ``add_argument`` takes, as a value; several commands share those that
+**Nouns.** An *option* adds an option or an argument to a parser; several commands share those that
 stand here.  A *command* is its name, its options and its function.
-
-Must not import what it parses for; what a size is, it asks when one is given.
 """
 
 from __future__ import annotations
@@ -16,95 +14,90 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
+from daf_query.cli._later import slices
 from daf_storage import DafError
-from daf_storage._lazy import lazy_module
-
-if TYPE_CHECKING:
-    from daf_query import slice as slices
-else:
-    slices = lazy_module("daf_query.slice")
 
 _LONGEST_NAME: Final = 256
 """No file has a longer one; a query may be longer."""
-LEAST_MEMORY_BYTES: Final = 1 << 24
-"""What `daf_storage` asks for; a test compares the two."""
 CODECS: Final = ("blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip")
 
+Option: TypeAlias = Callable[[Any], object]
+"""Adds an option, or several, to a parser or a group of one."""
 Run: TypeAlias = Callable[[Namespace], int | None]
 """Runs a command, and returns its exit code; None if it is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option or argument of a command."""
-
-    names: tuple[str, ...]
-    keywords: dict[str, Any]
-    """What ``add_argument`` takes."""
-
-    @property
-    def dest(self) -> str:
-        """The attribute of the parsed options that has its value."""
-        name: str = self.keywords.get("dest", self.names[-1].lstrip("-").replace("-", "_"))
-        return name
-
-    def add_to(self, parser: argparse._ActionsContainer) -> None:
-        """Add it to a parser."""
-        parser.add_argument(*self.names, **self.keywords)
-
-
-def option(spec: str, what: str | None = None, *, is_repeated: bool = False, **more: Any) -> Option:
+def option(spec: str, what: str | None = None, **more: Any) -> Option:
     """Return an option, or an argument without dashes.
 
     Parameters
     ----------
     spec
         As help shows it: ``-o, --output FILE``; ``PATH``, or ``[QUERY]`` if it may be left out.  An
-        option without a value is a flag.
+        option without a value is a flag; one that ends in ``...`` may be repeated.
     what
         Its help.
     more
         What else ``add_argument`` takes.
-
-    Examples
-    --------
-    >>> option("-o, --output FILE").names, option("[QUERY]").keywords["nargs"]
-    (('-o', '--output'), '?')
     """
-    if not spec.startswith("-"):
+    words = spec.removesuffix("...").split(" ")
+    names = [word.rstrip(",") for word in words if word.startswith("-")]
+    if not names:
         metavar = spec.strip("[]")
-        optional = {} if metavar == spec else {"nargs": "?"}
-        name = more.pop("dest", metavar.lower())
-        return Option((name,), {"metavar": metavar, "help": what, **optional, **more})
-    words = spec.split(" ")
-    names = tuple(word.rstrip(",") for word in words if word.startswith("-"))
-    if len(names) < len(words):
+        names = [more.pop("dest", metavar.lower())]
+        more = {"metavar": metavar, **({} if metavar == spec else {"nargs": "?"}), **more}
+    elif len(names) < len(words):
         more["metavar"] = words[-1]
-    elif not more.keys() & {"choices", "type", "action", "default"}:
+    elif not more.keys() & {"choices", "type", "action", "default", "nargs"}:
         more["action"] = "store_true"
-    if is_repeated:
-        more = {"action": "append", "default": [], **more}
-    return Option(names, {"help": what, **more})
+    if spec.endswith("..."):
+        more = {"action": "append", "default": [], **more, "help": f"{what}; repeatable"}
+    return lambda parser: parser.add_argument(*names, **{"help": what, **more})
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Options of which one may be given; or, with a title, that stand together in help."""
+def choice(*options: Option) -> Option:
+    """Return options of which one may be given."""
 
-    options: tuple[Option, ...]
-    title: str = ""
+    def add(parser: argparse.ArgumentParser) -> None:
+        group = parser.add_mutually_exclusive_group()
+        for each in options:
+            each(group)
 
-    def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Add its options to a parser."""
-        group: argparse._ArgumentGroup = (
-            parser.add_argument_group(self.title)
-            if self.title
-            else parser.add_mutually_exclusive_group()
-        )
-        for each in self.options:
-            each.add_to(group)
+    return add
+
+
+def titled(title: str, *options: Option) -> Option:
+    """Return options that stand together in help."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group(title)
+        for each in options:
+            each(group)
+
+    return add
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of which options are written in full, and unknown words get a suggestion.
+
+    An abbreviation would mean something else, or nothing, as soon as a command gets another option.
+    """
+
+    def __init__(self, **named: Any) -> None:
+        keeping = argparse.RawDescriptionHelpFormatter  # the examples as they are written
+        super().__init__(**{**named, "allow_abbrev": False, "formatter_class": keeping})
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (file or sys.stderr).write(message)  # argparse passes over a full device
+
+    def refuse(self, what: str, name: str, known: Sequence[str]) -> NoReturn:
+        """Refuse a name that there is not, with those that begin or read like it."""
+        near = [each for each in known if each.startswith(name)]
+        near = near or difflib.get_close_matches(name, known, n=3)
+        hint = f"; do you mean {' or '.join(near)}?" if near else ""
+        self.error(f"{what} {name}{hint}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +106,7 @@ class Command:
 
     name: str
     summary: str
-    options: tuple[Option | Group, ...]
+    options: tuple[Option, ...]
     examples: str
     run: Run
     one_of: tuple[str, ...] = ()
@@ -125,22 +118,58 @@ class Command:
     has_prompt: bool = False
     """Whether none of `one_of` is given for a prompt, which needs a terminal."""
 
-    def add_to(self, commands: argparse._SubParsersAction[Parser]) -> None:
-        """Add it to a parser of commands."""
+    def add_to(self, commands: Any) -> Parser:
+        """Return its parser, added to that of all commands."""
         examples = textwrap.indent(textwrap.dedent(self.examples).strip(), "  ")
-        parser = commands.add_parser(
+        parser: Parser = commands.add_parser(
             self.name,
             help=self.summary,
             description=self.summary[0].upper() + self.summary[1:] + ".",
             epilog=f"examples:\n{examples}",
-            formatter_class=Help,
         )
-        parser.command = self
-        parser.set_defaults(command=self.run)
+        for each in self.options:
+            each(parser)
+        return parser
+
+    def parse(self, parser: Parser, arguments: Sequence[str]) -> Namespace:
+        """Return what the arguments ask for; wrong usage ends the process with code 2."""
+        options, rest = parser.parse_known_intermixed_args(arguments)
+        known = sorted(each for each in parser._option_string_actions if each.startswith("--"))  # noqa: SLF001 - argparse has no other way to list them
+        for word in rest:
+            if word.startswith("--") and " " not in word:
+                parser.refuse("there is no option", word.partition("=")[0], known)
+        if rest:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}{self._pattern(options, rest)}")
+        given = sum(getattr(options, name) is not None for name in self.one_of)
+        if self.one_of and given != 1 and not (self.has_prompt and given == 0 and is_terminal()):
+            is_prompt = self.has_prompt and given == 0
+            why = "; without one this is a prompt, which needs a terminal" if is_prompt else ""
+            parser.error(f"give one of {' and '.join(map(_shown, self.one_of))}{why}")
+        if self.any_of and not any(getattr(options, name) for name in self.any_of):
+            parser.error(f"give {' or '.join(map(_shown, self.any_of))}")
+        return options
+
+    def _pattern(self, options: Namespace, rest: Sequence[str]) -> str:
+        """Return what to write for the files that a shell made of a pattern."""
+        words = [Path(word) for word in (*vars(options).values(), *rest) if isinstance(word, str)]
+        paths = [path for path in words if path.suffix and len(path.name) < _LONGEST_NAME]
+        if not self.takes_patterns or sum(path.exists() for path in paths) < 2:
+            return ""
+        pattern = paths[0].with_name(f"*{paths[0].suffix}")
+        return f"; several data sets are one pattern, in quotes: '{pattern}'"
+
+
+def _shown(name: str) -> str:
+    """Return how an argument is written.
+
+    >>> _shown("query"), _shown("dry_run")
+    ('QUERY', '--dry-run')
+    """
+    return name.upper() if name in ("query", "axis") else f"--{name.replace('_', '-')}"
 
 
 def command(
-    name: str, summary: str, *options: Option | Group, examples: str, **rules: Any
+    name: str, summary: str, *options: Option, examples: str, **rules: Any
 ) -> Callable[[Run], Command]:
     """Declare the function below as a command."""
 
@@ -150,92 +179,6 @@ def command(
         )
 
     return declared
-
-
-class Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the examples as they are written."""
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser of which an optional argument may come after the options, too.
-
-    Options are written in full: an abbreviation would mean something else, or nothing, as soon as a
-    command gets another option.
-    """
-
-    command: Command | None = None
-    """The command that it parses; None for all of them."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{**kwargs, "allow_abbrev": False})
-        self._is_complete = False
-
-    def complete(self) -> Parser:
-        """Add the options of its command, unless they are there: most parsers are never used."""
-        if self.command is not None and not self._is_complete:
-            for each in self.command.options:
-                each.add_to(self)
-        self._is_complete = True
-        return self
-
-    def parse_known_args(  # type: ignore[override] # the overloads say the same of any namespace
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        """Parse the arguments that are known."""
-        options, rest = super(Parser, self.complete()).parse_known_args(args, namespace)
-        self._refuse_unknown(rest)
-        for action in self._get_positional_actions():
-            late = next((word for word in rest if " " in word or not word.startswith("-")), None)
-            is_missing = getattr(options, action.dest, None) == action.default
-            if action.nargs == "?" and is_missing and late is not None:
-                setattr(options, action.dest, late)
-                rest.remove(late)
-        self._refuse_more(options, rest)
-        if self.command is not None:
-            self._refuse_none(options, self.command)
-        return options, rest
-
-    def _refuse_none(self, options: Any, command: Command) -> None:
-        """Refuse a command that lacks what it needs."""
-        count = sum(getattr(options, name) is not None for name in command.one_of)
-        is_prompt = command.has_prompt and count == 0
-        if command.one_of and count != 1 and not (is_prompt and is_terminal()):
-            choices = " and ".join(map(self._shown, command.one_of))
-            why = "; without one this is a prompt, which needs a terminal" if is_prompt else ""
-            self.error(f"give one of {choices}{why}")
-        if command.any_of and not any(getattr(options, name) for name in command.any_of):
-            self.error(f"give {' or '.join(map(self._shown, command.any_of))}")
-
-    def _refuse_unknown(self, rest: Sequence[str]) -> None:
-        """Refuse options that there are not, with those that begin or read like them."""
-        for word in rest:
-            name = word.partition("=")[0]
-            if not name.startswith("--") or " " in name:
-                continue
-            known = sorted(each for each in self._option_string_actions if each.startswith("--"))
-            near = [each for each in known if each.startswith(name)]
-            near = near or difflib.get_close_matches(name, known, n=3)
-            hint = f"; do you mean {' or '.join(near)}?" if near else ""
-            self.error(f"there is no option {name}{hint}")
-
-    def _refuse_more(self, options: Any, rest: Sequence[str]) -> None:
-        """Refuse what is too much, such as the files that a shell made of a pattern."""
-        if not rest:
-            return
-        given = [getattr(options, action.dest, None) for action in self._get_positional_actions()]
-        words = [Path(word) for word in (*given, *rest) if isinstance(word, str)]
-        paths = [path for path in words if path.suffix and len(path.name) < _LONGEST_NAME]
-        hint = ""
-        takes_patterns = self.command is not None and self.command.takes_patterns
-        if takes_patterns and sum(path.exists() for path in paths) > 1:
-            pattern = paths[0].with_name(f"*{paths[0].suffix}")
-            hint = f"; several data sets are one pattern, in quotes: '{pattern}'"
-        self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
-
-    def _shown(self, name: str) -> str:
-        action = next(action for action in self._actions if action.dest == name)
-        metavar = [] if action.metavar is None else [str(action.metavar)]
-        return " ".join([*action.option_strings[:1], *metavar])
 
 
 def is_terminal() -> bool:
@@ -264,49 +207,33 @@ def byte_size(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def memory_size(text: str) -> int:
-    """Return how much memory may be taken, as an argument names it."""
-    size_bytes = byte_size(text)
-    if size_bytes < LEAST_MEMORY_BYTES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not enough to work with: give 16MiB or more")
-    return size_bytes
-
-
-def _chosen(spec: str, what: str, dest: str, value: Any, otherwise: Any) -> Option:
+def _constant(spec: str, what: str, dest: str, value: Any, otherwise: Any) -> Option:
     """Return a flag that stands for a value."""
     return option(spec, what, dest=dest, action="store_const", const=value, default=otherwise)
 
 
 def overwrite(what: str) -> Option:
     """Return ``--overwrite`` of a command that replaces something."""
-    return _chosen("--overwrite", f"replace {what}", "if_exists", "replace", "error")
+    return _constant("--overwrite", f"replace {what}", "if_exists", "replace", "error")
 
 
 def one_layout(what: str) -> Option:
     """Return ``--one-layout`` of a command that stores matrices."""
-    return _chosen("--one-layout", what, "relayout", value=False, otherwise=True)
+    return _constant("--one-layout", what, "relayout", value=False, otherwise=True)
 
 
 def make_unique(what: str) -> Option:
     """Return ``--make-unique`` of a command that refuses duplicates otherwise."""
-    return _chosen("--make-unique", what, "duplicates", "make_unique", "error")
+    return _constant("--make-unique", what, "duplicates", "make_unique", "error")
 
 
 def join_options(default: str) -> tuple[Option, ...]:
     """Return what says how several data sets become one; PATH is then a pattern of paths."""
-    of = "of a pattern of paths: "
+    columns = f"the columns that all have, or any (default: {default})"
     return (
-        option(
-            "--join",
-            f"{of}the columns that all data sets have, or any (default: {default})",
-            choices=("inner", "outer"),
-        ),
-        option("--fill-value VALUE", f"{of}what stands where a data set lacks a column"),
-        option(
-            "--along AXIS",
-            f"{of}the axis whose entries are put one after the other (default: that of the "
-            "observations)",
-        ),
+        option("--join", f"of several data sets: {columns}", choices=("inner", "outer")),
+        option("--fill-value VALUE", "of several data sets: the values of columns that one lacks"),
+        option("--along AXIS", "of several data sets: which axis is joined (default: obs)"),
     )
 
 
@@ -315,62 +242,46 @@ AXIS: Final = option("AXIS")
 QUIET: Final = option("--quiet", "no progress bar and no summary")
 STRICT: Final = option("--strict", "fail if something would be lost, and write nothing")
 PACKING: Final = (
-    option(
-        "--zarr-format", "version of Zarr to write; 2 unless it is packed", type=int, choices=(2, 3)
-    ),
+    option("--zarr-format", "version of Zarr; 2 unless packed", type=int, choices=(2, 3)),
     option("--packed", "cut large arrays into small chunks and compress them (Zarr v3 and HDF5)"),
-    option("--codec", "how to compress; blosc-zstd by default", choices=CODECS),
+    option("--codec", "how to compress (default: blosc-zstd)", choices=CODECS),
     option("--level", "from 1, fast, to 9 (zstd: 22), small", type=int),
-    option(
-        "--chunk-kb N",
-        "about how many KiB of elements a chunk has; 8 by default, 64 for an import",
-        type=int,
-    ),
+    option("--chunk-kb N", "KiB of elements in a chunk (default: 8; of an import 64)", type=int),
 )
 COUNTS_AS: Final = option(
-    "--counts-as [NAME=]TYPE",
-    "store the whole numbers of the main matrix, or of the matrix NAME, as uint8, uint16 "
-    "or uint32: exactly, or not at all; repeatable",
-    is_repeated=True,
+    "--counts-as [NAME=]TYPE...",
+    "store the whole numbers of the main matrix, or of NAME, as uint8, uint16 or uint32, or fail",
 )
 MEMORY: Final = option(
     "--memory SIZE",
-    "how much memory the elements of matrices may take on their way, such as 500MB; 16MiB "
-    "or more (default: 1GiB)",
-    type=memory_size,
+    "memory for elements of matrices, 16MiB or more (default: 1GiB)",
+    type=byte_size,
     dest="memory_bytes",
 )
 PARAM: Final = option(
-    "--param NAME=VALUE",
-    'the value of $NAME in the SQL: JSON (60, true, [1, 2], "60") or text; repeatable',
-    is_repeated=True,
+    "--param NAME=VALUE...", 'the value of $NAME in the SQL: JSON (60, true, [1, 2], "60") or text'
 )
 REPORT_FORMAT: Final = option("--format", choices=("text", "json"), default="text")
-OVERLAY: Final = option(
-    "--overlay OVERLAY", "a data set on top of PATH, such as 'daf annotate' makes; it is only read"
-)
+OVERLAY: Final = option("--overlay OVERLAY", "a data set on top of PATH, which is only read")
 AXIS_NAMES: Final = tuple(
-    option(
-        f"--{key}-is AXIS",
-        f"what the axis of {key} of an AnnData is called (default: as it says, else {key})",
-    )
+    option(f"--{key}-is AXIS", f"what the axis of {key} of an AnnData is called")
     for key in ("obs", "var")
 )
 MATRIX: Final = option("--matrix NAME", required=True)
+ROWS: Final = option(
+    "--rows WHICH", "a SQL predicate, a SELECT of name or index, names (A,B), or @FILE with names"
+)
 COLUMNS: Final = option("--columns WHICH", "the same for the other axis")
 SLICE_AXES: Final = tuple(
     option(f"--{key}-axis AXIS", "needed where it is ambiguous") for key in ("rows", "columns")
 )
 NO_PROVENANCE: Final = option(
-    "--no-provenance",
-    "write no SQL, names and versions into .h5ad, .zarr, .parquet and .arrow files",
+    "--no-provenance", "write no SQL, names and versions into files that have a place for them"
 )
 MAX_ROWS: Final = option(
     "--max-rows N",
     "rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
     type=whole_number,
 )
-NO_PAGER: Final = option(
-    "--no-pager",
-    "print long tables, of which 40 rows; on a terminal they are shown in $PAGER, or less",
-)
+NO_PAGER: Final = option("--no-pager", "print long tables instead of showing them in $PAGER")
+QUERY_FILE: Final = option("-f, --file FILE.sql", "a file with the query; comments are allowed")

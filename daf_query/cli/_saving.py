@@ -1,4 +1,4 @@
-"""The commands that store vectors, axes and matrices: `save-vector` and so on, and `annotate`."""
+"""The commands that change a data set: `save-vector` and so on, `annotate`, `reorder`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import contextlib
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
 
+from daf_query.cli import _selection as selection
+from daf_query.cli._later import session
 from daf_query.cli._parser import (
     AXIS,
     PARAM,
     PATH,
+    QUERY_FILE,
     QUIET,
     REPORT_FORMAT,
     command,
@@ -20,22 +23,14 @@ from daf_query.cli._parser import (
 )
 from daf_query.cli._terminal import print_json, progress_of
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 from daf_storage._terminal_text import visible_name
 
 if TYPE_CHECKING:
-    from daf_query import session, table
-    from daf_query.cli import _selection as selection
     from daf_query.profile import Profile
     from daf_query.session import DafSession
-    from daf_query.slice import MatrixSlice
-else:
-    session, table = map(lazy_module, ("daf_query.session", "daf_query.table"))
-    selection = lazy_module("daf_query.cli._selection")
 
 STATISTICS: Final = ("sum", "mean", "variance", "min", "max", "nonzero", "missing", "fraction")
 _NAME: Final = option("NAME")
-_FILE: Final = option("-f, --file FILE.sql", "a file with the query")
 
 
 @command(
@@ -44,11 +39,8 @@ _FILE: Final = option("-f, --file FILE.sql", "a file with the query")
     PATH,
     AXIS,
     _NAME,
-    option(
-        "[QUERY]",
-        "a SQL expression, or a SELECT of name or index and one other column; '-': standard input",
-    ),
-    _FILE,
+    option("[QUERY]", "an expression, or a SELECT of name or index and a column; '-': stdin"),
+    QUERY_FILE,
     PARAM,
     overwrite("the vector, if there is one"),
     QUIET,
@@ -77,7 +69,7 @@ def save_vector_command(options: Namespace) -> None:
     PATH,
     AXIS,
     option("[QUERY]", "a SELECT with a row for each entry of the new axis; '-': standard input"),
-    _FILE,
+    QUERY_FILE,
     option("--name COLUMN", "of the names (default: name)", default="name"),
     PARAM,
     overwrite("the axis, if there is one, with its vectors and matrices"),
@@ -111,11 +103,8 @@ def _choice(options: Namespace) -> dict[str, Any]:
     "store a slice of a matrix, means of groups, or the rows of a query, as a matrix",
     PATH,
     _NAME,
-    option(
-        "[QUERY]",
-        "a SELECT of an entry of either axis, named as the axes, and a value; '-': standard input",
-    ),
-    _FILE,
+    option("[QUERY]", "a SELECT of an entry of either axis, and a value; '-': standard input"),
+    QUERY_FILE,
     option("--matrix MATRIX", "store a slice of this one instead"),
     option("--from OTHER", "the data set of MATRIX (default: PATH)", dest="source"),
     option("--by GROUPS", "store a row for each group of the rows", action="append"),
@@ -131,11 +120,9 @@ def _choice(options: Namespace) -> dict[str, Any]:
     QUIET,
     one_of=("query", "file", "matrix"),
     examples="""
-    daf save-matrix pbmc.daf.zarr old_UMIs --matrix UMIs --rows 'age > 60'
     daf save-matrix pbmc.daf.zarr part --matrix UMIs --rows 'donor = $who' \\
         --columns is_marker --param who=N3 --one-layout --overwrite --quiet
     daf save-matrix pbmc.daf.zarr mean_X --matrix X --by louvain --statistic mean
-    daf save-matrix pbmc.daf.zarr share -f share.sql --rows-axis type --columns-axis donor
     daf save-matrix pbmc.daf.zarr UMIs --from run2.daf.zarr --matrix counts \\
         --rows-axis cell --columns-axis gene
     daf save-matrix pbmc.daf.zarr share --rows-axis type --columns-axis donor --fill 0 \\
@@ -163,7 +150,8 @@ def save_matrix_command(options: Namespace) -> None:
             if options.source is not None:
                 source = stack.enter_context(session.connect(options.source))
                 asked = Namespace(**{**vars(options), "rows_axis": None, "columns_axis": None})
-            content = _slice(source, asked)
+            taken, chosen = selection.selected(source, asked)
+            content = source.matrix(*taken, options.matrix, **chosen)
             axes = (
                 options.rows_axis or content.rows_axis,
                 options.columns_axis or content.columns_axis,
@@ -203,33 +191,16 @@ def _given_axes(options: Namespace) -> tuple[str, str]:
     return options.rows_axis, options.columns_axis
 
 
-def _slice(connected: DafSession, options: Namespace) -> MatrixSlice:
-    axes, chosen = selection.selected(connected, options)
-    return connected.matrix(*axes, options.matrix, **chosen)
-
-
 @command(
     "annotate",
     "store columns of a table as vectors, in a data set on top of one that is only read",
     option("PATH", "only read, if OVERLAY is given"),
     option("[OVERLAY]", "what is written, made if it is missing (default: PATH itself)"),
     option("--axis AXIS", required=True),
-    option(
-        "--csv FILE",
-        "a row for an entry: .csv, .csv.gz, .tsv, .parquet or .arrow",
-        dest="table",
-        required=True,
-    ),
+    option("--csv FILE", ".csv, .csv.gz, .tsv, .parquet or .arrow", dest="table", required=True),
     option("--key COLUMN", "the column that has the entries (default: name)"),
-    option(
-        "--columns [NAME=]COLUMN,...",
-        "which to store, and under which names (default: all but the key)",
-    ),
-    option(
-        "--fill NAME=VALUE",
-        "the value of entries without one: JSON (0, false) or text; repeatable",
-        is_repeated=True,
-    ),
+    option("--columns [NAME=]COLUMN,..", "which to store, and as what (default: all)"),
+    option("--fill NAME=VALUE...", "the value of entries without one: JSON (0, false) or text"),
     option("--strict", "fail if a key is no entry, and write nothing"),
     overwrite("vectors that are there"),
     REPORT_FORMAT,
@@ -239,16 +210,12 @@ def _slice(connected: DafSession, options: Namespace) -> MatrixSlice:
     daf annotate atlas.daf.zarr notes.daf.zarr --axis cell --csv labels.parquet \\
         --columns cell_type=label,score --overwrite --strict
     daf annotate pbmc.daf.zarr --axis cell --csv doublets.tsv --fill is_doublet=false
-    daf annotate pbmc.daf.zarr --axis cell --csv labels.csv --quiet --format json
     daf sql atlas.h5ad --overlay notes.daf.zarr "SELECT cell_type, age FROM cell"
     """,
 )
 def annotate_command(options: Namespace) -> None:
     """Store columns of a file as vectors, and say how many keys are no entries."""
-    if not table.is_user_table(options.table):
-        raise errors.InvalidInputError(
-            f"--csv {options.table}: a table is a .csv, .csv.gz, .tsv, .parquet or .arrow file"
-        )
+    selection.check_table(options.table, "--csv")
     target = options.path if options.overlay is None else options.overlay
     access: dict[str, Any] = (
         {"mode": "r+"} if options.overlay is None else {"overlay": options.overlay}
@@ -284,3 +251,23 @@ def _columns(given: str | None) -> dict[str, str] | None:
             raise errors.InvalidInputError(f"--columns: {name} is given twice")
         named[name] = column if separator else name
     return named
+
+
+@command(
+    "reorder",
+    "put the entries of an axis into another order; its vectors and matrices follow",
+    PATH,
+    AXIS,
+    option("--by ORDER", "what comes after ORDER BY in SQL", required=True),
+    QUIET,
+    examples="""
+    daf reorder pbmc.daf.zarr cell --by "type, age DESC"
+    daf reorder pbmc.daf.zarr gene --by "name"
+    """,
+)
+def reorder_command(options: Namespace) -> None:
+    """Put an axis into another order and say so."""
+    with session.connect(options.path, mode="r+") as connected:
+        connected.reorder_axis(options.axis, options.by, progress=progress_of(options))
+    if not options.quiet:
+        print(f"reordered axis {options.axis} of {options.path} by {options.by}")

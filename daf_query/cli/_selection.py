@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from daf_query.matrix import concatenated_of
-from daf_query.session import DafSession, connect
-from daf_query.sql import missing_base
-from daf_query.syntax import is_condition, is_select, list_items, one_statement
-from daf_storage import DafReader, errors
+from daf_query.cli._later import json, matrix, session, sql, syntax, table
+from daf_storage import errors
+
+if TYPE_CHECKING:
+    from daf_query.session import DafSession
+    from daf_storage import DafReader
 
 _STANDARD_INPUT: Final = "-"
 _FILE: Final = "@"
@@ -21,7 +21,7 @@ _SHOWN: Final = 20
 
 def reading(options: Namespace) -> DafSession:
     """Connect the path of a command for reading, with the overlay if one is given."""
-    return connect(
+    return session.connect(
         options.path,
         mode="r",
         overlay=options.overlay,
@@ -34,9 +34,9 @@ def reading(options: Namespace) -> DafSession:
 def query_of(options: Namespace) -> str:
     """Return the query of ``daf sql``, which is given in one of three ways."""
     if options.query is not None and options.query != _STANDARD_INPUT:
-        return one_statement(options.query)
+        return syntax.one_statement(options.query)
     path = options.query if options.file is None else options.file
-    return one_statement(read_text(path), source="standard input" if path == "-" else path)
+    return syntax.one_statement(read_text(path), source="standard input" if path == "-" else path)
 
 
 def read_text(path: str) -> str:
@@ -71,6 +71,14 @@ def named_table(given: str) -> tuple[str | None, str]:
     """
     name, separator, path = given.partition("=")
     return (name, path) if separator else (None, given)
+
+
+def check_table(path: str, option: str) -> None:
+    """Refuse a file that is no table."""
+    if not table.is_user_table(path):
+        raise errors.InvalidInputError(
+            f"{option} {path}: a table is a .csv, .csv.gz, .tsv, .parquet or .arrow file"
+        )
 
 
 def named_values(given: Iterable[str], *, option: str = "--param") -> dict[str, Any] | None:
@@ -118,7 +126,7 @@ def value_of(text: str | None) -> Any:
 
 
 def selected(
-    session: DafSession, options: Namespace, *, join: str | None = None
+    connected: DafSession, options: Namespace, *, join: str | None = None
 ) -> tuple[tuple[str, str], dict[str, Any]]:
     """Return the axes of the matrix of a command, and which part of it is meant, as keywords.
 
@@ -127,7 +135,7 @@ def selected(
     join
         How several data sets become one by default; None if the command does not ask.
     """
-    readers = list(session.members().values())
+    readers = list(connected.members().values())
     axes = member_matrix_axes(readers, options.matrix, options.rows_axis, options.columns_axis)
     chosen: dict[str, Any] = {
         "rows": entries_or_sql(readers, axes[0], options.rows),
@@ -150,7 +158,7 @@ def entries_or_sql(
     Names are ``A,B``, the lines of ``@FILE``, or a single one that is an entry and no vector.  One
     with a comma is written in single quotes, or stands in a file.
     """
-    if given is None or is_select(given):
+    if given is None or syntax.is_select(given):
         return given
     if given.startswith(_FILE):
         return _lines(given.removeprefix(_FILE))
@@ -166,8 +174,8 @@ def listed_names(given: str) -> list[str] | None:
     >>> listed_names("MS4A1, CD8A"), listed_names("'a,b',"), listed_names("age IN (1, 2)")
     (['MS4A1', 'CD8A'], ['a,b'], None)
     """
-    parts = [part.strip() for part in list_items(given)]
-    if len(parts) == 1 or is_condition(given):
+    parts = [part.strip() for part in syntax.list_items(given)]
+    if len(parts) == 1 or syntax.is_condition(given):
         return None
     return [_unquoted(part) for part in parts if part]
 
@@ -213,7 +221,7 @@ def member_matrix_axes(
             problems.append(problem)
             continue
         if rows_axis is None and columns_axis is None and axes[0] != axes[1]:
-            first = concatenated_of(readers, axes, None, location=daf.location)
+            first = matrix.concatenated_of(readers, axes, None, location=daf.location)
             axes = (first, axes[1] if first == axes[0] else axes[0])
         return axes
     raise problems[0]
@@ -241,7 +249,7 @@ def matrix_axes(
         has = errors.known_names(known, none="no matrices")
         raise errors.MatrixNotFoundError(
             f"{daf.location}: there is no matrix {name!r}; there are {has}"
-            f"{errors.nearest(name, known)}{missing_base(daf)}"
+            f"{errors.nearest(name, known)}{sql.missing_base(daf)}"
         )
     given = {axis for axis in (rows_axis, columns_axis) if axis is not None}
     fitting = [pair for pair in pairs if given <= set(pair)]

@@ -6,80 +6,54 @@ import contextlib
 import os
 import sys
 import warnings
+import webbrowser
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
-from daf_query.cli._parser import Group, Option, byte_size, command, given, option, whole_number
+from daf_query.cli import _selection as selection
+from daf_query.cli._later import demo, explore, flight_sql, session, storage_base
+from daf_query.cli._parser import (
+    REPORT_FORMAT,
+    byte_size,
+    command,
+    given,
+    option,
+    titled,
+    whole_number,
+)
 from daf_query.cli._terminal import print_json
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
-    import webbrowser
-
-    from daf_query import demo, explore, flight_sql, session
     from daf_query.session import DafSession
-    from daf_storage import base as storage_base
-else:
-    storage_base = lazy_module("daf_storage.base")
-    webbrowser, demo = map(lazy_module, ("webbrowser", "daf_query.demo"))
-    explore, flight_sql = map(lazy_module, ("daf_query.explore", "daf_query.flight_sql"))
-    session = lazy_module("daf_query.session")
 
-_HTTP_PORT: Final = 8000
-_FLIGHT_SQL_PORT: Final = 31337
-_OF_HTTP: Final = Group(
-    (
-        option(
-            "--host-name NAME",
-            "another name by which clients may call this server, such as that of a proxy",
-            is_repeated=True,
-        ),
-        option(
-            "--allow-origin ORIGIN",
-            "let web pages of this origin read it (CORS); * for all, by default none",
-        ),
+_OF_HTTP: Final[tuple[str, ...]] = ("host_name", "allow_origin")
+_LIMITS: Final = {
+    "max_rows": option("--max-rows N", "rows of one result (default: any)", type=whole_number),
+    "max_bytes": option("--max-bytes SIZE", "of one result, such as 500MB", type=byte_size),
+    "max_memory_bytes": option(
+        "--max-memory-bytes SIZE", "in which one query sorts, joins and groups", type=byte_size
     ),
-    "over HTTP",
-)
-_LIMITS: Final = (
-    option("--max-rows N", "rows of one result (default: any)", type=whole_number),
-    option(
-        "--max-bytes SIZE",
-        "size of one result in memory, such as 500MB (default: any)",
-        type=byte_size,
+    "max_seconds": option(
+        "--max-seconds N", "until the last row is sent (default: 600)", type=whole_number
     ),
-    option(
-        "--max-memory-bytes SIZE",
-        "memory in which one query sorts, joins and groups, such as 1GB (default: any)",
-        type=byte_size,
+    "max_queries": option(
+        "--max-queries N", "queries at the same time (default: 8)", type=whole_number
     ),
-    option(
-        "--max-seconds N",
-        "seconds until the last row of a query is sent (default: 600)",
-        type=whole_number,
+    "max_query_bytes": option(
+        "--max-query-bytes SIZE", "of the SQL of a query (default: 1MiB)", type=byte_size
     ),
-    option("--max-queries N", "queries at the same time (default: 8)", type=whole_number),
-    option("--max-query-bytes SIZE", "size of the SQL of a query (default: 1MiB)", type=byte_size),
-)
-_FLIGHT_SQL: Final = option(
-    "--flight-sql", "answer SQL of tools and other languages (ADBC, JDBC); each PATH is a schema"
-)
-_OF_FLIGHT_SQL: Final = (
-    option(
-        "--token-file FILE", "whoever asks needs a token of this file, which has one in each line"
-    ),
-    option("--token-env NAME", "the same, of the environment variable NAME"),
-    option(
-        "--allow-anyone", "let other machines ask without a token, if --host lets them reach it"
-    ),
-    option("--tls-cert FILE", "certificate (PEM), to encrypt"),
-    option("--tls-key FILE", "its key (PEM)"),
-    *_LIMITS,
-)
+}
+_OF_FLIGHT_SQL: Final = {
+    "token_file": option("--token-file FILE", "who asks needs one of its tokens, one a line"),
+    "token_env": option("--token-env NAME", "the same, of the environment variable NAME"),
+    "allow_anyone": option("--allow-anyone", "let other machines ask without a token"),
+    "tls_cert": option("--tls-cert FILE", "certificate (PEM), to encrypt"),
+    "tls_key": option("--tls-key FILE", "its key (PEM)"),
+    **_LIMITS,
+}
 _SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 """Variables of the environment of which one is set where there are windows."""
 
@@ -93,20 +67,19 @@ class ClearTextWarning(errors.DafWarning):
     "serve a data set over HTTP, or data sets as SQL tables over Flight SQL, read-only, to "
     "programs of this machine",
     option("PATH", dest="paths", nargs="+"),
-    option(
-        "--port",
-        "default: 8000, or 31337 with --flight-sql; 0 takes one that is free",
-        type=whole_number,
-    ),
+    option("--port", "default: 8000, or 31337 with --flight-sql; 0: any", type=whole_number),
     option("--host", "address to listen on (default: this machine only)", default="127.0.0.1"),
-    option(
-        "--format",
-        "how the address is printed: json is one line for programs",
-        choices=("text", "json"),
-        default="text",
+    REPORT_FORMAT,
+    titled(
+        "over HTTP",
+        option("--host-name NAME...", "another name of this server, such as that of a proxy"),
+        option("--allow-origin ORIGIN", "let web pages of it read (CORS); * for all"),
     ),
-    _OF_HTTP,
-    Group((_FLIGHT_SQL, *_OF_FLIGHT_SQL), "over Flight SQL"),
+    titled(
+        "over Flight SQL",
+        option("--flight-sql", "answer SQL of other programs; each PATH is a schema"),
+        *_OF_FLIGHT_SQL.values(),
+    ),
     examples="""
     daf serve pbmc.daf.zarr.zip --port 8000
     daf serve pbmc.daf.zarr --host 0.0.0.0 --host-name data.lab.org
@@ -124,11 +97,15 @@ class ClearTextWarning(errors.DafWarning):
 )
 def serve_command(options: Namespace) -> None:
     """Serve until interrupted."""
+    others, why = tuple(_OF_FLIGHT_SQL), "for --flight-sql, and not for HTTP"
     if options.flight_sql:
-        _refuse(options, _OF_HTTP.options, "for HTTP, and not for --flight-sql")
+        others, why = _OF_HTTP, "for HTTP, and not for --flight-sql"
+    for name in others:
+        if getattr(options, name) not in (None, [], False):
+            raise errors.InvalidInputError(f"--{name.replace('_', '-')} is {why}")
+    if options.flight_sql:
         _serve_flight_sql(options)
         return
-    _refuse(options, _OF_FLIGHT_SQL, "for --flight-sql, and not for HTTP")
     if len(options.paths) > 1:
         raise errors.InvalidInputError(
             f"over HTTP one data set is served, not {len(options.paths)}; --flight-sql serves "
@@ -136,7 +113,7 @@ def serve_command(options: Namespace) -> None:
         )
     with daf_storage.DafServer(
         options.paths[0],
-        port=_HTTP_PORT if options.port is None else options.port,
+        port=8000 if options.port is None else options.port,
         host=options.host,
         host_names=options.host_name,
         allow_origin=options.allow_origin,
@@ -146,42 +123,29 @@ def serve_command(options: Namespace) -> None:
             server.serve_forever()
 
 
-def _refuse(options: Namespace, refused: Sequence[Option], why: str) -> None:
-    for each in refused:
-        if getattr(options, each.dest) not in (None, [], False):
-            raise errors.InvalidInputError(f"{each.names[0]} is {why}")
-
-
 def _serve_flight_sql(options: Namespace) -> None:
     tokens = _tokens(options)
-    limits = flight_sql.FlightSqlLimits(**given(options, *(each.dest for each in _LIMITS)))
     sources = session.named_sources(options.paths)
+    has_tls = options.tls_cert is not None
+    if has_tls != (options.tls_key is not None):
+        raise errors.InvalidInputError("--tls-cert and --tls-key belong together; give both")
     with (
         session.connect(sources) as connected,
         flight_sql.FlightSqlServer(
             connected,
             host=options.host,
-            port=_FLIGHT_SQL_PORT if options.port is None else options.port,
+            port=31337 if options.port is None else options.port,
             tokens=tokens,
-            tls=_tls(options),
-            limits=limits,
+            tls=(options.tls_cert, options.tls_key) if has_tls else None,
+            limits=flight_sql.FlightSqlLimits(**given(options, *_LIMITS)),
             allow_anyone=options.allow_anyone,
         ) as server,
     ):
-        has_tls = options.tls_cert is not None
         if tokens and not has_tls and not flight_sql.is_loopback(options.host):
-            warnings.warn(
-                ClearTextWarning(
-                    "tokens and rows are sent in clear: give --tls-cert and --tls-key"
-                ),
-                stacklevel=2,
-            )
-        address = {
-            "uri": server.uri,
-            "schemas": list(sources),
-            "needs_token": bool(tokens),
-            "tls": has_tls,
-        }
+            said = "tokens and rows are sent in clear: give --tls-cert and --tls-key"
+            warnings.warn(ClearTextWarning(said), stacklevel=2)
+        access = {"needs_token": bool(tokens), "tls": has_tls}
+        address = {"uri": server.uri, "schemas": list(sources), **access}
         _announce(options, address, ", ".join(sources), server.uri)
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
@@ -199,12 +163,7 @@ def _tokens(options: Namespace) -> list[str]:
     """Return the tokens of a file and of a variable: never of an argument, which others see."""
     tokens: list[str] = []
     if options.token_file is not None:
-        try:
-            lines = Path(options.token_file).read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise errors.from_os_error(error, options.token_file) from None
-        except UnicodeDecodeError:
-            raise errors.InvalidInputError(f"{options.token_file}: it is not text") from None
+        lines = selection.read_text(options.token_file).splitlines()
         tokens = [line.strip() for line in lines if line.strip()]
         if not tokens:
             raise errors.InvalidInputError(f"{options.token_file}: it has no token")
@@ -218,41 +177,18 @@ def _tokens(options: Namespace) -> list[str]:
     return tokens
 
 
-def _tls(options: Namespace) -> tuple[str, str] | None:
-    if options.tls_cert is None and options.tls_key is None:
-        return None
-    if options.tls_cert is None or options.tls_key is None:
-        raise errors.InvalidInputError("--tls-cert and --tls-key belong together; give both")
-    return options.tls_cert, options.tls_key
-
-
 @command(
     "explore",
     "look at data sets in the browser, on this machine alone: tables, SQL, charts, embeddings",
     option("PATH", dest="paths", nargs="+"),
     option("--query SQL", "the query that the page starts with"),
-    option(
-        "--color EXPRESSION",
-        "what colours the embedding at first: a vector, or a SQL expression such as X['CD8A']",
-    ),
-    option(
-        "--write OVERLAY",
-        "let the page save vectors, into a data set of your own on top; made if missing",
-    ),
-    option("--port", "default: 0, which takes one that is free", type=whole_number, default=0),
+    option("--color EXPRESSION", "what colours the embedding first: a vector, or X['CD8A']"),
+    option("--write OVERLAY", "let the page save vectors into a data set on top, made if missing"),
+    option("--port", "default: any that is free", type=whole_number, default=0),
     option("--no-browser", "print the address, and open no browser"),
-    option(
-        "--max-rows N",
-        "rows of the result of one query (default: 1000000)",
-        type=whole_number,
-        dest="rows",
-    ),
-    option("--max-bytes SIZE", "size of one answer (default: 1GiB)", type=byte_size, dest="bytes"),
-    option(
-        "--seconds N",
-        "seconds until the last row of a query is sent (default: 120)",
-        type=whole_number,
-    ),
+    option("--max-rows N", "of a query (default: 1000000)", type=whole_number, dest="rows"),
+    option("--max-bytes SIZE", "of one answer (default: 1GiB)", type=byte_size, dest="bytes"),
+    option("--seconds N", "until the last row is sent (default: 120)", type=whole_number),
     examples="""
     daf explore pbmc.h5ad
     daf explore pbmc.h5ad --color phase --query "SELECT * FROM obs WHERE n_genes > 1500"
@@ -299,11 +235,7 @@ def _connected(options: Namespace) -> DafSession:
 @command(
     "demo",
     "import, query, slice and plot the PBMC data set that scanpy ships",
-    option(
-        "[TARGET]",
-        "a folder, or the data set to make in one (default: daf-demo/pbmc.daf.zarr)",
-        default="daf-demo",
-    ),
+    option("[TARGET]", "a folder, or the data set to make in one", default="daf-demo"),
     examples="""
     daf demo
     daf demo somewhere/else
@@ -312,4 +244,4 @@ def _connected(options: Namespace) -> DafSession:
 )
 def demo_command(options: Namespace) -> None:
     """Run the demonstration."""
-    demo.run_demo(Path(options.target), options.run)
+    demo.run_demo(Path(options.target), options.main)

@@ -1,4 +1,4 @@
-"""Standard streams: their colours, the pager, control characters, and what is closed or full.
+"""What commands print: exit codes, colours, the pager, JSON, sizes, and the lines of tables.
 
 Colours are for a terminal; none in pipes and files, and none where ``NO_COLOR`` is set.  The pager
 is that of ``PAGER``, or less.
@@ -6,39 +6,37 @@ is that of ``PAGER``, or less.
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import io
 import os
+import pydoc
 import re
 import shutil
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
-from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_query.cli._later import display, json, sql, stores
+from daf_storage import DafError, errors
 from daf_storage._terminal_text import text_width, visible
 
 if TYPE_CHECKING:
-    import json
-    import subprocess
+    from daf_storage import ShowProgress
 
-    from _typeshed import ReadableBuffer
-
-    from daf_storage import ShowProgress, display, stores
-else:
-    display = lazy_module("daf_storage.display")
-    stores = lazy_module("daf_storage.stores")
-    json, subprocess = map(lazy_module, ("json", "subprocess"))
+DONE: Final = 0
+FAILED: Final = 1
+"""The request failed, or `verify` found an error; wrong usage is 2, as argparse has it."""
+DATA_LOST: Final = 3
+"""A repair is done, and something is lost or damaged: the output names it."""
+INTERRUPTED: Final = 128 + signal.SIGINT
 
 Style: TypeAlias = Literal["heading", "faint", "error"]
 """What is set apart."""
 
 _CODES: Final = {"heading": "1", "faint": "2", "error": "1;31"}
+_ESCAPES: Final = re.compile(r"\x1b\[[\d;]*m")
+_BLANKS: Final = str.maketrans("\n\t", "  ")
 
 
 def has_colours(stream: TextIO) -> bool:
@@ -50,21 +48,6 @@ def has_colours(stream: TextIO) -> bool:
 def coloured(text: str, style: Style, stream: TextIO) -> str:
     """Return text as it is printed on a stream."""
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if has_colours(stream) else text
-
-
-def coloured_table(lines: Sequence[str], stream: TextIO) -> list[str]:
-    """Return the lines of a table, of which the first two are the names of its columns."""
-    if not has_colours(stream):
-        return list(lines)
-    heads = [coloured(lines[0], "heading", stream)] + [
-        coloured(line, "faint", stream) for line in lines[1:2]
-    ]
-    return heads + list(lines[2:])
-
-
-_ESCAPES: Final = re.compile(r"\x1b\[[\d;]*m")
-_LESS: Final = "RSX"
-"""Colours, long lines cut at the edge, and what was seen stays on the screen."""
 
 
 def pager_of(options: Namespace) -> str | None:
@@ -83,31 +66,19 @@ def pager() -> str | None:
     return chosen if is_there else None
 
 
-def print_lines(lines: Sequence[str], command: str | None) -> None:
-    """Print lines, in a pager if there is one and they do not fit."""
+def print_table(lines: Sequence[str], command: str | None) -> None:
+    """Print the lines of a table, its two first apart; in a pager if there is one and need be."""
+    lines = [
+        coloured(lines[0], "heading", sys.stdout),
+        *(coloured(line, "faint", sys.stdout) for line in lines[1:2]),
+        *lines[2:],
+    ]
     if command is None or _fits(lines):
         print(*lines, sep="\n")
         return
     sys.stdout.flush()
-    environment = {"LESS": _LESS, **os.environ}
-    with (
-        _undisturbed(),
-        subprocess.Popen(  # noqa: S604 - PAGER is a line of the shell, which the user wrote
-            command, shell=True, stdin=subprocess.PIPE, env=environment, encoding="utf-8"
-        ) as process,
-        contextlib.suppress(BrokenPipeError),  # it was left before its end
-    ):
-        process.communicate("\n".join(lines) + "\n")
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Leave Ctrl-C to the pager."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    os.environ.setdefault("LESS", "RSX")  # colours, long lines cut, and it stays on the screen
+    pydoc.pipepager("\n".join(lines) + "\n", command)
 
 
 def _fits(lines: Sequence[str]) -> bool:
@@ -116,89 +87,24 @@ def _fits(lines: Sequence[str]) -> bool:
     return is_short and all(text_width(_ESCAPES.sub("", line)) <= size.columns for line in lines)
 
 
-class TerminalBytes(io.RawIOBase):
-    """Prints UTF-8 that is written for programs on standard output, a terminal, visibly."""
+def aligned(
+    names: Sequence[str], rows: Iterable[Sequence[str]], is_number: Sequence[bool]
+) -> list[str]:
+    """Return the lines of a table, numbers to the right.
 
-    def __init__(self) -> None:
-        self._kept = b""
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def write(self, content: Any) -> int:
-        """Print the whole lines that there are."""
-        part = bytes(memoryview(content))
-        lines, newline, self._kept = (self._kept + part).rpartition(b"\n")
-        self._print(lines + newline)
-        return len(part)
-
-    def close(self) -> None:
-        """Print the rest."""
-        if not self.closed:
-            self._print(self._kept)
-        super().close()
-
-    def _print(self, content: bytes) -> None:
-        sys.stdout.write(visible(content.decode("utf-8", "replace")))
-
-
-_INPUT: Final = 0
-_OUTPUT: Final = 1
-_ERROR: Final = 2
-
-
-def prepare_standard_streams() -> None:
-    """Let errors of standard output name it, and open the streams that are closed (``>&-``).
-
-    Otherwise the next files that are opened, say an archive, would get their numbers, and what a
-    library prints would be written into the data.  Output to a closed stream is an error, as it
-    is for other commands; messages to a closed standard error are dropped.
+    >>> aligned(["type", "n"], [["B", "12"]], [False, True])
+    ['type   n', '----  --', 'B     12']
     """
-    for number in (_INPUT, _OUTPUT, _ERROR):
-        if not _is_open(number):
-            _open_nothing(number)  # which gets the lowest number that is free
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(_open_nothing(_ERROR), "w", encoding="utf-8")
-    given = sys.stdout
-    sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(_StandardOutput(_OUTPUT if given else _open_nothing(_OUTPUT), "w")),
-        encoding="utf-8" if given is None else given.encoding,
-        errors="strict" if given is None else given.errors,
-        line_buffering=given is not None and given.isatty(),
-    )
-
-
-class _StandardOutput(io.FileIO):
-    """Standard output, whose errors name it: the system names no file."""
-
-    def __init__(self, number: int, mode: str) -> None:
-        super().__init__(number, mode, closefd=False)
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        try:
-            return super().write(data)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            if error.errno == errno.EBADF:
-                raise errors.StorageError(
-                    "standard output is closed; open it, or name a file: -o FILE"
-                ) from error
-            raise errors.from_os_error(error, "standard output") from error
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
-
-
-def _open_nothing(number: int) -> int:
-    """Open the null device in place of a stream; the one of standard output refuses writes."""
-    return os.open(os.devnull, os.O_WRONLY if number == _ERROR else os.O_RDONLY)
+    listed = [[visible(cell).translate(_BLANKS) for cell in row] for row in (names, *rows)]
+    widths = [max(text_width(row[i]) for row in listed) for i in range(len(names))]
+    lines = []
+    for row in [listed[0], ["-" * most for most in widths], *listed[1:]]:
+        cells = []
+        for cell, most, to_right in zip(row, widths, is_number, strict=True):
+            blanks = " " * (most - text_width(cell))
+            cells.append(blanks + cell if to_right else cell + blanks)
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def print_json(record: Any, **how: Any) -> None:
@@ -208,24 +114,80 @@ def print_json(record: Any, **how: Any) -> None:
 
 def described(path: str) -> str:
     """Return a file that was written, with its size if it has one."""
-    if Path(path).is_dir():
-        return f"{path} ({display.readable_bytes(size_bytes(path))})"
-    output = stores.find_output(path)
-    if not output.is_regular:
-        return path
-    return f"{path} ({display.readable_bytes(output.path.stat().st_size)})"
+    is_there = Path(path).is_dir() or stores.find_output(path).is_regular
+    return f"{path} ({display.readable_bytes(size_bytes(path))})" if is_there else path
 
 
 def size_bytes(path: str) -> int:
     """Return how many bytes a data set has on disk."""
     container = Path(path.split("#/", 1)[0])
-    if container.is_file():
-        return container.stat().st_size
-    return sum(
-        (Path(parent) / name).stat().st_size
-        for parent, _, names in os.walk(container)
-        for name in names
-    )
+    files = container.rglob("*") if container.is_dir() else [container]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+_ARGUMENTS: Final = (
+    *("rows", "columns", "obs_is", "var_is", "X_is", "fill", "name", "key", "merge", "empty"),
+    *("port", "host", "max_bytes"),
+)
+_FORMS: Final[Any] = (
+    (re.escape(errors.REPLACE), "--overwrite"),
+    (r'\bduplicates="make_unique"', "--make-unique"),
+    (r"\bempty=\{\(?'([^']*)'\)?: [^}]*\}", r"--empty \1=VALUE"),
+    (r"\bempty=\{\('([^']*)', '([^']*)'\): [^}]*\}", r"--empty \1/\2=VALUE"),
+    (r"\bempty=\{\('([^']*)', '([^']*)', '([^']*)'\): [^}]*\}", r"--empty \1/\2/\3=VALUE"),
+    (r'\b(join|merge)="(\w+)"', r"--\1 \2"),
+    (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
+    (r"\bparams=(?= has)", "--param"),
+    (r"\bprefix=True", "--prefix"),
+    (r"\bnames=\[\.\.\.\]", "--names"),
+    (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
+    (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf annotate \1 \2"),
+    (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
+    (
+        rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;]|$)",
+        lambda found: f"--{found[1].replace('_', '-')}",
+    ),
+)
+"""How arguments and calls are written in messages, and on the command line."""
+
+
+def option_forms(text: str) -> str:
+    """Return a message of the packages in the words of the command line.
+
+    >>> option_forms("pass empty={('cell', 'age'): ...}, or prefix=True")
+    'pass --empty cell/age=VALUE, or --prefix'
+    >>> option_forms("rows= on axis 'cell': no vector 'a'")
+    "--rows on axis 'cell': no vector 'a'"
+    """
+    for pattern, form in _FORMS:
+        text = re.sub(pattern, form, text)
+    return text
+
+
+def failure_sentence(error: Exception, target: str | None = None) -> str:
+    """Return what is printed of an error; of the engine's, which raises plain ones, the core.
+
+    Parameters
+    ----------
+    target
+        The file that was being written, where the error of the system names none.
+
+    Examples
+    --------
+    >>> failure_sentence(errors.path_exists("x.daf.zarr"))
+    'x.daf.zarr exists already; pass --overwrite to replace it, or name another path'
+    """
+    if isinstance(error, DafError):  # some are errors of the system, too
+        remedy = error.remedy
+        if remedy is not None and remedy.argument == errors.ALLOW_WRITE:  # there is no such option
+            remedy = errors.Remedy("", "write its rows to a file with -o FILE")
+        return option_forms(str(error) if remedy is None else error.sentence(remedy))
+    if isinstance(error, OSError):
+        where = "" if error.filename is not None else target or "standard output"
+        return str(errors.from_os_error(error, where))
+    if isinstance(error, MemoryError):
+        return "not enough memory for the result; ask for fewer rows or columns"
+    return sql.strip_prefixes(str(error)) or type(error).__name__
 
 
 def progress_of(options: Namespace) -> ShowProgress:

@@ -1,8 +1,9 @@
-"""The commands that make data sets of others: `import`, `export`, `convert`, `concat`, `split`."""
+"""The commands that make data sets of others: `import`, `export`, `convert`, `concat`."""
 
 from __future__ import annotations
 
-import argparse
+import glob
+import json
 import time
 import warnings
 from argparse import Namespace
@@ -10,14 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
-from daf_query.cli._failures import option_forms
+from daf_query.cli._later import display
 from daf_query.cli._parser import (
-    AXIS,
     COUNTS_AS,
     MEMORY,
     OVERLAY,
     PACKING,
-    PARAM,
     PATH,
     QUIET,
     STRICT,
@@ -28,23 +27,12 @@ from daf_query.cli._parser import (
     option,
     overwrite,
 )
-from daf_query.cli._terminal import described, progress_of, size_bytes
+from daf_query.cli._terminal import described, option_forms, progress_of, size_bytes
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 from daf_storage._terminal_text import visible, visible_name
 
 if TYPE_CHECKING:
-    import glob
-    import json
-
-    from daf_query import session
-    from daf_query.cli import _selection as selection
-    from daf_storage import Packing, Report, display
-else:
-    display = lazy_module("daf_storage.display")
-    glob, json = map(lazy_module, ("glob", "json"))
-    session = lazy_module("daf_query.session")
-    selection = lazy_module("daf_query.cli._selection")
+    from daf_storage import Packing, Report
 
 _IMPORT_CHUNK_KB: Final = 64
 """Also where other options of packing are given; as `import_h5ad` has it by default."""
@@ -60,15 +48,8 @@ _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
     option("--obs-is AXIS", "name of the axis of obs (default: obs)"),
     option("--var-is AXIS", "name of the axis of var (default: var)"),
     option("--X-is NAME", "name of the main matrix (default: X)"),
-    option(
-        "--axis-of COLUMN",
-        "make this categorical an axis of its own; those with colours become one anyway",
-        is_repeated=True,
-        dest="categorical_axes",
-    ),
-    one_layout(
-        "store matrices once, by obs; by default also the other way, which doubles the size"
-    ),
+    option("--axis-of COLUMN...", "make this categorical an axis", dest="categorical_axes"),
+    one_layout("store matrices once, by obs, and not also by var"),
     make_unique("append -1, -2 ... to names that occur twice"),
     MEMORY,
     STRICT,
@@ -77,16 +58,13 @@ _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
     COUNTS_AS,
     QUIET,
     examples="""
-    daf import pbmc.h5ad pbmc.daf.zarr
     daf import pbmc.h5ad pbmc.daf.zarr.zip
     daf import monday.h5ad week.dafs.zarr.zip#/monday
     daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs
     daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite
     daf import pbmc.h5ad pbmc.daf.zarr --one-layout --strict --quiet
-    daf import pbmc.h5ad small.daf.zarr --packed --counts-as uint16
     daf import pbmc.h5ad small.daf.zarr --codec blosc-zstd-shuffle --level 7 \\
         --chunk-kb 128 --zarr-format 3 --overwrite
-    daf import atlas.h5ad atlas.daf.zarr --memory 4GiB
     """,
 )
 def import_command(options: Namespace) -> None:
@@ -169,12 +147,10 @@ def export_command(options: Namespace) -> None:
     daf convert pbmc.daf.zarr pbmc.daf.zarr.zip
     daf convert pbmc.daf.zarr.zip pbmc.h5df
     daf convert monday.daf.zarr week.dafs.zarr.zip#/monday
-    daf convert atlas.daf.zarr atlas.daf.zarr.zip --packed --zarr-format 3
     daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --chunk-kb 128 \\
         --overwrite --quiet
     daf convert atlas.daf.zarr small.daf.zarr --packed --counts-as UMIs=uint16
     daf convert atlas.daf.zarr copy.daf.zarr --link
-    daf convert atlas.daf.zarr atlas.h5df --memory 200MB
     """,
 )
 def convert_command(options: Namespace) -> None:
@@ -201,43 +177,24 @@ def convert_command(options: Namespace) -> None:
     "put the entries of an axis of several data sets one after the other, in a new data set",
     option("PATH", "a data set, or a pattern", dest="sources", nargs="+"),
     option("-o, --output OUT", "such as all.daf.zarr", required=True),
-    option(
-        "--axis AXIS",
-        "the axis of which the entries are concatenated; repeatable; by default that of obs",
-        action="append",
-    ),
+    option("--axis AXIS", "whose entries are concatenated (default: obs)", action="append"),
     option(
         "--join",
-        "entries of other axes, such as genes: all must have the same (the default), those of "
-        "all, or those of any",
+        "entries of other axes: the same in all (the default), those of all, or of any",
         choices=("exact", "inner", "outer"),
         default="exact",
     ),
-    option(
-        "--fill-value NUMBER",
-        "what stands for a gene that one lacks; by default 0 where a matrix is sparse, or NaN",
-        type=float,
-    ),
+    option("--fill-value NUMBER", "of a gene that one lacks (default: 0 or NaN)", type=float),
     option("--names A,B", "names; by default those of the files"),
     option("--prefix", "write the name of the data set before each entry"),
     make_unique("append -1, -2 ... to entries that occur twice"),
+    option("--dataset-axis NAME", "the axis of the data sets; '' for none", default="dataset"),
     option(
-        "--dataset-axis NAME",
-        "the axis of the data sets, and the vector that says which; empty for none",
-        default="dataset",
+        "--merge [PROPERTY=]ACTION...",
+        "what other properties become: skip, last, collect, or same, which is the default; of all, "
+        "or of a SCALAR, AXIS/VECTOR or ROWS/COLUMNS/MATRIX, in which * is any",
     ),
-    option(
-        "--merge [PROPERTY=]ACTION",
-        "what becomes of scalars, and of vectors and matrices of other axes: skip, last, "
-        "collect, or same, which is the default; of all, or of a SCALAR, AXIS/VECTOR or "
-        "ROWS/COLUMNS/MATRIX, in which * is any; repeatable, the last that applies counts",
-        is_repeated=True,
-    ),
-    option(
-        "--empty PROPERTY=VALUE",
-        "what stands for a property that one lacks, a number or text; repeatable",
-        is_repeated=True,
-    ),
+    option("--empty PROPERTY=VALUE...", "a number or text for a property that one lacks"),
     one_layout("store matrices once, by the axis"),
     overwrite("what is at OUT"),
     *PACKING,
@@ -249,8 +206,6 @@ def convert_command(options: Namespace) -> None:
     daf concat runs/*.daf.zarr -o all.daf.zarr --merge same --merge version=collect \\
         --merge gene/mean=last --empty cell/donor=unknown --fill-value 0 --make-unique
     daf concat 'runs/*.daf.zarr' -o all.daf.zarr --dataset-axis run --one-layout
-    daf concat 'runs/*.daf.zarr' -o all.daf.zarr --packed --zarr-format 3 --codec zstd \\
-        --level 9 --chunk-kb 128 --overwrite --quiet
     """,
 )
 def concat_command(options: Namespace) -> None:
@@ -279,75 +234,6 @@ def concat_command(options: Namespace) -> None:
     head = f"concatenated {len(paths):,} data sets into {options.output} in {seconds:.1f} s"
     print(visible(f"{head}\n{lengths}; {_on_disk(options.output)}"))
     _print_report(report)
-
-
-def share(text: str) -> tuple[str, float]:
-    """Return the name of a split and its share.
-
-    >>> share("train=0.8")
-    ('train', 0.8)
-    """
-    name, equals, number = text.partition("=")
-    try:
-        if not name or not equals:
-            raise ValueError
-        return name, float(number)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no split and its share; write for example train=0.8"
-        ) from None
-
-
-@command(
-    "split",
-    "choose entries for a training loop, with splits and weights, and write them to a file",
-    option("PATH", "a data set, or a pattern of several"),
-    AXIS,
-    option("--where SQL", "which entries (default: all)"),
-    option(
-        "--share NAME=SHARE",
-        "a split and the share that it gets; may be repeated, together 1",
-        is_repeated=True,
-        type=share,
-    ),
-    option("--weights SQL", "the weight of each entry"),
-    option("--stratify SQL", "keep the shares for each value of a vector or expression"),
-    option("--groups SQL", "keep entries of a value together, such as those of a donor"),
-    option("--seed", "another makes other splits", type=int, default=0),
-    PARAM,
-    option(
-        "-o, --output FILE",
-        ".parquet or .arrow, or .csv, .tsv, .json, .ndjson for other programs",
-        required=True,
-    ),
-    OVERLAY,
-    QUIET,
-    takes_patterns=True,
-    examples="""
-    daf split pbmc.daf.zarr cell --share train=0.8 --share val=0.2 -o split.parquet
-    daf split pbmc.daf.zarr cell --where 'age > $least' --param least=60 \\
-        --share train=0.8 --share val=0.2 --stratify type --groups donor --seed 1 -o s.csv
-    daf split 'runs/*.h5ad' obs --weights '1 / count(*) OVER (PARTITION BY type)' -o w.csv
-    daf split atlas.h5ad obs --overlay notes.daf.zarr --where label --output l.tsv --quiet
-    """,
-)
-def split_command(options: Namespace) -> None:
-    """Write chosen entries with their splits and weights, and say how many there are."""
-    shares = dict(options.share)
-    if len(shares) < len(options.share):
-        raise errors.InvalidInputError("--share names a split twice; give each once")
-    with session.connect(options.path, mode="r", overlay=options.overlay) as connected:
-        sampler = connected.sampler(
-            options.axis,
-            split=shares or None,
-            params=selection.named_values(options.param),
-            **given(options, "where", "weights", "seed", "stratify", "groups"),
-        )
-        sampler.save(options.output)
-    if not options.quiet:
-        sizes = ", ".join(f"{visible_name(name)} {n:,}" for name, n in sampler.sizes.items())
-        what = f"{len(sampler):,} of {sampler.axis_length:,} entries of {sampler.axis}"
-        print(f"{options.output}: {what}{': ' if sizes else ''}{sizes}")
 
 
 def packing_of(options: Namespace, **defaults: Any) -> bool | Packing:
@@ -388,7 +274,7 @@ def _matching(given: list[str]) -> list[str]:
         if not glob.has_magic(path) or Path(path).exists():
             paths.append(path)
             continue
-        matching = sorted(glob.glob(path, recursive=True))
+        matching = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - as it was typed
         if not matching:
             raise errors.SourceNotFoundError(f"no file or directory matches {path!r}")
         paths += matching

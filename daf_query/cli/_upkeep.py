@@ -1,4 +1,4 @@
-"""The commands that look after what is stored, such as `verify`, `repair`, `index`, `reorder`."""
+"""The commands that look after what is stored: `verify`, `repair`, `index`, `provenance`."""
 
 from __future__ import annotations
 
@@ -10,32 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import daf_storage
-from daf_query.cli._failures import DATA_LOST, DONE, FAILED
+from daf_query.cli._later import index, provenance, table, zarr_append
 from daf_query.cli._parser import (
-    AXIS,
     PATH,
     QUIET,
     REPORT_FORMAT,
-    Group,
     byte_size,
     command,
     option,
+    titled,
 )
-from daf_query.cli._terminal import print_json, progress_of
+from daf_query.cli._terminal import DATA_LOST, DONE, FAILED, print_json, progress_of
 from daf_storage import DafError, errors
-from daf_storage._lazy import lazy_module
 from daf_storage._terminal_text import visible_name
 
 if TYPE_CHECKING:
-    from daf_query import _provenance as provenance
-    from daf_query import _zarr_append as zarr_append
-    from daf_query import index, session, table
     from daf_storage import SidecarStatus
-else:
-    provenance = lazy_module("daf_query._provenance")
-    zarr_append = lazy_module("daf_query._zarr_append")
-    index, session = map(lazy_module, ("daf_query.index", "daf_query.session"))
-    table = lazy_module("daf_query.table")
 
 
 @command(
@@ -107,52 +97,20 @@ def repair_command(options: Namespace) -> int:
 
 
 @command(
-    "reorder",
-    "put the entries of an axis into another order; its vectors and matrices follow",
-    PATH,
-    AXIS,
-    option("--by ORDER", "what comes after ORDER BY in SQL", required=True),
-    QUIET,
-    examples="""
-    daf reorder pbmc.daf.zarr cell --by "type, age DESC"
-    daf reorder pbmc.daf.zarr gene --by "name"
-    """,
-)
-def reorder_command(options: Namespace) -> None:
-    """Put an axis into another order and say so."""
-    with session.connect(daf_storage.open_daf(options.path, "r+")) as connected:
-        connected.reorder_axis(options.axis, options.by, progress=progress_of(options))
-    if not options.quiet:
-        print(f"reordered axis {options.axis} of {options.path} by {options.by}")
-
-
-@command(
     "index",
     "store an index with which rows are found by name or by another value at once; of a file "
     "that is read in place, also the other layout of a matrix",
     PATH,
     option("[AXIS]"),
     option("VECTOR", "'name' for the entries", dest="vectors", nargs="*"),
-    option(
-        "--points",
-        "two vectors of coordinates, indexed together",
-        metavar=("X", "Y"),
-        nargs=2,
-        action="store",
-    ),
-    Group(
-        (
-            option(
-                "--matrix NAME",
-                "write its other layout, and decoded columns, into a sidecar; repeatable",
-                is_repeated=True,
-            ),
-            option("--into SIDECAR", "a name ending in .daf.zarr, instead of beside the file"),
-            option("--max-bytes SIZE", "how large it may become, such as 10GB", type=byte_size),
-            option("--refresh", "make the sidecar fit the file as it is now"),
-            option("--remove", "delete the sidecar"),
-        ),
+    option("--points", "two vectors of coordinates, together", metavar=("X", "Y"), nargs=2),
+    titled(
         "of a file that is read in place, such as atlas.h5ad",
+        option("--matrix NAME...", "write its other layout, and decoded columns, into a sidecar"),
+        option("--into SIDECAR", "a name ending in .daf.zarr, instead of beside the file"),
+        option("--max-bytes SIZE", "how large it may become, such as 10GB", type=byte_size),
+        option("--refresh", "make the sidecar fit the file as it is now"),
+        option("--remove", "delete the sidecar"),
     ),
     QUIET,
     any_of=("axis", "matrix", "refresh", "remove", "into"),

@@ -13,7 +13,6 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 import daf_query
-from daf_query.cli._main import build_parser
 from daf_query.demo import find_pbmc
 from daf_query.explore import ExploreServer
 from daf_storage import import_h5ad
@@ -52,8 +51,13 @@ def take(folder: Path) -> None:
 
 def _newcomer(browser: Browser, server: ExploreServer, folder: Path) -> None:
     """Take what the last of the README's first commands shows."""
-    options = build_parser().parse_args(commands()[-1][1:])
-    url = server.page_url(query=options.query, color=options.color)
+    words = commands()[-1]
+    chosen = {
+        name: words[words.index(f"--{name}") + 1]
+        for name in ("query", "color")
+        if f"--{name}" in words
+    }
+    url = server.page_url(**chosen)
     explorer = Explorer(browser, url, viewport={"width": 1280, "height": 720}).wait_until_drawn()
     _shoot(explorer, folder / "newcomer.png")
     explorer.close()

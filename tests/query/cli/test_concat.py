@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._transfer import property_value
 from daf_storage import open_daf
 
 
@@ -108,9 +107,3 @@ def test_what_was_concatenated_before(runs: Path, capsys: pytest.CaptureFixture[
     error = capsys.readouterr().err
     assert "pass another --dataset-axis" in error
     assert "dataset_property" not in error
-
-
-def test_a_value_that_is_no_json_is_a_string() -> None:
-    """Also if it would be JSON, but for its depth."""
-    for text in ("T cell", "[" * 100_000):
-        assert property_value(f"cell/type={text}", "--empty") == (("cell", "type"), text)

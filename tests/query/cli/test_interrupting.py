@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from daf_query.cli._failures import INTERRUPTED
 from daf_storage import open_daf
 
+INTERRUPTED = 130
 LONG = (
     "SELECT count(*) FROM cell a JOIN cell b ON a.kind = b.kind JOIN cell c ON b.kind = c.kind "
     "WHERE a.number + b.number + c.number > 7"

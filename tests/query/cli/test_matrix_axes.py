@@ -9,8 +9,7 @@ import anndata
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._selection import member_matrix_axes
-from daf_storage import errors, open_daf
+from daf_storage import open_daf
 from tests.query.collection.cases import RUNS, daf_of, names_of
 
 
@@ -69,14 +68,3 @@ def test_profile_and_sql(pattern: str, capsys: pytest.CaptureFixture[str]) -> No
     query = "SELECT dataset, count(*) AS n FROM matrix('cell', 'gene', 'X') GROUP BY 1 ORDER BY 1"
     assert main(["sql", pattern, query, "--format", "json"]) == 0
     assert [row["dataset"] for row in json.loads(capsys.readouterr().out)] == ["friday", "monday"]
-
-
-def test_the_axes_of_several() -> None:
-    """Those of the first that has the matrix; else the error of the first."""
-    readers = [daf_of(name, run) for name, run in RUNS.items()]
-    assert member_matrix_axes(readers, "X", None, None) == ("cell", "gene")
-    assert member_matrix_axes(readers, "X", "gene", None) == ("gene", "cell")
-    readers[0].delete_matrix("cell", "gene", "X")
-    assert member_matrix_axes(readers, "X", None, None) == ("cell", "gene")
-    with pytest.raises(errors.MatrixNotFoundError, match="no matrix 'Y'"):
-        member_matrix_axes(readers, "Y", None, None)

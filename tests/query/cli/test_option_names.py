@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import socket
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._main import build_parser
 from tests.support import create
 
 COMMAND = f"{sys.executable} -m daf_query.cli"
@@ -118,17 +116,6 @@ def test_help_into_a_full_device(arguments: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_each_option_has_an_example() -> None:
-    """The examples of a command show each of its options."""
-    actions = build_parser()._actions
-    commands = next(one for one in actions if isinstance(one, argparse._SubParsersAction))
-    for name, command in commands.choices.items():
-        words = command.complete().epilog.replace("\n", " ").split(" ")
-        for action in command._actions:
-            if action.option_strings and action.dest not in ("help", "quiet"):
-                assert set(action.option_strings) & set(words), (name, action.dest)
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_completion(capsys: pytest.CaptureFixture[str], shell: str) -> None:
     """The script names commands and options, and completes files."""
@@ -170,14 +157,3 @@ def test_options_are_written_in_full(
         main(arguments)
     assert exit_.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_no_parser_accepts_abbreviations() -> None:
-    """Those of all commands, and the one of the program."""
-    parser = build_parser()
-    commands = next(
-        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
-    )
-    for each in [parser, *commands.choices.values()]:
-        assert isinstance(each, argparse.ArgumentParser)
-        assert each.allow_abbrev is False

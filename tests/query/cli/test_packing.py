@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from daf_query.cli._transfer import counts_of, packing_of
-from daf_storage import Packing
-from daf_storage.errors import InvalidInputError
+from daf_query.cli import main
+from daf_storage import open_daf
+from tests.support import create
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    """Return the paths of a small data set, and of one that is not there."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", ["A", "B"])
+    daf.add_axis("gene", ["g"])
+    for name in ("UMIs", "spliced"):
+        daf.set_matrix("cell", "gene", name, [[1], [300]])
+    return [str(tmp_path / "x.daf.zarr"), str(tmp_path / "y.daf.zarr")]
 
 
 @pytest.mark.parametrize(
-    ("packed", "codec", "level", "expected"),
+    ("options", "is_packed"),
     [
-        (False, None, None, False),
-        (True, None, None, Packing()),
-        (False, "gzip", None, Packing("gzip", -1)),
-        (False, None, 3, Packing(level=3)),
-        (True, "gzip", 1, Packing("gzip", 1)),
+        ([], False),
+        (["--packed"], True),
+        (["--codec", "gzip"], True),
+        (["--level", "3"], True),
+        (["--chunk-kb", "128"], True),
     ],
 )
 def test_each_option_of_packing_packs(
-    packed: object, codec: str | None, level: int | None, expected: Any
+    paths: list[str], options: list[str], *, is_packed: bool
 ) -> None:
-    """The codec and its level say by themselves that the copy is to be packed."""
-    options = argparse.Namespace(packed=packed, codec=codec, level=level, chunk_kb=None)
-    assert packing_of(options) == expected
-    larger = argparse.Namespace(packed=False, codec=None, level=None, chunk_kb=128)
-    assert packing_of(larger, chunk_kb=64) == Packing(chunk_kb=128)
-    assert packing_of(
-        argparse.Namespace(packed=True, codec="gzip", level=None, chunk_kb=None), chunk_kb=64
-    ) == Packing("gzip", chunk_kb=64)
+    """The codec, its level and the chunks say by themselves that the copy is to be packed."""
+    assert main(["convert", *paths, *options, "--quiet"]) == 0
+    assert (Path(paths[1]) / "zarr.json").exists() == is_packed
 
 
-def test_types_of_counts() -> None:
+def test_types_of_counts(paths: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A type alone is of the main matrix; several have names."""
-    named = argparse.Namespace(counts_as=["spliced=uint8", "UMIs=uint16"])
-    assert counts_of(named) == {"spliced": "uint8", "UMIs": "uint16"}
-    assert counts_of(argparse.Namespace(counts_as=["uint16"])) == "uint16"
-    assert counts_of(argparse.Namespace(counts_as=[])) is None
-    with pytest.raises(InvalidInputError, match="each needs the name of its matrix"):
-        counts_of(argparse.Namespace(counts_as=["spliced=uint8", "uint16"]))
+    named = ["--counts-as", "spliced=uint32", "--counts-as", "UMIs=uint16"]
+    assert main(["convert", *paths, *named, "--quiet"]) == 0
+    with open_daf(paths[1]) as daf:
+        types = [daf.get_np_matrix("cell", "gene", name).dtype for name in ("UMIs", "spliced")]
+        assert types == ["uint16", "uint32"]
+    unnamed = ["--counts-as", "spliced=uint32", "--counts-as", "uint16"]
+    assert main(["convert", *paths, *unnamed, "--overwrite"]) == 1
+    assert "each needs the name of its matrix" in capsys.readouterr().err

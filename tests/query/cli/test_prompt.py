@@ -7,10 +7,8 @@ import os
 import pty
 import re
 import select
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,23 +16,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from prompt_toolkit.application import create_app_session
-from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.document import Document
-from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import daf_query
-from daf_query.cli import _prompt, main
-from daf_query.cli._prompt import (
-    Prompt,
-    PromptSettings,
-    _PromptCompleter,
-    history_path,
-    is_complete,
-    line_reader,
-)
-from daf_query.completion import SqlCompleter
-from daf_query.session import DafSession
+from daf_query.cli import main
 from daf_storage.base import install_command
 from tests.support import create
 
@@ -59,13 +45,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def session(path: Path) -> Iterator[DafSession]:
-    """Return the data set, connected."""
-    with daf_query.connect(path) as session:
-        yield session
-
-
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep the history of these tests in a folder of their own."""
@@ -73,109 +52,62 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-@pytest.fixture
-def typed() -> Iterator[PipeInput]:
-    """Return what types; nothing is drawn."""
-    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
-        yield keys
-
-
-def answered(session: DafSession, *lines: str, settings: PromptSettings | None = None) -> None:
-    """Answer some lines."""
-    prompt = Prompt(session, settings or PromptSettings(), SqlCompleter(session))
-    for line in lines:
-        prompt.answer(line)
-
-
 Answer = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
-def answer(session: DafSession, capsys: pytest.CaptureFixture[str]) -> Answer:
-    """Return what answers lines with its output and its errors."""
+def typing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Answer]:
+    """Return what types keys into a prompt, and returns its output and its errors."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("PAGER", "cat")
 
-    def answer(*lines: str, settings: PromptSettings | None = None) -> tuple[str, str]:
-        answered(session, *lines, settings=settings)
+    def answer(keys: str, *options: str) -> tuple[str, str]:
+        for stream in (sys.stdin, sys.stdout):
+            monkeypatch.setattr(stream, "isatty", lambda: True)
+        with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
+            typed.send_text(f"{keys}\x03\x04")
+            assert main(["sql", str(path), *options]) == 0
         printed = capsys.readouterr()
-        return printed.out, printed.err
+        return printed.out.partition("Ctrl-D leaves\n")[2], printed.err
 
     return answer
+
+
+@pytest.fixture
+def answer(typing: Answer) -> Answer:
+    """Return what answers lines with its output and its errors."""
+    return lambda *lines, options=(): typing("".join(f"{line}\r" for line in lines), *options)
 
 
 class TestLine:
     """Keys, with prompt_toolkit's own input and no screen."""
 
-    def test_lines_until_a_semicolon(self, session: DafSession, typed: PipeInput) -> None:
+    def test_lines_until_a_semicolon(self, typing: Answer) -> None:
         """Enter begins a line within a statement, and runs what is complete, or a command."""
-        read = line_reader(SqlCompleter(session))
-        typed.send_text("SELECT ';'\rFROM cell;\r")
-        assert read() == "SELECT ';'\nFROM cell;"
-        typed.send_text(".tables\r")
-        assert read() == ".tables"
+        out, err = typing("SELECT ';' AS a,\r1 AS b;\r.mode\r")
+        assert (out, err) == ("a  b\n-  -\n;  1\ntable\n", "")
+        assert typing('\r-- nothing\rSELECT 1; -- x\rSELECT ";\r')[0].count("1") == 2
 
-    def test_leaving(self, session: DafSession, typed: PipeInput) -> None:
-        """Ctrl-C gives up the line, Ctrl-D leaves."""
-        read = line_reader(SqlCompleter(session))
-        typed.send_text("SELECT\x03")
-        with pytest.raises(KeyboardInterrupt):
-            read()
-        typed.send_text("\x04")
-        with pytest.raises(EOFError):
-            read()
+    def test_leaving(self, typing: Answer) -> None:
+        """Ctrl-C gives up the line; a command or a word leaves."""
+        assert "7" in typing("SELECT\x03SELECT 7 AS seven;\r")[0]
+        for word in (".quit", "quit", "EXIT;"):
+            assert typing(f"{word}\rSELECT 7 AS seven;\r")[0] == ""
 
-    def test_completion(self, session: DafSession) -> None:
-        """It is offered while a word is typed, else if Tab asks; none of commands."""
-        completer = _PromptCompleter(SqlCompleter(session))
-
-        def offered(text: str, *, asked: bool = False) -> list[tuple[str, int]]:
-            event = CompleteEvent(completion_requested=asked)
-            found = completer.get_completions(Document(text), event)
-            return [(each.text, each.start_position) for each in found]
-
-        assert offered("SELECT X['cd") == [("CD8A']", -2)]
-        assert offered("SELECT ") == []
-        assert ("age", 0) in offered("SELECT ", asked=True)
-        assert offered(".t", asked=True) == []
-
-    def test_history(self, session: DafSession, typed: PipeInput, state: Path) -> None:
+    def test_history(self, typing: Answer, state: Path) -> None:
         """It is kept for the next prompt in a file that others cannot read, once where repeated."""
-        read = line_reader(SqlCompleter(session))
-        for text in ("SELECT 1\r+ 1;\r", ".tables\r", ".tables\r"):
-            typed.send_text(text)
-            read()
+        typing("SELECT 1\r+ 1 AS two;\r.mode\r.mode\r")
         file = state / "daf" / "sql_history"
-        assert file == history_path()
         assert file.stat().st_mode & 0o777 == 0o600
-        assert file.read_text().count(".tables") == 1
-        again = line_reader(SqlCompleter(session))
-        typed.send_text("\x1b[A\x1b[A\x1b[F\r")
-        assert again() == "SELECT 1\n+ 1;"
+        assert file.read_text().count(".mode") == 1
+        assert "two" in typing("\x1b[A\x1b[A\x1b[F\r")[0]
 
-    def test_no_history(self, session: DafSession, typed: PipeInput, state: Path) -> None:
+    def test_no_history(self, typing: Answer, state: Path) -> None:
         """A folder that cannot be written to keeps nobody from typing."""
         state.write_text("a file")
-        read = line_reader(SqlCompleter(session))
-        typed.send_text("SELECT 1;\r")
-        assert read() == "SELECT 1;"
-
-    def test_the_folder_for_state(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """By default that of the home; one that is not absolute is ignored, as its standard has it."""
-        monkeypatch.setenv("HOME", "/home/x")
-        for value in ("", "relative"):
-            monkeypatch.setenv("XDG_STATE_HOME", value)
-            assert history_path() == Path("/home/x/.local/state/daf/sql_history")
-
-    @pytest.mark.parametrize(
-        "text", ["", "  ", "-- nothing", "quit", "Exit", ".mode csv", "SELECT 1; -- x"]
-    )
-    def test_what_enter_runs(self, text: str) -> None:
-        """Commands, statements with their semicolon, and nothing at all."""
-        assert is_complete(text)
-
-    @pytest.mark.parametrize("text", ["SELECT 1", "SELECT ';", 'SELECT ";"', "SELECT 1; SELECT 2"])
-    def test_what_it_does_not(self, text: str) -> None:
-        """A semicolon in quotes ends nothing."""
-        assert not is_complete(text)
+        assert "1" in typing("SELECT 1;\r")[0]
 
 
 class TestAnswers:
@@ -238,9 +170,17 @@ class TestAnswers:
 
     def test_parameters(self, answer: Answer) -> None:
         """Those of the command line, in the queries that have them."""
-        settings = PromptSettings(params={"most": 1, "other": 2})
-        out, err = answer("SELECT age FROM cell WHERE age < $most;", settings=settings)
-        assert (out, err) == ("age\n---\n  0\n", "")
+        options = ("--param", "most=1", "--param", "other=2", "--format", "csv")
+        out, err = answer("SELECT age FROM cell WHERE age < $most;", options=options)
+        assert (out, err) == ('"age"\n0\n', "")
+
+    def test_settings(self, answer: Answer, tmp_path: Path) -> None:
+        """A wrong argument changes nothing; an output is for one query."""
+        out, err = answer(".mode tsv", ".mode xml", ".mode", ".pager off", ".pager no", ".timer of")
+        assert out == "tsv\n"
+        assert err.count("error: ") == 3
+        out, _ = answer(".output", "SELECT 7 AS seven;", options=("-o", str(tmp_path / "x.csv")))
+        assert "seven" in out
 
     def test_plans(self, answer: Answer) -> None:
         """They keep their lines."""
@@ -248,10 +188,8 @@ class TestAnswers:
         assert out.startswith("logical_plan:\n  ")
         assert "\nphysical_plan:\n  " in out
 
-    def test_few_rows_of_many(self, answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_few_rows_of_many(self, answer: Answer) -> None:
         """On a terminal without a pager 40 are shown; not all are counted, if they are very many."""
-        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        monkeypatch.setenv("NO_COLOR", "1")
         lines = answer("SELECT age FROM cell;")[0].splitlines()
         assert lines[-1] == "... 60 rows; 40 shown, .maxrows 0 shows all"
         lines = answer(".maxrows 2", "SELECT a.age FROM cell a, cell b, cell c;")[0].splitlines()
@@ -304,26 +242,6 @@ class TestAnswers:
         assert out == ""
         assert "nope" in err
 
-    @pytest.mark.parametrize("line", [".quit", "quit", "EXIT;"])
-    def test_leaving(self, session: DafSession, line: str) -> None:
-        """By a command or a word."""
-        with pytest.raises(EOFError):
-            answered(session, line)
-
-    def test_ctrl_c_cancels_a_query(self, answer: Answer) -> None:
-        """And the prompt goes on."""
-        query = "SELECT sum(a.age * b.age) FROM cell a, cell b, cell c, cell d, cell e, cell f;"
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-        # A shell starts what is in the background with the signal ignored.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            timer.start()
-            out, err = answer(query, "SELECT 7 AS seven;")
-        finally:
-            signal.signal(signal.SIGINT, before)
-        assert err == "cancelled\n"
-        assert out.endswith("    7\n")
-
 
 def test_without_a_terminal(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither a query nor a terminal is wrong usage."""
@@ -331,7 +249,7 @@ def test_without_a_terminal(path: Path, capsys: pytest.CaptureFixture[str]) -> N
         main(["sql", str(path)])
     assert ended.value.code == 2
     assert (
-        "give one of QUERY and -f FILE.sql; without one this is a prompt, which needs a terminal"
+        "give one of QUERY and --file; without one this is a prompt, which needs a terminal"
         in capsys.readouterr().err
     )
 
@@ -339,21 +257,10 @@ def test_without_a_terminal(path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_options(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are settings of the prompt; what needs a query says so."""
+    """What needs a query says so."""
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("PAGER", "cat")
-    lines = iter(["SELECT age FROM cell WHERE age < $most;"])
-
-    def read() -> str:
-        try:
-            return next(lines)
-        except StopIteration:
-            raise EOFError from None
-
-    monkeypatch.setattr(_prompt, "line_reader", lambda _: read)
-    assert main(["sql", str(path), "--format", "csv", "--param", "most=2"]) == 0
-    assert capsys.readouterr().out.endswith('"age"\n0\n1\n')
     assert main(["sql", str(path), "--format", "parquet"]) == 1
     assert "parquet is binary, and the prompt shows text" in capsys.readouterr().err
     assert main(["sql", str(path), "--analyze"]) == 1
@@ -448,15 +355,3 @@ def test_a_real_terminal(terminal: Terminal) -> None:
     terminal.wait_for("daf>")
     terminal.type("\x04")
     assert terminal.process.wait(60) == 0
-
-
-def test_colours_are_those_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No shade of our own, which one ground or the other would swallow; and none for NO_COLOR."""
-    monkeypatch.setattr(_prompt, "has_colours", lambda _: True)
-    colours = _prompt._colours()
-    assert colours["include_default_pygments_style"] is False
-    rules = dict(colours["style"].style_rules)
-    assert "ansigreen" in rules["pygments.keyword"]
-    assert "#" not in "".join(rules.values())
-    monkeypatch.setattr(_prompt, "has_colours", lambda _: False)
-    assert set(_prompt._colours()) == {"color_depth"}

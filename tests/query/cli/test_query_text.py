@@ -79,7 +79,7 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], path: str, arguments: l
     with pytest.raises(SystemExit) as ended:
         main(["sql", path, *arguments])
     assert ended.value.code == 2
-    assert "give one of QUERY and -f FILE.sql" in capsys.readouterr().err
+    assert "give one of QUERY and --file" in capsys.readouterr().err
 
 
 def test_tables(capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from daf_query import connect
-from daf_query._row_files import Rows
 from daf_query.cli import main
-from daf_query.cli._output import aligned, print_rows
 from daf_storage import MemoryDaf, copy_all, open_daf
 from daf_storage._terminal_text import text_width, visible, visible_name
 
@@ -106,19 +102,18 @@ def test_what_python_prints_of_hostile_names(hostile: str) -> None:
             assert not [line for line in text.splitlines() if line.startswith("fake")]
 
 
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.mark.parametrize("file_format", ["csv", "tsv", "json", "ndjson"])
-def test_rows_for_programs(file_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_for_programs(
+    hostile: str,
+    file_format: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """On a terminal they are escaped too; elsewhere they are what they are."""
-    table = pa.table({"v": [HOSTILE, "ü"]})
-    terminal = _Terminal()
-    monkeypatch.setattr(sys, "stdout", terminal)
-    print_rows(Rows(table.schema, table.to_batches()), file_format)  # type: ignore[arg-type] # one of them
-    printed = terminal.getvalue()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    query = "SELECT name, 'ü' AS letter FROM cell"
+    assert main(["sql", hostile, query, "--format", file_format]) == 0
+    printed = capsys.readouterr().out
     assert not [control for control in CONTROLS if control in printed]
     assert ("u001b]0;owned" in printed, "ü" in printed) == (True, True)
 
@@ -142,9 +137,13 @@ def test_columns_that_text_takes(text: str, columns: int) -> None:
     assert text_width(text) == columns
 
 
-def test_tables_of_wide_characters_are_aligned() -> None:
+def test_tables_of_wide_characters_are_aligned(
+    hostile: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every line takes as many columns as the others, and a name with a line feed is one line."""
-    lines = aligned(["type\n", "n"], [["细胞", "1"], ["e\u0301x", "22"]], [False, True])
+    query = "SELECT * FROM (VALUES ('细胞', 1), ('e\u0301x', 22)) AS t(\"type\n\", n)"
+    assert main(["sql", hostile, query]) == 0
+    lines = capsys.readouterr().out.splitlines()
     assert {text_width(line) for line in lines} == {9}
     assert visible("a\nb\tc") == "a\nb\tc"
     assert visible_name("a\nb\tc") == r"a\nb\tc"

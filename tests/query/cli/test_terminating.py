@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,6 @@ from typing import Any, Protocol, Self
 import pytest
 
 from daf_query.cli import main
-from daf_query.cli._failures import Terminated, _Handler
 from daf_storage import convert, errors, import_h5ad, open_daf, repair, verify
 from daf_storage.h5ad._import import _Import
 from daf_storage.upkeep import _copy as copying
@@ -211,22 +209,6 @@ def test_nohup_is_respected(paused: Commands, folder: Path) -> None:
             process.wait(0.3)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
-
-
-def test_a_signal_that_comes_twice_does_not_stop_the_cleaning(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Some programs send it to a process and then to its group; later it counts again."""
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    handler = _Handler()
-    with pytest.raises(Terminated):
-        handler(signal.SIGTERM, None)
-    handler(signal.SIGTERM, None)
-    now[0] += 10
-    with pytest.raises(Terminated) as caught:
-        handler(signal.SIGHUP, None)
-    assert caught.value.exit_code == caught.value.code == 129
 
 
 @pytest.mark.parametrize("command", ["import", "import zip", "convert", "replace", "sql"])
