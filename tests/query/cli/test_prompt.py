@@ -58,7 +58,7 @@ Answer = Callable[..., tuple[str, str]]
 @pytest.fixture
 def typing(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Answer]:
+) -> Answer:
     """Return what types keys into a prompt, and returns its output and its errors."""
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("PAGER", "cat")
