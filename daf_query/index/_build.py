@@ -233,11 +233,7 @@ def _of_strings(strings: Any) -> Arrays:
     offsets = offsets_of(strings)
     every = np.arange(0, len(strings), EVERY)
     starts = COUNT_BYTES + offsets[every] - offsets[0] + LENGTH_BYTES * every
-    arrays = {**postings, "start": starts.astype(np.uint64)}
-    # As many strings as hashes: then each hash is of one string.
-    if "first" in postings and len(strings.unique()) == len(postings["key"]):
-        arrays["exact"] = np.ones(1, np.uint8)
-    return arrays
+    return {**postings, "start": starts.astype(np.uint64)}
 
 
 def _of_numbers(values: npt.NDArray[Any]) -> Arrays:

@@ -103,24 +103,6 @@ class PostingLists:
         _check_keys(fences, are_distinct=first is not None)
         return cls(keys, rows, first, fences, length)
 
-    def check(self) -> None:
-        """Verify all that there is.
-
-        Raises
-        ------
-        UnfitIndexError
-            The arrays do not fit together, or the table.
-        CorruptDataError
-            They are not what was stored.
-        """
-        keys, rows = self._keys.whole(), self._rows.whole()
-        _check_all_rows(rows, self._length)
-        _check_keys(keys, are_distinct=self._first is not None)
-        if self._first is not None:
-            _check_lists(self._first.whole(), len(rows))
-        if not np.array_equal(keys[::FENCE_KEYS], self._fences):
-            raise UnfitIndexError("its fences are not among its keys")
-
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -153,32 +135,6 @@ class PostingLists:
         if np.any(rows[1:] == rows[:-1]):
             raise _twice()
         return rows.astype(np.int64)
-
-    def samples(
-        self, key_ranges: Iterable[tuple[int, int]], max_rows: int, most: int
-    ) -> list[Positions] | None:
-        """Return some rows of each range of keys, the first and the last among them.
-
-        ``None`` where `rows` returns that.
-
-        Raises
-        ------
-        UnfitIndexError
-            These are no rows of the table.
-        CorruptDataError
-            They are not what was stored.
-        """
-        ranges = [self._row_range(low, high) for low, high in key_ranges if low < high]
-        if sum(stop - start for start, stop in ranges) > max_rows:
-            return None
-        found = []
-        for start, stop in ranges:
-            places = np.unique(np.linspace(start, stop - 1, most).astype(np.int64))
-            rows = self._rows.take(places)
-            if int(rows.max()) >= self._length:
-                raise _beyond(self._length)
-            found.append(rows.astype(np.int64))
-        return found
 
     def _row_range(self, low: int, high: int) -> tuple[int, int]:
         """Return which of the rows are those of a range of keys that is not empty."""
@@ -239,23 +195,6 @@ def _check_keys(keys: npt.NDArray[Any], *, are_distinct: bool) -> None:
         raise UnfitIndexError("its keys are not sorted")
     if len(keys) and keys[-1] != keys[-1]:
         raise UnfitIndexError("NaN is among its keys")
-
-
-def _check_all_rows(rows: npt.NDArray[Any], length: int) -> None:
-    """Raise unless these are rows of the table, each no more than once."""
-    if len(rows) and int(rows.max()) >= length:
-        raise _beyond(length)
-    is_there = np.zeros(length, np.bool_)
-    is_there[rows] = True
-    if int(np.count_nonzero(is_there)) != len(rows):
-        raise _twice()
-
-
-def _check_lists(first: npt.NDArray[Any], n_rows: int) -> None:
-    """Raise unless the lists of rows of all keys follow each other and none is empty."""
-    is_whole = int(first[0]) == 0 and int(first[-1]) == n_rows
-    if not is_whole or not np.all(first[1:] > first[:-1]):
-        raise _not_following()
 
 
 def _beyond(length: int) -> UnfitIndexError:

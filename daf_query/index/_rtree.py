@@ -1,4 +1,4 @@
-"""R-trees as the library geo-index stores them: built, checked as a whole, and searched.
+"""R-trees as the library geo-index stores them: built, checked as a whole, and searched for rows.
 
 The library trusts its input: a wrong number makes it panic, loop for ever or leave rows out.
 Everything but the boxes of the items follows from their number: how many nodes each level has,
@@ -14,6 +14,7 @@ the first child.
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.index._faults import UnfitIndexError
-from daf_query.scan import Positions
+from daf_query.scan import Compare, Positions, Predicate, ScanOptions
 from daf_storage.base import optional_import
 
 Bounds = tuple[float, float, float, float]
@@ -224,3 +225,49 @@ def _check_boxes(children: npt.NDArray[Any], parents: npt.NDArray[Any], node_siz
     is_above = (parents[:, 2:] >= high) | np.isnan(high)
     if not (is_below.all() and is_above.all()):
         raise UnfitIndexError("the boxes of its nodes do not contain those below them")
+
+
+class PointIndex:
+    """An R-tree over two columns of coordinates."""
+
+    def __init__(self, x: str, y: str, tree: RTree) -> None:
+        self.columns = (x, y)
+        self._tree = tree
+
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be."""
+        return options.point_index_divisor
+
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        """Return the rows for which all conditions on the columns may be true, ascending.
+
+        ``None`` if there are more than ``max_rows``, or the conditions leave a side of the box
+        open.
+        """
+        (left, right), (bottom, top) = (_interval(name, conditions) for name in self.columns)
+        if not all(map(math.isfinite, (left, right, bottom, top))):
+            return None
+        if left > right or bottom > top:
+            return np.empty(0, np.int64)
+        try:
+            rows = self._tree.search((left, bottom, right, top))
+        except UnfitIndexError:  # it was changed this very moment; the next query says so
+            return None
+        return None if rows.size > max_rows else rows
+
+
+def _interval(column: str, conditions: Sequence[Predicate]) -> tuple[float, float]:
+    """Return the bounds that conditions set to a column.
+
+    >>> _interval("x", [Compare("x", ">", 1), Compare("x", "<=", 2), Compare("y", "==", 0)])
+    (1.0, 2.0)
+    """
+    low, high = -math.inf, math.inf
+    for condition in conditions:
+        if not isinstance(condition, Compare) or condition.column != column:
+            continue
+        if condition.operator != "!=":
+            value = float(condition.value)  # rounds as the coordinates were rounded
+            low = max(low, value) if condition.operator in ("==", ">", ">=") else low
+            high = min(high, value) if condition.operator in ("==", "<", "<=") else high
+    return low, high

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from daf_query.index._faults import UnfitIndexError, list_of
 from daf_query.index._posting_lists import PostingLists
-from daf_query.index._string_hash import Hashes, hash_of
+from daf_query.index._string_hash import hashes_of
 from daf_query.scan import MAX_SINGLE_STRINGS, Compare, In, Positions, Predicate, ScanOptions
 from daf_storage import errors
 from daf_storage.upkeep import PagedArray
@@ -26,8 +26,6 @@ EVERY: Final = 16
 
 COUNT_BYTES: Final = 4
 LENGTH_BYTES: Final = 4
-_SAMPLES: Final = 16
-"""Of so many rows of a list the strings are looked at."""
 _SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
 _FAULTS: Final = (UnfitIndexError, errors.CorruptDataError)
 
@@ -52,18 +50,6 @@ class _SortedIndex(ABC):
         self._postings = postings
         self._report = report
         self._is_damaged = False
-
-    def check(self) -> None:
-        """Verify all of it, rather than what is read.
-
-        Raises
-        ------
-        UnfitIndexError
-            The arrays do not fit together, or the table, or the chunk of strings.
-        CorruptDataError
-            They are not what was stored.
-        """
-        self._postings.check()
 
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions on the column may be true, ascending.
@@ -143,8 +129,6 @@ class StringIndex(_SortedIndex):
     chunk
         The stored strings: a count, then the length and the bytes of each; ``None`` if they are
         stored otherwise.
-    is_exact
-        Whether each hash is of one string only, which was seen when the index was built.
     """
 
     def __init__(
@@ -154,11 +138,8 @@ class StringIndex(_SortedIndex):
         report: Callable[[object], None],
         starts: PagedArray,
         chunk: memoryview | None,
-        *,
-        is_exact: bool = False,
     ) -> None:
         super().__init__(column, postings, report)
-        self._is_exact = is_exact
         self._starts = starts
         self._chunk = chunk
 
@@ -188,14 +169,7 @@ class StringIndex(_SortedIndex):
             raise UnfitIndexError(
                 f"it has {len(starts):,} offsets for a chunk of {length:,} strings"
             )
-        is_exact = "exact" in arrays and bool(list_of(arrays, "exact", np.uint8).whole().any())
-        return cls(column, postings, report, starts, chunk, is_exact=is_exact)
-
-    def check(self) -> None:
-        """Verify all of it, as `NumberIndex.check`."""
-        super().check()
-        self._starts.whole()
-        self._offsets(np.arange(len(self._starts)))
+        return cls(column, postings, report, starts, chunk)
 
     def divisor(self, options: ScanOptions) -> int:
         """Return how selective it has to be."""
@@ -207,38 +181,11 @@ class StringIndex(_SortedIndex):
             strings = _listed(condition)
             if strings is None:
                 continue
-            listed = self._postings.rows(self._key_ranges(strings), max_rows)
+            keys = np.unique(hashes_of(pa.array(strings, pa.string())))
+            listed = self._postings.rows(self._postings.key_ranges(keys), max_rows)
             if listed is not None:
                 rows = listed if rows is None else np.intersect1d(rows, listed)
         return rows
-
-    def _key_ranges(self, strings: Sequence[str]) -> list[tuple[int, int]]:
-        hashes: Hashes = np.unique(np.array([hash_of(string) for string in strings], np.uint64))
-        return self._postings.key_ranges(hashes)
-
-    def settled(self, conditions: Sequence[Predicate], max_rows: int) -> list[Predicate]:
-        """Return the conditions that hold for all rows that `find` returns for them.
-
-        A hash that is of one string only is that of the string asked for, or of another one: some
-        of the rows that have it tell which.
-        """
-        if not self._is_exact or self._is_damaged:
-            return []
-        try:
-            return [each for each in conditions if self._is_settled(each, max_rows)]
-        except _FAULTS as error:
-            self._fail(error)
-            return []
-
-    def _is_settled(self, condition: Predicate, max_rows: int) -> bool:
-        wanted = set(_listed(condition) or ())
-        if not wanted or "" in wanted:  # which may stand for a missing value
-            return False
-        samples = self._postings.samples(self._key_ranges([*wanted]), max_rows, _SAMPLES)
-        if samples is None:
-            return False
-        found = [self.strings(rows) for rows in samples]
-        return all(each is not None and wanted.issuperset(each.to_pylist()) for each in found)
 
     def strings(self, positions: Positions) -> pa.Array | None:
         """Return the strings of a few rows; ``None`` if decoding all of them is faster.

@@ -2,9 +2,8 @@
 
 A stale index is passed over.  One that is damaged, or whose numbers do not make sense, is passed
 over with one warning per session; `daf_storage.verify` lists it, and ``daf repair`` builds it
-again.  Small indexes are checked in full when they are loaded, large ones where they are read, so
-that the first look-up takes about as long in any number of rows.  How indexes are stored, and how
-damage is detected: `daf_storage.spi.IndexStorage`.
+again.  Sorted indexes are checked where they are read, so that the first look-up takes about as
+long in any number of rows.  How they are stored, and how damage is detected: `daf_storage.upkeep`.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.index._faults import IndexReport, UnfitIndexError, list_of
-from daf_query.index._point_index import PointIndex
 from daf_query.index._posting_lists import PostingLists
-from daf_query.index._rtree import RTree
+from daf_query.index._rtree import PointIndex, RTree
 from daf_query.index._sorted_index import NumberIndex, StringIndex
 from daf_query.scan import ZoneMap
 from daf_storage import DafReader, errors, sidecar_status
@@ -29,8 +27,6 @@ from daf_storage.stores import is_remote
 from daf_storage.upkeep import IndexKind, IndexPlace, IndexStorage, PagedArray
 
 _ENTRY_BYTES: Final = 1024
-_CHECKED_BYTES: Final = 1 << 24
-"""A sorted index of at most this size is checked in full when it is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +115,7 @@ class StoredIndexes:
     def _lookup(
         self, place: IndexPlace, arrays: Mapping[str, PagedArray], report: IndexReport
     ) -> NumberIndex | StringIndex:
-        """Return a sorted index, after checking all of it if that does not take long."""
+        """Return a sorted index, whose pages are checked where they are read."""
         daf, column = self._daf, place.columns[0]
         length = daf.axis_length(place.axis)
         storage_type = daf.vector_info(place.axis, column).storage_type
@@ -130,8 +126,6 @@ class StoredIndexes:
         else:
             postings = PostingLists.from_arrays(arrays, length, storage_type.dtype)
             index = NumberIndex(column, postings, report)
-        if sum(array.nbytes for array in arrays.values()) <= _CHECKED_BYTES:
-            index.check()
         return index
 
     def _checked(self, place: IndexPlace, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:

@@ -1,4 +1,4 @@
-"""64-bit hashes of strings: of many at once without an object for each, and of one, the same.
+"""64-bit hashes of strings: of many at once, without an object for each.
 
 The hash of the bytes ``b[0] ... b[n-1]`` is, modulo ``2**64``, the polynomial ``sum((b[i] + 1) *
 BASE**i)``, then mixed with the length, so that strings of zero bytes differ.  Part of the stored
@@ -18,30 +18,17 @@ _BLOCK_BYTES: Final = 1 << 22
 _BASE: Final = 0x9E3779B97F4A7C15
 _INVERSE: Final = pow(_BASE, -1, 1 << 64)
 _MIX: Final = 0xBF58476D1CE4E5B9
-_WORD: Final = (1 << 64) - 1
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 
-def hash_of(string: str) -> int:
-    """Return the hash of one string.
+def hashes_of(strings: Any) -> Hashes:
+    """Return the hash of each string of an Arrow array.
 
     >>> import pyarrow as pa
-    >>> hash_of("a") == int(hashes_of(pa.array(["", "a"]))[1])
-    True
+    >>> hashes_of(pa.array(["a", "b", "a"])).argsort(kind="stable").tolist()
+    [1, 0, 2]
     """
-    data = string.encode()
-    total, weight = 0, 1
-    for byte in data:
-        total = (total + (byte + 1) * weight) & _WORD
-        weight = (weight * _BASE) & _WORD
-    total ^= (len(data) * _MIX) & _WORD
-    total ^= total >> 32
-    return (total * _MIX) & _WORD
-
-
-def hashes_of(strings: Any) -> Hashes:
-    """Return the hash of each string of an Arrow array."""
     offsets = offsets_of(strings)
     data = np.frombuffer(strings.buffers()[2] or b"", np.uint8)
     hashes = np.empty(len(strings), np.uint64)

@@ -13,31 +13,34 @@ from daf_query.scan._arrow_arrays import (
     PLAIN_TYPES,
     arrow_type,
     cast_to,
+    nulls_for_empty,
     number_array,
     numpy_type,
+    offsets_of,
     size_bytes,
 )
 from daf_query.scan._arrow_filter import field_names, parse
-from daf_query.scan._column import (
+from daf_query.scan._columns import (
     INDEX,
     NAME,
     Column,
+    NumberColumn,
     OpenColumn,
+    ReadSpan,
+    RowIndex,
     VectorColumn,
-    note_of,
-    stored_matches,
+    runs_of_chunks,
 )
-from daf_query.scan._dictionary_codes import DictionaryCodes
-from daf_query.scan._evaluate import Codes, Mask, Values, evaluate
-from daf_query.scan._interpreter_end import until_interpreter_ends
-from daf_query.scan._membership import with_sql_membership
-from daf_query.scan._missing_strings import nulls_for_empty, offsets_of
-from daf_query.scan._number_column import CachedSpans, NumberColumn, ReadSpan, runs_of_chunks
-from daf_query.scan._open_table import FindPointIndexes, OpenTable
-from daf_query.scan._options import DEFAULT_OPTIONS, ScanOptions
-from daf_query.scan._partition import balanced
-from daf_query.scan._plan import ScanPlan
-from daf_query.scan._planner import plan_scan
+from daf_query.scan._evaluate import Codes, Mask, Values, Zones, evaluate, may_match
+from daf_query.scan._options import DEFAULT_OPTIONS, LastOfThreads, Positions, Rows, ScanOptions
+from daf_query.scan._plan import (
+    FindPointIndexes,
+    OpenTable,
+    ScanPlan,
+    ScanReport,
+    balanced,
+    plan_scan,
+)
 from daf_query.scan._predicate import (
     COMPARISONS,
     EXACT_FLOAT,
@@ -49,6 +52,7 @@ from daf_query.scan._predicate import (
     In,
     IsNull,
     IsTrue,
+    Opaque,
     Or,
     Predicate,
     columns_of,
@@ -58,13 +62,11 @@ from daf_query.scan._predicate import (
     describe,
     flat,
     joined,
+    leaves_of,
 )
-from daf_query.scan._prune import Zones, may_match
-from daf_query.scan._report import ScanReport
-from daf_query.scan._row_index import MAX_SINGLE_STRINGS, RowIndex
-from daf_query.scan._rows import LastOfThreads, Positions, Rows
-from daf_query.scan._scanner import Scan
-from daf_query.scan._string_column import StringColumn
+from daf_query.scan._scan import Scan
+from daf_query.scan._strings import MAX_SINGLE_STRINGS, DictionaryCodes, StringColumn
+from daf_query.scan._threads import side_by_side, until_interpreter_ends
 from daf_query.scan._zone_map import ZoneMap
 
 __all__ = [
@@ -78,7 +80,6 @@ __all__ = [
     "NEGATED",
     "PLAIN_TYPES",
     "And",
-    "CachedSpans",
     "Codes",
     "Column",
     "Compare",
@@ -91,6 +92,7 @@ __all__ = [
     "LastOfThreads",
     "Mask",
     "NumberColumn",
+    "Opaque",
     "OpenColumn",
     "OpenTable",
     "Or",
@@ -120,8 +122,8 @@ __all__ = [
     "field_names",
     "flat",
     "joined",
+    "leaves_of",
     "may_match",
-    "note_of",
     "nulls_for_empty",
     "number_array",
     "numpy_type",
@@ -129,8 +131,7 @@ __all__ = [
     "parse",
     "plan_scan",
     "runs_of_chunks",
+    "side_by_side",
     "size_bytes",
-    "stored_matches",
     "until_interpreter_ends",
-    "with_sql_membership",
 ]

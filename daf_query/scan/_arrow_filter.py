@@ -2,13 +2,16 @@
 
 Engines pass filters as pyarrow expressions, which can be evaluated but not inspected.  They can be
 serialised, though: to a record batch of the literals, whose metadata spells out the expression.
-Whatever is not recognised there makes the result ``None``, and Arrow evaluates the filter instead.
+Parts that are not recognised there are evaluated by Arrow, membership in a list as SQL has it: in
+Arrow a null is no member of a list, and may be one of its members.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +23,7 @@ import pyarrow.compute as pc
 from daf_query.scan._arrow_arrays import numpy_type
 from daf_query.scan._predicate import (
     ARROW_OPERATORS,
+    COMPARISONS,
     EXACT_FLOAT,
     FLIPPED,
     NEGATED,
@@ -29,6 +33,7 @@ from daf_query.scan._predicate import (
     In,
     IsNull,
     IsTrue,
+    Opaque,
     Or,
     Predicate,
     compared,
@@ -36,6 +41,11 @@ from daf_query.scan._predicate import (
     joined,
 )
 
+_OPERATORS: Final[dict[str, Any]] = {
+    "and_kleene": operator.and_,
+    "or_kleene": operator.or_,
+    **{name: COMPARISONS[symbol] for name, symbol in ARROW_OPERATORS.items()},
+}
 _VARIABLE_TYPES: Final = ((pa.string(), pa.string_view()), (pa.binary(), pa.binary_view()))
 """Types of the same values: a view is compared with a constant of either."""
 _KNOWN_TYPES: Final = (
@@ -44,8 +54,8 @@ _KNOWN_TYPES: Final = (
 )
 
 
-def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate | None:
-    """Return an expression as a predicate; ``None`` if any part of it is not recognised.
+def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate:
+    """Return an expression as a predicate, with parts that Arrow evaluates where need be.
 
     A comparison of different types is recognised only where it follows Arrow's rules for certain.
 
@@ -57,17 +67,12 @@ def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate | No
         return Constant(value=True)
     try:
         tokens, literals = _serialised(expression)
+    except pa.ArrowException:
+        return Opaque(expression, tuple(schema.names))
+    try:
         return _Parser(tokens, literals, schema).parse()
-    except (UnknownPartError, pa.ArrowException, LookupError, ValueError, TypeError, StopIteration):
-        return None
-
-
-def tree_of(expression: pc.Expression, schema: pa.Schema) -> Any:
-    """Return an expression as a tree of `Call`, `FieldName` and Arrow scalars.
-
-    Raises ``UnknownPartError`` and pyarrow's errors where that cannot be done.
-    """
-    return _Parser(*_serialised(expression), schema).tree()
+    except _UNKNOWN:
+        return Opaque(expression, _fields(tokens))
 
 
 def field_names(expression: pc.Expression | None) -> frozenset[str] | None:
@@ -79,14 +84,23 @@ def field_names(expression: pc.Expression | None) -> frozenset[str] | None:
     if expression is None:
         return frozenset()
     try:
-        tokens, _ = _serialised(expression)
+        return frozenset(_fields(_serialised(expression)[0]))
     except pa.ArrowException:
         return None
-    return frozenset(value for role, value in tokens if role == "field_ref")
+
+
+def _fields(tokens: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for role, value in tokens if role == "field_ref"))
 
 
 class UnknownPartError(Exception):
     """The expression has a part that is not recognised."""
+
+
+_UNKNOWN: Final = (
+    *(UnknownPartError, pa.ArrowException, LookupError),
+    *(ValueError, TypeError, StopIteration),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +179,13 @@ class _Parser:
             parts = [self._predicate(argument, negated=negated) for argument in node.arguments]
             is_conjunction = (node.name == "and_kleene") != negated
             return joined(And, parts) if is_conjunction else joined(Or, self._listing(parts))
-        return self._leaf(node, negated=negated)
+        try:
+            return self._leaf(node, negated=negated)
+        except _UNKNOWN:
+            expression = _expression(node)
+            return Opaque(
+                ~expression if negated else expression, tuple(dict.fromkeys(_names(node)))
+            )
 
     def _listing(self, parts: Sequence[Predicate]) -> list[Predicate]:
         """Return what OR joins with one list of the values that a column may be equal to.
@@ -212,26 +232,25 @@ class _Parser:
             values = node.options["value_set"]
             listed = self._listed(field, values.as_py(), _plain(values.type.value_type))
             return In(field.name, listed, negated)
-        operator = ARROW_OPERATORS[node.name]
+        symbol = ARROW_OPERATORS[node.name]
         left, right = node.arguments
         if isinstance(right, FieldName):
-            left, right, operator = right, left, FLIPPED[operator]
+            left, right, symbol = right, left, FLIPPED[symbol]
         if (
             not isinstance(left, FieldName)
             or not isinstance(right, pa.Scalar)
             or not right.is_valid
         ):
             raise UnknownPartError
-        if negated:
-            operator = NEGATED[operator]
+        symbol = NEGATED[symbol] if negated else symbol
         field = self._schema.field(left.name)
         if _is_nan(right) and _is_number(field.type):
-            return _compared_to_nan(field, operator)
+            return _compared_to_nan(field, symbol)
         if field.type != right.type and _is_number(field.type) and _is_number(right.type):
-            return _compared_numbers(field, operator, right)
+            return _compared_numbers(field, symbol, right)
         self._check_type(left, _plain(right.type))
         value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
-        return Compare(left.name, operator, value)
+        return Compare(left.name, symbol, value)
 
     def _listed(
         self, field: FieldName, values: list[Any], constant_type: pa.DataType
@@ -311,6 +330,50 @@ def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Pred
     if converted != value:
         raise UnknownPartError
     return Compare(field.name, operator, converted)
+
+
+def _names(node: Any) -> Iterator[str]:
+    """Yield the columns of a part."""
+    if isinstance(node, FieldName):
+        yield node.name
+    elif isinstance(node, Call):
+        for argument in node.arguments:
+            yield from _names(argument)
+
+
+def _expression(node: Any) -> pc.Expression:
+    """Return a part as an expression, in which membership of null, or in a list with it, is null.
+
+    Raises
+    ------
+    UnknownPartError
+        It has a function that engines do not hand over, such as arithmetic.
+    """
+    if isinstance(node, FieldName):
+        return pc.field(node.name)
+    if isinstance(node, pa.Scalar):
+        return pc.scalar(node)
+    if node.name == "is_in":
+        return _membership(_expression(node.arguments[0]), node.options["value_set"].values)
+    arguments = [_expression(argument) for argument in node.arguments]
+    if node.name == "invert":
+        return ~arguments[0]
+    if node.name == "is_valid":
+        return arguments[0].is_valid()
+    if node.name == "is_null":
+        nan_is_null = node.options.get("nan_is_null")
+        return arguments[0].is_null(nan_is_null=nan_is_null is not None and nan_is_null.as_py())
+    if node.name not in _OPERATORS:
+        raise UnknownPartError
+    return functools.reduce(_OPERATORS[node.name], arguments)
+
+
+def _membership(field: pc.Expression, values: pa.Array) -> pc.Expression:
+    null = pa.scalar(None, pa.bool_())
+    is_member = field.isin(values.drop_null())
+    if values.null_count:
+        is_member = pc.if_else(is_member, True, null)  # noqa: FBT003 - an Arrow literal
+    return pc.if_else(field.is_valid(), is_member, null)
 
 
 def _serialised(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.RecordBatch]:

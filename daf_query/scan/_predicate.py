@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_query.scan._arrow_arrays import numpy_type
 
@@ -87,6 +87,14 @@ class Constant:
     value: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque:
+    """A condition that Arrow evaluates; true for no row for which it is null."""
+
+    expression: pc.Expression
+    columns: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class And:
     """All parts are true."""
@@ -101,14 +109,27 @@ class Or:
     parts: tuple[Predicate, ...]
 
 
-Predicate: TypeAlias = Compare | In | IsNull | IsTrue | Constant | And | Or
+Predicate: TypeAlias = Compare | In | IsNull | IsTrue | Constant | Opaque | And | Or
+
+
+def leaves_of(predicate: Predicate) -> Iterator[Predicate]:
+    """Yield the parts of a predicate that are not joined of others."""
+    if isinstance(predicate, And | Or):
+        for part in predicate.parts:
+            yield from leaves_of(part)
+    else:
+        yield predicate
 
 
 def columns_of(predicate: Predicate) -> list[str]:
     """Return the columns of a predicate, in the order in which they first occur."""
-    if isinstance(predicate, And | Or):
-        return list(dict.fromkeys(c for part in predicate.parts for c in columns_of(part)))
-    return [] if isinstance(predicate, Constant) else [predicate.column]
+    names: dict[str, None] = {}
+    for leaf in leaves_of(predicate):
+        if isinstance(leaf, Opaque):
+            names |= dict.fromkeys(leaf.columns)
+        elif isinstance(leaf, Compare | In | IsNull | IsTrue):
+            names[leaf.column] = None
+    return list(names)
 
 
 def describe(predicate: Predicate) -> str:
@@ -126,6 +147,8 @@ def describe(predicate: Predicate) -> str:
         return word.join(inner)
     if isinstance(predicate, Constant):
         return str(predicate.value).upper()
+    if isinstance(predicate, Opaque):
+        return str(predicate.expression)
     negation = "NOT " if getattr(predicate, "is_negated", False) else ""
     if isinstance(predicate, IsTrue):
         return f"{negation}{predicate.column}"
@@ -189,24 +212,6 @@ def joined(kind: type[And | Or], parts: Iterable[Predicate]) -> Predicate:
     if len(needed) > 1:
         return kind(tuple(needed))
     return needed[0] if needed else Constant(value=kind is And)
-
-
-def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return those values of a list that a stored type has; a column may be shown as a wider one.
-
-    >>> values_of_type((1, 2.5, 300, -1), np.dtype(np.uint8)).tolist()
-    [1]
-    """
-    if dtype.kind not in "iu" or dtype == np.int64:
-        return np.array(values, dtype)
-    if dtype == np.uint64:  # its lists have integers alone
-        return np.array([value for value in values if 0 <= value <= np.iinfo(dtype).max], dtype)
-    given = np.asarray(values)
-    limits = np.iinfo(dtype)
-    given = given[(given >= limits.min) & (given <= limits.max)]
-    cast: npt.NDArray[Any] = given.astype(dtype)
-    kept: npt.NDArray[Any] = cast[cast == given]
-    return kept
 
 
 def compared(field: pa.Field, operator: str, value: float) -> Predicate | None:

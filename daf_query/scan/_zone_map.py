@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.scan._evaluate import Mask
+from daf_query.scan._evaluate import Mask, Zones
 from daf_query.scan._options import ZONE_ROWS
 from daf_query.scan._predicate import Predicate
-from daf_query.scan._prune import Zones
 from daf_storage.base import Span
 
 
@@ -120,17 +119,6 @@ class ZoneMap:
         """Return the zone map of a string that is the same in all rows."""
         code = np.zeros(-(-length // zone_rows), np.uint8)
         return cls(code, code, length, zone_rows=zone_rows, is_known=True, table=table)
-
-    def known_range(self) -> tuple[float, float] | None:
-        """Return the smallest and the largest number of all zones; None if one is not known.
-
-        Also None of strings, and if all values are null.
-        """
-        is_number = self._table is None and self._low.dtype.kind in "iuf"
-        has_values = self._nulls < self._sizes
-        if not is_number or not self._is_known.all() or not has_values.any():
-            return None
-        return self._low[has_values].min().item(), self._high[has_values].max().item()
 
     def zones(self, first: int, last: int) -> Zones:
         """Return the bounds of some zones."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan import parse
+from daf_query.scan import Opaque, leaves_of, parse
 
 _COMPARED: Final = {
     "EqualTo": "==",
@@ -45,11 +45,16 @@ def accepted(filters: Iterable[Any], schema: pa.Schema) -> tuple[list[pc.Express
     others: list[Any] = []
     for each in filters:
         expression = _expression(each, schema)
-        if expression is None or parse(expression, schema) is None:
+        if expression is None or _is_opaque(expression, schema):
             others.append(each)
         else:
             expressions.append(expression)
     return expressions, others
+
+
+def _is_opaque(expression: pc.Expression, schema: pa.Schema) -> bool:
+    """Return whether Arrow would have to evaluate a part of an expression."""
+    return any(isinstance(leaf, Opaque) for leaf in leaves_of(parse(expression, schema)))
 
 
 def conjunction_of(expressions: Iterable[pc.Expression]) -> pc.Expression | None:

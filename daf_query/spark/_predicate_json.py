@@ -9,7 +9,18 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, Or, Predicate
+from daf_query.scan import (
+    COMPARISONS,
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Opaque,
+    Or,
+    Predicate,
+    describe,
+)
 from daf_storage import errors
 
 _JOINED: Final = {And: "and", Or: "or"}
@@ -31,6 +42,8 @@ def _written(predicate: Predicate) -> list[Any]:
         return ["constant", predicate.value]
     if isinstance(predicate, Compare):
         return [predicate.operator, predicate.column, predicate.value]
+    if isinstance(predicate, Opaque):
+        raise TypeError(f"{describe(predicate)} is nothing that Spark pushes")
     sign = "not " if predicate.is_negated else ""
     if isinstance(predicate, In):
         return [f"{sign}in", predicate.column, list(predicate.values)]

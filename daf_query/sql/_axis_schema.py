@@ -30,7 +30,6 @@ from daf_query.table import (
     MatrixDataset,
     MatrixUnionDataset,
     MemberTables,
-    NullableDataset,
     TableColumns,
     TableDataset,
     TableView,
@@ -503,7 +502,8 @@ def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     table = as_planned(table, context.matrix_columns.get((schema, name), {}))
     restrict = context.restrictions.get((schema, name))
     table = table if restrict is None else restrict(table)
-    return _pushed_to(table if context.reports is None else table.with_reports(context.reports))
+    table = table if context.reports is None else table.with_reports(context.reports)
+    return _pushed_to(table.for_engine())
 
 
 def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
@@ -512,7 +512,7 @@ def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
     The engine plans that one by itself: the table is given what the bindings convert for pyarrow,
     and the engine evaluates the rest.
     """
-    frame = _context_of_tables().read_table(Table(NullableDataset(dataset)))
+    frame = _context_of_tables().read_table(Table(dataset))
     return frame.filter(_always(dataset.schema)).into_view(temporary=True)
 
 
@@ -530,5 +530,4 @@ def _always(schema: pa.Schema) -> datafusion.Expr:
     """
     name = INDEX if INDEX in schema.names else schema.names[0]
     column = datafusion.col(quoted_name(name))
-    is_valid = column.is_not_null()
-    return column.is_null() | is_valid if schema.field(name).nullable else is_valid
+    return column.is_null() | column.is_not_null()

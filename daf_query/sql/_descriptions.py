@@ -36,8 +36,8 @@ Description: TypeAlias = tuple[pa.dataset.Dataset, dict[str, str]]
 _Row: TypeAlias = dict[str, Any]
 
 
-def _fields(type_: pa.DataType, *names: str, nullable: bool = False) -> list[pa.Field]:
-    return [pa.field(name, type_, nullable=nullable) for name in names]
+def _fields(type_: pa.DataType, *names: str) -> list[pa.Field]:
+    return [pa.field(name, type_) for name in names]
 
 
 _RELATIONS: Final = pa.schema(
@@ -48,10 +48,10 @@ _MATRICES: Final = pa.schema(
         *_fields(pa.string(), "schema", "rows_axis", "columns_axis", "name", "type"),
         *_fields(pa.bool_(), "is_sparse"),
         *_fields(pa.int64(), "layouts", "rows", "columns", "elements"),
-        *_fields(pa.int64(), "bytes", nullable=True),
+        *_fields(pa.int64(), "bytes"),
     ]
 )
-_SCALARS: Final = pa.schema(_fields(pa.string(), "name", "type", "value", nullable=True))
+_SCALARS: Final = pa.schema(_fields(pa.string(), "name", "type", "value"))
 
 
 def _relations(daf: DafReader, _: dict[str, str]) -> Iterator[_Row]:
@@ -130,7 +130,7 @@ def _table(
         for row in rows_of(daf, problems)
     ]
     if None not in described and "schema" in columns.names:
-        columns = columns.insert(0, pa.field(DATASET, pa.string(), nullable=False))
+        columns = columns.insert(0, pa.field(DATASET, pa.string()))
     return pa.dataset.dataset(pa.Table.from_pylist(rows, columns)), problems
 
 

@@ -10,6 +10,7 @@ Must not know SQL or DataFusion.
 
 from typing import TYPE_CHECKING
 
+from daf_query.table._arrow_face import ComputedDataset, cast_batches, nullable
 from daf_query.table._axis_dataset import (
     AxisDataset,
     with_matrix_columns,
@@ -22,18 +23,12 @@ from daf_query.table._columns import (
     category_columns,
     with_categories,
 )
-from daf_query.table._dataset import TableDataset, TableFragment
-from daf_query.table._engine_tables import (
-    ComputedDataset,
-    NullableDataset,
-    nullable,
-)
+from daf_query.table._dataset import TableDataset, TableFragment, TableView
 from daf_query.table._matrix_columns import MatrixEntry, entry_not_found, find_entry
 from daf_query.table._matrix_dataset import (
     MatrixDataset,
     MatrixUnionDataset,
 )
-from daf_query.table._member_rows import MemberTables
 from daf_query.table._table_columns import (
     TableColumns,
     UnreadableVectorWarning,
@@ -42,8 +37,7 @@ from daf_query.table._table_columns import (
     warn_of_problems,
     warn_once,
 )
-from daf_query.table._table_scanner import TableView, cast_batches
-from daf_query.table._union import UnionDataset
+from daf_query.table._union import MemberTables, UnionDataset
 from daf_query.table._user_table import (
     UserTable,
     arrow_table,
@@ -85,7 +79,6 @@ __all__ = [
     "MatrixEntry",
     "MatrixUnionDataset",
     "MemberTables",
-    "NullableDataset",
     "TableColumns",
     "TableDataset",
     "TableFragment",

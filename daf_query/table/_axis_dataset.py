@@ -8,10 +8,9 @@ from typing import Any, Self
 
 from daf_query.scan import INDEX
 from daf_query.table._columns import Categoricals, TableColumn
-from daf_query.table._dataset import TableDataset
+from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry, matrix_column
 from daf_query.table._table_columns import TableColumns, axis_columns, axis_page
-from daf_query.table._table_scanner import TableView
 from daf_storage import DafError, DafReader, Origin, errors
 from daf_storage.data import matrix_version, vectors_version
 

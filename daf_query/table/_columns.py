@@ -30,11 +30,7 @@ from daf_query.scan import (
     INDEX,
     NAME,
     Column,
-    Compare,
     DictionaryCodes,
-    In,
-    IsNull,
-    Mask,
     OpenColumn,
     RowIndex,
     Rows,
@@ -45,9 +41,7 @@ from daf_query.scan import (
     ZoneMap,
     arrow_type,
     cast_to,
-    note_of,
     numpy_type,
-    stored_matches,
 )
 from daf_query.table._broken_columns import BrokenColumns
 from daf_storage import DafReader, errors
@@ -169,7 +163,7 @@ class TableColumn:
     @property
     def note(self) -> str:
         """What a report of a scan says of it."""
-        return note_of(self.stored)
+        return str(getattr(self.stored, "note", ""))
 
     @property
     def vector(self) -> VectorColumn | None:
@@ -219,12 +213,6 @@ class OpenTableColumn:
         if is_wide or not self._is_compared_stored:
             return None
         return self._column.reading(self._stored.row_index)
-
-    def stored_matches(self, predicate: Compare | In | IsNull, rows: Rows) -> Mask | None:
-        """Return for which rows a comparison is true, if no values have to be read for that."""
-        if not self._is_compared_stored:
-            return None
-        return self._column.reading(lambda: stored_matches(self._stored, predicate, rows))
 
     def values(self, rows: Rows) -> Values:
         """Return values to evaluate a predicate on; of Arrow, converted ones."""
@@ -451,51 +439,30 @@ def wide_columns(columns: Mapping[str, Column], names: AbstractSet[str]) -> dict
 # 5. Shown
 
 
-def column_as(column: Column | None, field: pa.Field) -> Column:
+def column_as(column: Column | None, field: pa.Field, length: int) -> Column:
     """Return a column of one data set with the field of the union; ``None`` if it is absent."""
     if column is None:
-        return NullColumn(field)
+        return ConstantColumn(field, None, length)
     return replace(TableColumn.of(column), shown=field)
 
 
 @dataclass(frozen=True, eq=False)
 class ConstantColumn:
-    """A column with the same string in all rows."""
+    """A column with the same string in all rows, or null in all."""
 
     field: pa.Field
-    string: str
+    value: str | None
     length: int
-    is_string = True
-    chunk_rows = 0
-
-    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing to decode
-        """Open it for reading."""
-        strings = pa.array([self.string], pa.string())
-        codes = DictionaryCodes.of_constant(strings, self.length, options.zone_rows)
-        return StringColumn(lambda: strings, codes=codes)
-
-
-@dataclass(frozen=True, eq=False)
-class NullColumn:
-    """A column that a data set lacks: null in all rows; it is its own open column."""
-
-    field: pa.Field
     is_string = True  # nothing that could be counted in bytes
     chunk_rows = 0
-    zones = None
 
-    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing to decode
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading."""
-        return self
-
-    def row_index(self) -> None:
-        """Return nothing: no index lists nulls."""
-        return
-
-    def values(self, rows: Rows) -> Values:
-        """Refuse: predicates are freed of such columns before."""
-        raise TypeError(f"a column of nulls has no values to compare ({rows})")
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return nulls."""
-        return pa.nulls(rows.count, self.field.type)
+        kind = self.field.type
+        if pa.types.is_dictionary(kind):
+            stored = replace(self, field=self.field.with_type(kind.value_type))
+            categories = Categories(pa.array([], kind.value_type), kind.ordered)
+            return TableColumn(stored, categories=categories).open(cache, options)
+        values = pa.array([self.value], kind)
+        codes = DictionaryCodes.of_constant(values, self.length, options.zone_rows)
+        return StringColumn(lambda: values, codes=codes)

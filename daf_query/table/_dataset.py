@@ -2,16 +2,19 @@
 
 The class is a Dataset in name only: the C++ dataset behind it has no rows to give, so every
 inherited member is either defined, here or in `ArrowOperations`, or refused.  Filters are applied
-exactly, and as SQL has it: a row for which the filter is null is left out.  Those that can be
-parsed as predicates are evaluated by the scan; Arrow evaluates the others, on all rows.
+exactly, and as SQL has it: a row for which the filter is null is left out.
+
+What is scanned for a filter is the table itself or, of several data sets, those that it consists
+of: the rest is the same for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from daf_query.scan import (
+    DEFAULT_OPTIONS,
     Column,
     OpenTable,
     Positions,
@@ -28,34 +32,65 @@ from daf_query.scan import (
     ScanPlan,
     ScanReport,
     balanced,
+    columns_of,
     conjunction,
-    note_of,
+    field_names,
     parse,
     plan_scan,
-    with_sql_membership,
+    until_interpreter_ends,
 )
-from daf_query.table._arrow_operations import BATCH_ROWS, ArrowOperations, Fragment, unscannable
-from daf_query.table._columns import NullColumn, is_of_few_bits, wide_columns
+from daf_query.table._arrow_face import (
+    BATCH_ROWS,
+    ArrowOperations,
+    EngineTable,
+    TableScanner,
+    cast_batches,
+    nullable,
+    plain_schema,
+)
+from daf_query.table._columns import is_of_few_bits, wide_columns
 from daf_query.table._dask_frames import DaskFrames, PartSpan
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._table_columns import TableColumns, table_page
-from daf_query.table._table_scanner import (
-    TableScanner,
-    TableView,
-    as_expression,
-    both,
-    cast_batches,
-    is_same_filter,
-    plain_schema,
-    referenced_columns,
-    scanned_batches,
-    without,
-)
 from daf_storage import DafError, errors
 from daf_storage.base import DecodedCache, Span
 
+Read: TypeAlias = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
+"""Yields some columns of the rows that match."""
 
-class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
+
+@dataclass(frozen=True, eq=False)
+class TableView:
+    """Which rows of a table are wanted, and how they are read."""
+
+    base_filter: pc.Expression | None = None
+    """Only the rows for which this is true."""
+    rows: Positions | None = None
+    """Only these rows, ascending."""
+    inferred: Predicate | None = None
+    """Other rows may be left out; those for which it is not known are kept."""
+    cache: DecodedCache = field(default_factory=DecodedCache)
+    """What was decoded by any scan that shares it."""
+    reports: list[ScanReport] | None = None
+    """Where to leave a report of each scan."""
+    options: ScanOptions = DEFAULT_OPTIONS
+    """How rows are cut, pruned and read."""
+    is_nullable: bool = False
+    """Whether all columns are said to have NULL; see `TableDataset.for_engine`."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether some rows may be left out."""
+        parts = (self.base_filter, self.rows, self.inferred)
+        return any(part is not None for part in parts)
+
+    def pickled(self) -> dict[str, Any]:
+        """Return the parts that another process gets: all but the cache and the reports."""
+        names = ("base_filter", "rows", "inferred", "options")
+        return {name: getattr(self, name) for name in names}
+
+
+class TableDataset(ArrowOperations, EngineTable, DaskFrames):
     """A table of columns that are read when they are asked for; immutable.
 
     Parameters
@@ -74,9 +109,8 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         self._columns = columns
         self._location = location
         self._view = view or TableView()
-        self._last_filter: tuple[pc.Expression, Predicate | None] | None = None
-        # A C++ dataset behind this object, lest pyarrow follow a null pointer.
-        ds.UnionDataset.__init__(self, self.schema, [unscannable(self.schema)])
+        self._last_filter: tuple[pc.Expression, Predicate] | None = None
+        super().__init__(nullable(columns.schema) if self._view.is_nullable else columns.schema)
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         """Return another table over the same data."""
@@ -103,11 +137,6 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
     @property
     def table_columns(self) -> TableColumns:
         """The columns, and what cannot be a column."""
-        return self._columns
-
-    @property
-    def own_columns(self) -> TableColumns:
-        """The columns of the data set itself, where those of a union are shown."""
         return self._columns
 
     @property
@@ -140,10 +169,32 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         """Whether `filter` leaves only some of the rows."""
         return self._view.is_filtered
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema."""
-        return self._columns.schema
+    def predicate_of(self, expression: Any) -> Predicate:
+        """Return what a filter, and that of the table, ask of the rows.
+
+        DataFusion passes constants as Arrow scalars, and the same filter to a table and to each of
+        its fragments.
+        """
+        is_constant = isinstance(expression, pa.Scalar)
+        own = pc.scalar(bool(expression.as_py())) if is_constant else expression
+        combined = _both(self._view.base_filter, own)
+        last = self._last_filter
+        if last is not None and combined is not None and combined.equals(last[0]):
+            return last[1]
+        predicate = parse(combined, self._columns.schema)
+        if self._view.inferred is not None:
+            predicate = conjunction([predicate, self._view.inferred]) or predicate
+        if combined is not None:
+            self._last_filter = (combined, predicate)
+        return predicate
+
+    def _members(self) -> Sequence[TableDataset]:
+        """Return the tables whose rows it has, one after the other."""
+        return [self]
+
+    def _scanned(self, predicate: Predicate) -> Sequence[TableDataset]:  # noqa: ARG002 - of unions
+        """Return the tables that are scanned for a predicate; others have no row for it."""
+        return self._members()
 
     def get_fragments(
         self,
@@ -151,14 +202,17 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
     ) -> Iterator[TableFragment]:
         """Yield groups of partitions that can be scanned side by side; each ends where chunks end.
 
-        Partitions in which the filter cannot be true are left out.
+        Partitions in which the filter cannot be true are left out; there is one group at least.
         """
-        expression = as_expression(filter)
-        scan = self.scan(self._parsed(both(self._view.base_filter, expression)))
+        predicate = self.predicate_of(filter)
+        pieces = []
+        for table in self._scanned(predicate):
+            scan = table.scan(predicate)
+            pieces += [_Piece(table, scan, span) for span in scan.plan.partitions]
         groups = balanced(
-            scan.plan.partitions, lambda span: span.size, max_groups=self._view.options.threads
+            pieces, lambda piece: piece.span.size, max_groups=self._view.options.threads
         )
-        return (TableFragment(self, scan, group, expression) for group in groups or [[Span(0, 0)]])
+        return (TableFragment(self, group, filter) for group in groups or [[]])
 
     def fragment(
         self,
@@ -169,9 +223,8 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
 
         Another process may have planned them: the same filter leaves the same partitions.
         """
-        expression = as_expression(filter)
-        scan = self.scan(self._parsed(both(self._view.base_filter, expression)))
-        return TableFragment(self, scan, partitions, expression)
+        scan = self.scan(self.predicate_of(filter))
+        return TableFragment(self, [_Piece(self, scan, span) for span in partitions], filter)
 
     def scan(self, predicate: Predicate | None) -> Scan:
         """Return the scan for a predicate, planned; no values were read."""
@@ -191,45 +244,31 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of all rows; nothing is read until it is consumed."""
-        return self.scanner_of(self.scan, None, columns, filter, batch_size)
+        predicate = self.predicate_of(filter)
+
+        def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            for table in self._scanned(predicate):
+                yield from table.scan(predicate).batches(names)
+
+        return self.scanner_of(read, predicate, columns, batch_size)
 
     def scanner_of(
-        self,
-        make_scan: Callable[[Predicate | None], Scan],
-        partitions: Sequence[Span] | None,
-        columns: Any,
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-        batch_rows: int,
+        self, read: Read, predicate: Predicate, columns: Any, batch_rows: int
     ) -> ds.Scanner:
-        """Return a scanner of some partitions, by default of those that the plan has.
-
-        Parameters
-        ----------
-        make_scan
-            Makes the scan of a filter, when the first batch is asked for.
-        """
-        combined = both(self._view.base_filter, as_expression(filter))
-        predicate = self._parsed(combined)
-        names = self.needed(columns, combined if predicate is None else None)
+        """Return a scanner of columns, or of expressions by name; nothing is read so far."""
+        needed = self._needed(columns, columns_of(predicate))
         if columns is None:
             columns = self.schema.names
-        batches = scanned_batches(make_scan, predicate, names, partitions)
+        names = needed if isinstance(columns, dict) else list(columns)
         schema = pa.schema([self.schema.field(name) for name in names])
-        if predicate is not None and names == list(columns):
+        if not isinstance(columns, dict):
+            batches = until_interpreter_ends(cast_batches(read(names), schema))
             return TableScanner(schema, batches, batch_rows)
-        residual = None if predicate is not None else with_sql_membership(combined, self.schema)
         plain = plain_schema(schema)
-        scanner = ds.Scanner.from_batches(
-            cast_batches(batches, plain),
-            schema=plain,
-            columns=columns,
-            filter=residual,
-            batch_size=batch_rows,
+        batches = until_interpreter_ends(cast_batches(read(names), plain))
+        return ds.Scanner.from_batches(
+            batches, schema=plain, columns=columns, batch_size=batch_rows
         )
-        if plain == schema or isinstance(columns, dict):
-            return scanner
-        projected = pa.schema([schema.field(name) for name in columns])
-        return TableScanner(projected, cast_batches(scanner.to_batches(), projected), batch_rows)
 
     @property
     def has_positions(self) -> bool:
@@ -237,22 +276,30 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         return False
 
     def part_spans(self) -> list[PartSpan]:
-        """Return the spans of rows in which the filter of the table may be true."""
-        plan = plan_scan(self.open_table(), self._parsed(self._view.base_filter))
-        return [PartSpan(0, span.start, span.stop) for span in plan.partitions]
+        """Return the spans of rows of each part in which the filter of the table may be true."""
+        predicate = self.predicate_of(None)
+        return [
+            PartSpan(number, span.start, span.stop)
+            for number, table in enumerate(self._members())
+            for span in table.scan(predicate).plan.partitions
+        ]
 
     def read_spans(self, spans: Sequence[PartSpan], columns: Sequence[str]) -> pa.Table:
         """Return the rows of spans for which the filter is true."""
-        partitions = [Span(span.start, span.stop) for span in spans if span.start < span.stop]
-        scan = Scan(self.open_table(), ScanPlan.unpruned(partitions, None, self._view.rows))
-        return self.scanner_of(
-            scan.for_filter(partitions), partitions, list(columns), None, BATCH_ROWS
-        ).to_table()
+        members, predicate = self._members(), self.predicate_of(None)
+
+        def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            for part in spans:
+                table = members[part.part].open_table()
+                partitions = [Span(part.start, part.stop)] if part.start < part.stop else []
+                plan = ScanPlan.unpruned(partitions, predicate, table.rows)
+                yield from Scan(table, plan).batches(names)
+
+        return self.scanner_of(read, predicate, list(columns), BATCH_ROWS).to_table()
 
     def filter_columns(self) -> list[str]:
         """Return the columns of the filter of the table."""
-        base_filter = self._view.base_filter
-        return [] if base_filter is None else sorted(self._columns_of(base_filter))
+        return sorted(columns_of(self.predicate_of(None)))
 
     def data_version(self, columns: Iterable[str]) -> str | None:  # noqa: ARG002 - of an axis
         """Return what changes with the values of columns, in any process; None if unknown."""
@@ -279,8 +326,8 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         cache = view.cache if view.reports is None else view.cache.counter()
         report = ScanReport(title or columns.table, columns.length, cache=cache)
         if view.reports is not None:
-            notes = {name: note_of(column) for name, column in columns.columns.items()}
-            report.notes.update({name: note for name, note in notes.items() if note})
+            notes = {name: getattr(each, "note", "") for name, each in columns.columns.items()}
+            report.notes.update({name: str(note) for name, note in notes.items() if note})
             view.reports.append(report)
         return OpenTable(
             opened or columns.columns,
@@ -293,33 +340,6 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
             options=view.options,
         )
 
-    @property
-    def _absent(self) -> frozenset[str]:
-        """The columns of a union that are lacking here: they are null."""
-        columns = self._columns.columns.items()
-        return frozenset(name for name, column in columns if isinstance(column, NullColumn))
-
-    def _parsed(self, expression: pc.Expression | None) -> Predicate | None:
-        """Return a filter as a predicate; ``None`` if Arrow has to evaluate it.
-
-        An engine passes the same filter to a table and to each of its fragments.
-        """
-        last = self._last_filter
-        if last is not None and expression is not None and expression.equals(last[0]):
-            return last[1]
-        predicate = parse(expression, self.schema)
-        if predicate is not None and self._view.inferred is not None:
-            predicate = conjunction([predicate, self._view.inferred])
-        if predicate is not None and self._absent:
-            predicate = without(predicate, self._absent)
-        if expression is not None:
-            self._last_filter = (expression, predicate)
-        return predicate
-
-    def predicate_of(self, expression: pc.Expression | None) -> Predicate | None:
-        """Return what a filter asks of the columns of a union; ``None`` if Arrow evaluates it."""
-        return parse(both(self._view.base_filter, as_expression(expression)), self.schema)
-
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
         """Return the number of rows; without a filter nothing is read."""
         if filter is None and not self.is_filtered:
@@ -328,7 +348,7 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
 
     def filter(self, expression: pc.Expression) -> Self:
         """Return the same table with only the rows for which ``expression`` is true."""
-        return self._with_view(base_filter=both(self._view.base_filter, expression))
+        return self._with_view(base_filter=_both(self._view.base_filter, expression))
 
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableView`."""
@@ -343,6 +363,24 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         if self.is_filtered or count >= min(length, self.options.partition_rows):
             return self
         return self.restricted(np.arange(count))
+
+    def for_engine(self) -> Self:
+        """Return the same table, all of whose columns may have NULL for DataFusion.
+
+        Over columns that are declared to have none, it answers ``(SELECT ...) IS NULL`` of no rows,
+        ``NOT IN (SELECT ...)`` with NULL on the left and ``x & -x`` wrongly, and fails on a filter
+        above an outer join; over others it is right.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A"])
+        >>> table = daf_query.connect(daf).table("cell")
+        >>> table.schema.field("name").nullable, table.for_engine().schema.field("name").nullable
+        (False, True)
+        """
+        return self._with_view(is_nullable=True)
 
     def with_reports(self, reports: list[ScanReport]) -> Self:
         """Return the same table, whose scans leave their reports in a list."""
@@ -393,11 +431,14 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         >>> table.with_wide_integers({"age"}).schema.field("age").type
         DataType(int64)
         """
-        columns = self._columns
-        if not any(is_of_few_bits(c.field.type) for n, c in columns.columns.items() if n in names):
+        if not any(each.name in names and is_of_few_bits(each.type) for each in self.schema):
             return self
-        wide = wide_columns(columns.columns, names)
-        return self._with(replace(columns, columns=wide, point_indexes=lambda *_: ()), self._view)
+        return self._widened(names)
+
+    def _widened(self, names: AbstractSet[str]) -> Self:
+        wide = wide_columns(self._columns.columns, names)
+        columns = replace(self._columns, columns=wide, point_indexes=lambda *_: ())
+        return self._with(columns, self._view)
 
     def _check_free(self, names: Iterable[str]) -> None:
         """Raise if the table has a column of one of some names."""
@@ -416,17 +457,26 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
         NotFoundError
             The table lacks one of them.
         """
+        filtered = self._fields(filter)
+        needed = {*self._needed(columns, filtered), *filtered}
+        return [name for name in self._columns.columns if name in needed]
+
+    def _needed(self, columns: Any, filtered: Iterable[str]) -> list[str]:
+        """Return the columns that are passed on, after checking these and others."""
         known = self._columns.columns
-        needed = set() if filter is None else self._columns_of(filter)
         if isinstance(columns, dict):
-            for expression in columns.values():
-                needed |= self._columns_of(expression)
+            needed = {name for each in columns.values() for name in self._fields(each)}
         else:
-            needed |= set(known if columns is None else columns)
-        unknown = needed - set(known)
+            needed = set(known if columns is None else columns)
+        unknown = (needed | set(filtered)) - set(known)
         if unknown:
             raise self.column_not_found(min(unknown))
         return [name for name in known if name in needed]
+
+    def _fields(self, expression: pc.Expression | None) -> Iterable[str]:
+        """Return the columns of an expression; all if Arrow does not tell them."""
+        found = field_names(expression)
+        return self._columns.columns if found is None else found
 
     def column_not_found(self, name: str) -> DafError:
         """Return an error that names the columns, or why this one cannot be read."""
@@ -441,42 +491,51 @@ class TableDataset(ArrowOperations, ds.UnionDataset, DaskFrames):
             f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
         )
 
-    def _columns_of(self, expression: pc.Expression) -> set[str]:
-        fields = {name: column.field for name, column in self._columns.columns.items()}
-        return referenced_columns(expression, fields, self.column_not_found)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """A partition of a scan of a table."""
+
+    table: TableDataset
+    scan: Scan
+    span: Span
 
 
-class TableFragment(Fragment):
-    """Some partitions of a `TableDataset`."""
+class TableFragment:
+    """Some partitions of a table, or of those that it consists of; a Fragment of pyarrow."""
 
     def __init__(
         self,
         dataset: TableDataset,
-        scan: Scan,
-        partitions: Sequence[Span],
+        pieces: Sequence[_Piece],
         filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
     ) -> None:
-        super().__init__(dataset)
-        self.dataset = dataset
-        """The table."""
-        self._scan = scan
+        self._dataset = dataset
+        self._pieces = pieces
         self._filter = filter
-        self.partitions = partitions
-        """Ascending."""
 
     def __repr__(self) -> str:
-        first, last = self.partitions[0].start, self.partitions[-1].stop
-        return f"TableFragment({self._dataset!r}, {len(self.partitions)} in [{first}, {last}))"
+        return f"TableFragment({self._dataset!r}, {len(self._pieces)} partitions)"
 
     @property
-    def parts(self) -> Sequence[TableFragment]:
-        """The fragments of single tables that it consists of: itself."""
-        return (self,)
+    def partitions(self) -> Sequence[Span]:
+        """Ascending, of each of the tables."""
+        return [piece.span for piece in self._pieces]
 
     @property
     def row_count(self) -> int:
         """Number of rows of the partitions, whatever the filter is."""
-        return sum(span.size for span in self.partitions)
+        return sum(piece.span.size for piece in self._pieces)
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The schema of the whole table."""
+        return self._dataset.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """TRUE: nothing is known of all rows."""
+        return self._dataset.partition_expression
 
     def scanner(
         self,
@@ -487,18 +546,48 @@ class TableFragment(Fragment):
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of these rows."""
-        dataset, scan, partitions = self._dataset, self._scan, self.partitions
-        if not is_same_filter(as_expression(filter), self._filter):
-            # Another filter needs another scan: an index may have left out rows for this one.
-            again = scan.for_filter(partitions)
-            return dataset.scanner_of(again, partitions, columns, filter, batch_size)
-        return dataset.scanner_of(lambda _: scan, partitions, columns, filter, batch_size)
+        predicate = self._dataset.predicate_of(filter)
+        # Another filter needs another scan: an index may have left out rows for this one.
+        is_planned = _is_same(filter, self._filter)
+
+        def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            for scan, pieces in groupby(self._pieces, lambda piece: piece.scan):
+                spans = [piece.span for piece in pieces]
+                chosen = scan if is_planned else scan.again(predicate, spans)
+                yield from chosen.batches(names, spans)
+
+        return self._dataset.scanner_of(read, predicate, columns, batch_size)
+
+    def to_batches(
+        self, schema: pa.Schema | None = None, **kwargs: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
+        batches: Iterator[pa.RecordBatch] = self.scanner(schema, **kwargs).to_batches()
+        return batches
+
+    def to_table(self, schema: pa.Schema | None = None, **kwargs: Any) -> pa.Table:
+        """Return the rows as a table."""
+        return self.scanner(schema, **kwargs).to_table()
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
         """Return the number of rows; without a filter nothing is read."""
         if filter is None and not self._dataset.is_filtered:
             return self.row_count
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
+
+
+def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
+    """Return what is true where two filters are; None is no filter."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """Return whether two filters are written alike; None is no filter."""
+    if first is None or second is None:
+        return first is second
+    return bool(first.equals(second))
 
 
 def _open_again(

@@ -7,7 +7,7 @@ stored of each: once one of them changes, they are joined again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -29,13 +29,11 @@ from daf_query.scan import (
     StringColumn,
     VectorColumn,
     ZoneMap,
-    nulls_for_empty,
     numpy_type,
 )
-from daf_query.table._columns import DATASET, NullColumn, column_as, reader_of, vector_of
-from daf_query.table._member_rows import MemberParts
-from daf_query.table._table_columns import TableColumns
-from daf_storage.base import DecodedCache, Span, decode_vlen_chunks, paused_collection
+from daf_query.table._columns import DATASET, ConstantColumn, column_as, reader_of, vector_of
+from daf_query.table._table_columns import TableColumns, signature_of
+from daf_storage.base import DecodedCache, Span, paused_collection
 
 _T = TypeVar("_T")
 
@@ -53,33 +51,26 @@ class JoinedRun:
     """The columns of the union, of the rows of these."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedRuns:
-    """The runs of a union."""
-
-    options: ScanOptions
-    """What they follow from, with the members."""
-    runs: Sequence[JoinedRun]
-    """Ascending."""
-
-
-def joined_runs(parts: MemberParts, union: TableColumns, options: ScanOptions) -> list[JoinedRun]:
+def joined_runs(
+    of: Mapping[str, TableColumns], union: TableColumns, options: ScanOptions
+) -> list[JoinedRun]:
     """Return the runs of members that are worth joining.
 
     Parameters
     ----------
-    parts
-        The members.
+    of
+        The columns of the members.
     union
         The columns of all.
     """
-    if len(parts) < options.min_joined_members:
+    if len(of) < options.min_joined_members:
         return []
-    members = list(parts.columns.items())
-    lengths = [columns.length for _, columns in members]
+    members = list(of.items())
+    signatures = [signature_of(columns) for columns in of.values()]
+    lengths = [columns.length for columns in of.values()]
     return [
         JoinedRun(span, _joined_columns(members[span.slice], union))
-        for span in _spans(parts.signatures, lengths, options)
+        for span in _spans(signatures, lengths, options)
         if span.size >= options.min_joined_members
     ]
 
@@ -105,16 +96,14 @@ def _joined_columns(
 ) -> TableColumns:
     names = tuple(name for name, _ in members)
     sources = [columns for _, columns in members]
-    joined: dict[str, Column] = {}
-    for name, shown in union.columns.items():
-        is_null = name != DATASET and name not in sources[0].columns
-        joined[name] = (
-            NullColumn(shown.field)
-            if is_null
-            else JoinedColumn(shown.field, (union.table, names), names, sources)
-        )
-    title = f"{names[0]} to {names[-1]}.{union.table}"
-    return TableColumns(title, sum(columns.length for columns in sources), joined, {})
+    length = sum(columns.length for columns in sources)
+    joined: dict[str, Column] = {
+        name: JoinedColumn(shown.field, (union.table, names), names, sources)
+        if name == DATASET or name in sources[0].columns
+        else ConstantColumn(shown.field, None, length)
+        for name, shown in union.columns.items()
+    }
+    return TableColumns(f"{names[0]} to {names[-1]}.{union.table}", length, joined, {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +123,8 @@ class JoinedColumn:
     def parts(self) -> Sequence[Column]:
         """That of each data set, as the union has it; of ``dataset``, none."""
         name = self.field.name
-        columns = [] if name == DATASET else [source.columns[name] for source in self.sources]
-        return [column_as(column, self.field) for column in columns]
+        sources = [] if name == DATASET else self.sources
+        return [column_as(each.columns[name], self.field, each.length) for each in sources]
 
     @cached_property
     def vectors(self) -> Sequence[VectorColumn | None]:
@@ -169,9 +158,6 @@ class JoinedColumn:
             return NumberColumn(
                 lambda: partial(_part_of, cached("values", values)),
                 cached("zones", lambda: ZoneMap.unknown(length, dtype, options.zone_rows)),
-                lambda: None,
-                chunk_rows=0,
-                cache=None,
             )
         known = cache.peek((key, "values"), identity)
 
@@ -193,34 +179,11 @@ class JoinedColumn:
         if self.field.name == DATASET:
             lengths = [source.length for source in self.sources]
             return pa.array(self.names).take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
-        decoded = self._decoded(identities) if self.is_string else None
-        if decoded is not None:
-            return decoded
         values = self._values(options, identities)
         if self.is_string:
             return pa.concat_arrays([pa.array([], pa.string()), *values])
         dtype = numpy_type(self.field.type)
         return np.concatenate([np.empty(0, dtype), *map(np.asarray, values)], dtype=dtype)
-
-    def _decoded(self, identities: Sequence[Hashable]) -> pa.Array | None:
-        """Return strings that are decoded together; None where some are damaged, or are not so."""
-        chunks: list[memoryview] = []
-        for column, source, identity in zip(self.parts, self.sources, identities, strict=True):
-            check_cancelled()
-            if not source.length:
-                continue
-            read = reader_of(column, partial(VectorColumn.string_chunk, identity=identity))
-            chunk = None if read is None else read()
-            if chunk is None:
-                return None
-            chunks.append(chunk)
-        lengths = [source.length for source in self.sources if source.length]
-        strings = decode_vlen_chunks(chunks, lengths) if lengths else None
-        first = self.vectors[0]
-        if strings is None or first is None:
-            return None
-        strings = strings if strings.type == pa.string() else strings.cast(pa.string())
-        return nulls_for_empty(strings) if first.info.empty_is_missing else strings
 
     def _values(self, options: ScanOptions, identities: Sequence[Hashable]) -> Iterator[Any]:
         """Yield the values of each data set."""

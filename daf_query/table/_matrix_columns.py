@@ -1,12 +1,8 @@
 """One entry of a matrix as a column: a gene of every cell.
 
-A matrix may be stored so that the entry is one stored column.  Of a dense one that column is a view
-of the mapped file; of a sparse one its stored elements are read, and nothing else of the matrix.
-Where only the other layout is stored, or this one is damaged, values are gathered as slices are.
-
-The position of the entry is found without a dictionary of all of them. What is read belongs to the
-stored matrix that was opened. What is decoded is cached by its identity, so that a matrix that is
-replaced is read again.
+Its values are gathered as slices are, of few rows only those, and else of all, once: what is
+gathered is cached by the identity of the matrix, so that one that is replaced is read again.  The
+position of the entry is found without a dictionary of all of them.
 """
 
 from __future__ import annotations
@@ -30,12 +26,9 @@ from daf_query.matrix import (
 from daf_query.scan import (
     DEFAULT_OPTIONS,
     NAME,
-    CachedSpans,
     Compare,
-    NumberColumn,
     OpenColumn,
     Positions,
-    ReadSpan,
     Rows,
     ScanOptions,
     StringColumn,
@@ -47,9 +40,9 @@ from daf_query.scan import (
 from daf_query.table._columns import OpenTableColumn, TableColumn, value_type
 from daf_storage import DafReader, MatrixInfo, errors
 from daf_storage.anndata import was_float
-from daf_storage.base import DecodedCache, ForkLock, Span, StorageType
-from daf_storage.data import StoredMatrix, checked_indices
-from daf_storage.errors import CorruptDataError, FormatError
+from daf_storage.base import DecodedCache, Span, StorageType
+from daf_storage.data import StoredMatrix
+from daf_storage.errors import FormatError
 
 _ENTRY_BYTES: Final = 256
 _MAX_CANDIDATES: Final = 16
@@ -134,9 +127,7 @@ def entry_names(
     return column.to_arrow(Rows(Span(0, info.length)))
 
 
-Numbers = npt.NDArray[Any]
-
-_VIEW_BYTES: Final = 256
+_LAYOUT_BYTES: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +140,11 @@ class ColumnLayout:
     """Number of rows of a column."""
     is_by_entry: bool
     """Whether an entry is one stored column."""
-    is_sparse: bool
-    """Whether only its non-zero elements are stored."""
-    is_mapped: bool
-    """Whether it is a view of a file."""
-    chunk_rows: int
-    """Rows per chunk; all of them where they are read together."""
     note: str
     """Why reading a column is slower than it need be, and what to do; empty if it is not."""
     was_float: bool
     """Whether whole numbers are stored of what was a matrix of floats."""
-    nbytes: int = _VIEW_BYTES
+    nbytes: int = _LAYOUT_BYTES
 
     @property
     def value_type(self) -> pa.DataType:
@@ -179,43 +164,24 @@ def column_layout(
     FormatError
         No layout is whole.
     """
-    layout: ColumnLayout = cache.get(
-        (daf.location, *axes, name, "layout"),
-        daf.matrix_identity(*axes, name),
-        lambda: _layout_of(
-            *open_layouts(daf, axes, name),
-            axes[0],
-            other_layout_command(daf, name),
-            was_float=was_float(daf, *axes, name),
-        ),
-    )
+
+    def read() -> ColumnLayout:
+        layouts, faults = open_layouts(daf, axes, name)
+        if not layouts:
+            raise faults[0]
+        stored = _by_entry(layouts, axes[0])
+        info = layouts[0].info if stored is None else stored.info
+        return ColumnLayout(
+            info.storage_type,
+            info.shape[0 if info.rows_axis == axes[0] else 1],
+            stored is not None,
+            _note(info, other_layout_command(daf, name)) if stored is None else "",
+            was_float(daf, *axes, name),
+        )
+
+    key = (daf.location, *axes, name, "layout")
+    layout: ColumnLayout = cache.get(key, daf.matrix_identity(*axes, name), read)
     return layout
-
-
-def _layout_of(
-    layouts: Sequence[StoredMatrix],
-    faults: Sequence[FormatError],
-    rows_axis: str,
-    command: str,
-    *,
-    was_float: bool,
-) -> ColumnLayout:
-    if not layouts:
-        raise faults[0]
-    stored = _by_entry(layouts, rows_axis)
-    info = layouts[0].info if stored is None else stored.info
-    array = None if stored is None or info.is_sparse else stored.dense().info
-    length = info.shape[0 if info.rows_axis == rows_axis else 1]
-    return ColumnLayout(
-        info.storage_type,
-        length,
-        stored is not None,
-        info.is_sparse,
-        array is not None and array.is_mappable,
-        max(length if array is None else array.chunks[1], 1),
-        _note(info, command) if stored is None else "",
-        was_float,
-    )
 
 
 def _note(info: MatrixInfo, command: str) -> str:
@@ -248,306 +214,6 @@ def _by_entry(layouts: Sequence[StoredMatrix], rows_axis: str) -> StoredMatrix |
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixSource:
-    """A matrix as one query reads it, and the entry that is asked for.
-
-    Nothing of it is open: what is cached needs no files.
-    """
-
-    daf: DafReader
-    """The data set."""
-    axes: tuple[str, str]
-    """The axis of the rows of the column, and that of the entry."""
-    name: str
-    """The name of the matrix."""
-    layout: ColumnLayout
-    """How its columns are stored."""
-    position: int
-    """The position of the entry."""
-    cache: DecodedCache
-    """Where decoded values are remembered."""
-    identity: Hashable
-    """What the cache goes by."""
-
-    @property
-    def key(self) -> tuple[Hashable, ...]:
-        """What entries of the cache have in common."""
-        return (self.daf.location, *self.axes, self.name, "entry", self.position)
-
-    def open(self) -> StoredMatrix:
-        """Return the stored matrix: by the entry, if it is stored so.
-
-        Raises
-        ------
-        FormatError
-            It was replaced since by one of another type or layout, or is damaged.
-        """
-        layouts, faults = open_layouts(self.daf, self.axes, self.name)
-        stored = _by_entry(layouts, self.axes[0]) if self.layout.is_by_entry else layouts[0]
-        if stored is None and faults:
-            raise faults[0]
-        if stored is None or not self._is_alike(stored):
-            raise replaced(self.daf, self.axes, self.name)
-        return stored
-
-    def _is_alike(self, stored: StoredMatrix) -> bool:
-        info = stored.info
-        known = (self.layout.storage_type, self.layout.is_sparse)
-        return (info.storage_type, info.is_sparse) == known
-
-    def remembered(self, part: Hashable, make: Callable[[], Any]) -> Any:
-        """Return a part of the column, made unless it is cached."""
-        return self.cache.get((*self.key, part), self.identity, make)
-
-    def gathered(self, positions: Positions | None = None) -> Numbers:
-        """Return values as slices read them, of some rows or of all.
-
-        Raises
-        ------
-        FormatError
-            No layout is whole.
-        """
-        is_all = positions is None
-        chosen = np.arange(self.layout.length) if positions is None else positions
-        entry = Selection(np.array([self.position]), is_all=False)
-        rows = Selection(chosen, is_all=is_all)
-        values = find_layouts(self.daf, self.axes, self.name, rows, entry).gather()
-        column: Numbers = (values if isinstance(values, np.ndarray) else values.toarray())[:, 0]
-        return np.ascontiguousarray(column)
-
-    def all_gathered(self) -> Numbers:
-        """Return all values as slices read them, cached."""
-        values: Numbers = self.remembered("gathered", self.gathered)
-        return values
-
-
-def replaced(daf: DafReader, axes: tuple[str, str], name: str) -> FormatError:
-    """Return an error of a matrix that is not what it was when the query was planned."""
-    return FormatError(
-        f"{daf.location}: matrix {name!r} of axes {axes[0]!r} and {axes[1]!r} was replaced while "
-        "it was being queried; run the query again"
-    )
-
-
-def open_values(matrix: MatrixSource, options: ScanOptions) -> OpenColumn:
-    """Return the open column of an entry of a matrix."""
-    layout = matrix.layout
-    if layout.storage_type.is_string:
-        return StringColumn(lambda: matrix.remembered("strings", lambda: _strings(matrix)))
-    if not layout.is_by_entry:
-        return _GatheredColumn(matrix, options)
-    zone_rows = options.zone_rows
-    zones: ZoneMap = matrix.remembered(
-        ("zones", zone_rows),
-        lambda: ZoneMap.unknown(layout.length, layout.storage_type.dtype, zone_rows),
-    )
-    return _SparseColumn(matrix, zones) if layout.is_sparse else _dense_column(matrix, zones)
-
-
-class _View:
-    """A stored column that is mapped; a mapping that is kept need not be faulted in again."""
-
-    nbytes = _VIEW_BYTES
-
-    def __init__(self, stored: StoredMatrix, position: int) -> None:
-        self.values: Numbers = stored.dense().read()[position]
-
-
-def _dense_column(matrix: MatrixSource, zones: ZoneMap) -> NumberColumn:
-    is_mapped = matrix.layout.is_mapped
-
-    def open_view() -> ReadSpan:
-        try:
-            view = matrix.remembered("view", lambda: _View(matrix.open(), matrix.position))
-        except FormatError:
-            return _read_gathered(matrix)
-        return lambda span: view.values[span.slice]
-
-    def open_chunks() -> ReadSpan:
-        entry, gathered = Span(matrix.position, matrix.position + 1), _read_gathered(matrix)
-        try:
-            array = matrix.open().dense()
-        except FormatError:
-            return gathered
-
-        def read(span: Span) -> Numbers:
-            try:
-                return array.read_spans([entry], span)[0].reshape(-1)
-            except FormatError:
-                return gathered(span)
-
-        return read
-
-    return NumberColumn(
-        open_view if is_mapped else open_chunks,
-        zones,
-        lambda: None,
-        chunk_rows=matrix.layout.chunk_rows,
-        cache=None if is_mapped else _spans(matrix),
-    )
-
-
-def _read_gathered(matrix: MatrixSource) -> ReadSpan:
-    """Return what reads a span of values that slices gathered, with a warning of damage."""
-    return lambda span: matrix.all_gathered()[span.slice]
-
-
-def _spans(matrix: MatrixSource) -> CachedSpans:
-    return CachedSpans(matrix.cache, (*matrix.key, "span"), matrix.identity)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Elements:
-    """The stored elements of one column of a sparse matrix."""
-
-    rows: Positions
-    """Where they are, ascending."""
-    values: Numbers
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory they take."""
-        return int(self.rows.nbytes + self.values.nbytes) + _VIEW_BYTES
-
-    def dense(self, span: Span) -> Numbers:
-        """Return the values of a span; zero where nothing is stored."""
-        first, last = np.searchsorted(self.rows, [span.start, span.stop])
-        values = np.zeros(span.size, self.values.dtype)
-        values[self.rows[first:last] - span.start] = self.values[first:last]
-        return values
-
-    def at(self, positions: Positions) -> Numbers:
-        """Return the values of some rows; zero where nothing is stored."""
-        values = np.zeros(positions.size, self.values.dtype)
-        if self.rows.size:
-            places = np.minimum(np.searchsorted(self.rows, positions), self.rows.size - 1)
-            is_stored = self.rows[places] == positions
-            values[is_stored] = self.values[places[is_stored]]
-        return values
-
-
-class _SparseColumn:
-    """One stored column of a sparse matrix that is being read."""
-
-    def __init__(self, matrix: MatrixSource, zones: ZoneMap) -> None:
-        self.zones: ZoneMap | None = zones
-        self._matrix = matrix
-        self._spans = _spans(matrix)
-        self._known: _Elements | None = None
-        self._lock = ForkLock()
-
-    def _elements(self) -> _Elements:
-        with self._lock:
-            if self._known is None:
-                self._known = self._matrix.remembered("elements", self._read)
-            return self._known
-
-    def _read(self) -> _Elements:
-        try:
-            return _read_elements(self._matrix.open(), self._matrix.position)
-        except FormatError:
-            values = self._matrix.gathered()  # from the other layout, with a warning
-            rows = np.flatnonzero(values)
-            return _Elements(rows, values[rows])
-
-    def row_index(self) -> None:
-        """Return nothing: to compare the numbers costs as much."""
-        return
-
-    def values(self, rows: Rows) -> Numbers:
-        """Return numbers; a whole span is scattered once, and cached."""
-        if rows.offsets is None:
-            return self._spans.get(rows.span, lambda span: self._elements().dense(span))
-        scattered = self._spans.peek(rows.span)
-        return self._elements().at(rows.positions) if scattered is None else scattered[rows.offsets]
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return numbers as Arrow, NaN as null."""
-        return number_array(self.values(rows))
-
-
-class _GatheredColumn:
-    """An entry of a matrix that is stored by the other axis only: gathered, as slices are.
-
-    Of few rows only those are gathered; else all are, once.
-    """
-
-    zones = None
-
-    def __init__(self, matrix: MatrixSource, options: ScanOptions) -> None:
-        self._matrix = matrix
-        self._divisor = options.sparse_divisor
-
-    def row_index(self) -> None:
-        """Return nothing: to find rows by their values, all would have to be gathered."""
-        return
-
-    def values(self, rows: Rows) -> Numbers:
-        """Return numbers."""
-        matrix = self._matrix
-        is_few = rows.offsets is not None and rows.count * self._divisor <= matrix.layout.length
-        if is_few and matrix.cache.peek((*matrix.key, "gathered"), matrix.identity) is None:
-            return matrix.gathered(rows.positions)
-        return rows.of(matrix.all_gathered())
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return numbers as Arrow, NaN as null."""
-        return number_array(self.values(rows))
-
-
-def _read_elements(stored: StoredMatrix, position: int) -> _Elements:
-    """Read the elements of one stored column, and nothing else of a sparse matrix.
-
-    Raises
-    ------
-    CorruptDataError
-        The column pointers or the row numbers leave their range.
-    """
-    indices, nnz = stored.indices, stored.info.nnz or 0
-    colptr = stored.entries("colptr").read_rows(Span(position, position + 2))
-    start, stop = int(colptr[0]) - 1, int(colptr[1]) - 1
-    if not 0 <= start <= stop <= nnz:
-        raise CorruptDataError(
-            f"{stored.what}: colptr of column {position:,} leaves the range 1 to {nnz + 1:,}"
-        )
-    if start == stop:
-        dtype = stored.info.storage_type.dtype.newbyteorder("=")
-        return _Elements(np.empty(0, np.int64), np.empty(0, dtype))
-    span = Span(start, stop)
-    read = checked_indices(stored, indices.read_rows(span))
-    rows = read.astype(np.int64) - stored.index_base
-    values = stored.entries("nzval").read_rows(span) if stored.has_values() else None
-    if values is None:
-        values = np.ones(rows.size, np.bool_)
-    return _canonical(rows, values)
-
-
-def _canonical(rows: Positions, values: Numbers) -> _Elements:
-    """Return elements with ascending rows; those of one row are added up, as scipy does.
-
-    >>> elements = _canonical(np.array([4, 1, 4]), np.array([1.0, 2.0, 3.0]))
-    >>> elements.rows.tolist(), elements.values.tolist()
-    ([1, 4], [2.0, 4.0])
-    """
-    if bool(np.all(rows[1:] > rows[:-1])):
-        return _Elements(rows, values)
-    unique, inverse = np.unique(rows, return_inverse=True)
-    total = np.zeros(unique.size, values.dtype)
-    np.add.at(total, inverse, values)
-    return _Elements(unique, total)
-
-
-def _strings(matrix: MatrixSource) -> pa.Array:
-    """Return the strings of an entry, out of those of the whole matrix."""
-    stored, rows = matrix.open(), np.arange(matrix.layout.length)
-    if matrix.layout.is_by_entry:
-        places = rows + matrix.position * rows.size
-    else:
-        places = rows * stored.info.shape[0] + matrix.position
-    return stored.dense().read_strings().take(pa.array(places))
-
-
-@dataclass(frozen=True, slots=True)
 class MatrixEntry:
     """An entry of a matrix: which matrix over the axis of a table, and which of its columns."""
 
@@ -573,11 +239,12 @@ class MatrixColumn:
     """Where its values are."""
     layout: ColumnLayout
     """How it is stored."""
+    chunk_rows: int = 0
 
     @property
-    def chunk_rows(self) -> int:
-        """Rows per chunk."""
-        return self.layout.chunk_rows
+    def axes(self) -> tuple[str, str]:
+        """The axis of the rows, and that of the entry."""
+        return self.rows_axis, self.source.axis
 
     @property
     def note(self) -> str:
@@ -609,19 +276,106 @@ class MatrixColumn:
         FormatError
             The matrix was replaced since by one of another type, or no layout is whole.
         """
-        daf, source = self.daf, self.source
-        axes = (self.rows_axis, source.axis)
-        identity = daf.matrix_identity(*axes, source.matrix)
-        layout = column_layout(daf, axes, source.matrix, cache)
+        identity = self.daf.matrix_identity(*self.axes, self.source.matrix)
+        layout = column_layout(self.daf, self.axes, self.source.matrix, cache)
         if layout.storage_type != self.layout.storage_type:
-            raise replaced(daf, axes, source.matrix)
-        position = require_entry(daf, source.axis, source.entry, cache)
-        matrix = MatrixSource(daf, axes, source.matrix, layout, position, cache, identity)
-        column = open_values(matrix, options)
-        kind = self.layout.value_type
-        if kind == arrow_type(layout.storage_type):
+            raise self.replaced()
+        position = require_entry(self.daf, self.source.axis, self.source.entry, cache)
+        column = _OpenMatrixColumn(self, position, cache, identity, options)
+        if layout.storage_type.is_string:
+            return StringColumn(column.all_strings)
+        if layout.value_type == arrow_type(layout.storage_type):
             return column
-        return OpenTableColumn(column, TableColumn(self, wide=kind), cache)
+        return OpenTableColumn(column, TableColumn(self, wide=layout.value_type), cache)
+
+    def replaced(self) -> FormatError:
+        """Return an error of a matrix that is not what it was when the query was planned."""
+        return FormatError(
+            f"{self.daf.location}: matrix {self.source.matrix!r} of axes {self.axes[0]!r} and "
+            f"{self.axes[1]!r} was replaced while it was being queried; run the query again"
+        )
+
+
+class _OpenMatrixColumn:
+    """An entry of a matrix that is being read."""
+
+    def __init__(
+        self,
+        column: MatrixColumn,
+        position: int,
+        cache: DecodedCache,
+        identity: Hashable,
+        options: ScanOptions,
+    ) -> None:
+        self._column = column
+        self._position = position
+        self._cache = cache
+        self._identity = identity
+        self._divisor = options.sparse_divisor
+        layout = column.layout
+        self.zones: ZoneMap | None = None
+        if not layout.storage_type.is_string:
+            self.zones = self._cached(
+                ("zones", options.zone_rows),
+                lambda: ZoneMap.unknown(
+                    layout.length, layout.storage_type.dtype, options.zone_rows
+                ),
+            )
+
+    def row_index(self) -> None:
+        """Return nothing: to find rows by their values, all would have to be gathered."""
+        return
+
+    def values(self, rows: Rows) -> npt.NDArray[Any]:
+        """Return numbers; of few rows, only those are gathered."""
+        is_few = (
+            rows.offsets is not None and rows.count * self._divisor <= self._column.layout.length
+        )
+        if is_few and self._cache.peek(self._key("values"), self._identity) is None:
+            return self._gathered(rows.positions)
+        values: npt.NDArray[Any] = self._cached("values", lambda: self._gathered(None))
+        return rows.of(values)
+
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return numbers as Arrow, NaN as null."""
+        return number_array(self.values(rows))
+
+    def all_strings(self) -> pa.Array:
+        """Return the strings of the entry, out of those of the whole matrix."""
+        return self._cached("strings", self._read_strings)
+
+    def _key(self, part: Hashable) -> tuple[Hashable, ...]:
+        column = self._column
+        place = (column.daf.location, *column.axes, column.source.matrix, self._position)
+        return (*place, "entry", part)
+
+    def _cached(self, part: Hashable, make: Callable[[], Any]) -> Any:
+        return self._cache.get(self._key(part), self._identity, make)
+
+    def _gathered(self, positions: Positions | None) -> npt.NDArray[Any]:
+        """Return values as slices read them, of some rows or of all."""
+        column, length = self._column, self._column.layout.length
+        entry = Selection(np.array([self._position]), is_all=False)
+        rows = Selection.all(length) if positions is None else Selection(positions, is_all=False)
+        gathered = find_layouts(column.daf, column.axes, column.source.matrix, rows, entry).gather()
+        dense = gathered if isinstance(gathered, np.ndarray) else gathered.toarray()
+        values: npt.NDArray[Any] = np.ascontiguousarray(dense[:, 0])
+        if values.dtype != column.layout.storage_type.dtype:
+            raise column.replaced()
+        return values
+
+    def _read_strings(self) -> pa.Array:
+        column, rows = self._column, np.arange(self._column.layout.length)
+        layouts, faults = open_layouts(column.daf, column.axes, column.source.matrix)
+        if not layouts:
+            raise faults[0]
+        stored = _by_entry(layouts, column.rows_axis)
+        if stored is not None:
+            places = rows + self._position * rows.size
+        else:
+            stored = layouts[0]
+            places = rows * stored.info.shape[0] + self._position
+        return stored.dense().read_strings().take(pa.array(places))
 
 
 def matrix_column(

@@ -7,7 +7,7 @@ and nothing is filled: what a data set lacks is no row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NoReturn, Self
 
 import numpy as np
@@ -37,17 +37,15 @@ from daf_query.scan import (
     conjuncts,
     evaluate,
 )
-from daf_query.table._columns import DATASET, ConstantColumn, NullColumn, value_type
-from daf_query.table._dataset import TableDataset
-from daf_query.table._joined_members import JoinedRun
+from daf_query.table._columns import DATASET, ConstantColumn, value_type
+from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_query.table._matrix_scan import AxisEntries, ElementBlocks, ElementColumn
 from daf_query.table._table_columns import TableColumns
-from daf_query.table._table_scanner import TableView, as_expression, both
-from daf_query.table._union import UnionDataset, value_type_of_all
+from daf_query.table._union import Members, UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.anndata import was_float
-from daf_storage.base import DecodedCache, StorageType
+from daf_storage.base import StorageType
 from daf_storage.data import matrix_version
 
 _VALUE: Final = "value"
@@ -173,6 +171,10 @@ class MatrixDataset(TableDataset):
         super().__init__(_columns_of(self._place_of, self._info), location=daf.location, view=view)
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
+        return self.seen(view)
+
+    def seen(self, view: TableView) -> Self:
+        """Return the same table with another view."""
         return self._again(view, self._place_of.member)
 
     def _again(self, view: TableView, member: MatrixMember | None) -> Self:
@@ -220,10 +222,6 @@ class MatrixDataset(TableDataset):
         """What the column ``dataset`` of several calls it; ``None`` if it stands alone."""
         member = self._place_of.member
         return None if member is None else member.name
-
-    @property
-    def _absent(self) -> frozenset[str]:
-        return frozenset()  # what is planned reads its columns
 
     @property
     def value_type(self) -> pa.DataType:
@@ -298,8 +296,7 @@ class MatrixDataset(TableDataset):
         Each has all of the selected minors for some of the selected majors, of about so many
         elements, and at least one major.
         """
-        expression = as_expression(filter)
-        chosen = self._chosen(self._parsed(both(self._view.base_filter, expression)))
+        chosen = self._chosen(self.predicate_of(filter))
         if chosen.is_never:
             return []
         layout, blocks = chosen.layout, []
@@ -426,7 +423,9 @@ def _columns_of(place: MatrixPlace, info: MatrixInfo) -> TableColumns:
         pa.field(value, shown, nullable=is_float or pa.types.is_floating(shown)),
     ]
     length = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
-    columns: dict[str, Column] = {field.name: NullColumn(field) for field in fields}
+    columns: dict[str, Column] = {
+        field.name: ConstantColumn(field, None, length) for field in fields
+    }
     return TableColumns(place.table, length, columns, {})
 
 
@@ -510,56 +509,48 @@ class MatrixUnionDataset(UnionDataset):
 'value': [1.0, 2.5]}
     """
 
-    def __init__(self, tables: Mapping[str, MatrixDataset], *, location: str) -> None:
+    def __init__(
+        self, tables: Mapping[str, MatrixDataset], *, location: str, view: TableView | None = None
+    ) -> None:
         value_type = value_type_of_all(
             {table.value_type for table in tables.values()},
             {table.stored_type for table in tables.values()},
         )
-        first = next(iter(tables.values()))
-        table_name = first.table_columns.table
+        table = next(iter(tables.values())).table_columns.table
         if value_type is None:
             types = ", ".join(f"{name}: {each.value_type}" for name, each in tables.items())
             raise errors.UnsupportedDataError(
-                f"{location}: {table_name} has values of types that have none in common ({types}); "
+                f"{location}: {table} has values of types that have none in common ({types}); "
                 "connect the data sets one by one"
             )
-        self._matrices = {name: table.as_member(name, value_type) for name, table in tables.items()}
-        own = next(iter(self._matrices.values()))
-        columns: dict[str, Column] = {field.name: NullColumn(field) for field in own.schema}
-        length = sum(table.table_columns.length for table in tables.values())
-        view = TableView(options=first.options)
-        TableDataset.__init__(
-            self, TableColumns(table_name, length, columns, {}), location=location, view=view
-        )
-        self._parts = list(self._matrices.values())
+        self._matrices = {name: each.as_member(name, value_type) for name, each in tables.items()}
+        own = next(iter(self._matrices.values())).table_columns
+        length = sum(each.table_columns.length for each in tables.values())
+        members = Members(table, self._matrices, replace(own, length=length))
+        super().__init__(table, members, location=location, view=view)
 
     @property
     def matrices(self) -> Sequence[MatrixDataset]:
         """The long form of each data set."""
-        return list(self._matrices.values())
+        return [self._part(number) for number in range(len(self._matrices))]
 
-    def _with_each(
-        self,
-        change: Callable[[Any], Any],
-        *,
-        cache: DecodedCache | None = None,  # noqa: ARG002 - nothing is joined
-    ) -> Self:
-        """Return the same table with other parts."""
-        tables = {name: change(table) for name, table in self._matrices.items()}
-        return type(self)(tables, location=self._location)
+    def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
+        return type(self)(self._matrices, location=self._location, view=view)
 
-    def __reduce__(self) -> Any:
-        """Pickle the places of the parts, not the data; the other process opens them again."""
+    def _part(self, number: int) -> MatrixDataset:
+        matrix = self._matrices[self._of.names[number]]
+        return matrix.seen(replace(self._view, cache=matrix.cache))
+
+    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         return _open_union, (dict(self._matrices), self._location)
+
+    def part_spans(self) -> NoReturn:
+        """Refuse, as the long form of a single one."""
+        self.matrices[0].part_spans()
 
     def first_rows(self, count: int) -> Self:  # noqa: ARG002 - they have no positions
         """Return the same table: its scan yields batches as it reads."""
         return self
-
-    @property
-    def _runs(self) -> Sequence[JoinedRun]:
-        """Nothing: a matrix is scanned by itself."""
-        return ()
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Refuse: this is no table of an axis."""

@@ -1,23 +1,22 @@
 """The tables of several data sets as one: the rows of all, and which data set each is of.
 
 Columns go by name.  One that a data set lacks is null there; numbers of different types become the
-smallest type that holds them all.  Each data set is scanned by itself: what is true for none of its
-rows is not read.
+smallest type that holds them all.  Each data set is scanned by itself, or with small neighbours:
+what is true for none of its rows is not read.  Of thousands of data sets, tables are made when they
+are asked for.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from daf_query.distributed import token_of
 from daf_query.scan import (
@@ -28,28 +27,22 @@ from daf_query.scan import (
     Positions,
     Predicate,
     ScanOptions,
-    ScanReport,
-    balanced,
+    Zones,
+    evaluate,
+    may_match,
     numpy_type,
 )
-from daf_query.table._arrow_operations import BATCH_ROWS, Fragment
-from daf_query.table._columns import DATASET, NullColumn, is_of_few_bits
-from daf_query.table._dask_frames import PartSpan
-from daf_query.table._dataset import TableDataset, TableFragment
-from daf_query.table._joined_members import JoinedRun, JoinedRuns, joined_runs
+from daf_query.table._columns import DATASET, ConstantColumn, column_as, vector_of
+from daf_query.table._dataset import TableDataset, TableView
+from daf_query.table._joined_members import JoinedRun, joined_runs
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
-from daf_query.table._member_rows import (
-    MemberPart,
-    MemberParts,
-    MemberSpans,
-    columns_of_tables,
-    may_match_by_name,
-    member_spans,
-)
 from daf_query.table._table_columns import TableColumns, signature_of
-from daf_query.table._table_scanner import TableScanner, TableView, as_expression
 from daf_storage import errors
 from daf_storage.base import DecodedCache, Span, paused_collection
+from daf_storage.upkeep import IndexStorage
+
+MIN_WHOLE_MEMBERS: Final = 64
+"""Of fewer members the scan of each is planned."""
 
 
 def unified(
@@ -139,6 +132,170 @@ def common_type(types: set[pa.DataType]) -> pa.DataType | None:
     return pa.from_numpy_dtype(common)
 
 
+class MemberTables(Mapping[str, TableDataset]):
+    """Tables by the names of their data sets, of which the columns are known.
+
+    To make a table of each of thousands takes longer than to scan them as one.
+
+    Parameters
+    ----------
+    columns
+        Those of each table.
+    make
+        Makes a table, by the name of its data set; in each the same rows are wanted: all.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, TableColumns],
+        make: Callable[[str, TableColumns], TableDataset],
+    ) -> None:
+        self.columns = columns
+        self._make = make
+
+    def __getitem__(self, name: str) -> TableDataset:
+        return self._make(name, self.columns[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+class MemberDataset(TableDataset):
+    """The rows of one data set, with the columns of all.
+
+    Parameters
+    ----------
+    source
+        The table of the data set.
+    columns
+        Its columns as the union has them.
+    """
+
+    def __init__(
+        self, name: str, source: TableDataset, columns: TableColumns, view: TableView
+    ) -> None:
+        super().__init__(columns, location=source.location, view=view)
+        self._name = name
+        self._source = source
+
+    def _with(self, columns: TableColumns, view: TableView) -> Self:
+        return type(self)(self._name, self._source, columns, view)
+
+    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
+        return _member_table, (self._name, self._source, list(self._columns.schema))
+
+    def data_version(self, columns: Iterable[str]) -> str | None:
+        """Return what differs once its data were changed; None where nothing shows it."""
+        return self._source.data_version(columns)
+
+    @property
+    def member_name(self) -> str | None:
+        """What the column ``dataset`` calls it."""
+        return self._name
+
+
+def _member_table(name: str, source: TableDataset, fields: Sequence[pa.Field]) -> TableDataset:
+    columns = columns_as(name, source.table_columns, fields)
+    return MemberDataset(name, source, columns, TableView(cache=source.cache))
+
+
+def columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> TableColumns:
+    """Return the columns of one data set as a union has them; NULL where it lacks one."""
+    columns: dict[str, Column] = {
+        field.name: ConstantColumn(field, name, source.length)
+        if field.name == DATASET
+        else column_as(source.columns.get(field.name), field, source.length)
+        for field in fields
+    }
+    table = f"{name}.{source.table}"
+    return TableColumns(table, source.length, columns, {}, source.point_indexes)
+
+
+class Members:
+    """The data sets of a union, and what is known of them whichever rows are wanted.
+
+    Parameters
+    ----------
+    union
+        The columns of all, if they are those of more data sets; these are scanned one by one.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        sources: Mapping[str, TableDataset],
+        union: TableColumns | None = None,
+    ) -> None:
+        self.sources = sources
+        self.are_made_late = isinstance(sources, MemberTables)
+        """Whether the table of each is made when it is asked for."""
+        self.columns: Mapping[str, TableColumns] = (
+            sources.columns
+            if isinstance(sources, MemberTables)
+            else {name: source.table_columns for name, source in sources.items()}
+        )
+        self.names = list(sources)
+        self.union = union or _columns_of_all(table, self.columns)
+        self._are_joined = union is None
+        self._shown: dict[int, TableColumns] = {}
+        self._runs: tuple[ScanOptions, Sequence[JoinedRun]] | None = None
+
+    def part(self, number: int, view: TableView) -> TableDataset:
+        """Return the rows of a data set, with the columns of all."""
+        name = self.names[number]
+        source = self.sources[name]
+        columns = self._shown.get(number)
+        if columns is None:
+            columns = columns_as(name, self.columns[name], self.union.schema)
+            self._shown[number] = columns
+        view = replace(view, cache=source.cache, rows=source.view.rows)
+        return MemberDataset(name, source, columns, view)
+
+    def runs(self, options: ScanOptions) -> Sequence[JoinedRun]:
+        """Return neighbouring small data sets that are scanned as one."""
+        if self._runs is None or self._runs[0] != options:
+            with paused_collection(len(self.names)):
+                members = self.columns if self._are_joined else {}
+                runs = joined_runs(members, self.union, options)
+            self._runs = (options, runs)
+        return self._runs[1]
+
+
+def may_match_by_name(predicate: Predicate, names: Sequence[str]) -> Mask:
+    """Return for which data sets a predicate may be true, by their names alone.
+
+    A data set is a zone, whose name is all that is known.
+    """
+    strings, numbers = pa.array(names, pa.string()), np.arange(len(names))
+    known = np.ones(len(names), np.bool_)
+    zones = Zones(
+        numbers,
+        numbers,
+        is_known=known,
+        has_null=~known,
+        has_value=known,
+        table=lambda part: evaluate(part, lambda _: strings, len(names)),
+    )
+    return may_match(predicate, {DATASET: zones}.get, len(names))
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSpans:
+    """Spans of rows of a member that belong together: those of one partition."""
+
+    number: int
+    """Which member it is."""
+    name: str
+    """What the column ``dataset`` calls it."""
+    table_rows: int
+    """How many rows it has."""
+    spans: tuple[Span, ...]
+    """Which of them are left; none of these is empty."""
+
+
 class UnionDataset(TableDataset):
     """The rows of several tables.
 
@@ -150,8 +307,8 @@ class UnionDataset(TableDataset):
         The table of each data set, by what the column ``dataset`` calls it.
     location
         Where they are, for messages.
-    columns
-        The columns of all, where they are known already.
+    cache
+        Where the values of small data sets are kept that are scanned as one.
 
     Examples
     --------
@@ -171,166 +328,114 @@ class UnionDataset(TableDataset):
     def __init__(
         self,
         table: str,
-        parts: Mapping[str, TableDataset] | MemberParts,
+        parts: Mapping[str, TableDataset] | Members,
         *,
         location: str,
-        columns: TableColumns | None = None,
         cache: DecodedCache | None = None,
-        runs: JoinedRuns | None = None,
+        view: TableView | None = None,
     ) -> None:
-        if not isinstance(parts, MemberParts):
-            columns = columns or _columns_of_all(table, columns_of_tables(parts)[0])
-            parts = MemberParts.of(parts, columns.schema)
-        columns = columns or _columns_of_all(table, parts.columns)
-        # How many fragments there are follows from the first part; each is read in its own way.
-        first = parts[0] if parts else None
-        view = None if first is None else TableView(options=first.options)
-        super().__init__(columns, location=location, view=view)
-        self._parts: Sequence[Any] = parts
-        self._members = parts
-        self._joined_cache = cache or (DecodedCache() if first is None else first.cache.part())
-        self._known_runs = runs
+        members = parts if isinstance(parts, Members) else Members(table, parts)
+        first = next(iter(members.sources.values()), None)
+        if view is None and first is not None:
+            view = TableView(cache=cache or first.cache.part(), options=first.options)
+        super().__init__(members.union, location=location, view=view)
+        self._of = members
 
-    def _with_each(
-        self,
-        change: Callable[[MemberPart], MemberPart],
-        *,
-        cache: DecodedCache | None = None,
+    def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
+        return self._with_sources(self._of, view)
+
+    def _with_sources(
+        self, sources: Mapping[str, TableDataset] | Members, view: TableView | None = None
     ) -> Self:
-        """Return the same table with other parts."""
-        return type(self)(
-            self._columns.table,
-            self._members.changed(change),
-            location=self._location,
-            columns=self._columns,
-            cache=cache or self._joined_cache,
-            runs=self._known_runs,
-        )
+        view = view or self._view
+        return type(self)(self._columns.table, sources, location=self._location, view=view)
 
-    @property
-    def _alike(self) -> Sequence[Any]:
-        """Parts whose filters are those of all: of parts that are made when needed, the first."""
-        return self._parts[:1] if getattr(self._parts, "is_uniform", False) else self._parts
+    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
+        return _open_union, (self._columns.table, dict(self._of.sources), self._location)
 
-    @property
-    def _runs(self) -> Sequence[JoinedRun]:
-        """Neighbouring small parts that are scanned as one."""
-        known = self._known_runs
-        if known is None or known.options != self.options:
-            with paused_collection(len(self._members)):
-                runs = joined_runs(self._members, self._columns, self.options)
-            known = self._known_runs = JoinedRuns(self.options, runs)
-        return known.runs
+    def readable(self) -> Self:
+        """Return the same table: what is unreadable is noted with its data set."""
+        return self
 
-    def _scanned(self, filter: pc.Expression | None) -> Sequence[TableDataset]:  # noqa: A002 - pyarrow's name
-        """Return what is scanned for a filter: parts, and runs of small ones as one table.
+    def _part(self, number: int) -> TableDataset:
+        """Return the rows of one data set."""
+        return self._of.part(number, self._view)
 
-        Where a filter of the column ``dataset`` leaves few of a run, these are scanned singly.
+    def _members(self) -> Sequence[TableDataset]:
+        return [self._part(number) for number in range(len(self._of.names))]
+
+    def _scanned(self, predicate: Predicate) -> Sequence[TableDataset]:
+        """Return what is scanned for a predicate: data sets, and runs of small ones as one table.
+
+        Where a condition on the column ``dataset`` leaves few of a run, these are scanned singly.
         """
-        if not self._runs or not self._parts:
-            return self._parts
-        may_match = may_match_by_name(self._members, filter)
+        may = may_match_by_name(predicate, self._of.names)
         tables: list[TableDataset] = []
         position = 0
-        for run in self._runs:
-            span = run.members
-            tables += self._single(Span(position, span.start), may_match)
-            if 2 * int(np.count_nonzero(may_match[span.slice])) > span.size:
-                view = self._parts[span.start].view
-                location = self._location
-                joined = replace(view, cache=self._joined_cache)
-                tables.append(TableDataset(run.columns, location=location, view=joined))
+
+        def add_single(span: Span) -> None:
+            numbers = np.flatnonzero(may[span.slice]) + span.start
+            tables.extend(map(self._part, numbers.tolist()))
+
+        for run in self._runs():
+            add_single(Span(position, run.members.start))
+            if 2 * int(np.count_nonzero(may[run.members.slice])) > run.members.size:
+                tables.append(TableDataset(run.columns, location=self._location, view=self._view))
             else:
-                tables += self._single(span, may_match)
-            position = span.stop
-        tables += self._single(Span(position, len(self._parts)), may_match)
-        return tables or self._parts[:1]
+                add_single(run.members)
+            position = run.members.stop
+        add_single(Span(position, may.size))
+        return tables
 
-    def _single(self, span: Span, may_match: Mask) -> list[MemberPart]:
-        numbers = np.flatnonzero(may_match[span.slice]) + span.start
-        return [self._parts[number] for number in numbers.tolist()]
-
-    def __reduce__(self) -> Any:
-        """Pickle the places of the parts, not the data; the other process opens them again."""
-        tables = {part.name: part.source for part in self._parts}
-        views = {part.name: part.view.pickled() for part in self._parts}
-        return _open_union, (self._columns.table, tables, self._location, views)
-
-    def get_fragments(
-        self,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
-    ) -> Iterator[Any]:
-        """Yield groups of partitions that can be scanned side by side."""
-        fragments = [f for table in self._scanned(filter) for f in table.get_fragments(filter)]
-        groups = balanced(
-            fragments, lambda fragment: fragment.row_count, max_groups=self.options.threads
-        )
-        return (UnionFragment(self, group) for group in groups)
+    def _runs(self) -> Sequence[JoinedRun]:
+        return self._of.runs(self.options)
 
     def member_spans(self, filter: pc.Expression | None = None) -> Iterator[MemberSpans]:  # noqa: A002 - pyarrow's name
         """Yield the rows of each data set that a filter may leave, by partitions; none is joined.
 
-        Of small data sets without an index, no column is opened.
+        To plan a scan opens the columns of its filter.  Of a data set that is small, and has no
+        index, that leaves out hardly more than its name does; so it is not planned.
         """
-        return member_spans(self._members, as_expression(filter))
+        of, options, predicate = self._of, self.options, self.predicate_of(filter)
+        is_worth_it = of.are_made_late and len(of.names) >= MIN_WHOLE_MEMBERS
+        most = min(options.joined_member_rows, options.partition_rows) if is_worth_it else -1
+        for number in np.flatnonzero(may_match_by_name(predicate, of.names)).tolist():
+            name = of.names[number]
+            columns = of.columns[name]
+            if not columns.length:
+                continue
+            if columns.length <= most and not _has_index(columns):
+                partitions: Sequence[Span] = [Span(0, columns.length)]
+            else:
+                partitions = self._part(number).scan(predicate).plan.partitions
+            for span in partitions:
+                if span.size:
+                    yield MemberSpans(number, name, columns.length, (span,))
 
     def member(self, number: int, fields: Sequence[pa.Field], options: ScanOptions) -> TableDataset:
         """Return the rows of one data set, with some of the columns."""
-        part = self._members[number]
-        return MemberPart(part.name, part.source, fields, view=TableView(options=options))
-
-    def scanner(
-        self,
-        columns: Any = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        batch_size: int = BATCH_ROWS,
-        **_: Any,
-    ) -> ds.Scanner:
-        """Return a scanner of all rows; nothing is read until it is consumed."""
-        if columns is None:
-            columns = self.schema.names
-        tables = self._scanned(filter)
-        return _chained([table.scanner(columns, filter, batch_size) for table in tables])
-
-    def filter(self, expression: pc.Expression) -> Self:
-        """Return the same table with only the rows for which ``expression`` is true."""
-        return self._with_each(lambda part: part.filter(expression))
+        name = self._of.names[number]
+        source = self._of.sources[name]
+        columns = columns_as(name, self._of.columns[name], fields)
+        return MemberDataset(name, source, columns, TableView(options=options))
 
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableDataset`."""
         if rows is not None:
             raise errors.InvalidInputError(f"{self!r} has no rows of its own to choose from")
-        return self._with_each(lambda part: part.restricted(None, inferred))
+        return super().restricted(None, inferred)
 
     def first_rows(self, count: int) -> Self:
-        """Return the first parts, which have so many rows, the last of them cut; see above."""
+        """Return the first data sets, which have so many rows, the last of them cut; see above."""
         if self.is_filtered:
             return self
-        parts: dict[str, TableDataset] = {}
-        for part in self._parts:
-            parts[part.name] = part.first_rows(count)
-            count -= part.table_columns.length
+        sources: dict[str, TableDataset] = {}
+        for name in self._of.names:
+            sources[name] = self._of.sources[name].first_rows(count)
+            count -= self._of.columns[name].length
             if count <= 0:
                 break
-        return type(self)(
-            self._columns.table,
-            parts,
-            location=self._location,
-            columns=self._columns,
-            runs=JoinedRuns(self.options, ()),
-        )
-
-    def with_reports(self, reports: list[ScanReport]) -> Self:
-        """Return the same table, whose scans leave their reports in a list."""
-        return self._with_each(lambda part: part.with_reports(reports))
-
-    def with_cache(self, cache: DecodedCache) -> Self:
-        """Return the same table; each part keeps what it decodes in a part of a cache."""
-        return self._with_each(lambda part: part.with_cache(cache.part()), cache=cache.part())
-
-    def with_options(self, options: ScanOptions) -> Self:
-        """Return the same table, which is cut, pruned and read in another way."""
-        return self._with_each(lambda part: part.with_options(options))
+        return self._with_sources(Members(self._columns.table, sources, self._columns))
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Return the same table with entries of matrices as columns; NULL where one is lacking.
@@ -345,91 +450,31 @@ class UnionDataset(TableDataset):
             The types of a matrix have none in common.
         """
         self._check_free(entries)
-        sources = {part.name: part.source for part in self._parts}
+        sources = dict(self._of.sources)
         for name, entry in entries.items():
             sources = _with_entry(sources, name, entry)
-        columns = _columns_of_all(self._columns.table, columns_of_tables(sources)[0])
-        for name in columns.problems.keys() & entries.keys():
-            raise errors.UnsupportedDataError(columns.problems[name])
-        return self._of_sources(sources, columns)
+        table = self._with_sources(sources)
+        for name in table.table_columns.problems.keys() & entries.keys():
+            raise errors.UnsupportedDataError(table.table_columns.problems[name])
+        return table
 
-    def with_wide_integers(self, names: AbstractSet[str]) -> Self:
-        """Return the same table with integers of few bits as Int64, in columns of some names."""
-        if not any(field.name in names and is_of_few_bits(field.type) for field in self.schema):
-            return self
-        sources = {part.name: part.source.with_wide_integers(names) for part in self._parts}
-        return self._of_sources(
-            sources, _columns_of_all(self._columns.table, columns_of_tables(sources)[0])
-        )
-
-    def _of_sources(self, sources: Mapping[str, TableDataset], columns: TableColumns) -> Self:
-        parts = {
-            part.name: part.with_source(sources[part.name], list(columns.schema))
-            for part in self._parts
-        }
-        return type(self)(self._columns.table, parts, location=self._location, columns=columns)
-
-    def with_pickled_views(self, views: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Return the same table with the views of the parts of one that was pickled."""
-        return self._with_each(lambda part: part.with_pickled(views[part.name]))
-
-    def part_spans(self) -> list[PartSpan]:
-        """Return the spans of rows of each part in which the filter may be true."""
-        return [
-            replace(span, part=number)
-            for number, part in enumerate(self._parts)
-            for span in part.part_spans()
-        ]
-
-    def read_spans(self, spans: Sequence[PartSpan], columns: Sequence[str]) -> pa.Table:
-        """Return the rows of spans for which the filter is true."""
-        tables = [self._parts[span.part].read_spans([span], columns) for span in spans]
-        return pa.concat_tables(tables)
-
-    def filter_columns(self) -> list[str]:
-        """Return the columns of the filter of the table."""
-        return sorted({name for part in self._alike for name in part.filter_columns()})
+    def _widened(self, names: AbstractSet[str]) -> Self:
+        sources = self._of.sources.items()
+        return self._with_sources({key: each.with_wide_integers(names) for key, each in sources})
 
     def data_version(self, columns: Iterable[str]) -> str | None:
         """Return what changes with the values of columns, in any process; None if unknown."""
         named = list(columns)
-        versions = [part.source.data_version(named) for part in self._parts]
+        versions = [source.data_version(named) for source in self._of.sources.values()]
         known = [version for version in versions if version is not None]
         return token_of(known) if len(known) == len(versions) else None
 
-    @property
-    def is_filtered(self) -> bool:
-        """Whether `filter` leaves only some of the rows."""
-        return any(part.is_filtered for part in self._alike)
 
-
-class UnionFragment(Fragment):
-    """Some partitions of some of the tables."""
-
-    def __init__(self, dataset: UnionDataset, fragments: Sequence[TableFragment]) -> None:
-        super().__init__(dataset)
-        self.parts = fragments
-        """The fragments of single tables."""
-
-    def __repr__(self) -> str:
-        return f"UnionFragment({self._dataset!r}, {len(self.parts)} parts)"
-
-    def scanner(
-        self,
-        schema: pa.Schema | None = None,
-        columns: Any = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        batch_size: int = BATCH_ROWS,
-        **_: Any,
-    ) -> ds.Scanner:
-        """Return a scanner of these rows."""
-        if columns is None:
-            columns = self._dataset.schema.names
-        return _chained([part.scanner(schema, columns, filter, batch_size) for part in self.parts])
-
-    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
-        """Return the number of rows; without a filter nothing is read."""
-        return sum(part.count_rows(filter, **kwargs) for part in self.parts)
+def _has_index(columns: TableColumns) -> bool:
+    """Return whether a column of a data set has an index, fit or not."""
+    vectors = (vector_of(column) for column in columns.columns.values())
+    vector = next((each for each in vectors if each is not None), None)
+    return vector is not None and IndexStorage(vector.daf).has_any(vector.info.axis)
 
 
 def _with_entry(
@@ -472,21 +517,9 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
             if isinstance(column, MatrixColumn):
                 of_matrices.setdefault(name, set()).add(column.stored_type)
     fields, problems = unified(schemas, table, broken, of_matrices)
-    shown: dict[str, Column] = {field.name: NullColumn(field) for field in fields}
+    shown: dict[str, Column] = {field.name: ConstantColumn(field, None, length) for field in fields}
     return TableColumns(table, length, shown, problems)
 
 
-def _open_union(
-    table: str,
-    parts: Mapping[str, TableDataset],
-    location: str,
-    views: Mapping[str, Mapping[str, Any]],
-) -> UnionDataset:
-    return UnionDataset(table, parts, location=location).with_pickled_views(views)
-
-
-def _chained(scanners: Sequence[Any]) -> Any:
-    """Return a scanner of the rows of several, one after the other."""
-    schema = scanners[0].projected_schema
-    batches = itertools.chain.from_iterable(scanner.to_batches() for scanner in scanners)
-    return TableScanner(schema, batches, BATCH_ROWS)
+def _open_union(table: str, parts: Mapping[str, TableDataset], location: str) -> UnionDataset:
+    return UnionDataset(table, parts, location=location)

@@ -25,9 +25,8 @@ import numpy.typing as npt
 from daf_query.index import RTree, UnfitIndexError, warn_once
 from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._columns import TableColumn
-from daf_query.table._dataset import TableDataset
+from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._table_columns import TableColumns, warn_of_problems
-from daf_query.table._table_scanner import TableView
 from daf_query.table._zarr_columns import ChunkFiles, ZarrColumn, column_field, reason_of
 from daf_storage import errors
 from daf_storage._lazy import lazy_module

@@ -36,11 +36,7 @@ from daf_storage.base._packing import IMPORT_CHUNK_KB, CodecName, Packing, packi
 from daf_storage.base._paused_collection import paused_collection
 from daf_storage.base._progress import Progress, ShowProgress, progress_bar
 from daf_storage.base._string_blocks import (
-    StringBlock,
-    blocks_between,
     coded_blocks,
-    find_string_start,
-    may_hold_string,
     string_blocks,
 )
 from daf_storage.base._strings import (
@@ -48,5 +44,6 @@ from daf_storage.base._strings import (
     decode_vlen_chunks,
     decode_vlen_utf8,
     encode_vlen_utf8,
+    first_strings,
     one_array,
 )

@@ -34,9 +34,6 @@ _CODED_BYTES: Final = 1 << 20
 _CODED_STRINGS: Final = 1 << 13
 _MAX_CODED_BYTES: Final = 1 << 26
 _MAX_SMALL_BYTES: Final = 1 << 30
-_GUESSED_FROM_BYTES: Final = 1 << 9
-_GUESS_BYTES: Final = 1 << 11
-_GUESS_STRINGS: Final = 8
 _FEW_STRINGS: Final = 1 << 6
 
 _Starts: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
@@ -62,35 +59,6 @@ class StringBlock:
     def __len__(self) -> int:
         """Return the number of strings."""
         return self.starts.size
-
-    def equal(self, value: bytes) -> npt.NDArray[np.int64]:
-        """Return which of the strings are a value, counted from the first of the block.
-
-        Compares byte by byte, from the last one on, those that are left.
-        """
-        if self.stride is not None and value:
-            return self._equal_of_one_length(value, self.stride)
-        rows = np.flatnonzero(self.lengths == len(value))
-        starts = self.starts.take(rows)
-        for number in range(len(value) - 1, -1, -1):
-            if not rows.size:
-                break
-            is_equal = self.data.take(starts + (_LENGTH_BYTES + number)) == value[number]
-            rows, starts = rows[is_equal], starts[is_equal]
-        return rows
-
-    def _equal_of_one_length(self, value: bytes, stride: int) -> npt.NDArray[np.int64]:
-        """Return the same of strings that lie at equal distances: bytes need not be looked for."""
-        stored = len(value).to_bytes(_LENGTH_BYTES, "little") + value
-        if len(stored) != stride:
-            return np.empty(0, np.int64)
-        table = self.data.reshape(-1, stride)
-        rows = np.flatnonzero(table[:, -1] == stored[-1])
-        for number in range(stride - 2, _LENGTH_BYTES - 1, -1):
-            if not rows.size:
-                break
-            rows = rows[table[rows, number] == stored[number]]
-        return rows
 
     def strings(self, rows: npt.NDArray[np.int64]) -> pa.Array:
         """Return some of the strings, counted from the first of the block; copies only them."""
@@ -124,8 +92,8 @@ def string_blocks(
     --------
     >>> data = memoryview(bytes.fromhex("02000000 01000000 41 02000000 4243"))
     >>> (block,) = string_blocks(data, what="x")
-    >>> block.starts.tolist(), block.equal(b"BC").tolist()
-    ([0, 5], [1])
+    >>> block.starts.tolist()
+    [0, 5]
     """
     count = int.from_bytes(data[:_COUNT_BYTES], "little")
     payload = np.frombuffer(data[_COUNT_BYTES:], np.uint8)
@@ -169,40 +137,6 @@ def blocks_between(
         start, row = start + size, row + starts.size
         was_guessed = stride is None and not is_poor
         is_poor = was_guessed and size * _POOR_DIVISOR < block_bytes  # what the guess broke off at
-
-
-def find_string_start(payload: npt.NDArray[np.uint8], near: int) -> int | None:
-    """Return where a string seems to begin at or after some byte; None if none seems to.
-
-    A guess, which the strings before it have to confirm.
-    """
-    for offset in range(_GUESSED_FROM_BYTES):
-        chain = _guessed(payload, near + offset, near + offset + _GUESS_BYTES)
-        if chain is not None and chain[0].size >= _GUESS_STRINGS:
-            return near + offset
-    return None
-
-
-def may_hold_string(data: npt.NDArray[np.uint8], value: bytes) -> bool:
-    """Return whether some strings, as they are stored, have the bytes of a value with its length.
-
-    Where they do, these may also lie within another string, or across two.
-
-    >>> may_hold_string(np.frombuffer(bytes.fromhex("01000000 41"), np.uint8), b"A")
-    True
-    """
-    stored = len(value).to_bytes(_LENGTH_BYTES, "little") + value
-    count = data.size - len(stored) + 1
-    if count < 1:
-        return False
-    is_hit = data[:count] == stored[0]
-    is_hit &= data[len(stored) - 1 :] == stored[-1]
-    hits = np.flatnonzero(is_hit)
-    for number in range(len(stored) - 2, 0, -1):
-        if not hits.size:
-            return False
-        hits = hits[data.take(hits + number) == stored[number]]
-    return bool(hits.size)
 
 
 def _stride(payload: npt.NDArray[np.uint8], start: int, stop: int) -> int | None:

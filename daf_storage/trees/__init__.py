@@ -54,6 +54,7 @@ from daf_storage.trees._protocol import (
     ArrayInfo,
     CodedArray,
     CountedFromZero,
+    MappedStrings,
     Node,
     NodeKind,
     Remarked,
@@ -68,7 +69,6 @@ from daf_storage.trees._protocol import (
     version_of,
 )
 from daf_storage.trees._shard_writer import PackedChunk, ShardWriter
-from daf_storage.trees._string_search import StringMatches, StringPlaces, StringSearch
 from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
 from daf_storage.trees._zarr_formats import ZarrFormat
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from daf_query.index import RTree
-from daf_query.index._point_index import PointIndex
+from daf_query.index import PointIndex, RTree
 from daf_query.scan import Compare
 
 rtree = pytest.importorskip("geoindex_rs.rtree")

@@ -15,7 +15,6 @@ from daf_query.index._sorted_index import NumberIndex, StringIndex
 from daf_query.index._stored import _zone_map
 from daf_query.scan import Compare, In, ZoneMap
 from daf_query.scan._options import ZONE_ROWS
-from daf_storage import errors
 from daf_storage.upkeep import PagedArray
 
 LENGTH = 8
@@ -39,18 +38,14 @@ def unreported(problem: object) -> None:
 
 
 def numbers(arrays: dict[str, Any]) -> NumberIndex:
-    """Return an index of stored arrays, all of which are checked."""
+    """Return an index of stored arrays."""
     postings = PostingLists.from_arrays(paged(arrays), LENGTH, np.dtype("f8"))
-    index = NumberIndex("x", postings, unreported)
-    index.check()
-    return index
+    return NumberIndex("x", postings, unreported)
 
 
 def strings_index(arrays: dict[str, Any], length: int, chunk: memoryview | None) -> StringIndex:
-    """Return an index of stored arrays, all of which are checked."""
-    index = StringIndex.from_arrays("s", paged(arrays), length, unreported, chunk)
-    index.check()
-    return index
+    """Return an index of stored arrays."""
+    return StringIndex.from_arrays("s", paged(arrays), length, unreported, chunk)
 
 
 @pytest.mark.parametrize("arrays", [LISTS, ROWS])
@@ -114,19 +109,10 @@ def test_rows_of_a_key_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"row": np.array([0, 3, 6, 1, 2, 8], "u4")}, "beyond the 8"),
         ({"row": np.arange(9, dtype="u4")}, "beyond the 8"),
-        ({"row": np.array([0, 3, 6, 1, 2, 0], "u4")}, "rows twice"),
-        ({"key": np.array([1.0, 5.0, 2.0])}, "not sorted"),
-        ({"key": np.array([1.0, 2.0, 2.0])}, "not sorted"),
-        ({"key": np.array([1.0, 2.0, np.nan])}, "not sorted|NaN"),
         ({"key": np.array([1, 2, 5])}, "'key'"),
         ({"row": np.array([0, 3, 6, 1, 2, 7], "i8")}, "'row'"),
         ({"first": np.array([0, 3, 6], "u8")}, "do not follow"),
-        ({"first": np.array([1, 3, 4, 6], "u8")}, "do not follow"),
-        ({"first": np.array([0, 3, 4, 5], "u8")}, "do not follow"),
-        ({"first": np.array([0, 3, 3, 6], "u8")}, "do not follow"),
-        ({"first": np.array([0, 4, 3, 6], "u8")}, "do not follow"),
         ({"first": np.array([0, 3, 4, 6], "u4")}, "'first'"),
     ],
 )
@@ -139,7 +125,6 @@ def test_lists_that_do_not_fit(changes: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"key": np.array([2.0, 1.0, 2.0])}, "not sorted"),
         ({"key": np.array([np.nan])}, "NaN is among|keys for"),
         ({"key": np.array([np.nan]), "row": np.array([1], "u4")}, "NaN is among"),
         ({"key": np.array([1.0, 2.0])}, "2 keys for 3 rows"),
@@ -192,10 +177,6 @@ def test_single_strings_of_a_chunk() -> None:
     [
         ({"key": np.arange(39, dtype="u8"), "row": np.arange(39, dtype="u4")}, "39 rows of the 40"),
         ({"start": np.array([4, 100], "u8")}, "2 offsets for a chunk of 40"),
-        ({"start": np.array([3, 100, 200], "u8")}, "not those of strings"),
-        ({"start": np.array([4, 67, 200], "u8")}, "not those of strings"),
-        ({"start": np.array([4, 200, 100], "u8")}, "not those of strings"),
-        ({"start": np.array([4, 100, 2**62], "u8")}, "not those of strings"),
     ],
 )
 def test_offsets_that_do_not_fit(changes: dict[str, Any], message: str) -> None:
@@ -212,8 +193,6 @@ def test_the_last_offset_just_within_its_chunk() -> None:
     array = index.strings(np.array([16]))
     assert array is not None
     assert array.to_pylist() == [""]
-    with pytest.raises(UnfitIndexError, match="not those of strings"):
-        strings_index(arrays, 17, chunk[:-1])
 
 
 N = 5 * FENCE_KEYS // 2
@@ -230,7 +209,6 @@ def test_places_among_keys_of_several_pages(dtype: str, n_distinct: int) -> None
     values = rng.integers(0, n_distinct, N).astype(dtype) * np.array(3, dtype)
     arrays = posting_lists(values, np.argsort(values, kind="stable"), N)
     postings = PostingLists.from_arrays(paged(arrays), N, np.dtype(dtype))
-    postings.check()
     keys = arrays["key"]
     at = [0, 1, FENCE_KEYS - 1, FENCE_KEYS, FENCE_KEYS + 1, 2 * FENCE_KEYS, len(keys) - 1]
     beside = np.array([keys[min(n, len(keys) - 1)] for n in at])
@@ -302,8 +280,6 @@ def test_pages_that_do_not_fit(n_distinct: int) -> None:
                 assert index.find([asked], len(values)) is None
             assert len(problems) == 1
             assert re.search(why, str(problems[0])), (name, at, problems)
-            with pytest.raises((UnfitIndexError, errors.CorruptDataError)):
-                index.check()
     postings = PostingLists.from_arrays(paged(built), len(values), values.dtype)
     rows = NumberIndex("x", postings, unreported).find([asked], len(values))
     assert rows is not None

@@ -243,7 +243,7 @@ def test_ranges_without_missing_strings_are_left_out(distinct: int) -> None:
     """By the bits of each range, or its smallest and largest code; never one that has some."""
     strings = [f"d{i % distinct:03}" for i in range(3 * ZONE_ROWS)]
     strings[ZONE_ROWS + 5] = ""
-    options = ScanOptions(partition_rows=ZONE_ROWS, min_searched_strings=1 << 30)
+    options = ScanOptions(partition_rows=ZONE_ROWS)
     db = session_of(strings, options)
     db.sql("SELECT count(*) FROM cell WHERE donor = 'd001'").to_pylist()
     scan = db.explain_analyze("SELECT index FROM cell WHERE donor IS NULL").scans[0]

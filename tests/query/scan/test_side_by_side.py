@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from daf_query._runs import CancelledWork, check_cancelled, checking
-from daf_query.scan import _side_by_side
-from daf_query.scan._side_by_side import side_by_side
+from daf_query.scan import side_by_side
 from daf_storage.base import Span
 
 SPANS = [Span(n << 20, (n + 1) << 20) for n in range(4)]
@@ -27,20 +26,8 @@ def test_results_are_in_the_order_of_the_partitions() -> None:
     assert side_by_side(starts, SPANS, threads=1) == [[0, 1, 2, 3]]
 
 
-def test_threads_stay() -> None:
-    """Another time the same ones are there; the caller takes a part each time."""
-
-    def name(_: Sequence[Span]) -> str:
-        return threading.current_thread().name
-
-    names = [side_by_side(name, SPANS, threads=4) for _ in range(20)]
-    assert {first for first, *_ in names} == {threading.current_thread().name}
-    assert len({name for each in names for name in each}) <= 1 + _side_by_side._MOST_THREADS
-
-
-def test_the_caller_takes_what_no_thread_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_caller_takes_what_no_thread_has_begun() -> None:
     """Threads that are busy, or that wait for this work, keep nobody waiting."""
-    monkeypatch.setattr(_side_by_side, "_MOST_THREADS", 1)
 
     def nested(group: Sequence[Span]) -> list[list[int]]:
         return side_by_side(starts, [*group, *group], threads=2)

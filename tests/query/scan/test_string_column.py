@@ -72,17 +72,6 @@ def test_strings_are_there_after_another_thread_has_let_go_of_the_file() -> None
     assert calls == ["encode"]
 
 
-def test_strings_that_another_thread_makes_of_the_codes_first() -> None:
-    """Both wait for them, and both get them; the second time they are the same object."""
-    calls: list[str] = []
-    strings = column(calls)
-    assert isinstance(strings.values(Rows(Span(0, 100))), Codes)
-    first = strings._decoded()
-    assert first.to_pylist() == STRINGS
-    assert strings._decoded() is first
-    assert calls == ["encode"]
-
-
 def test_codes_of_too_few_strings() -> None:
     """Are an error, not rows of whatever was in memory."""
     with pytest.raises(errors.CorruptDataError, match="2 strings are stored where 3 should be"):

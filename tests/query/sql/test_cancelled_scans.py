@@ -13,7 +13,7 @@ import pytest
 
 from daf_query import ScanOptions, connect
 from daf_query._runs import CancelledWork, Endings, Runs, check_cancelled, checking
-from daf_query.scan import _scanner, _side_by_side
+from daf_query.scan import Scan, _threads
 from daf_query.session import DafSession
 from daf_storage import MemoryDaf
 
@@ -45,7 +45,6 @@ def session() -> DafSession:
         partition_rows=100,
         min_partition_rows=100,
         min_batch_rows=1,
-        min_searched_strings=1 << 30,
     )
     return connect(daf, scan_options=options)
 
@@ -57,7 +56,7 @@ class Counted:
         self.count = 0
         self.act: Callable[[], None] = lambda: None
         self.at = 3
-        candidates = _scanner.Scan._candidates
+        candidates = Scan._candidates
 
         def counted(scan: Any, span: Any) -> Any:
             rows = candidates(scan, span)
@@ -66,7 +65,7 @@ class Counted:
                 self.act()
             return rows
 
-        monkeypatch.setattr(_scanner.Scan, "_candidates", counted)
+        monkeypatch.setattr(Scan, "_candidates", counted)
 
 
 def started(runs: Runs, session: DafSession, query: str, **how: Any) -> Any:
@@ -125,7 +124,7 @@ def test_an_error_in_one_thread_ends_the_others(
 ) -> None:
     """Ctrl-C too: the threads of a scan begin no other partition."""
     query = QUERIES["count"]
-    monkeypatch.setattr(_side_by_side, "_MIN_ROWS", 100)
+    monkeypatch.setattr(_threads, "_MIN_ROWS", 100)
     table = session.sql(query).to_arrow_table()
     counted = Counted(monkeypatch)
 
@@ -144,7 +143,7 @@ def test_threads_of_a_scan_ask_what_their_query_asks(
     session: DafSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cancelled query that several threads count ends in all of them."""
-    monkeypatch.setattr(_side_by_side, "_MIN_ROWS", 100)
+    monkeypatch.setattr(_threads, "_MIN_ROWS", 100)
     counted = Counted(monkeypatch)
     stopped = threading.Event()
     counted.act = stopped.set

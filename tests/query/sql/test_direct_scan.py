@@ -21,7 +21,6 @@ from daf_query import DafSession, connect
 from daf_query.scan import StringColumn
 from daf_query.sql import Engine
 from daf_storage import DafWriter, MemoryDaf, errors, from_anndata, open_daf
-from daf_storage.trees import StringSearch
 
 N = 30
 NUMBERS = ("small", "wide", "unsigned", "huge", "single", "double", "type", "nullable")
@@ -403,7 +402,6 @@ def test_the_first_rows_of_a_long_axis_are_read_alone(
 
     monkeypatch.setattr(StringColumn, "_coded", decode)
     monkeypatch.setattr(StringColumn, "_decoded", decode)
-    monkeypatch.setattr(StringSearch, "_walk", decode)
     count = 200_000
     path = tmp_path / "x.daf.zarr"
     with open_daf(path, "w") as daf:

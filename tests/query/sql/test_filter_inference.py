@@ -87,7 +87,7 @@ def daf() -> DafWriter:
 @pytest.fixture(scope="module")
 def session(daf: DafWriter) -> DafSession:
     """Return a session that knows the ranges already."""
-    options = ScanOptions(partition_rows=ZONE_ROWS, min_searched_strings=1 << 30)
+    options = ScanOptions(partition_rows=ZONE_ROWS)
     session = connect({"one": daf}, scan_options=options)
     session.sql("SELECT count(*) AS n FROM cell WHERE f > 2 OR g > 2 OR n > 2000").to_pydict()
     session.sql("SELECT count(*) AS n FROM cell WHERE donor = ''").to_pydict()

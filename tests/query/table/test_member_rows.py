@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow.compute as pc
-import pytest
 
 from daf_query import AxisDataset, ScanOptions
 from daf_query.table import MemberTables, TableColumns, UnionDataset, axis_columns
-from daf_query.table._member_rows import MemberPart
 from daf_storage import DafReader, MemoryDaf
 
 JOINED = ScanOptions(min_joined_members=2)
@@ -61,21 +59,3 @@ def test_answers_are_those_of_parts_that_were_made() -> None:
     assert lazy.first_rows(4).to_table().equals(eager.first_rows(4).to_table())
     assert lazy.first_rows(4).is_filtered == eager.first_rows(4).is_filtered
     assert lazy.part_spans() == eager.part_spans()
-
-
-def test_a_part_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two queries of one data set of all share its table."""
-    made: list[str] = []
-    init = MemberPart.__init__
-
-    def noted(part: MemberPart, name: str, *args: object, **kwargs: object) -> None:
-        made.append(name)
-        init(part, name, *args, **kwargs)  # type: ignore[arg-type] # passed on
-
-    monkeypatch.setattr(MemberPart, "__init__", noted)
-    union = lazy_union(runs(9), [])
-    union.to_table(filter=pc.field("dataset") == "run3")
-    first = list(made)
-    union.to_table(filter=pc.field("dataset") == "run3")
-    assert "run3" in first
-    assert made == first

@@ -19,7 +19,7 @@ from daf_query.distributed import let_go
 from daf_query.fragments import plan_fragments
 from daf_query.scan import VectorColumn
 from daf_query.session import DafSession
-from daf_query.table import UnionDataset, _member_rows
+from daf_query.table import UnionDataset
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
 from daf_storage.base import Span
 from daf_storage.data import _vector_reader
@@ -42,7 +42,7 @@ def _member(number: int, rows: int) -> DafReader:
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take ten data sets for many."""
-    monkeypatch.setattr(_member_rows, "MIN_WHOLE_MEMBERS", 10)
+    monkeypatch.setattr("daf_query.table._union.MIN_WHOLE_MEMBERS", 10)
 
 
 def session_of(**changes: DafReader) -> DafSession:
@@ -74,7 +74,7 @@ def rows_left(table: UnionDataset, chosen: pc.Expression | None) -> dict[str, se
 def planned_singly(monkeypatch: pytest.MonkeyPatch, chosen: Any) -> dict[str, set[int]]:
     """Return what is left where the scan of each is planned."""
     with monkeypatch.context() as patch:
-        patch.setattr(_member_rows, "MIN_WHOLE_MEMBERS", 1 << 20)
+        patch.setattr("daf_query.table._union.MIN_WHOLE_MEMBERS", 1 << 20)
         return rows_left(union_of(session_of()), chosen)
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from daf_query import ScanOptions, connect
-from daf_query.table import UnreadableVectorWarning, _joined_members
+from daf_query.table import UnreadableVectorWarning
 from daf_storage import ZarrDaf, errors
-from daf_storage.base import decode_vlen_chunks
 
 JOINED = ScanOptions(min_joined_members=2)
-QUERY = "SELECT dataset, name, donor FROM cell ORDER BY dataset, name"
 
 
 def written(folder: Path, suffix: str) -> str:
@@ -24,27 +21,6 @@ def written(folder: Path, suffix: str) -> str:
             daf.add_axis("cell", [f"c{row}" for row in range(len(donors))])
             daf.set_vector("cell", "donor", np.array(donors, "U3"))
     return str(folder / f"*{suffix}")
-
-
-@pytest.mark.parametrize("suffix", [".daf.zarr", ".daf.zarr.zip"])
-def test_strings_are_decoded_together(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once for many data sets, and the rows are those of each by itself."""
-    decoded: list[int] = []
-
-    def counted(chunks: Any, counts: Any) -> Any:
-        decoded.append(len(counts))
-        return decode_vlen_chunks(chunks, counts)
-
-    pattern = written(tmp_path, suffix)
-    with connect(pattern, scan_options=ScanOptions(min_joined_members=99)) as session:
-        expected = session.sql(QUERY).to_arrow_table()
-    monkeypatch.setattr(_joined_members, "decode_vlen_chunks", counted)
-    with connect(pattern, scan_options=JOINED) as session:
-        assert session.sql(QUERY).to_arrow_table().equals(expected)
-        assert sum(decoded) == 4  # the empty one has no chunk
-        assert len(decoded) == 1
 
 
 def test_what_is_damaged_is_named(tmp_path: Path) -> None:

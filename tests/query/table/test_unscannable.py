@@ -124,7 +124,7 @@ tables = {
     "union": UnionDataset("cell", {"a": axis, "b": axis}, location="both"),
     "zarr": zarr_table(sys.argv[2]),
 }
-tables["part"] = tables["union"]._parts[0]
+tables["part"] = tables["union"]._part(0)
 other = ds.dataset(pa.table({"age": pa.array([30, 60], pa.uint8()), "z": [1, 2]}))
 
 def attempts(name, table):

@@ -11,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query._runs import check_cancelled
-from daf_query.scan._column import stored_matches
 from daf_query.scan._evaluate import Mask, Values, evaluate
-from daf_query.scan._open_table import OpenTable
-from daf_query.scan._plan import ScanPlan
-from daf_query.scan._predicate import Compare, In, IsNull, Predicate
-from daf_query.scan._rows import Rows
-from daf_query.scan._side_by_side import side_by_side
+from daf_query.scan._options import Rows
+from daf_query.scan._plan import OpenTable, ScanPlan
+from daf_query.scan._predicate import Predicate
+from daf_query.scan._threads import side_by_side
 from daf_storage.base import Span
 
 _NO_COLUMNS: Final = pa.schema([])
@@ -53,15 +51,11 @@ class Scan:
         if small:
             yield concatenated(small, schema)
 
-    def for_filter(self, partitions: Sequence[Span]) -> Callable[[Predicate | None], Scan]:
-        """Return what scans partitions for another filter, by which none was pruned."""
+    def again(self, predicate: Predicate | None, partitions: Sequence[Span]) -> Scan:
+        """Return the scan of partitions for another filter, by which none was pruned."""
         table = self._table
-
-        def scan(predicate: Predicate | None) -> Scan:
-            plan = ScanPlan.unpruned(partitions, predicate, table.rows)
-            return Scan(table, replace(plan, conditions=[*table.required, *plan.conditions]))
-
-        return scan
+        plan = ScanPlan.unpruned(partitions, predicate, table.rows)
+        return Scan(table, replace(plan, conditions=[*table.required, *plan.conditions]))
 
     def first(self, names: Sequence[str], count: int, offset: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the first matching rows, after some others; no more is read than they need."""
@@ -75,7 +69,7 @@ class Scan:
                 continue
             rows = rows.part(offset, offset + count)
             offset, count = 0, count - rows.count
-            yield batch_of(self._arrays(names, rows), schema, rows.count)
+            yield batch_of(list(map(self._arrays(rows), names)), schema, rows.count)
 
     def count(self) -> int:
         """Return the number of matching rows; of long tables, several threads count."""
@@ -105,16 +99,17 @@ class Scan:
         count, rows = self._counted(span, is_counted=not names)
         if count == 0:
             return None
-        return batch_of(self._arrays(names, rows), schema, count)
+        return batch_of(list(map(self._arrays(rows), names)), schema, count)
 
-    def _arrays(self, names: Sequence[str], rows: Rows) -> list[pa.Array]:
-        """Return some rows of some columns."""
-        arrays = []
-        for name in names:
+    def _arrays(self, rows: Rows) -> Callable[[str], pa.Array]:
+        """Return what reads some rows of a column as Arrow."""
+
+        def read(name: str) -> pa.Array:
             array = self._table.column(name).to_arrow(rows)
             self._report.count(name, array)
-            arrays.append(array)
-        return arrays
+            return array
+
+        return read
 
     def _counted(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
         """Return what `_matching` does, after noting it in the report."""
@@ -136,7 +131,7 @@ class Scan:
         for number, condition in enumerate(conditions, start=1):
             needs_rows = number < len(conditions) or not is_counted
             values = self._values(rows)
-            is_true = evaluate(condition, values, rows.count, known=self._matches(rows))
+            is_true = evaluate(condition, values, rows.count, self._arrays(rows))
             if rows.offsets is not None:
                 # 2a. Candidates are known by offset: leave those for which the condition is true.
                 count = int(np.count_nonzero(is_true))
@@ -163,18 +158,6 @@ class Scan:
             return Rows(span)
         first, last = np.searchsorted(self.plan.rows, [span.start, span.stop])
         return Rows(span, self.plan.rows[first:last] - span.start)
-
-    def _matches(self, rows: Rows) -> Callable[[Compare | In | IsNull], Mask | None]:
-        counted: set[str] = set()
-
-        def matches(predicate: Compare | In | IsNull) -> Mask | None:
-            mask = stored_matches(self._table.column(predicate.column), predicate, rows)
-            if mask is not None and predicate.column not in counted:
-                self._report.count(predicate.column, mask)
-                counted.add(predicate.column)
-            return mask
-
-        return matches
 
     def _values(self, rows: Rows) -> Callable[[str], Values]:
         @cache

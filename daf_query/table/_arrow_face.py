@@ -1,0 +1,264 @@
+"""The faces of ``pyarrow.dataset``: what a table and its fragments answer, or refuse.
+
+Some functions of pyarrow hand a dataset to C++, which knows nothing of Python: `UnionDataset`,
+`Scanner.from_dataset`, the right side of a join.  Without a C++ dataset they would crash the
+interpreter; the one behind a table has the schema, and refuses to be scanned by an error that says
+what to pass instead.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Any, Final, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+
+from daf_query.scan import PLAIN_TYPES, cast_to, until_interpreter_ends
+from daf_storage import errors
+from daf_storage.base import ForkLock
+
+
+class _RefusingFiles(pafs.FileSystemHandler):
+    """A file system of which no file can be opened."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _RefusingFiles)
+
+    __hash__ = object.__hash__
+
+    def get_type_name(self) -> str:
+        """Return the name of this kind of file system."""
+        return "refusing"
+
+    def normalize_path(self, path: str) -> str:
+        """Return the path as it is."""
+        return path
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise errors.InvalidInputError(
+            "a table of a data set cannot be scanned by pyarrow's C++ code; pass its to_table(), "
+            "its scanner() or pyarrow.RecordBatchReader.from_stream(table) instead"
+        )
+
+    get_file_info = get_file_info_selector = _refuse
+    create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse
+    delete_file = move = copy_file = _refuse
+    open_input_stream = open_input_file = open_output_stream = open_append_stream = _refuse
+
+
+_FILES: Final = pafs.PyFileSystem(_RefusingFiles())
+_FORMAT: Final = ds.IpcFileFormat()
+_FRAGMENT: Final = _FORMAT.make_fragment("table", filesystem=_FILES)
+
+
+@functools.lru_cache(maxsize=64)
+def unscannable(schema: pa.Schema) -> ds.Dataset:
+    """Return a C++ dataset with a schema, of which no row can be read; that of equal ones is one.
+
+    >>> unscannable(pa.schema([("n", pa.int64())])).schema.names
+    ['n']
+    """
+    return ds.FileSystemDataset([_FRAGMENT], schema, _FORMAT, _FILES)
+
+
+class ArrowOperations:
+    """What a table overrides of a Dataset without knowing its own columns.
+
+    It comes before the Dataset among the bases of a table: an inherited member would ask the C++
+    dataset behind it, which has no rows.
+    """
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """TRUE: nothing is known of all rows."""
+        return pc.scalar(True)  # noqa: FBT003 - an Arrow literal
+
+    @property
+    def children(self) -> NoReturn:
+        """Refuse: a table is one, even if its rows are of several data sets."""
+        raise errors.InvalidInputError(f"{self!r} has no children; see get_fragments()")
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refuse: the schema is what the data set stores."""
+        raise errors.InvalidInputError(
+            f"{self!r}: the schema follows from the stored vectors and cannot be replaced; "
+            f"cast the result instead (asked for {schema.names})"
+        )
+
+    def sort_by(self: Any, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
+        """Return the sorted table, in memory."""
+        return ds.InMemoryDataset(self.to_table().sort_by(sorting, **kwargs))
+
+    def join(self: Any, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
+        """Return this table joined with another, in memory; SQL does it in a stream."""
+        right = right_dataset.to_table()
+        return ds.InMemoryDataset(self.to_table().join(right, *args, **kwargs))
+
+    def join_asof(self: Any, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
+        """Return this table joined to the nearest rows of another, in memory."""
+        right = right_dataset.to_table()
+        return ds.InMemoryDataset(self.to_table().join_asof(right, *args, **kwargs))
+
+    def __arrow_c_stream__(self: Any, requested_schema: object = None) -> object:
+        """Export all rows as an Arrow stream."""
+        stream: object = self.scanner().__arrow_c_stream__(requested_schema)
+        return stream
+
+    def _get_fragments(
+        self: Any,
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    ) -> Iterator[Any]:
+        fragments: Iterator[Any] = self.get_fragments(filter)
+        return fragments
+
+
+BATCH_ROWS: Final = 1 << 17
+"""The most rows of a batch, unless fewer are asked for."""
+
+
+class TableScanner:
+    """Batches that are filtered and projected already; what engines ask of a ``ds.Scanner``."""
+
+    def __init__(
+        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], batch_rows: int
+    ) -> None:
+        self.projected_schema = schema
+        self.dataset_schema = schema
+        self._batches = batches
+        self._batch_rows = batch_rows
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches, none of them with more rows than was asked for."""
+        for batch in self._batches:
+            if not batch.num_columns:
+                yield batch
+                continue
+            for start in range(0, batch.num_rows, self._batch_rows):
+                yield batch.slice(start, self._batch_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows as an Arrow stream."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the batches as a stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """Return all rows."""
+        if len(self.projected_schema):
+            return pa.Table.from_batches(self._batches, self.projected_schema)
+        return self._rows().to_table()
+
+    def count_rows(self) -> int:
+        """Return how many rows there are."""
+        return sum(batch.num_rows for batch in self._batches)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Return the first rows; reads no more than it has to."""
+        return self._rows().head(num_rows)
+
+    def take(self, indices: Any) -> pa.Table:
+        """Return rows by their positions among those that are left."""
+        return self.to_table().take(pa.array(indices))
+
+    def scan_batches(self) -> Iterator[Any]:
+        """Yield the batches as pyarrow's own scanner wraps them."""
+        yield from self._rows().scan_batches()
+
+    def _rows(self) -> ds.Scanner:
+        return ds.Scanner.from_batches(self.to_batches(), schema=self.projected_schema)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without views, which Arrow stores and cannot compare."""
+    return pa.schema([field.with_type(PLAIN_TYPES.get(field.type, field.type)) for field in schema])
+
+
+def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches with columns of other types."""
+    for batch in batches:
+        arrays = [
+            column if column.type == field.type else cast_to(column, field.type)
+            for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose columns may all be NULL."""
+    fields = [pa.field(f.name, f.type, nullable=True, metadata=f.metadata) for f in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+class EngineTable(ds.UnionDataset):
+    """A Dataset in name: it has a schema, and no rows in C++."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        # A C++ dataset behind this object, lest pyarrow follow a null pointer.
+        ds.UnionDataset.__init__(self, schema, [unscannable(schema)])
+
+    # Not a line of Python: of a Ctrl-C at one the engine would die here.
+    schema = property(attrgetter("_schema"), doc="The Arrow schema.")
+
+
+class ComputedDataset(EngineTable):
+    """Rows that a function returns, once; for an engine that evaluates filters itself.
+
+    Parameters
+    ----------
+    schema
+        The names and types of the columns, which are known before.
+    compute
+        Returns the rows.
+    """
+
+    def __init__(self, schema: pa.Schema, compute: Callable[[], pa.Table]) -> None:
+        super().__init__(nullable(schema))
+        self._compute = compute
+        self._table: pa.Table | None = None
+        self._lock = ForkLock()
+
+    def table(self) -> pa.Table:
+        """Return the rows."""
+        with self._lock:
+            if self._table is None:
+                self._table = self._compute().cast(self._schema)
+            return self._table
+
+    def get_fragments(
+        self,
+        filter: pc.Expression | None = None,  # noqa: A002, ARG002 - pyarrow's signature
+    ) -> Iterator[Any]:
+        """Yield one fragment, which has all rows; nothing is computed so far."""
+        yield self
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,  # noqa: ARG002 - that of a fragment
+        columns: Any = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        **_: Any,
+    ) -> Any:
+        """Return a scanner of all rows; nothing is computed until it is consumed."""
+        return ds.Scanner.from_batches(
+            _batches(self),
+            schema=self._schema,
+            columns=self._schema.names if columns is None else columns,
+            filter=filter,
+        )
+
+
+def _batches(dataset: ComputedDataset) -> Iterator[pa.RecordBatch]:
+    """Yield the rows; nothing is computed before the first batch is asked for."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from dataset.table().to_batches()
+
+    return until_interpreter_ends(batches())
