@@ -8,11 +8,11 @@ Must not know sessions or the command line; packages of others that train are im
 used.
 """
 
+from daf_query.training._batches import RowBlocks
 from daf_query.training._make import Expressions, SamplerRequest, make_sampler
-from daf_query.training._row_blocks import RowBlocks
 from daf_query.training._sampler import Sampler
 from daf_query.training._saved_sampler import IfChanged, load_sampler
-from daf_query.training._shares import Shares
+from daf_query.training._splits import Shares
 
 __all__ = [
     "Expressions",

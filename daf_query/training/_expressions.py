@@ -19,8 +19,7 @@ from daf_query.slice import expression_table
 from daf_query.sql import Engine, written_items
 from daf_query.syntax import Edit, list_items, quoted_name, real_divisions
 from daf_query.table import DATASET, UserTable
-from daf_query.training._allocation import Codes
-from daf_query.training._entry_keys import Keys, name_keys
+from daf_query.training._splits import Codes, Keys, name_keys
 from daf_storage import errors
 
 Positions = npt.NDArray[np.int64]

@@ -14,12 +14,17 @@ from daf_query._provenance import record_of
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.slice import Selector, chosen_positions, each_once
 from daf_query.sql import AxisSchema, Engine
-from daf_query.training._allocation import SplitCodes, allocate
-from daf_query.training._entry_keys import checked_seed, name_keys
 from daf_query.training._expressions import ChosenEntries, Classes, classes_of, weights_of
-from daf_query.training._group_allocation import allocate_groups
 from daf_query.training._sampler import Sampler
-from daf_query.training._shares import Shares, checked_shares
+from daf_query.training._splits import (
+    Shares,
+    SplitCodes,
+    allocate,
+    allocate_groups,
+    checked_seed,
+    checked_shares,
+    name_keys,
+)
 from daf_storage import errors
 
 Expressions = str | Sequence[str]

@@ -17,8 +17,8 @@ from daf_query._row_files import Rows, format_of, save_rows
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import MatrixSlice
 from daf_query.table import DATASET
-from daf_query.training._allocation import SplitCodes
-from daf_query.training._row_blocks import BlockChoice, RowBlocks, block_source
+from daf_query.training._batches import BlockChoice, RowBlocks, row_source
+from daf_query.training._splits import SplitCodes
 from daf_query.training._torch import torch_blocks, torch_cells
 from daf_storage import errors
 
@@ -272,7 +272,7 @@ class Sampler:
         [[0, 1], [2, 3]] [0, 1] [1, 0]
         [[4, 5]] [2] [1]
         """
-        return RowBlocks(block_source(self, part, **choice))
+        return RowBlocks(row_source(self, part, **choice))
 
     def to_torch(
         self,
@@ -302,7 +302,7 @@ class Sampler:
         MissingDependencyError
             torch is not installed.
         """
-        return torch_blocks(block_source(self, part, **choice), rank=rank, ranks=ranks)
+        return torch_blocks(row_source(self, part, **choice), rank=rank, ranks=ranks)
 
     def to_torch_cells(self, part: MatrixSlice, *, labels: str | Sequence[str] = ()) -> Any:
         """Return single rows as a ``torch.utils.data.Dataset``, for samplers of torch.
@@ -314,4 +314,4 @@ class Sampler:
         MissingDependencyError
             torch is not installed.
         """
-        return torch_cells(block_source(self, part, labels=labels))
+        return torch_cells(row_source(self, part, labels=labels))

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.training._block_plan import Consumer
-from daf_query.training._row_blocks import Batch, BlockSource, RowBlocks, checked_epoch
+from daf_query.training._batches import Batch, Consumer, RowBlocks, RowSource, checked_epoch
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import optional_import
@@ -26,7 +25,7 @@ else:
     sp = lazy_module("scipy.sparse")
 
 
-def torch_blocks(source: BlockSource, *, rank: int | None, ranks: int | None) -> Any:
+def torch_blocks(source: RowSource, *, rank: int | None, ranks: int | None) -> Any:
     """Return batches as a ``torch.utils.data.IterableDataset``; see `Sampler.to_torch`."""
     if (rank is None) != (ranks is None):
         raise errors.InvalidInputError("pass both rank= and ranks=, or none of them")
@@ -34,7 +33,7 @@ def torch_blocks(source: BlockSource, *, rank: int | None, ranks: int | None) ->
     return _block_class()(source, _shared_epoch(0), given)
 
 
-def torch_cells(source: BlockSource) -> Any:
+def torch_cells(source: RowSource) -> Any:
     """Return single rows as a ``torch.utils.data.Dataset``; see `Sampler.to_torch_cells`."""
     return _cell_class()(source)
 
@@ -57,7 +56,7 @@ def _shared_epoch(epoch: int) -> Any:
 class _TorchBlocks(RowBlocks):
     """What the dataset of batches does; it becomes one of torch by its other base class."""
 
-    def __init__(self, source: BlockSource, epoch: Any, given: Consumer | None) -> None:
+    def __init__(self, source: RowSource, epoch: Any, given: Consumer | None) -> None:
         super().__init__(source)
         self._shared = epoch
         self._given = given
@@ -103,20 +102,19 @@ def distributed_rank() -> Consumer:
 class _TorchCells:
     """What the dataset of single rows does."""
 
-    def __init__(self, source: BlockSource) -> None:
+    def __init__(self, source: RowSource) -> None:
         self.source = source
 
     def __reduce__(self) -> Any:
         return torch_cells, (self.source,)
 
     def __repr__(self) -> str:
-        rows = self.source.rows
-        return f"TorchCells({len(rows):,} rows x {rows.part.shape[1]:,})"
+        return f"TorchCells({len(self):,} rows x {self.source.part.shape[1]:,})"
 
     @property
     def classes(self) -> dict[str, pa.Array]:
         """Of labels that are strings, the string of each number."""
-        return dict(self.source.labels.classes)
+        return dict(self.source.classes)
 
     @property
     def weights(self) -> npt.NDArray[np.float64] | None:
@@ -125,7 +123,7 @@ class _TorchCells:
         return None if weights is None else weights.copy()  # torch takes writable arrays
 
     def __len__(self) -> int:
-        return len(self.source.rows)
+        return int(self.source.offsets.size)
 
     def __getitem__(self, number: int) -> Batch:
         if not -len(self) <= number < len(self):
@@ -135,7 +133,7 @@ class _TorchCells:
     def __getitems__(self, numbers: Sequence[int]) -> list[Batch]:
         """Return several rows, which are read at once; a DataLoader asks so for a batch."""
         entries = np.asarray(numbers, np.int64) % max(len(self), 1)
-        values = self.source.rows.read(entries, is_dense=True)
+        values = self.source.read(entries, is_dense=True)
         batch = as_tensors(self.source.batch(values, entries))
         return [
             {name: column[row] for name, column in batch.items()} for row in range(len(entries))
@@ -152,7 +150,7 @@ def _cell_class() -> Any:
     return type("TorchCells", (_TorchCells, _data().Dataset), {})
 
 
-def _rebuilt_blocks(source: BlockSource, epoch: Any, given: Consumer | None) -> Any:
+def _rebuilt_blocks(source: RowSource, epoch: Any, given: Consumer | None) -> Any:
     return _block_class()(source, epoch, given)
 
 

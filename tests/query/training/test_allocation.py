@@ -8,8 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daf_query.training._allocation import allocate, quotas
-from daf_query.training._entry_keys import name_keys
+from daf_query.training._splits import allocate, name_keys, quotas
 
 SHARES = st.lists(st.integers(1, 20), min_size=1, max_size=5).map(
     lambda parts: [part / sum(parts) for part in parts]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query.training._block_plan import BlockPlan, Consumer, drawn
+from daf_query.training._batches import BlockPlan, Consumer, drawn
 from daf_storage import errors
 
 PLANS = st.builds(

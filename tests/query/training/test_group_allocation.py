@@ -10,8 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daf_query.training._entry_keys import name_keys
-from daf_query.training._group_allocation import allocate_groups, weighted_counts
+from daf_query.training._splits import allocate_groups, name_keys, weighted_counts
 
 SIZES = st.lists(st.integers(1, 30), min_size=3, max_size=9)
 

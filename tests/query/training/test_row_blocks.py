@@ -166,12 +166,12 @@ def test_a_fetch_reads_its_rows_alone(db: DafSession) -> None:
     blocks = db.sampler("cell").blocks(
         db.matrix("cell", "gene", "X"), batch_rows=8, fetch_batches=1
     )
-    rows = blocks.source.rows
-    part = rows.part.take_rows(rows.offsets[:8])
+    source = blocks.source
+    part = source.part.take_rows(source.offsets[:8])
     assert part.row_positions.tolist() == list(range(8))
     assert part.nnz == matrix(0)[:8].nnz
     assert part.provenance()["rows"] == "8 of 90, listed"
-    loaded = rows.part.load().take_rows(np.array([3, 70]))
+    loaded = source.part.load().take_rows(np.array([3, 70]))
     assert np.array_equal(loaded.to_numpy(), matrix(0).toarray()[[3, 70]])
 
 
