@@ -16,7 +16,7 @@ from daf_query.slice._anndata import AnnDataChoice, Choice
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._entry_list import each_once
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
-from daf_query.slice._export import check_format
+from daf_query.slice._files import check_format
 from daf_query.slice._frames import aligned_axis_frame
 from daf_query.slice._labels import DuplicateNamesWarning
 from daf_query.slice._make import MatrixAxes, SliceRequest, matrix_axes, matrix_slice

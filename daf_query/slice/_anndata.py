@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 import numpy as np
@@ -28,10 +26,9 @@ from daf_query.slice._reading import read_whole
 from daf_query.slice._whole import Member, Side, Whole
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import lazy_module
-from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices, write_anndata
+from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices
 from daf_storage.base import optional_import
 from daf_storage.data import StoredMatrix
-from daf_storage.stores import output_directory, output_path
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -424,20 +421,6 @@ def _refuse_own(whole: Whole, choice: AnnDataChoice) -> None:
                 f"{whole.location}: {part} belongs to each data set, and not to all as one; "
                 "connect the data set whose matrix you want"
             )
-
-
-def save_anndata(
-    part: SliceBase, path: Path, file_format: str, choice: AnnDataChoice, record: Record | None
-) -> None:
-    """Write what `to_anndata` returns, as ``h5ad`` or ``zarr``."""
-    with anndata_output(path, file_format) as prepared:
-        report = write_anndata(to_anndata(part, choice, record), prepared, file_format=file_format)
-    report.warn()
-
-
-def anndata_output(path: Path, file_format: str) -> AbstractContextManager[Path]:
-    """Hand out a path at which to prepare a file or a directory."""
-    return output_directory(path) if file_format == "zarr" else output_path(path)
 
 
 def describe(whole: Whole) -> str:

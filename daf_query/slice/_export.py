@@ -1,22 +1,15 @@
-"""Convert a matrix slice to Arrow, pandas, polars and files."""
+"""Convert a matrix slice to Arrow, pandas and polars."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from functools import partial
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query._formats import COMPRESSED, SLICE_FORMATS
 from daf_query._provenance import Record, described
-from daf_query._row_files import compressed
 from daf_query.scan import number_array
 from daf_query.slice._base import SliceBase
 from daf_query.slice._labels import AxisNames, Labels, axis_names, labels_of
@@ -24,21 +17,13 @@ from daf_query.table import check_column_names
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import optional_import
-from daf_storage.stores import find_output, open_output
 
 if TYPE_CHECKING:
-    import pyarrow.csv as pacsv
-    import pyarrow.parquet as pq
-    import scipy.io as scipy_io
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
-    scipy_io = lazy_module("scipy.io")
-    pq = lazy_module("pyarrow.parquet")
-    pacsv = lazy_module("pyarrow.csv")
 
 VALUE = "value"
-_DATA_SETS: Final = (".daf.zarr", ".dafs.zarr")
 
 
 def long_table(
@@ -134,162 +119,3 @@ def wide_table(part: SliceBase) -> pa.Table:
     arrays = [array(dense[:, position]) for position in range(len(names))]
     leading = rows.as_columns(names)
     return pa.table([*leading.values(), *arrays], names=[*leading, *names])
-
-
-def save(part: SliceBase, path: Path, file_format: str, record: Record | None) -> None:
-    """Write the slice, but for AnnData; an old file is replaced when the new one is complete."""
-    if file_format == "mtx":
-        _save_names(part, path)
-    with open_output(path) as file, compressed(file, path) as sink:
-        if file_format in _DESCRIBED_WRITERS:
-            _DESCRIBED_WRITERS[file_format](part, record, sink)
-        else:
-            _WRITERS[file_format](part, sink)
-
-
-def check_format(path: Path, file_format: str | None = None) -> str:
-    """Return the format that is given, or else that of the suffix; refuse an unknown one."""
-    name = _uncompressed(path)
-    file_format = name.suffix.removeprefix(".") if file_format is None else file_format
-    is_compressed = name != path
-    if file_format not in (*SLICE_FORMATS, name.suffix.removeprefix(".")):
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: the format {file_format!r} is not one of "
-            f"{', '.join(SLICE_FORMATS)}"
-        )
-    known = SLICE_FORMATS.get(file_format)
-    if known is None or (is_compressed and not known.is_text):
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: the suffix {path.suffix!r} is not one of "
-            f"{', '.join(f'.{known}' for known in SLICE_FORMATS)} (those of text also with "
-            f"{COMPRESSED}), and no format is given"
-        )
-    if file_format == ZARR:
-        _check_directory(path)
-    return file_format
-
-
-def _check_directory(path: Path) -> None:
-    """Refuse to write a Zarr directory where something else is, or would be expected."""
-    if path.name.endswith(_DATA_SETS):
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: this is the name of a Daf data set; name the AnnData of "
-            "a slice otherwise, such as 'slice.zarr'"
-        )
-    if path.is_dir():
-        if any(path.iterdir()) and not _is_anndata(path):
-            raise errors.InvalidInputError(
-                f"cannot write {str(path)!r}: this is a directory, and not an AnnData, which "
-                "would be replaced; remove it, or choose another name"
-            )
-    elif path.exists() or not find_output(path).is_regular:
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: zarr is a directory; name one that is not there yet"
-        )
-
-
-def _is_anndata(path: Path) -> bool:
-    """Return whether a directory is an AnnData in Zarr, by the metadata of its root."""
-    for name in (".zattrs", "zarr.json"):
-        with suppress(OSError, ValueError, AttributeError):
-            attributes = json.loads((path / name).read_bytes())
-            attributes = attributes.get("attributes", attributes)
-            if attributes.get("encoding-type") == "anndata":
-                return True
-    return False
-
-
-def _uncompressed(path: Path) -> Path:
-    """Return the path without the suffix of compression."""
-    return path.parent / path.name.removesuffix(COMPRESSED)
-
-
-def _save_names(part: SliceBase, path: Path) -> None:
-    """Write the names of the rows and of the columns beside a matrix in Matrix Market."""
-    if not find_output(path).is_regular:
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: mtx is a file with two more beside it, for the names; "
-            "choose a format that has all of it in one"
-        )
-    for labels, suffix in zip(labels_of(part.whole), (".rows.tsv", ".columns.tsv"), strict=True):
-        columns = [labels.names]
-        if labels.datasets is not None:
-            columns.append(labels.datasets.to_pylist())
-        with open_output(_uncompressed(path).with_suffix(suffix)) as file:
-            lines = ("\t".join(map(str, line)) for line in zip(*columns, strict=True))
-            file.write("".join(f"{line}\n" for line in lines).encode())
-
-
-def _write_npz(part: SliceBase, file: IO[bytes]) -> None:
-    """Write what ``scipy.sparse.load_npz`` reads, and the names beside it."""
-    matrix = sp.csr_array(part.values())
-    rows, columns = labels_of(part.whole)
-    datasets: dict[str, Any] = {
-        name: _fixed_width(labels.datasets.to_pylist())
-        for name, labels in (("row_datasets", rows), ("column_datasets", columns))
-        if labels.datasets is not None
-    }
-    np.savez_compressed(
-        file,
-        format=np.array(b"csr"),
-        shape=np.array(matrix.shape),
-        data=matrix.data,
-        indices=matrix.indices,
-        indptr=matrix.indptr,
-        _is_array=np.array(True),  # noqa: FBT003 - scipy's own mark
-        row_names=_fixed_width(rows.names),
-        column_names=_fixed_width(columns.names),
-        **datasets,
-    )
-
-
-def _fixed_width(names: Iterable[str]) -> npt.NDArray[np.str_]:
-    """Return names as numpy stores them without pickling, which takes NULs at the end off."""
-    listed = list(names)
-    for name in listed:
-        if name.endswith("\0"):
-            raise errors.UnsupportedInputError(
-                f"a file of numpy cannot hold the name {name!r}, which ends in a NUL character; "
-                "write another form, such as .parquet, or select other entries"
-            )
-    return np.array(listed, str)
-
-
-def _write_mtx(part: SliceBase, file: IO[bytes]) -> None:
-    scipy_io.mmwrite(file, sp.csr_array(part.values()))
-
-
-def _write_delimited(delimiter: str, part: SliceBase, file: IO[bytes]) -> None:
-    options = pacsv.WriteOptions(delimiter=delimiter)
-    pacsv.write_csv(wide_table(part), pa.PythonFile(file, mode="w"), options)
-
-
-def _write_parquet(part: SliceBase, record: Record | None, file: IO[bytes]) -> None:
-    pq.write_table(long_table(part, record), pa.PythonFile(file, mode="w"))
-
-
-def _write_arrow(part: SliceBase, record: Record | None, file: IO[bytes]) -> None:
-    table = long_table(part, record)
-    with pa.ipc.new_file(pa.PythonFile(file, mode="w"), table.schema) as writer:
-        writer.write_table(table)
-
-
-_WRITERS: Final[dict[str, Callable[[SliceBase, IO[bytes]], None]]] = {
-    "npz": _write_npz,
-    "mtx": _write_mtx,
-    "csv": partial(_write_delimited, ","),
-    "tsv": partial(_write_delimited, "\t"),
-}
-_DESCRIBED_WRITERS: Final[dict[str, Callable[[SliceBase, Record | None, IO[bytes]], None]]] = {
-    "parquet": _write_parquet,
-    "arrow": _write_arrow,
-}
-
-H5AD: Final = "h5ad"
-"""AnnData in an HDF5 file."""
-
-ZARR: Final = "zarr"
-"""AnnData in a Zarr directory."""
-
-ANNDATA: Final = (H5AD, ZARR)
-"""The formats that `daf_query.slice._anndata` writes."""

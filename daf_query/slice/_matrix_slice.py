@@ -19,10 +19,10 @@ from daf_query.slice import _anndata
 from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._base import SliceBase
-from daf_query.slice._block_writers import Reading, needs_blocks, save_anndata, save_rows
 from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._dask import BlockSizes, dask_array
 from daf_query.slice._explanation import SliceExplanation, explain
+from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata, save_rows
 from daf_query.slice._reading import BLOCK_BYTES
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
@@ -392,30 +392,19 @@ class MatrixSlice(SliceBase):
             The suffix is none of these, ``block_bytes`` no size, or the file is one that is read.
         """
         path = Path(path)
-        file_format = export.check_format(path, format)
+        file_format = check_format(path, format)
         refuse_own_files(self.data_sets(), path)
         budget = byte_count(block_bytes, keyword="block_bytes")
-        is_anndata = file_format in export.ANNDATA
-        if choice and not is_anndata:
+        if choice and file_format not in ANNDATA:
             raise errors.InvalidInputError(
                 f"cannot write {', '.join(choice)} to {str(path)!r}: {file_format} holds one "
                 "matrix; write an .h5ad file"
             )
         has_place = SLICE_FORMATS[file_format].is_described
         record = self.record(is_wanted=provenance) if has_place else None
-        is_read = self._gathered is not None
-        if is_read or not needs_blocks(self.figures(), file_format, max_bytes=budget):
-            self.load(progress=progress)
-            if is_anndata:
-                _anndata.save_anndata(self, path, file_format, choice, record)
-            else:
-                export.save(self, path, file_format, record)
-            return
         reading = Reading(max(budget, 1), progress)
-        if is_anndata:
-            with self.unchanged_axes():
-                contents = _anndata.contents_of(self.whole, choice, record)
-            save_anndata(contents, self, path, file_format, reading)
+        if file_format in ANNDATA:
+            save_anndata(self, path, file_format, choice, record, reading)
         else:
             save_rows(self, path, file_format, record, reading)
         self._nnz = reading.nnz

@@ -19,7 +19,7 @@ from anndata.tests.helpers import assert_equal
 
 from daf_query import MatrixSlice, connect, provenance
 from daf_query.cli import main
-from daf_query.slice import _block_writers as writers
+from daf_query.slice import _files as writers
 from daf_storage import (
     AnnDataWarning,
     DafReader,
@@ -60,17 +60,19 @@ def assert_same_anndata(found: Any, expected: Any) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the bytes of each block that is read to be written."""
     sizes: list[int] = []
-    read = writers.Reading._read
+    read = writers.Reading.blocks
 
-    def noted(self: writers.Reading, block: Any) -> Any:
-        values = read(self, block).values()
-        if sp.issparse(values):
-            sizes.append(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes)
-        else:
-            sizes.append(values.nbytes)
-        return block
+    def noted(self: writers.Reading, part: Any, file_format: str) -> Any:
+        in_blocks = self.needs_blocks(part, file_format)
+        for block in read(self, part, file_format):
+            values = block.values()
+            if in_blocks and sp.issparse(values):
+                sizes.append(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes)
+            elif in_blocks:
+                sizes.append(values.nbytes)
+            yield block
 
-    monkeypatch.setattr(writers.Reading, "_read", noted)
+    monkeypatch.setattr(writers.Reading, "blocks", noted)
     return sizes
 
 

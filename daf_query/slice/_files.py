@@ -1,0 +1,387 @@
+"""Write slices to files; one that is larger than its budget one block of rows after the other.
+
+**Nouns.** A *group* is one of an HDF5 file or of a Zarr directory, into which matrices are written
+in the encodings of anndata.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daf_query._formats import COMPRESSED, SLICE_FORMATS
+from daf_query._provenance import Record
+from daf_query._row_files import compressed
+from daf_query.slice import _anndata
+from daf_query.slice import _export as export
+from daf_query.slice._anndata import Companion, companion_slice
+from daf_query.slice._base import SliceBase
+from daf_query.slice._labels import axis_names, labels_of
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage.anndata import AlignedMatrix, write_anndata
+from daf_storage.base import optional_import
+from daf_storage.stores import find_output, open_output, output_directory, output_path
+from daf_storage.trees import hdf5_output
+
+if TYPE_CHECKING:
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+    import scipy.io as scipy_io
+    import scipy.sparse as sp
+    import zarr
+else:
+    pq = lazy_module("pyarrow.parquet")
+    pacsv = lazy_module("pyarrow.csv")
+    scipy_io = lazy_module("scipy.io")
+    sp = lazy_module("scipy.sparse")
+    zarr = lazy_module("zarr")
+
+H5AD: Final = "h5ad"
+"""AnnData in an HDF5 file."""
+
+ZARR: Final = "zarr"
+"""AnnData in a Zarr directory."""
+
+ANNDATA: Final = (H5AD, ZARR)
+"""The formats of AnnData."""
+
+_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+"""Of the formats in which a sparse slice becomes a dense one."""
+_DATA_SETS: Final = (".daf.zarr", ".dafs.zarr")
+
+
+def check_format(path: Path, file_format: str | None = None) -> str:
+    """Return the format that is given, or else that of the suffix; refuse an unknown one."""
+    name = _uncompressed(path)
+    file_format = name.suffix.removeprefix(".") if file_format is None else file_format
+    is_compressed = name != path
+    if file_format not in (*SLICE_FORMATS, name.suffix.removeprefix(".")):
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: the format {file_format!r} is not one of "
+            f"{', '.join(SLICE_FORMATS)}"
+        )
+    known = SLICE_FORMATS.get(file_format)
+    if known is None or (is_compressed and not known.is_text):
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: the suffix {path.suffix!r} is not one of "
+            f"{', '.join(f'.{known}' for known in SLICE_FORMATS)} (those of text also with "
+            f"{COMPRESSED}), and no format is given"
+        )
+    if file_format == ZARR:
+        _check_directory(path)
+    return file_format
+
+
+def _check_directory(path: Path) -> None:
+    """Refuse to write a Zarr directory where something else is, or would be expected."""
+    if path.name.endswith(_DATA_SETS):
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: this is the name of a Daf data set; name the AnnData of "
+            "a slice otherwise, such as 'slice.zarr'"
+        )
+    if path.is_dir():
+        if any(path.iterdir()) and not _is_anndata(path):
+            raise errors.InvalidInputError(
+                f"cannot write {str(path)!r}: this is a directory, and not an AnnData, which "
+                "would be replaced; remove it, or choose another name"
+            )
+    elif path.exists() or not find_output(path).is_regular:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: zarr is a directory; name one that is not there yet"
+        )
+
+
+def _is_anndata(path: Path) -> bool:
+    """Return whether a directory is an AnnData in Zarr, by the metadata of its root."""
+    for name in (".zattrs", "zarr.json"):
+        with suppress(OSError, ValueError, AttributeError):
+            attributes = json.loads((path / name).read_bytes())
+            attributes = attributes.get("attributes", attributes)
+            if attributes.get("encoding-type") == "anndata":
+                return True
+    return False
+
+
+def _uncompressed(path: Path) -> Path:
+    """Return the path without the suffix of compression."""
+    return path.parent / path.name.removesuffix(COMPRESSED)
+
+
+class Reading:
+    """Reads a slice to be written: as a whole if it is small, or read already, else in blocks.
+
+    Parameters
+    ----------
+    block_bytes
+        How large a block may be.
+    progress
+        Called with the number of stored elements that were read since the last call.
+    """
+
+    def __init__(self, block_bytes: int, progress: Callable[[int], None] = lambda _: None) -> None:
+        self.block_bytes = block_bytes
+        self.nnz = 0
+        """The number of elements of the last slice that are stored, or not zero."""
+        self.check: Callable[[], None] = lambda: None
+        """Called before the next block is read: raises if one could not be written."""
+        self._progress = progress
+
+    def needs_blocks(self, part: SliceBase, file_format: str) -> bool:
+        """Return whether a slice is to be read in blocks for a file of some format."""
+        figures = part.figures()
+        size = figures.dense_bytes if file_format in _DELIMITERS else figures.result_bytes
+        can_be_cut = SLICE_FORMATS[file_format].in_blocks and figures.dtype != object
+        is_large = figures.shape[0] > 0 and size > self.block_bytes
+        return can_be_cut and is_large and part.loaded is None
+
+    def blocks(self, part: SliceBase, file_format: str) -> Iterator[SliceBase]:
+        """Yield the blocks, one at a time, with their values."""
+        self.nnz = 0
+        if not self.needs_blocks(part, file_format):
+            blocks: Iterable[SliceBase] = (part,)
+        elif file_format in _DELIMITERS:  # no larger as dense ones
+            row_bytes = max(part.shape[1] * part.dtype.itemsize, 1)
+            blocks = part.blocks(max(self.block_bytes // row_bytes, 1))
+        else:
+            blocks = part.blocks(max_bytes=self.block_bytes)
+        yield from map(self._read, blocks)
+
+    def _read(self, block: SliceBase) -> SliceBase:
+        self.check()
+        values = block.load(progress=self._progress).values()
+        self.nnz += int(values.nnz if sp.issparse(values) else np.count_nonzero(values))
+        return block
+
+
+def save_rows(
+    part: SliceBase, path: Path, file_format: str, record: Record | None, reading: Reading
+) -> None:
+    """Write a slice, but for AnnData; an old file is replaced when the new one is complete.
+
+    Of the long form, the metadata have a record of the provenance.
+    """
+    if file_format == "mtx":
+        _save_names(part, path)
+    with open_output(path) as file, compressed(file, path) as sink:
+        if file_format in ("npz", "mtx"):
+            matrix = sp.csr_array(next(reading.blocks(part, file_format)).values())
+            if file_format == "npz":
+                _write_npz(part, matrix, sink)
+            else:
+                scipy_io.mmwrite(sink, matrix)
+            return
+        output = pa.PythonFile(sink, mode="w")
+        blocks = reading.blocks(part, file_format)
+        if file_format in _DELIMITERS:
+            options = pacsv.WriteOptions(delimiter=_DELIMITERS[file_format])
+            tables = map(export.wide_table, blocks)
+            _write(tables, lambda schema: pacsv.CSVWriter(output, schema, write_options=options))
+            return
+        names = axis_names(part.whole)  # so that all blocks have the same dictionaries
+        tables = (export.long_table(block, record, names) for block in blocks)
+        new_file = pq.ParquetWriter if file_format == "parquet" else pa.ipc.new_file
+        _write(tables, lambda schema: new_file(output, schema))
+
+
+def _write(tables: Iterator[pa.Table], writer_of: Callable[[pa.Schema], Any]) -> None:
+    first = next(tables)
+    with writer_of(first.schema) as writer:
+        writer.write_table(first)
+        del first
+        for table in tables:
+            writer.write_table(table)
+
+
+def _save_names(part: SliceBase, path: Path) -> None:
+    """Write the names of the rows and of the columns beside a matrix in Matrix Market."""
+    if not find_output(path).is_regular:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: mtx is a file with two more beside it, for the names; "
+            "choose a format that has all of it in one"
+        )
+    for labels, suffix in zip(labels_of(part.whole), (".rows.tsv", ".columns.tsv"), strict=True):
+        columns = [labels.names]
+        if labels.datasets is not None:
+            columns.append(labels.datasets.to_pylist())
+        with open_output(_uncompressed(path).with_suffix(suffix)) as file:
+            lines = ("\t".join(map(str, line)) for line in zip(*columns, strict=True))
+            file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _write_npz(part: SliceBase, matrix: Any, file: IO[bytes]) -> None:
+    """Write what ``scipy.sparse.load_npz`` reads, and the names beside it."""
+    rows, columns = labels_of(part.whole)
+    datasets: dict[str, Any] = {
+        name: _fixed_width(labels.datasets.to_pylist())
+        for name, labels in (("row_datasets", rows), ("column_datasets", columns))
+        if labels.datasets is not None
+    }
+    np.savez_compressed(
+        file,
+        format=np.array(b"csr"),
+        shape=np.array(matrix.shape),
+        data=matrix.data,
+        indices=matrix.indices,
+        indptr=matrix.indptr,
+        _is_array=np.array(True),  # noqa: FBT003 - scipy's own mark
+        row_names=_fixed_width(rows.names),
+        column_names=_fixed_width(columns.names),
+        **datasets,
+    )
+
+
+def _fixed_width(names: Iterable[str]) -> npt.NDArray[np.str_]:
+    """Return names as numpy stores them without pickling, which takes NULs at the end off."""
+    listed = list(names)
+    for name in listed:
+        if name.endswith("\0"):
+            raise errors.UnsupportedInputError(
+                f"a file of numpy cannot hold the name {name!r}, which ends in a NUL character; "
+                "write another form, such as .parquet, or select other entries"
+            )
+    return np.array(listed, str)
+
+
+def save_anndata(
+    part: SliceBase,
+    path: Path,
+    file_format: str,
+    choice: _anndata.AnnDataChoice,
+    record: Record | None,
+    reading: Reading,
+) -> None:
+    """Write what `to_anndata` returns; a large ``X`` and large layers in blocks.
+
+    A companion that is no larger than a block is gathered as a whole.
+    """
+    in_blocks = reading.needs_blocks(part, file_format)
+    if not in_blocks:
+        [whole] = reading.blocks(part, file_format)
+        adata = _anndata.to_anndata(whole, choice, record)
+    else:
+        with part.unchanged_axes():
+            contents = _anndata.contents_of(part.whole, choice, record)
+            adata = contents.with_annotations()
+    output = output_directory(path) if file_format == ZARR else output_path(path)
+    with output as prepared:
+        report = write_anndata(adata, prepared, file_format=file_format)
+        if in_blocks:
+            with part.unchanged_axes(), _opened(prepared, file_format) as (root, reading.check):
+                _write_matrices(root, contents, part, reading)
+    report.warn()
+
+
+def _write_matrices(
+    root: Any, contents: _anndata.Contents, part: SliceBase, reading: Reading
+) -> None:
+    """Write ``X`` and all companions but for annotations."""
+    if "X" in root:
+        del root["X"]
+    _write_matrix(root, "X", part, contents.main, reading)
+    for companion in contents.companions:
+        if not companion.matrix.is_annotation:
+            group = root.require_group(companion.matrix.part)
+            _write_companion(group, companion, contents, reading)
+
+
+@contextmanager
+def _opened(prepared: Path, file_format: str) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """Open a file for more matrices; Zarr lists them in its consolidated metadata in the end.
+
+    Also hands out what raises if a block could not be written.
+    """
+    if file_format == H5AD:
+        with hdf5_output(prepared, "r+") as opened:
+            yield opened
+        return
+    group = zarr.open_group(prepared, mode="r+", use_consolidated=False)
+    yield group, lambda: None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that Zarr v3 does not specify them yet
+        zarr.consolidate_metadata(group.store)
+
+
+def _write_companion(
+    group: Any, companion: Companion, contents: _anndata.Contents, reading: Reading
+) -> None:
+    matrix = companion.matrix
+    if companion.estimated_bytes > reading.block_bytes:
+        own = Reading(reading.block_bytes)
+        own.check = reading.check
+        part = SliceBase(companion_slice(contents.whole, companion)[0])
+        _write_matrix(group, matrix.key, part, matrix, own)
+        return
+    anndata = optional_import("anndata", extra="anndata")
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        anndata.io.write_elem(group, matrix.key, contents.gathered(companion))
+    reading.check()
+
+
+class _NotNarrowError(Exception):
+    """A block has values that the dtype of the import does not hold."""
+
+
+def _write_matrix(
+    group: Any, key: str, part: SliceBase, matrix: AlignedMatrix, reading: Reading
+) -> None:
+    """Write a matrix in the dtype that it had when it was imported, if all values fit that."""
+    for dtype in dict.fromkeys([np.dtype(matrix.note.get("dtype", part.dtype)), part.dtype]):
+        try:
+            _write_blocks(group, key, part, dtype, reading)
+        except _NotNarrowError:
+            if key in group:
+                del group[key]
+        else:
+            return
+
+
+def _write_blocks(
+    group: Any, key: str, part: SliceBase, dtype: np.dtype[Any], reading: Reading
+) -> None:
+    anndata = optional_import("anndata", extra="anndata")
+    is_hdf5 = not isinstance(group, zarr.Group)
+    growing = {"maxshape": (None, part.shape[1])} if is_hdf5 and not part.is_sparse else {}
+    row = 0
+    for block in reading.blocks(part, H5AD):
+        values = block.values()
+        if part.is_sparse:
+            values = values.copy()
+            values.data = _as_dtype(values.data, dtype)
+            values.indptr = values.indptr.astype(np.int64)  # there may be more in the end
+        else:
+            values = _as_dtype(values, dtype)
+        stop = row + values.shape[0]
+        if not row:
+            anndata.io.write_elem(group, key, values, dataset_kwargs=growing)
+        elif part.is_sparse:
+            anndata.io.sparse_dataset(group[key]).append(sp.csr_matrix(values))
+        else:
+            group[key].resize((stop, part.shape[1]))
+            group[key][row:stop] = values
+        row = stop
+
+
+def _as_dtype(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return values in a dtype.
+
+    Raises
+    ------
+    _NotNarrowError
+        That would change one.
+    """
+    if values.dtype == dtype:
+        return values
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = values.astype(dtype)
+    if not np.array_equal(cast.astype(values.dtype), values, equal_nan=values.dtype.kind == "f"):
+        raise _NotNarrowError
+    return cast
