@@ -28,8 +28,6 @@ from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-
-    from daf_query.training._sampler import Sampler
 else:
     sp = lazy_module("scipy.sparse")
 
@@ -48,6 +46,23 @@ Entries: TypeAlias = npt.NDArray[np.int64]
 _RESERVED: Final = ("x", "index")
 _UNIT: Final = 2.0**-53
 _DRAWN, _BLOCKS, _WITHIN = range(3)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sampled:
+    """Entries of an axis whose rows are read; a `Sampler` has splits as well."""
+
+    axis: str
+    """The axis whose entries they are."""
+    indices: npt.NDArray[np.int64]
+    """The 0-based positions along the axis, ascending, each once, shape ``(len(sampler),)``.  Of
+    several data sets as one they count through, as the rows of the union table do."""
+    names: pa.Array
+    """The name of each entry, strings."""
+    weights: npt.NDArray[np.float64] | None
+    """The weight of each entry: finite, not negative; None if there are none."""
+    lengths: Mapping[str, int]
+    """How many entries the axis has in each data set, by its name."""
 
 
 class BlockChoice(TypedDict, total=False):
@@ -220,7 +235,7 @@ class RowSource:
         return values if sp.issparse(values) else sp.csr_array(values)
 
 
-def row_source(sampler: Sampler, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> RowSource:
+def row_source(sampler: Sampled, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> RowSource:
     """Return what is read of a slice for the entries of a sampler; see `Sampler.blocks`."""
     known = BlockChoice.__annotations__
     for name in choice:
@@ -239,7 +254,7 @@ def row_source(sampler: Sampler, part: MatrixSlice, **choice: Unpack[BlockChoice
             "weights=, or leave it out: each of its entries comes once"
         )
     plan = BlockPlan(
-        len(sampler) if count is None else count,
+        sampler.indices.size if count is None else count,
         choice.get("batch_rows", 256),
         choice.get("block_rows", 16),
         choice.get("fetch_batches", 16),
@@ -252,7 +267,7 @@ def row_source(sampler: Sampler, part: MatrixSlice, **choice: Unpack[BlockChoice
     return RowSource(part, offsets, sampler.indices, labels, classes, weights, plan, form)
 
 
-def _weights(sampler: Sampler, draw: Draw | None) -> npt.NDArray[np.float64] | None:
+def _weights(sampler: Sampled, draw: Draw | None) -> npt.NDArray[np.float64] | None:
     """Return the weights that entries are drawn by; None if each comes once."""
     if draw not in (None, *get_args(Draw)):
         raise errors.InvalidInputError(f"draw={draw!r} is neither 'once' nor 'weighted'")
@@ -263,7 +278,7 @@ def _weights(sampler: Sampler, draw: Draw | None) -> npt.NDArray[np.float64] | N
     return None if draw == "once" else sampler.weights
 
 
-def _offsets(part: MatrixSlice, sampler: Sampler) -> Entries:
+def _offsets(part: MatrixSlice, sampler: Sampled) -> Entries:
     """Return which row of a slice each entry of a sampler is.
 
     Raises
@@ -294,7 +309,7 @@ def _offsets(part: MatrixSlice, sampler: Sampler) -> Entries:
     return offsets
 
 
-def _check_axis(part: MatrixSlice, sampler: Sampler) -> None:
+def _check_axis(part: MatrixSlice, sampler: Sampled) -> None:
     if not isinstance(part, MatrixSlice):
         raise errors.InvalidInputError(
             f"rows are read from a slice, not {type(part).__name__}; pass "
@@ -322,7 +337,7 @@ def _check_axis(part: MatrixSlice, sampler: Sampler) -> None:
 
 
 def _labels(
-    part: MatrixSlice, sampler: Sampler, names: str | Sequence[str]
+    part: MatrixSlice, sampler: Sampled, names: str | Sequence[str]
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, pa.Array]]:
     """Return vectors of the rows axis as numbers, and the classes of those that are strings.
 
@@ -353,7 +368,7 @@ def _labels(
     return values, classes
 
 
-def _whole(readers: Mapping[str, DafReader], sampler: Sampler, name: str) -> pa.Array:
+def _whole(readers: Mapping[str, DafReader], sampler: Sampled, name: str) -> pa.Array:
     """Return a vector of all data sets, of those that the slice lacks NULL."""
     parts = {each: _vector(daf, sampler.axis, name) for each, daf in readers.items()}
     types = {part.type for part in parts.values()}

@@ -85,9 +85,9 @@ def make_sampler(engine: Engine, schema: str | None, request: SamplerRequest) ->
         chosen.positions,
         names,
         weights,
+        lengths,
         splits,
         shares,
-        lengths,
         chosen.is_collection,
         record_of(sources, asked),
     )

@@ -17,7 +17,7 @@ from daf_query._row_files import Rows, format_of, save_rows
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import MatrixSlice
 from daf_query.table import DATASET
-from daf_query.training._batches import BlockChoice, RowBlocks, row_source
+from daf_query.training._batches import BlockChoice, RowBlocks, Sampled, row_source
 from daf_query.training._splits import SplitCodes
 from daf_query.training._torch import torch_blocks, torch_cells
 from daf_storage import errors
@@ -27,7 +27,7 @@ WEIGHT: Final = "weight"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sampler:
+class Sampler(Sampled):
     """Entries of an axis with weights and splits; `DafSession.sampler` makes one.
 
     A frozen value: arrays of it cannot be written.  ``sampler["train"]`` is the part of a split.
@@ -51,21 +51,10 @@ class Sampler:
     ['B', 'E']
     """
 
-    axis: str
-    """The axis whose entries they are."""
-    indices: npt.NDArray[np.int64]
-    """The 0-based positions along the axis, ascending, each once, shape ``(len(sampler),)``.  Of
-    several data sets as one they count through, as the rows of the union table do."""
-    names: pa.Array
-    """The name of each entry, strings."""
-    weights: npt.NDArray[np.float64] | None
-    """The weight of each entry: finite, not negative; None if there are none."""
     split_codes: SplitCodes | None
     """The number of the split of each entry, in the order of `shares`; None if there are none."""
     shares: Mapping[str, float]
     """What share each split was to get, by its name."""
-    lengths: Mapping[str, int]
-    """How many entries the axis has in each data set, by its name."""
     is_collection: bool
     """Whether it is of several data sets as one."""
     record: Record = field(default_factory=dict)

@@ -89,9 +89,9 @@ def _sampler_of(table: pa.Table, asked: Record, lengths: dict[str, int], record:
         starts[owners] + within,
         columns[NAME].cast(pa.large_string()),
         columns[WEIGHT].to_numpy(zero_copy_only=False).astype(np.float64) if has_weights else None,
+        lengths,
         _codes(columns[SPLIT], list(shares)).astype(np.int16) if has_splits else None,
         {name: float(share) for name, share in shares.items()},
-        lengths,
         is_collection,
         record,
     )
