@@ -183,8 +183,10 @@ def save_rows(
         blocks = reading.blocks(part, file_format)
         if file_format in _DELIMITERS:
             options = pacsv.WriteOptions(delimiter=_DELIMITERS[file_format])
-            tables = map(export.wide_table, blocks)
-            _write(tables, lambda schema: pacsv.CSVWriter(output, schema, write_options=options))
+            _write(
+                map(export.wide_table, blocks),
+                lambda schema: pacsv.CSVWriter(output, schema, write_options=options),
+            )
             return
         names = axis_names(part.whole)  # so that all blocks have the same dictionaries
         tables = (export.long_table(block, record, names) for block in blocks)
