@@ -179,23 +179,6 @@ def expression() -> pd.DataFrame:
     return pd.DataFrame(values, rows, adata.raw.var_names)
 
 
-def test_marker_genes_of_the_cookbook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: Path
-) -> None:
-    """Genes, percentages and differences are those that pandas computes, for all types."""
-    page = ROOT / "docs/how-to/cookbook.md"
-    markers = run_page(page, tmp_path, monkeypatch, imported)["markers"]
-    genes = expression()
-    assert len(markers) == 2 * genes.index.get_level_values(0).nunique()
-    for cell_type, found in markers.groupby("type"):
-        inside, outside = genes.loc[cell_type], genes.drop(index=cell_type, level=0)
-        differences = (inside.mean() - outside.mean()).nlargest(2)
-        assert found["gene"].tolist() == differences.index.tolist()
-        np.testing.assert_allclose(found["difference"], differences)
-        percent = 100 * (inside[found["gene"]] != 0).mean()
-        np.testing.assert_allclose(found["percent"], percent)
-
-
 def test_what_a_sparse_matrix_does_not_store_counts_in_recipes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: Path
 ) -> None:

@@ -17,7 +17,7 @@ from daf_storage import errors
 CompletionKind: TypeAlias = Literal["table", "column", "matrix", "entry", "function", "keyword"]
 """What a completion is."""
 
-_TABLE_FUNCTIONS: Final = ("matrix", "profile")
+_TABLE_FUNCTIONS: Final = ("markers", "matrix", "profile", "totals")
 _NEVER_QUOTED: Final = ("function", "keyword")
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 _RESERVED: Final = frozenset({*KEYWORDS, *(word.split()[0] for word in BEGINNINGS)})

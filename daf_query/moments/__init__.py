@@ -12,6 +12,15 @@ Must not know tables, SQL, sessions or the command line.
 
 from daf_query.moments._group_moments import group_moments
 from daf_query.moments._grouping import GroupedRows, Groups, GroupValues, group_rows
+from daf_query.moments._markers import (
+    REST,
+    comparisons_of,
+    marker_schema,
+    marker_table,
+    rank_sums,
+    welch,
+    welch_markers,
+)
 from daf_query.moments._profile import (
     PROFILE_MAX_BYTES,
     STATISTICS,
@@ -20,10 +29,12 @@ from daf_query.moments._profile import (
 )
 from daf_query.moments._segments import Moments
 from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order
+from daf_query.moments._totals import PreparedTotals
 
 __all__ = [
     "DEFAULT_BLOCKS",
     "PROFILE_MAX_BYTES",
+    "REST",
     "STATISTICS",
     "BlockOptions",
     "GroupProfile",
@@ -32,7 +43,14 @@ __all__ = [
     "Groups",
     "Moments",
     "PreparedProfile",
+    "PreparedTotals",
+    "comparisons_of",
     "group_moments",
     "group_rows",
     "in_order",
+    "marker_schema",
+    "marker_table",
+    "rank_sums",
+    "welch",
+    "welch_markers",
 ]

@@ -2,21 +2,27 @@
 
 **Nouns.** The *groups* of an axis are the values of one or more expressions of SQL over it, its
 *group columns*.  A *profile* has a row for each group and column of the matrix, with the moments of
-that group; it is a query result, an AnnData and a dot plot.
+that group; it is a query result, an AnnData and a dot plot.  *Markers* compare each group with the
+rest; *totals* are what each row has of chosen columns.
 
 Must not know sessions or the command line.
 """
 
 from daf_query.profile._anndata import Statistic
-from daf_query.profile._make import make_profile
+from daf_query.profile._make import make_profile, make_totals
+from daf_query.profile._markers import MarkerRequest, MarkerTest, make_markers
 from daf_query.profile._plot import ProfilePlots, Scale
 from daf_query.profile._profile import H5AD, Profile
 
 __all__ = [
     "H5AD",
+    "MarkerRequest",
+    "MarkerTest",
     "Profile",
     "ProfilePlots",
     "Scale",
     "Statistic",
+    "make_markers",
     "make_profile",
+    "make_totals",
 ]

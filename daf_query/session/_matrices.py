@@ -6,8 +6,15 @@ from pathlib import Path
 
 from daf_query._runs import attended
 from daf_query.matrix import AlignedAxis, Join, Selection
-from daf_query.moments import PROFILE_MAX_BYTES
-from daf_query.profile import Profile, make_profile
+from daf_query.moments import PROFILE_MAX_BYTES, REST
+from daf_query.profile import (
+    MarkerRequest,
+    MarkerTest,
+    Profile,
+    make_markers,
+    make_profile,
+    make_totals,
+)
 from daf_query.session._connected import Connected
 from daf_query.slice import (
     ByteSize,
@@ -18,7 +25,7 @@ from daf_query.slice import (
     matrix_axes,
     matrix_slice,
 )
-from daf_query.sql import By, Params, bind_all, written_items
+from daf_query.sql import By, Params, TableResult, bind_all, written_items
 from daf_query.table import TableDataset
 from daf_query.training import (
     Expressions,
@@ -271,22 +278,164 @@ class MatrixQuestions(Connected):
          {'old': True, 'gene': 'FOXA1', 'count': 2, 'mean': 3.0},
          {'old': True, 'gene': 'WNT6', 'count': 2, 'mean': 4.0}]
         """
-        selectors = [each if isinstance(each, str) else "" for each in (rows, columns)]
-        bound = bind_all([*selectors, *written_items(by)], params)
-        request = SliceRequest(
-            (rows_axis, columns_axis),
-            name,
-            bound[0] if isinstance(rows, str) else rows,
-            bound[1] if isinstance(columns, str) else columns,
-            join,
-            fill_value,
-            along,
-        )
+        bound = _bound_by(rows, columns, by, params)
+        request = SliceRequest((rows_axis, columns_axis), name, *bound[:2], join, fill_value, along)
         limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
         schema_name = self._connections.schema(schema).name
         return make_profile(
-            self._engine, schema_name, request, bound[2:], max_bytes=limit, progress=progress
+            self._engine, schema_name, request, bound[2], max_bytes=limit, progress=progress
         )
+
+    @attended
+    def markers(  # noqa: PLR0913 - the choices of a profile, and of a test
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        by: By,
+        reference: str = REST,
+        method: MarkerTest = "t-test",
+        is_log1p: bool = True,
+        tie_correct: bool = False,
+        rows: Selector = None,
+        columns: Selector = None,
+        params: Params | None = None,
+        schema: str | None = None,
+        max_bytes: ByteSize | None = PROFILE_MAX_BYTES,
+        memory_bytes: ByteSize = "1GiB",
+        progress: ShowProgress = "auto",
+        join: Join = "outer",
+        fill_value: float | None = None,
+        along: str | None = None,
+    ) -> TableResult:
+        """Compare each group of rows with the others, column by column: marker genes.
+
+        Welch's t-test needs one pass over the matrix, in bounded memory, as a profile does; the
+        rank-sum test of Wilcoxon reads as many columns at a time as fit into ``memory_bytes``.
+        Both give what ``scanpy.tl.rank_genes_groups`` gives for values in double precision.
+
+        Parameters
+        ----------
+        by
+            What the rows are grouped by, as of `profile`.  Rows of which it is NULL are no group,
+            but belong to the rest.
+        reference
+            ``"rest"`` compares each group with all other chosen rows; the name of a group compares
+            the others with that one.
+        method
+            ``"t-test"`` or ``"wilcoxon"``.
+        is_log1p
+            Whether the values are logarithms of counts and 1, as after ``scanpy.pp.log1p``: their
+            means are turned back before fold changes are taken.
+        tie_correct
+            Whether the rank-sum test corrects for ties.
+        memory_bytes
+            How much the values may take that are ranked at a time.
+
+        Other parameters are those of `profile`.
+
+        Returns
+        -------
+        TableResult
+            A row for each group and column of the matrix, group by group, the highest scores
+            first: the group columns, the entry in a column that is named as its axis, ``score``,
+            ``log_fold_change`` (binary), ``pvalue``, ``pvalue_adjusted`` (by Benjamini and
+            Hochberg, within each group), ``mean``, ``mean_rest``, ``fraction`` (of values that are
+            not zero) and ``fraction_rest``.  NULL where a group has too few values.
+
+        Raises
+        ------
+        InvalidInputError
+            There are fewer than two groups, no such reference, or no such method.
+        NotFoundError, QueryError, BudgetError
+            As of `profile`.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C", "D"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_vector("cell", "type", ["T", "T", "B", "B"])
+        >>> daf.set_matrix("cell", "gene", "X", [[0.0, 1.0], [1.0, 2.0], [5.0, 1.0], [6.0, 2.0]])
+        >>> markers = connect(daf).markers("cell", "gene", "X", by="type")
+        >>> markers.select("type", "gene", "round(score, 2) AS score", "mean").head(2).to_pylist()
+        [{'type': 'B', 'gene': 'FOXA1', 'score': 7.07, 'mean': 5.5},
+         {'type': 'B', 'gene': 'WNT6', 'score': 0.0, 'mean': 1.5}]
+        """
+        bound = _bound_by(rows, columns, by, params)
+        request = SliceRequest((rows_axis, columns_axis), name, *bound[:2], join, fill_value, along)
+        memory = byte_count(memory_bytes, keyword="memory_bytes")
+        how = MarkerRequest(reference, method, is_log1p, tie_correct, memory)
+        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
+        schema_name = self._connections.schema(schema).name
+        return make_markers(
+            self._engine, schema_name, request, bound[2], how, max_bytes=limit, progress=progress
+        )
+
+    @attended
+    def totals(  # noqa: PLR0913 - what is chosen, and how
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selector = None,
+        columns: Selector = None,
+        params: Params | None = None,
+        schema: str | None = None,
+        progress: ShowProgress = "auto",
+        join: Join = "outer",
+        along: str | None = None,
+    ) -> TableResult:
+        """Add up chosen columns for each row: counts, genes and shares of quality control.
+
+        The matrix is read once, in blocks, on all cores.
+
+        Parameters
+        ----------
+        rows, columns
+            Which entries of each axis, as for `matrix`; the columns are what is added up.
+        params, schema, join, along
+            As for `matrix`.
+        progress
+            Whether to show a bar on stderr.
+
+        Returns
+        -------
+        TableResult
+            A row for each chosen row: ``name``, ``index``, ``sum``, ``nonzero`` (how many are not
+            zero), ``mean`` (zeros counted) and ``share``, the sum divided by that over all columns;
+            NULL where that is 0.  Of several data sets as one ``dataset`` comes first.
+
+        Raises
+        ------
+        NotFoundError
+            An axis, matrix, column or entry is unknown; the message says which there are.
+        QueryError
+            A predicate is wrong.
+        InvalidInputError
+            The rows are of an aligned axis.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.add_axis("gene", ["CD8A", "MT-CO1", "MT-ND1"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[6, 1, 3], [8, 0, 0]])
+        >>> totals = connect(daf).totals("cell", "gene", "UMIs", columns="name LIKE 'MT-%'")
+        >>> totals.select("name", "sum", "nonzero", "mean", "share").to_pylist()
+        [{'name': 'A', 'sum': 4.0, 'nonzero': 2, 'mean': 2.0, 'share': 0.4},
+         {'name': 'B', 'sum': 0.0, 'nonzero': 0, 'mean': 0.0, 'share': 0.0}]
+        """
+        bound = _bound(rows, columns, params)
+        request = SliceRequest((rows_axis, columns_axis), name, *bound, join, None, along)
+        schema_name = self._connections.schema(schema).name
+        return make_totals(self._engine, schema_name, request, progress=progress)
 
     def sampler(  # noqa: PLR0913 - what is chosen, and how it is split
         self,
@@ -417,6 +566,19 @@ class MatrixQuestions(Connected):
         Sampler('cell', 4 of 4 entries: train 3, val 1)
         """
         return load_sampler(self._engine, schema, Path(path), if_changed)
+
+
+def _bound_by(
+    rows: Selector, columns: Selector, by: By, params: Params | None
+) -> tuple[Selector, Selector, By]:
+    """Return selectors, and what rows are grouped by, with values in place of parameters."""
+    written = [each if isinstance(each, str) else "" for each in (rows, columns)]
+    bound = bind_all([*written, *written_items(by)], params)
+    return (
+        bound[0] if isinstance(rows, str) else rows,
+        bound[1] if isinstance(columns, str) else columns,
+        bound[2:],
+    )
 
 
 def _bound(rows: Selector, columns: Selector, params: Params | None) -> tuple[Selector, Selector]:

@@ -17,16 +17,24 @@ import numpy as np
 import pyarrow as pa
 from datafusion.catalog import Table
 
-from daf_query.matrix import Selection, aligned_axis, concatenated_of
+from daf_query.matrix import (
+    ConcatenatedAxis,
+    EntryAxis,
+    Selection,
+    aligned_axis,
+    concatenated_of,
+)
 from daf_query.moments import (
     PROFILE_MAX_BYTES,
     PreparedProfile,
+    PreparedTotals,
     group_rows,
+    marker_schema,
+    welch_markers,
 )
 from daf_query.scan import INDEX
 from daf_query.sql._axis_schema import AxisSchema, table_for_query
 from daf_query.sql._group_items import (
-    By,
     group_values,
     grouped_axis,
     in_all,
@@ -45,6 +53,8 @@ _ALL_ROWS: Final = 1 << 62
 
 MATRIX: Final = "matrix"
 PROFILE: Final = "profile"
+MARKERS: Final = "markers"
+TOTALS: Final = "totals"
 
 USAGES: Final[Mapping[str, str]] = {
     MATRIX: "matrix('cell', 'gene', 'X'), or with a predicate for each axis: "
@@ -52,6 +62,11 @@ USAGES: Final[Mapping[str, str]] = {
     PROFILE: "profile('cell', 'gene', 'X', 'bulk_labels'), where the last is what the rows are "
     "grouped by, or with a predicate for each axis: "
     "profile('cell', 'gene', 'X', 'bulk_labels', 'age > 60', 'is_marker')",
+    MARKERS: "markers('cell', 'gene', 'X', 'bulk_labels'), where the last is what the rows are "
+    "grouped by, or with a predicate for each axis: "
+    "markers('cell', 'gene', 'X', 'bulk_labels', 'age > 60', 'is_marker')",
+    TOTALS: "totals('cell', 'gene', 'X'), or with a predicate for each axis: "
+    "totals('cell', 'gene', 'X', NULL, 'is_mito')",
 }
 """How each table function is called."""
 
@@ -94,6 +109,8 @@ def register_table_functions(
     functions = TableFunctions(schemas, default, planned)
     context.register_udtf(datafusion.udtf(functions.matrix, MATRIX))
     context.register_udtf(datafusion.udtf(functions.profile, PROFILE))
+    context.register_udtf(datafusion.udtf(functions.markers, MARKERS))
+    context.register_udtf(datafusion.udtf(functions.totals, TOTALS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,22 +132,49 @@ class TableFunctions:
 
     def profile(self, *arguments: Any) -> Table:
         """Return the moments of groups of rows; the rows are grouped now, the matrix read later."""
-        schema, place, by = self._place(PROFILE, arguments)
+        prepared = self._prepared(PROFILE, arguments)
+        return _computed(prepared.schema, lambda: prepared.compute(progress="never").to_table())
+
+    def markers(self, *arguments: Any) -> Table:
+        """Return how groups of rows differ from the rest, by Welch's t-test of logarithms."""
+        prepared = self._prepared(MARKERS, arguments)
+        groups = {name: values.type for name, values in prepared.groups.columns.items()}
+        return _computed(
+            marker_schema(groups, prepared.axes[1].axis),
+            lambda: welch_markers(prepared.compute(progress="never"), is_log1p=True),
+        )
+
+    def totals(self, *arguments: Any) -> Table:
+        """Return what each row has of the chosen columns."""
+        schema, place, _ = self._place(TOTALS, arguments)
+        prepared = PreparedTotals(*_chosen(schema, place, TOTALS, "totals are of"))
+        return _computed(prepared.schema, prepared.compute)
+
+    def _prepared(self, function: str, arguments: Sequence[Any]) -> PreparedProfile:
+        """Choose the rows and columns of a profile, and group the rows."""
+        schema, place, by = self._place(function, arguments)
         axis = place.axes[0]
 
-        def values(expression: str) -> pa.Table:
+        def evaluate(expression: str) -> pa.Table:
             """Return the position of each entry of the axis, and the value of an expression."""
             start, end = f"SELECT {_key_of(schema)}, (\n", f"\n) AS value FROM {_sql(schema, axis)}"
             where = f"by={expression.strip()!r}, on axis {axis!r}"
-            return self._rows(start, expression, end, "expression", where)
+            values = self._rows(start, expression, end, "expression", where)
+            return in_all(axes[0], values) if schema.is_collection else values
 
-        return _profile_table(schema, place, () if by is None else by, values)
+        axes, name, rows, columns = _chosen(schema, place, function, "a profile groups")
+        found = group_values(
+            grouped_axis(schema, axis), place.axes[1], () if by is None else by, evaluate
+        )
+        prepared = PreparedProfile(axes, name, group_rows(found, rows.positions), columns)
+        prepared.check_size(PROFILE_MAX_BYTES)
+        return prepared
 
     def _place(
         self, function: str, arguments: Sequence[Any]
     ) -> tuple[AxisSchema, _MatrixPlace, str | None]:
         """Return what a function is asked for, and what the rows of a profile are grouped by."""
-        count = 4 if function == PROFILE else 3
+        count = 4 if function in (PROFILE, MARKERS) else 3
         given = constants_of(function, arguments, (count, count + 2))
         first, second, name = (each or "" for each in given[:3])
         if None in given[:3]:
@@ -144,7 +188,7 @@ class TableFunctions:
                 axes, [*given[count:], None, None], ("rows", "columns"), strict=False
             )
         )
-        by = given[3] if function == PROFILE else None
+        by = given[3] if count > 3 else None
         return schema, _MatrixPlace(axes, name, rows, columns), by
 
     def _rows(self, start: str, part: str, end: str, kind: str, where: str) -> pa.Table:
@@ -277,67 +321,38 @@ def beside_planning(work: Callable[[], _T]) -> _T:
         return executor.submit(in_own_context).result()
 
 
-def _of_one(
-    schema: AxisSchema, place: _MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
-) -> PreparedProfile:
-    axes, daf = place.axes, schema.only.daf
-    rows, columns = (
-        Selection.all(daf.axis_length(axis)) if selection is None else selection
-        for axis, selection in zip(axes, (place.rows, place.columns), strict=True)
-    )
-    values = group_values(grouped_axis(schema, axes[0]), axes[1], by, evaluate)
-    groups = group_rows(values, rows.positions)
-    both = schema.concatenated(axes[0]), schema.concatenated(axes[1])
-    return PreparedProfile(both, place.name, groups, columns)
-
-
-def _of_several(
-    schema: AxisSchema, place: _MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
-) -> PreparedProfile:
-    """Return the profile of all data sets; what one of them lacks is missing there."""
-    axes = place.axes
-    having = schema.matrix_readers(axes, place.name)
-    first = concatenated_of(having.values(), axes, None, location=schema.location)
-    if first != axes[0]:
-        raise errors.InvalidInputError(
-            f"{schema.location}: a profile groups the entries of all data sets, which are those of "
-            f"axis {first!r}; write profile('{first}', '{axes[0]}', '{place.name}', ...)"
-        )
-    concatenated = schema.concatenated(axes[0])
-    aligned = aligned_axis(having, axes[1], "outer", location=schema.location)
-    rows = np.arange(concatenated.length) if place.rows is None else place.rows.positions
-    columns = np.arange(aligned.length)
-    if place.columns is not None:
-        columns = np.unique(aligned.among(schema.concatenated(axes[1]), place.columns.positions))
-    values = group_values(
-        grouped_axis(schema, axes[0]),
-        axes[1],
-        by,
-        lambda text: in_all(concatenated, evaluate(text)),
-    )
-    chosen = Selection(columns, is_all=False)
-    return PreparedProfile((concatenated, aligned), place.name, group_rows(values, rows), chosen)
-
-
-def _profile_table(
-    schema: AxisSchema, place: _MatrixPlace, by: By, evaluate: Callable[[str], pa.Table]
-) -> Table:
-    """Return the table, whose rows are computed when it is scanned; the engine filters them.
+def _chosen(
+    schema: AxisSchema, place: _MatrixPlace, function: str, what: str
+) -> tuple[tuple[ConcatenatedAxis, EntryAxis], str, Selection, Selection]:
+    """Return the axes of a matrix, its name, and what is chosen of both.
 
     Raises
     ------
     InvalidInputError
         Of several data sets as one, the rows are of the aligned axis.
-    BudgetError
-        There would be too many rows.
     """
-    if schema.is_collection:
-        prepared = _of_several(schema, place, by, evaluate)
-    else:
-        prepared = _of_one(schema, place, by, evaluate)
-    prepared.check_size(PROFILE_MAX_BYTES)
-    dataset = ComputedDataset(
-        prepared.schema, lambda: prepared.compute(progress="never").to_table()
-    )
+    axes, across = place.axes, schema.concatenated(place.axes[1])
+    along, columns = schema.concatenated(axes[0]), place.columns
+    rows = Selection.all(along.length) if place.rows is None else place.rows
+    if not schema.is_collection:
+        every = Selection.all(across.length)
+        return (along, across), place.name, rows, every if columns is None else columns
+    having = schema.matrix_readers(axes, place.name)
+    first = concatenated_of(having.values(), axes, None, location=schema.location)
+    if first != axes[0]:
+        raise errors.InvalidInputError(
+            f"{schema.location}: {what} the entries of all data sets, which are those of axis "
+            f"{first!r}; write {function}('{first}', '{axes[0]}', '{place.name}', ...)"
+        )
+    aligned = aligned_axis(having, axes[1], "outer", location=schema.location)
+    positions = np.arange(aligned.length)
+    if columns is not None:
+        positions = np.unique(aligned.among(across, columns.positions))
+    return (along, aligned), place.name, rows, Selection(positions, is_all=False)
+
+
+def _computed(schema: pa.Schema, compute: Callable[[], pa.Table]) -> Table:
+    """Return a table whose rows are computed when it is scanned; the engine filters them."""
+    dataset = ComputedDataset(schema, compute)
     # No filter gets past a limit: the engine evaluates it.
     return Table(datafusion.SessionContext().read_table(Table(dataset)).limit(_ALL_ROWS))

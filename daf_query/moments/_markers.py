@@ -1,0 +1,314 @@
+"""Markers: in which columns of a matrix a group of rows differs from the others.  Pure.
+
+*Welch's t-test* needs the moments of a profile alone, which are merged over the other groups; the
+*rank-sum test* of Wilcoxon needs the values.  Both are what ``scanpy.tl.rank_genes_groups``
+computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daf_query.moments._profile import GroupProfile
+from daf_query.moments._segments import Counts, Doubles, Moments
+from daf_query.scan import NAME, number_array
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+    from scipy import special
+else:
+    special = lazy_module("scipy.special")
+
+REST: Final = "rest"
+"""Compares each group with all other rows."""
+NUMBERS: Final = (
+    *("score", "log_fold_change", "pvalue", "pvalue_adjusted"),
+    *("mean", "mean_rest", "fraction", "fraction_rest"),
+)
+"""The columns of numbers, in their order."""
+
+_LEAST: Final = 1e-9
+"""What is added to means before they are divided, as scanpy does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some rows, column by column: arrays of the shape ``(columns,)``."""
+
+    n: Counts
+    """Number of values that are not missing."""
+    nonzero: Counts
+    mean: Doubles
+    """0 where there are no values."""
+    squares: Doubles
+    """Sum of the squared deviations from the mean."""
+
+    def merged(self, other: Sample) -> Sample:
+        """Return both together, by the formula of Chan, Golub and LeVeque."""
+        n = self.n + other.n
+        share = other.n / np.maximum(n, 1)
+        difference = other.mean - self.mean
+        return Sample(
+            n,
+            self.nonzero + other.nonzero,
+            self.mean + difference * share,
+            self.squares + other.squares + difference * difference * share * self.n,
+        )
+
+    @property
+    def variance(self) -> Doubles:
+        """With the divisor n - 1; NaN for fewer than two values."""
+        return np.where(self.n > 1, self.squares / np.maximum(self.n - 1, 1), np.nan)
+
+    @property
+    def fraction(self) -> Doubles:
+        """Share of the values that are not zero; NaN where there are none."""
+        return np.where(self.n > 0, self.nonzero / np.maximum(self.n, 1), np.nan)
+
+    @property
+    def mean_or_nan(self) -> Doubles:
+        """The mean; NaN where there are no values."""
+        return np.where(self.n > 0, self.mean, np.nan)
+
+
+def samples_of(moments: Moments) -> list[Sample]:
+    """Return the sample of each group of a profile."""
+    n = moments.count[:, np.newaxis] - moments.missing
+    squares = np.where(n > 1, moments.variance * (n - 1), 0.0)
+    mean = np.where(n > 0, moments.mean, 0.0)
+    return [Sample(*each) for each in zip(n, moments.nonzero, mean, squares, strict=True)]
+
+
+def rests(samples: Sequence[Sample]) -> list[Sample]:
+    """Return for each of two samples or more all others together.
+
+    They are merged from both ends rather than subtracted from the total, which would lose digits
+    where one group is nearly everything.
+    """
+    before = list(accumulate(samples[:-1], Sample.merged))
+    after = list(accumulate(reversed(samples[1:]), Sample.merged))[::-1]
+    middle = [left.merged(right) for left, right in zip(before, after[1:], strict=False)]
+    return [after[0], *middle, before[-1]]
+
+
+def welch(sample: Sample, other: Sample) -> tuple[Doubles, Doubles]:
+    """Return the t statistic of two samples of unequal variances, and its two-sided p-value.
+
+    Columns in which both are constant and equal have 0 and 1; those in which one has fewer than two
+    values NaN.
+    """
+    with np.errstate(all="ignore"):
+        own, others = sample.variance / sample.n, other.variance / other.n
+        error = own + others
+        score = (sample.mean - other.mean) / np.sqrt(error)
+        freedom = error**2 / (own**2 / (sample.n - 1) + others**2 / (other.n - 1))
+    freedom = np.where(np.isnan(freedom), 1.0, freedom)
+    is_same = (error == 0) & (sample.mean == other.mean)
+    score = np.where(is_same, 0.0, score)
+    return score, 2 * special.stdtr(freedom, -np.abs(score))
+
+
+def log_fold_change(sample: Sample, other: Sample, *, is_log1p: bool) -> Doubles:
+    """Return the binary logarithm of the ratio of two means.
+
+    Parameters
+    ----------
+    is_log1p
+        Whether the values are logarithms (``log(x + 1)``), whose means are turned back.
+    """
+    of_values = np.expm1 if is_log1p else np.asarray
+    with np.errstate(all="ignore"):
+        ratio = (of_values(sample.mean_or_nan) + _LEAST) / (of_values(other.mean_or_nan) + _LEAST)
+        return np.asarray(np.log2(ratio), np.float64)
+
+
+def adjusted(pvalues: Doubles) -> Doubles:
+    """Return p-values adjusted by Benjamini and Hochberg; those that are NaN do not count.
+
+    >>> adjusted(np.array([0.01, 0.02, np.nan, 0.9])).tolist()
+    [0.03, 0.03, nan, 0.9]
+    """
+    found = np.full(pvalues.shape, np.nan)
+    order = np.argsort(pvalues)[: np.count_nonzero(~np.isnan(pvalues))]
+    scaled = pvalues[order] * (order.size / np.arange(1, order.size + 1))
+    found[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RankSums:
+    """The sums of the ranks of groups, column by column, of the shape ``(groups, columns)``."""
+
+    sums: Doubles
+    n: Counts
+    """Number of values of each group that are not missing."""
+    ties: Doubles
+    """What ties leave of the variance, of the shape ``(columns,)``; 1 where there are none."""
+
+    def scores(self, group: int, *, tie_correct: bool) -> tuple[Doubles, Doubles]:
+        """Return the normal scores of a group against all others, and their p-values."""
+        total, own = self.n.sum(axis=0), self.n[group]
+        variance = own * (total - own) * ((total + 1) / 12.0)
+        with np.errstate(all="ignore"):
+            scale = np.sqrt(variance * self.ties if tie_correct else variance)
+            score = (self.sums[group] - own * ((total + 1) / 2.0)) / scale
+        none = (own == 0) | (own == total)
+        score = np.where(np.isnan(score), np.where(none, np.nan, 0.0), score)
+        return score, 2 * special.ndtr(-np.abs(score))
+
+
+def rank_sums(values: sp.csc_array, codes: npt.NDArray[np.intp], n_groups: int) -> RankSums:
+    """Rank the values of each column, and add up the ranks of each group.
+
+    Elements that are not stored are zeros, which are not made; equal values have their mean rank.
+
+    Parameters
+    ----------
+    codes
+        The group of each row.
+    """
+    sizes = np.bincount(codes, minlength=n_groups)
+    shape = (n_groups, values.shape[1])
+    found = RankSums(np.empty(shape), np.empty(shape, np.int64), np.empty(shape[1]))
+    pointers = values.indptr
+    for column in range(shape[1]):
+        span = slice(pointers[column], pointers[column + 1])
+        _rank_column(found, column, values.data[span], codes[values.indices[span]], sizes)
+    return found
+
+
+def _rank_column(
+    found: RankSums,
+    column: int,
+    stored: npt.NDArray[Any],
+    groups: npt.NDArray[np.intp],
+    sizes: Counts,
+) -> None:
+    missing = np.isnan(stored)
+    if missing.any():
+        sizes = sizes - np.bincount(groups[missing], minlength=sizes.size)
+        stored, groups = stored[~missing], groups[~missing]
+    zeros = sizes - np.bincount(groups, minlength=sizes.size)
+    _, codes, counts = np.unique(np.append(stored, 0), return_inverse=True, return_counts=True)
+    place = codes[-1]
+    counts[place] += zeros.sum() - 1  # the zero that was appended is no value
+    ranks = np.cumsum(counts) - (counts - 1) / 2.0
+    sums = np.bincount(groups, weights=ranks[codes[:-1]], minlength=sizes.size)
+    found.sums[:, column] = sums + zeros * ranks[place]
+    found.n[:, column] = sizes
+    total = float(sizes.sum())
+    ties = counts.astype(np.float64)
+    lost = float((ties**3 - ties).sum())
+    found.ties[column] = 1.0 - lost / max(total**3 - total, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A group beside what it is compared with, column by column."""
+
+    group: int
+    other_group: int | None
+    """The group that it is compared with; None for all others."""
+    sample: Sample
+    other: Sample
+
+
+def comparisons_of(content: GroupProfile, reference: str = REST) -> list[Comparison]:
+    """Return the groups of a profile that are compared, each with the rest or with another group.
+
+    Rows whose group is NULL are no group, but part of the rest.
+
+    Raises
+    ------
+    InvalidInputError
+        There are fewer than two groups; or there is none that is called as the reference.
+    """
+    groups, samples = content.groups, samples_of(content.moments)
+    has_null = [np.asarray(pc.is_null(values)) for values in groups.values()]
+    named = np.flatnonzero(~np.logical_or.reduce(has_null)) if has_null else np.arange(0)
+    if len(samples) < 2 or not named.size:
+        raise errors.InvalidInputError(
+            f"markers compare groups of {content.axis_names[0]}, and by= makes fewer than two of "
+            "the chosen entries"
+        )
+    if reference == REST:
+        others = rests(samples)
+        return [Comparison(each, None, samples[each], others[each]) for each in named.tolist()]
+    columns = (values.to_pylist() for values in groups.values())
+    labels = ["_".join(map(str, row)) for row in zip(*columns, strict=True)]
+    if reference not in (labels[each] for each in named.tolist()):
+        listed = errors.known_names({labels[each] for each in named.tolist()}, none="none")
+        raise errors.InvalidInputError(
+            f"reference={reference!r} is no group; there are {listed}, and {REST!r} for all others"
+            f"{errors.nearest(reference, labels)}"
+        )
+    place = labels.index(reference)
+    return [
+        Comparison(each, place, samples[each], samples[place])
+        for each in named.tolist()
+        if each != place
+    ]
+
+
+def marker_schema(groups: Mapping[str, pa.DataType], columns_axis: str) -> pa.Schema:
+    """Return the names and types of the columns of a table of markers."""
+    entries = pa.dictionary(pa.int32(), pa.string())
+    numbers = ((name, pa.float64()) for name in NUMBERS)
+    return pa.schema([*groups.items(), (columns_axis, entries), *numbers])
+
+
+def marker_table(
+    content: GroupProfile,
+    comparisons: Sequence[Comparison],
+    tests: Sequence[tuple[Doubles, Doubles]],
+    *,
+    is_log1p: bool,
+) -> pa.Table:
+    """Return a row for each compared group and column: group by group, highest scores first.
+
+    Parameters
+    ----------
+    tests
+        The scores and the p-values of each comparison.
+    """
+    axis = content.axes[1]
+    unique, places = np.unique(content.columns.positions, return_inverse=True)
+    names = axis.get_pa_vector(axis.axis, NAME).take(pa.array(unique)).cast(pa.string())
+    codes = places.reshape(-1).astype(np.int32)
+    schema = marker_schema({n: values.type for n, values in content.groups.items()}, axis.axis)
+    tables = []
+    for each, (score, pvalue) in zip(comparisons, tests, strict=True):
+        order = np.argsort(-score, kind="stable")  # NaN is last
+        sides = each.sample, each.other
+        change = log_fold_change(*sides, is_log1p=is_log1p)
+        numbers = [score, change, pvalue, adjusted(pvalue)]
+        numbers += [side.mean_or_nan for side in sides] + [side.fraction for side in sides]
+        group = pa.array(np.full(order.size, each.group))
+        arrays = [values.take(group) for values in content.groups.values()]
+        arrays += [pa.DictionaryArray.from_arrays(pa.array(codes[order]), names)]
+        arrays += [number_array(values[order]) for values in numbers]
+        tables.append(pa.table(arrays, schema))
+    return pa.concat_tables(tables).combine_chunks() if tables else schema.empty_table()
+
+
+def welch_markers(content: GroupProfile, reference: str = REST, *, is_log1p: bool) -> pa.Table:
+    """Return the markers of a profile by Welch's t-test.
+
+    Raises
+    ------
+    InvalidInputError
+        As `comparisons_of`.
+    """
+    comparisons = comparisons_of(content, reference)
+    tests = [welch(each.sample, each.other) for each in comparisons]
+    return marker_table(content, comparisons, tests, is_log1p=is_log1p)

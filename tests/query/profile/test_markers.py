@@ -1,0 +1,241 @@
+"""Tests of markers and totals, beside scanpy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+import scanpy
+import scipy.sparse as sp
+
+import daf_query
+import daf_storage
+from daf_storage import errors
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning", "ignore::pandas.errors.PerformanceWarning"
+)
+
+
+def _cells(n_cells: int = 240, *, seed: int = 1) -> anndata.AnnData:
+    """Return logarithms of counts, of genes that differ between types, are constant, and are zero."""
+    random = np.random.default_rng(seed)
+    types = random.choice(["B", "NK", "T"], n_cells)
+    rates = np.where(types == "T", 3.0, 1.0)[:, np.newaxis] * random.uniform(0.05, 1.5, 40)
+    values = np.log1p(random.poisson(rates)).astype(np.float64)
+    values[:, 0], values[:, 1] = 0.0, 1.0
+    obs = pd.DataFrame(
+        {"type": pd.Categorical(types)}, index=[f"c{seed}-{n}" for n in range(n_cells)]
+    )
+    var = pd.DataFrame(index=[f"g{number}" for number in range(39)] + ["MT-1"])
+    return anndata.AnnData(sp.csr_matrix(values), obs, var)
+
+
+def _session(adata: anndata.AnnData, path: Path, form: str) -> daf_query.DafSession:
+    """Return a session over an AnnData: in place, imported, or cut into two files."""
+    if form == "in place":
+        adata.write_h5ad(path / "x.h5ad")
+        return daf_query.connect(path / "x.h5ad")
+    if form == "imported":
+        return daf_query.connect(daf_storage.from_anndata(adata))
+    for number, half in enumerate((slice(None, 100), slice(100, None))):
+        adata[half].copy().write_h5ad(path / f"x{number}.h5ad")
+    return daf_query.connect(str(path / "*.h5ad"))
+
+
+FORMS = pytest.mark.parametrize("form", ["in place", "imported", "two files"])
+
+
+@FORMS
+@pytest.mark.parametrize("reference", ["rest", "NK"])
+@pytest.mark.parametrize(
+    ("method", "tie_correct"), [("t-test", False), ("wilcoxon", False), ("wilcoxon", True)]
+)
+def test_markers_are_those_of_scanpy(
+    tmp_path: Path, form: str, reference: str, method: Any, *, tie_correct: bool
+) -> None:
+    """Scores, p-values, fold changes and fractions, of every group and gene, in one file and two."""
+    adata = _cells()
+    options: dict[str, Any] = {"tie_correct": tie_correct} if method == "wilcoxon" else {}
+    scanpy.tl.rank_genes_groups(
+        adata, "type", method=method, reference=reference, pts=True, use_raw=False, **options
+    )
+    with _session(adata, tmp_path, form) as db:
+        found = db.markers(
+            "obs",
+            "var",
+            "X",
+            by="type",
+            reference=reference,
+            method=method,
+            memory_bytes="64kB",
+            **options,
+        )
+        frame = found.to_pandas()
+    groups = [name for name in ("B", "NK", "T") if name != reference]
+    assert frame["type"].unique().tolist() == groups
+    for group in groups:
+        expected = scanpy.get.rank_genes_groups_df(adata, group).set_index("names")
+        mine = frame[frame["type"] == group].set_index("var")
+        expected = expected.loc[mine.index.astype(str)]
+        np.testing.assert_allclose(mine["score"], expected["scores"], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(mine["pvalue"], expected["pvals"], rtol=1e-9)
+        np.testing.assert_allclose(mine["pvalue_adjusted"], expected["pvals_adj"], rtol=1e-9)
+        np.testing.assert_allclose(
+            mine["log_fold_change"], expected["logfoldchanges"], rtol=1e-5, atol=1e-5
+        )
+        pct = adata.uns["rank_genes_groups"]["pts"].loc[mine.index.astype(str), group]
+        np.testing.assert_allclose(mine["fraction"], pct, rtol=1e-12)
+        assert mine["score"].is_monotonic_decreasing
+
+
+def test_a_cell_without_a_group_belongs_to_the_rest() -> None:
+    """As in scanpy; it is no group of its own."""
+    adata = _cells()
+    adata.obs["type"] = adata.obs["type"].where(np.arange(240) % 7 > 0)
+    scanpy.tl.rank_genes_groups(adata, "type", method="t-test", use_raw=False)
+    frame = (
+        daf_query.connect(daf_storage.from_anndata(adata))
+        .markers("obs", "var", "X", by="type")
+        .to_pandas()
+    )
+    assert frame["type"].unique().tolist() == ["B", "NK", "T"]
+    mine = frame[frame["type"] == "T"].set_index("var")
+    expected = (
+        scanpy.get.rank_genes_groups_df(adata, "T").set_index("names").loc[mine.index.astype(str)]
+    )
+    np.testing.assert_allclose(mine["pvalue"], expected["pvals"], rtol=1e-9)
+
+
+def test_a_chosen_part_is_compared_alone() -> None:
+    """Rows, columns and parameters choose what is compared; numbers that are no logarithms stay so."""
+    daf = daf_storage.MemoryDaf()
+    daf.add_axis(
+        "cell", list("ABCDEF"), vectors={"type": list("TTBBUU"), "age": [1, 2, 3, 4, 5, 6]}
+    )
+    daf.add_axis("gene", ["x", "y"])
+    daf.set_matrix("cell", "gene", "n", [[8, 0], [8, 0], [2, 1], [2, 3], [50, 0], [60, 9]])
+    found = daf_query.connect(daf).markers(
+        "cell",
+        "gene",
+        "n",
+        by="type",
+        rows="age < $most",
+        columns=["x"],
+        params={"most": 5},
+        is_log1p=False,
+    )
+    assert found.select(
+        "type", "gene", "round(log_fold_change, 3) AS change", "mean", "mean_rest"
+    ).to_pylist() == [
+        {"type": "B", "gene": "x", "change": -2.0, "mean": 2.0, "mean_rest": 8.0},
+        {"type": "T", "gene": "x", "change": 2.0, "mean": 8.0, "mean_rest": 2.0},
+    ]
+
+
+def test_too_few_values_have_no_score() -> None:
+    """A group of one cell has no variance: NULL, and no p-value that would count for others."""
+    daf = daf_storage.MemoryDaf()
+    daf.add_axis("cell", list("ABC"), vectors={"type": ["T", "B", "B"]})
+    daf.add_axis("gene", ["x"])
+    daf.set_matrix("cell", "gene", "n", [[1.0], [2.0], [4.0]])
+    rows = daf_query.connect(daf).markers("cell", "gene", "n", by="type").to_pylist()
+    assert [row["score"] for row in rows] == [None, None]
+    assert [row["mean"] for row in rows] == [3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": ()}, "fewer than two"),
+        ({"by": "lab"}, "fewer than two"),
+        ({"by": "type", "reference": "NKT"}, "reference='NKT' is no group; there are B, NK, T"),
+        ({"by": "type", "method": "logreg"}, "'logreg' is none of t-test, wilcoxon"),
+        ({"by": "tpye"}, "tpye"),
+    ],
+)
+def test_what_cannot_be_compared_is_an_error(options: dict[str, Any], message: str) -> None:
+    """It names what there is instead."""
+    adata = _cells()
+    adata.obs["lab"] = "X"
+    with pytest.raises(errors.DafError, match=message):
+        daf_query.connect(daf_storage.from_anndata(adata)).markers("obs", "var", "X", **options)
+
+
+@FORMS
+def test_totals_are_the_quality_control_of_scanpy(tmp_path: Path, form: str) -> None:
+    """Counts, genes and the share of mitochondrial ones, in one call for each."""
+    adata = _cells()
+    adata.X.data = np.expm1(adata.X.data).round()
+    adata.var["mito"] = [name.startswith("MT-") for name in adata.var_names]
+    scanpy.pp.calculate_qc_metrics(
+        adata, qc_vars=["mito"], percent_top=None, log1p=False, inplace=True
+    )
+    expected = adata.obs.copy()
+    adata.obs = adata.obs[["type"]]
+    with _session(adata, tmp_path, form) as db:
+        every = db.totals("obs", "var", "X").to_pandas().set_index("name").loc[adata.obs_names]
+        mito = (
+            db.totals("obs", "var", "X", columns="name LIKE 'MT-%'").to_pandas().set_index("name")
+        )
+        part = db.totals("obs", "var", "X", rows="type = 'T'", columns="mito")
+        assert part.count() == int((adata.obs["type"] == "T").sum())
+    mito = mito.loc[adata.obs_names]
+    np.testing.assert_allclose(every["sum"], expected["total_counts"])
+    assert every["nonzero"].tolist() == expected["n_genes_by_counts"].tolist()
+    np.testing.assert_allclose(every["mean"], expected["total_counts"] / 40)
+    np.testing.assert_allclose(mito["share"] * 100, expected["pct_counts_mito"])
+    assert np.all(every["share"] == 1)
+
+
+def test_totals_of_nothing_are_missing() -> None:
+    """A cell without counts has no share, and no chosen gene no mean."""
+    daf = daf_storage.MemoryDaf()
+    daf.add_axis("cell", ["A", "B"])
+    daf.add_axis("gene", ["x", "y"])
+    daf.set_matrix("cell", "gene", "n", [[0, 0], [1, 2]])
+    db = daf_query.connect(daf)
+    assert db.totals("cell", "gene", "n", columns=["y"]).to_pydict() == {
+        "name": ["A", "B"],
+        "index": [0, 1],
+        "sum": [0.0, 2.0],
+        "nonzero": [0, 1],
+        "mean": [0.0, 2.0],
+        "share": [None, 2 / 3],
+    }
+    assert db.totals("cell", "gene", "n", columns=[]).to_pydict()["mean"] == [None, None]
+    with pytest.raises(errors.DafError, match="gen"):
+        db.totals("cell", "gen", "n")
+
+
+@FORMS
+def test_sql_has_markers_and_totals_as_tables(tmp_path: Path, form: str) -> None:
+    """With the rows of the calls of Python, and conditions upon them."""
+    with _session(_cells(), tmp_path, form) as db:
+        expected = db.markers("obs", "var", "X", by="type", rows="name > 'c1-2'").to_pandas()
+        found = db.sql(
+            "SELECT * FROM markers('obs', 'var', 'X', 'type', 'name > ''c1-2''')"
+        ).to_pandas()
+        keys = ["type", "var"]
+        pd.testing.assert_frame_equal(
+            found.astype({"var": str}).sort_values(keys, ignore_index=True),
+            expected.astype({"var": str}).sort_values(keys, ignore_index=True),
+            check_categorical=False,
+        )
+        best = db.sql(
+            "SELECT type, var FROM markers('obs', 'var', 'X', 'type') WHERE score > 5 AND pvalue_adjusted < 0.01"
+        )
+        assert best.count() > 0
+        totals = db.totals("obs", "var", "X", columns="name LIKE 'MT-%'").to_pandas()
+        asked = db.sql(
+            "SELECT * FROM totals('obs', 'var', 'X', NULL, 'name LIKE ''MT-%''')"
+        ).to_pandas()
+        pd.testing.assert_frame_equal(asked, totals)
+        with pytest.raises(
+            errors.QueryError, match=r"markers\(\): it takes 4 to 6 arguments, not 3"
+        ):
+            db.sql("SELECT * FROM markers('obs', 'var', 'X')").count()
