@@ -20,14 +20,13 @@ from daf_query._runs import Serving
 from daf_query.explore._app import app
 from daf_query.explore._explorer import ExploredData, ExploreLimits
 from daf_query.session import DafSession
-from daf_storage import errors
 from daf_storage.upkeep import cannot_listen
 
-MOST: Final = 64
+_MOST: Final = 64
 """A browser opens six for a page."""
 
 
-class Connection(H11Protocol):  # type: ignore[misc] # uvicorn has no types
+class _Connection(H11Protocol):  # type: ignore[misc] # uvicorn has no types
     """One connection, which gives way if it has waited longest for a whole request."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -40,7 +39,7 @@ class Connection(H11Protocol):  # type: ignore[misc] # uvicorn has no types
         super().connection_made(transport)
         self._waits_since = self.loop.time()
         there = [each for each in self.connections if not each._gives_way]  # noqa: SLF001 - our own
-        if len(there) > MOST:
+        if len(there) > _MOST:
             waiting = [each for each in there if each._is_waiting()]  # noqa: SLF001 - our own
             min(waiting, key=lambda each: each._waits_since)._give_way()  # noqa: SLF001 - our own
 
@@ -61,10 +60,9 @@ class Connection(H11Protocol):  # type: ignore[misc] # uvicorn has no types
 
 
 _HOST: Final = "127.0.0.1"
+_PORTS: Final = range(1 << 16)
 _TOKEN_BYTES: Final = 24
-_START_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 5.0
-_LOOK_SECONDS: Final = 0.01
 _BACKLOG: Final = 128
 
 
@@ -109,17 +107,33 @@ class ExploreServer(Serving):
         super().__init__()
         self.token: str = secrets.token_urlsafe(_TOKEN_BYTES)
         """Who has it may ask."""
-        listening = _listening(port)
+        try:
+            if port not in _PORTS:
+                raise OverflowError
+            listening = socket.create_server((_HOST, port), backlog=_BACKLOG)
+        except (OSError, OverflowError) as error:
+            raise cannot_listen(error, _HOST, port) from None
         self.port: int = listening.getsockname()[1]
         """Where it listens."""
         application = app(source, token=self.token, limits=limits)
         self._explorer = application.state.explorer
-        self._server = _uvicorn(application)
+        self._server = _Server(
+            uvicorn.Config(
+                application,
+                http=_Connection,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=2,
+            )
+        )
         self._thread = threading.Thread(
             target=self._server.run, args=([listening],), name="daf-explore", daemon=True
         )
-        self._thread.start()
-        self._wait_until_started()
+        self._thread.start()  # the socket listens already: whoever connects is answered then
 
     @property
     def url(self) -> str:
@@ -162,33 +176,12 @@ class ExploreServer(Serving):
         self._server.should_exit = True
         self._thread.join(_CLOSE_SECONDS)
 
-    def _wait_until_started(self) -> None:
-        waited = 0.0
-        while not self._server.started and self._thread.is_alive() and waited < _START_SECONDS:
-            self._thread.join(_LOOK_SECONDS)
-            waited += _LOOK_SECONDS
-        if not self._server.started:
-            raise errors.InvalidInputError(f"cannot serve at {_HOST}:{self.port}")
-
 
 def _fragment(query: str | None, color: str | None) -> str:
     """Return the state of the page as `link.ts` reads it; fragments are sent to no server."""
     state = {"sql": query, "expression": color}
     given = {name: value for name, value in state.items() if value is not None}
     return f"#{urlencode(given)}" if given else ""
-
-
-def _listening(port: int) -> socket.socket:
-    """Return a socket that listens on the loopback address."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((_HOST, port))
-        listening.listen(_BACKLOG)
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise cannot_listen(error, _HOST, port) from None
-    return listening
 
 
 class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn has no types
@@ -200,19 +193,3 @@ class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn has no types
         for connection in list(self.server_state.connections):
             connection.transport.abort()
         await asyncio.sleep(0)  # in which they are closed
-
-
-def _uvicorn(application: Any) -> Any:
-    return _Server(
-        uvicorn.Config(
-            application,
-            http=Connection,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=2,
-        )
-    )

@@ -1,18 +1,65 @@
-"""The extension of IPython: ``%%daf`` cells and ``%daf`` directives."""
+"""The extension of IPython: ``%%daf`` cells, ``%daf`` directives, and their completion."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import argparse
+import re
+import shlex
+from typing import Any, Final, NoReturn
 
-import daf_query.notebook._line as lines
-from daf_query.notebook._completion import CellCompleter
-from daf_query.notebook._line import session_of
-from daf_query.session import connect
-from daf_query.sql import QueryResult
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+from daf_query.completion import SqlCompleter
+from daf_query.session import DafSession, connect
 from daf_query.syntax import placeholders
 from daf_storage import errors
 
 _NAME: Final = "daf"
+_IDENTIFIER: Final = "daf_query.cells"
+_CONNECT: Final = "connect"
+_TO: Final = {"pandas": "to_pandas", "polars": "to_polars", "arrow": "to_arrow_table"}
+"""What the rows of a cell become, and the method that makes it."""
+_FIRST_LINE: Final = re.compile(r"\s*%%daf\b([^\n]*)(\n|$)")
+_DIRECTIVE: Final = re.compile(r"\s*%daf\s+(\w*)$")
+
+
+class _Line(argparse.ArgumentParser):
+    """Reads the line of a cell or a directive; what is wrong is an error of this software."""
+
+    def __init__(self, usage: str) -> None:
+        super().__init__(usage=usage, add_help=False, allow_abbrev=False)
+
+    def read(self, line: str) -> argparse.Namespace:
+        """Return what a line asks for."""
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise errors.InvalidInputError(f"cannot read {line!r}: {error}") from None
+        return self.parse_intermixed_args(words)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and how it is written."""
+        raise errors.InvalidInputError(f"{message}; write {self.usage}")
+
+
+def _variable(name: str) -> str:
+    if not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{name!r} is no name of a variable")
+    return name
+
+
+_CELL: Final = _Line("%%daf [SESSION] [--to pandas|polars|arrow] [-o NAME] [--params NAME]")
+_CELL.add_argument("session", nargs="?", type=_variable)
+_CELL.add_argument("--to", choices=tuple(_TO))
+_CELL.add_argument("--output", "-o", type=_variable)
+_CELL.add_argument("--params", type=_variable)
+_OPTIONS: Final = ("--to", "--output", "-o", "--params")
+_OPENING: Final = _Line("%daf connect PATH [NAME] [--mode r|r+] [--overlay PATH]")
+_OPENING.add_argument("directive", choices=(_CONNECT,))
+_OPENING.add_argument("path")
+_OPENING.add_argument("name", nargs="?", type=_variable, default="db")
+_OPENING.add_argument("--mode", choices=("r", "r+"))
+_OPENING.add_argument("--overlay")
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -23,9 +70,11 @@ def load_ipython_extension(shell: Any) -> None:
     shell
         The shell of IPython, ``get_ipython()``.
     """
-    magic = DafMagic(shell)
+    unload_ipython_extension(shell)
+    magic = _Magic(shell)
     shell.register_magic_function(magic.run, magic_kind="line_cell", magic_name=_NAME)
-    magic.completer.install()
+    matcher = context_matcher(identifier=_IDENTIFIER)(lambda context: magic.matches(context))  # noqa: PLW0108 - it gets attributes
+    shell.Completer.custom_matchers.append(matcher)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -38,15 +87,16 @@ def unload_ipython_extension(shell: Any) -> None:
     """
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop(_NAME, None)
-    CellCompleter.remove(shell)
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [
+        each for each in matchers if getattr(each, "matcher_identifier", None) != _IDENTIFIER
+    ]
 
 
-class DafMagic:
+class _Magic:
     """What ``%%daf`` and ``%daf`` do in a shell of IPython."""
 
     def __init__(self, shell: Any) -> None:
-        self.completer = CellCompleter(shell)
-        """Completes the SQL of cells."""
         self._shell = shell
 
     def run(self, line: str, cell: str | None = None) -> Any:
@@ -60,33 +110,29 @@ class DafMagic:
         NAME, by default ``db``.
         """
         try:
-            return self._directive(line) if cell is None else self._cell(line, cell)
+            if cell is not None:
+                return self._cell(_CELL.read(line), cell.strip().removesuffix(";"))
+            asked = _OPENING.read(line)
+            session = connect(asked.path, mode=asked.mode, overlay=asked.overlay)
+            self._shell.push({asked.name: session})
+            tables = ", ".join(session.tables())
+            print(f"{asked.name} = {session!r} with the tables {tables}")  # noqa: T201 - it says what it did
         except (errors.DafError, KeyboardInterrupt) as error:
-            raise in_one_sentence(error) from None
+            sentence = f"{type(error).__name__}: {str(error) or 'the query was interrupted'}"
+            # Which IPython shows without the lines of the program that raised it.
+            error._render_traceback_ = lambda: [sentence]  # type: ignore[union-attr]
+            raise error from None
 
-    def _directive(self, line: str) -> None:
-        word, _, rest = line.strip().partition(" ")
-        if word != "connect":
-            raise errors.InvalidInputError(
-                f"write {lines.CONNECT_USAGE!r}, or a cell of SQL: {lines.CELL_USAGE}"
-            )
-        asked = lines.connect_line(rest)
-        session = connect(asked.path, mode=asked.mode, overlay=asked.overlay)  # type: ignore[arg-type]  # the mode was checked
-        self._shell.push({asked.name: session})
-        print(f"{asked.name} = {session!r} with the tables {', '.join(session.tables())}")  # noqa: T201 - a directive says what it did
-
-    def _cell(self, line: str, cell: str) -> Any:
-        asked = lines.cell_line(line)
-        query = cell.strip().removesuffix(";")
+    def _cell(self, asked: argparse.Namespace, query: str) -> Any:
         if not query:
-            raise errors.InvalidInputError(f"there is no SQL in the cell: {lines.CELL_USAGE}")
-        session = session_of(self._shell, asked.session)
-        result = session.sql(query, params=self._params(query, asked.params) or None)
-        rows = result if asked.form is None else _rows(result, asked.form)
+            raise errors.InvalidInputError(f"there is no SQL in the cell; write {_CELL.usage}")
+        params = self._params(query, asked.params)
+        result = self._session(asked.session).sql(query, params=params or None)
+        rows = result if asked.to is None else getattr(result, _TO[asked.to])()
         if asked.output is not None:
             self._shell.push({asked.output: rows})
             return None
-        if asked.form is not None:
+        if asked.to is not None:
             return rows
         # Shown here rather than returned: an error of the rows is one sentence, too.
         self._shell.display_pub.publish(result._shown())  # noqa: SLF001 - our own
@@ -109,18 +155,86 @@ class DafMagic:
             )
         return {each: variables[each] for each in names if each in variables}
 
+    def _sessions(self) -> dict[str, DafSession]:
+        """Return the sessions of the notebook by their variables; not those of its outputs."""
+        return {
+            name: value
+            for name, value in list(self._shell.user_ns.items())
+            if isinstance(value, DafSession) and not name.startswith("_")
+        }
 
-def _rows(result: QueryResult, form: lines.Form) -> Any:
-    if form == "pandas":
-        return result.to_pandas()
-    return result.to_polars() if form == "polars" else result.to_arrow_table()
+    def _session(self, name: str | None) -> DafSession:
+        """Return the session that a cell is asked of: a variable, ``db``, or the only one."""
+        known = self._sessions()
+        only = next(iter(known)) if len(known) == 1 else "db"
+        found = known.get(only if name is None else name)
+        if found is not None:
+            return found
+        problem = "which session?" if name is None else f"there is no {name!r};"
+        if name in self._shell.user_ns:
+            problem = f"the variable {name!r} is no session;"
+        listed = f"there are the sessions {', '.join(sorted(known))}"
+        raise errors.InvalidInputError(
+            f"{problem} {listed if known else 'open one: %daf connect PATH'}"
+        )
 
+    def matches(self, context: Any) -> dict[str, Any]:
+        """Return what IPython asks of a matcher; of other cells nothing."""
+        cell = context.full_text
+        lines = cell.split("\n")
+        directive = _DIRECTIVE.match(lines[context.cursor_line][: context.cursor_position])
+        first = _FIRST_LINE.match(cell)
+        if first is not None:
+            place = sum(len(line) + 1 for line in lines[: context.cursor_line])
+            fragment, words = self._completions(cell, place + context.cursor_position, first)
+        elif directive is not None and _CONNECT.startswith(directive.group(1)):
+            fragment, words = directive.group(1), [(_CONNECT, "directive")]
+        else:
+            return {"completions": []}
+        return {
+            "completions": [SimpleCompletion(word, type=kind) for word, kind in words],
+            "matched_fragment": fragment,
+            "suppress": True,
+            "ordered": True,
+        }
 
-def in_one_sentence(error: BaseException) -> BaseException:
-    """Return an error that IPython shows without the lines of the program that raised it."""
+    def _completions(
+        self, cell: str, cursor: int, first: re.Match[str]
+    ) -> tuple[str, list[tuple[str, str]]]:
+        """Return what is typed in a cell, and what may stand for it: words, and what each is."""
+        if cursor <= first.end(1):
+            return self._of_line(cell[first.start(1) : cursor])
+        try:
+            session = self._session(_CELL.read(first.group(1)).session)
+        except errors.InvalidInputError:  # the line is not finished, or wrong
+            return "", []
+        sql, place = cell[first.end() :], cursor - first.end()
+        values = placeholders(sql[:place])
+        if values and values[-1].stop == place:
+            begun = values[-1].written[1:]
+            return begun, self._variables(begun)
+        known = SqlCompleter(session).completions(sql, place)
+        start = known[0].start if known else place
+        return sql[start:place], [(e.text, str(e.kind)) for e in known if e.start == start]
 
-    def sentence() -> list[str]:
-        return [f"{type(error).__name__}: {str(error) or 'the query was interrupted'}"]
+    def _of_line(self, before: str) -> tuple[str, list[tuple[str, str]]]:
+        """Return what may stand in the line: options, their values, and sessions."""
+        words = re.split(r"[\s=]+", before)
+        fragment, last = words[-1], words[-2] if len(words) > 1 else ""
+        if last == "--to":
+            known = [(form, "form") for form in _TO]
+        elif last in _OPTIONS:
+            return fragment, self._variables(fragment)
+        else:
+            known = [(name, "session") for name in self._sessions()]
+            known += [(option, "option") for option in _OPTIONS]
+        return fragment, [(name, kind) for name, kind in known if name.startswith(fragment)]
 
-    error._render_traceback_ = sentence  # type: ignore[attr-defined]
-    return error
+    def _variables(self, begun: str) -> list[tuple[str, str]]:
+        """Return the variables of the notebook that begin with something; not those of IPython."""
+        hidden = self._shell.user_ns_hidden
+        return [
+            (name, "variable")
+            for name in self._shell.user_ns
+            if name.startswith(begun) and not name.startswith("_") and name not in hidden
+        ]
