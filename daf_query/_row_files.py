@@ -1,10 +1,11 @@
-"""Write rows to files batch by batch: Parquet, Arrow, CSV, TSV and JSON."""
+"""Rows as they leave, batch by batch: written to files, and in messages to other programs."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,14 @@ _GROUP_BYTES: Final = 1 << 24
 
 _LEVEL: Final = 6
 
+_MESSAGE_BYTES: Final = 2 << 20
+"""About how large a message is; Go's client of Flight takes 16 MiB."""
+_MESSAGE_ROWS: Final = 1 << 16
+_FEW_ROWS: Final = 4096
+_FEW_BYTES: Final = 1 << 16
+_JOINING_SECONDS: Final = 0.1
+"""How long rows wait for others."""
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -51,7 +60,7 @@ class Rows:
         schema = plain_schema(self.schema)
         if schema == self.schema:
             return self
-        return Rows(schema, (_cast(batch, schema) for batch in self.batches))
+        return Rows(schema, (_converted(batch, schema) for batch in self.batches))
 
 
 def format_of(path: Path) -> Format:
@@ -153,24 +162,36 @@ def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(batches).cast(schema)
 
 
-def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema without views and dictionaries."""
-    fields = []
-    for field in schema:
-        data_type = field.type
-        if pa.types.is_dictionary(data_type):
-            data_type = data_type.value_type
-        if data_type == pa.string_view():
-            data_type = pa.string()
-        elif data_type == pa.binary_view():
-            data_type = pa.binary()
-        fields.append(pa.field(field.name, data_type))
-    return pa.schema(fields, metadata=schema.metadata)
+    """Return a schema without dictionaries and views, which few readers and drivers know.
+
+    >>> plain_schema(pa.schema([("type", pa.dictionary(pa.int8(), pa.string_view()))]))
+    type: string
+    """
+    return pa.schema([_plain_field(field) for field in schema], schema.metadata)
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain_type(field.type))
+
+
+def _plain_type(data_type: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
+        return _plain_type(data_type.value_type)
+    if types.is_string_view(data_type):
+        return pa.string()
+    if types.is_binary_view(data_type):
+        return pa.binary()
+    if types.is_struct(data_type):
+        return pa.struct([_plain_field(field) for field in data_type])
+    if types.is_list(data_type) or types.is_list_view(data_type):
+        return pa.list_(_plain_field(data_type.value_field))
+    if types.is_large_list(data_type) or types.is_large_list_view(data_type):
+        return pa.large_list(_plain_field(data_type.value_field))
+    if types.is_fixed_size_list(data_type):
+        return pa.list_(_plain_field(data_type.value_field), data_type.list_size)
+    return data_type
 
 
 def lists_of(batch: pa.RecordBatch) -> Iterator[list[Any]]:
@@ -206,3 +227,49 @@ def _json_object(names: Sequence[str], row: Sequence[Any]) -> str:
 def _json_value(value: Any) -> Any:
     """JSON has neither NaN nor the infinities."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def wire_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows in parts of a few megabytes, in the types of a schema."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _MESSAGE_ROWS):
+            yield from _parts(_converted(batch.slice(start, _MESSAGE_ROWS), schema))
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows with small batches put together, unless more of them take time to compute.
+
+    A cross join has batches of a few rows, each of which would be a message.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows, size, since = 0, 0, 0.0
+    for batch in batches:
+        if not waiting:
+            since = time.monotonic()
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        is_enough = rows >= _FEW_ROWS or size >= _FEW_BYTES
+        if is_enough or time.monotonic() - since > _JOINING_SECONDS:
+            yield pa.concat_batches(waiting) if len(waiting) > 1 else batch
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in parts that fit into a message each; a row is never cut."""
+    if batch.num_rows < 2 or batch.nbytes <= _MESSAGE_BYTES:
+        yield batch
+        return
+    middle = batch.num_rows // 2
+    yield from _parts(batch.slice(0, middle))
+    yield from _parts(batch.slice(middle))

@@ -24,8 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query._formats import ROW_FORMATS
-from daf_query._row_files import Format, Rows, save_rows
-from daf_query._wire import joined, wire_parts, wire_schema
+from daf_query._row_files import Format, Rows, joined, plain_schema, save_rows, wire_parts
 from daf_query.explore._axis import (
     AxisRows,
     Positions,
@@ -79,7 +78,7 @@ def query(explorer: Explorer, asked: Asked) -> Iterator[Part]:
     most = min(asked.whole_number("rows", _DEFAULT_ROWS), explorer.limits.rows)
     rows = _limited(explorer.session.sql(sql), most + 1).rows()
     # Not that of the result: a column that turns out to be unreadable is left out.
-    schema = wire_schema(rows.schema)
+    schema = plain_schema(rows.schema)
     yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
     yield schema.serialize().to_pybytes()
     queries = explorer.queries

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query._wire import wire_schema
+from daf_query._row_files import plain_schema
 from daf_query.flight_sql._answers import decoded, given
 from daf_query.session import DafSession
 from daf_query.sql import CATALOG, ListedTable, listed_tables
@@ -305,7 +305,7 @@ class Catalog:
         """Return the columns of a table; none of one that cannot be read, as a query says."""
         name = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
         try:
-            return wire_schema(self._session.sql(f"SELECT * FROM {name}").schema)  # noqa: S608 - the name is quoted
+            return plain_schema(self._session.sql(f"SELECT * FROM {name}").schema)  # noqa: S608 - the name is quoted
         except DafError:
             return pa.schema([])
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import flight
 
+from daf_query._row_files import joined, plain_schema, wire_parts
 from daf_query._runs import Runs
-from daf_query._wire import joined, wire_parts, wire_schema
 from daf_query.flight_sql import messages_pb2 as pb
 from daf_query.flight_sql._answers import (
     ENDINGS,
@@ -203,7 +203,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         """Yield the columns of a query, then its rows in parts of a few megabytes."""
         rows = session.sql(query).rows()
         # Not that of the result: a column that turns out to be unreadable is left out.
-        schema = wire_schema(rows.schema)
+        schema = plain_schema(rows.schema)
         yield schema
         yield from joined(self._within_limits(wire_parts(rows.batches, schema)))
 
@@ -225,7 +225,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         """Return the columns of a query."""
 
         def produce(session: DafSession, query: str) -> Iterator[pa.Schema]:
-            yield wire_schema(session.sql(query).schema)
+            yield plain_schema(session.sql(query).schema)
 
         return next(self._started(query, produce, is_abandoned=context.is_cancelled))
 
@@ -236,7 +236,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             yield unbound_schemas(session._engine, query)  # noqa: SLF001 - our own
 
         columns, parameters = next(self._started(query, produce))
-        return pa.schema([]) if columns is None else wire_schema(columns), parameters
+        return pa.schema([]) if columns is None else plain_schema(columns), parameters
 
     def _limited_session(self) -> DafSession:
         """Return the session for one query, whose memory is its own."""
