@@ -26,7 +26,7 @@ from daf_query.scan import (
 )
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._engine_context import ENGINE
-from daf_query.sql._planning import PlanningContext, current_context, planning
+from daf_query.sql._planning import current_context
 from daf_query.sql._simple_queries import (
     SimpleQuery,
     UncertainError,
@@ -42,7 +42,6 @@ from daf_storage import DafError, errors
 MAX_ROWS: Final = 1 << 20
 """Of a longer axis the engine scans several partitions side by side, which saves more."""
 _MAX_FIRST_ROWS: Final = 1 << 16
-_PLANNED: Final = PlanningContext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +134,20 @@ class DirectScans:
     default: str
     """The schema of tables that are named without one."""
 
-    def of_query(self, query: str) -> DirectScan | None:
-        """Return what answers a query; None if the engine is to be asked."""
+    def of_query(self, query: str, first: int | None = None) -> DirectScan | None:
+        """Return what answers a query; None if the engine is to be asked.
+
+        Parameters
+        ----------
+        first
+            Of how many rows, at most; None for all.
+        """
         simple = simple_query(query)
+        if simple is None or (first is not None and simple.count is not None):
+            return None
+        limits = [each for each in (first, simple.limit) if each is not None]
         try:
-            return None if simple is None else self._scan(simple, simple.limit)
+            return self._scan(simple, min(limits, default=None))
         except UncertainError:
             return None
 
@@ -160,37 +168,15 @@ class DirectScans:
         predicate = _predicate(query, known)
         return DirectScan(tables, known, tuple(names), predicate, query.count, limit, query.offset)
 
-    def first_of_query(self, query: str, count: int) -> pa.Table | None:
-        """Return the first rows of a query for all of them; None if the engine is to be asked.
-
-        Raises
-        ------
-        DafError
-            A column cannot be read.
-        """
-        simple = simple_query(query)
-        if simple is None or simple.count is not None:
-            return None
-        limit = count if simple.limit is None else min(count, simple.limit)
-        try:
-            return self._scan(simple, limit).to_table()
-        except UncertainError:
-            return None
-
-    def description(self, query: str) -> str:
-        """Return how a query is answered without the engine; empty if the engine is asked."""
-        with planning(_PLANNED):  # not that of a query whose scans report
-            direct = self.of_query(query)
-        return "" if direct is None else direct.description
-
     def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
         """Return the scan for the positions of a condition's rows; None as above."""
         table = f"{quoted_name(schema)}.{quoted_name(axis)}"
         # Not an injection: what is more than a condition makes a query of another kind.
         text = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE {condition}"  # noqa: S608
         query = simple_query(text)
-        is_more = query is None or query.is_by_index or query.limit is not None
-        return None if is_more else self.of_query(text)
+        if query is None or query.is_by_index or query.limit is not None:
+            return None
+        return None if current_context().reports is not None else self.of_query(text)
 
     def _table(
         self, source: Source, used: frozenset[str] | None, *, of_members: bool = False
@@ -206,7 +192,7 @@ class DirectScans:
         """
         schema, axis = (self.default, *source.parts)[-2:]
         tables = self.schemas.get(schema)
-        if tables is None or current_context() != _PLANNED:
+        if tables is None:
             raise UncertainError
         try:
             require(is_so=axis not in tables.added)

@@ -25,6 +25,7 @@ from daf_query.sql._engine_context import ENGINE, table_frame, table_text
 from daf_query.sql._explain import QueryPlan
 from daf_query.sql._matrix_entries import with_known_columns
 from daf_query.sql._messages import unknown_result_column
+from daf_query.sql._planning import current_context
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
@@ -95,7 +96,9 @@ def _sort_key(
 def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
     count = engine.connections.broken_count()
-    direct = engine.direct.of_query(query) if allow == "read" else None
+    # Where reports are asked for, the engine's scans make them.
+    is_direct = allow == "read" and current_context().reports is None
+    direct = engine.direct.of_query(query) if is_direct else None
     rows = engine.plan(query, allow=allow) if direct is None else direct
     return QueryResult(engine, query, rows, broken_count=count, allow=allow)
 
@@ -206,8 +209,8 @@ class QueryResult:
 
     def _begun(self, count: int) -> datafusion.DataFrame:
         """Return a frame with the same first rows: those that can be read alone, or all."""
-        first = self._engine.direct.first_of_query(self._query, count) if self._is_query() else None
-        return self.frame if first is None else table_frame(first)
+        first = self._engine.direct.of_query(self._query, count) if self._is_query() else None
+        return self.frame if first is None else table_frame(first.to_table())
 
     def _is_query(self) -> bool:
         """Return whether the text of the query says which rows these are; it changes nothing."""
@@ -220,8 +223,9 @@ class QueryResult:
             frame = self.frame
             logical = str(frame.optimized_logical_plan().display_indent())
             physical = str(frame.execution_plan().display_indent())
-            direct = self._engine.direct.description(self._query) if self._is_query() else ""
-            return QueryPlan(self._query, logical, physical, direct=direct)
+            direct = self._engine.direct.of_query(self._query) if self._is_query() else None
+            described = "" if direct is None else direct.description
+            return QueryPlan(self._query, logical, physical, direct=described)
 
         return self._run(plan)
 
