@@ -9,17 +9,39 @@ Must not import anything expensive, nor anything of the package: the doors impor
 
 from __future__ import annotations
 
+import ast
 import importlib
+import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
+
+Door: TypeAlias = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
+"""The ``__getattr__`` and the ``__dir__`` of a module (PEP 562), and its ``__all__``."""
 
 
-def lazy_names(
-    door: str, origins: Mapping[str, tuple[str, ...]], *, own: Iterable[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return the ``__getattr__`` and the ``__dir__`` of a door (PEP 562), and its ``__all__``.
+def stubbed_names(door: str) -> Door:
+    """Return what makes a package a door of the names that its stub, ``__init__.pyi``, imports.
+
+    Type checkers read the stub, so that each name is written once.
+
+    Examples
+    --------
+    >>> "open_daf" in stubbed_names("daf_storage")[2]
+    True
+    """
+    stub = ast.parse(pkgutil.get_data(door, "__init__.pyi") or b"")
+    origins: dict[str, tuple[str, ...]] = {}
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            origins[module] = (*origins.get(module, ()), *(alias.name for alias in node.names))
+    return lazy_names(door, origins)
+
+
+def lazy_names(door: str, origins: Mapping[str, tuple[str, ...]]) -> Door:
+    """Return what makes a module a door of names of other modules.
 
     Parameters
     ----------
@@ -27,8 +49,6 @@ def lazy_names(
         Its ``__name__``.
     origins
         The modules that have the names, and the names of each.
-    own
-        More names of ``__all__``, which the door has already.
 
     Examples
     --------
@@ -50,7 +70,7 @@ def lazy_names(
     def dir_of_door() -> list[str]:
         return sorted({*vars(sys.modules[door]), *modules})
 
-    return getattr_of_door, dir_of_door, sorted({*modules, *own})
+    return getattr_of_door, dir_of_door, sorted(modules)
 
 
 class _LazyModule(ModuleType):

@@ -11,7 +11,7 @@ from pathlib import Path
 from daf_storage import errors
 from daf_storage.base import IfExists, Packing, check_if_exists
 from daf_storage.data import DafWriter
-from daf_storage.opening._open import create_in, open_daf, style_of
+from daf_storage.opening._open import create_in, open_daf, style_at
 from daf_storage.opening._paths import DafPath, parse_path
 from daf_storage.stores import follow_links, put_in_place, replace_archive, scratch
 from daf_storage.trees import ZarrVersion, indexes_beside
@@ -41,7 +41,7 @@ def new_data_set(
     """
     check_if_exists(if_exists)
     where = parse_path(path)
-    style = style_of(where, "w", zarr_format, packed)
+    style = style_at(where, "w", zarr_format, packed)
     if where.group:
         with (
             open_daf(where.given, "w+", zarr_format=zarr_format, packed=packed) as daf,

@@ -21,10 +21,11 @@ from daf_storage.files_daf import (
     INDEXES_FOLDER,
     FilesTree,
     WritableFilesTree,
+    check_packing,
     recover_archive,
     take_out_metadata,
 )
-from daf_storage.opening._paths import DafPath
+from daf_storage.opening._paths import DafPath, Form
 from daf_storage.stores import DirectoryStore, MmapZipStore, WritableStore
 from daf_storage.trees import (
     Hdf5Tree,
@@ -54,31 +55,6 @@ class Style:
     packing: Packing | None = None
     """How arrays are packed, if they are."""
 
-    @classmethod
-    def of(
-        cls,
-        what: str,
-        mode: OpenMode,
-        zarr_format: ZarrVersion | None,
-        packed: bool | Packing,  # noqa: FBT001 - as in open_daf
-    ) -> Style:
-        """Refuse what does not go together, before anything is made."""
-        packing = packing_of(packed)
-        if zarr_format not in (None, 2, 3):
-            raise errors.InvalidInputError(
-                f"{what}: there is no Zarr format {zarr_format!r}; choose 2 or 3"
-            )
-        if packing is not None and mode == "r":
-            raise errors.InvalidInputError(
-                f"{what}: packed= says how to write, and mode 'r' only reads; leave it out"
-            )
-        if packing is not None and zarr_format == 2:
-            raise errors.InvalidInputError(
-                f"{what}: Zarr v2 would need a file for each small chunk, so it is not packed; "
-                "use zarr_format=3, or leave packed out"
-            )
-        return cls(zarr_format, packing)
-
     @property
     def version(self) -> ZarrVersion | None:
         """The version to create; None for the default, which is that of what is there."""
@@ -94,6 +70,36 @@ class Style:
                 f"{tree.location}: it is stored in Zarr v{tree.format.version}, and {needs} was "
                 "asked for; convert it to a new path"
             )
+
+
+def style_of(
+    what: str,
+    form: Form,
+    mode: OpenMode,
+    zarr_format: ZarrVersion | None,
+    packed: bool | Packing,  # noqa: FBT001 - as in open_daf
+) -> Style:
+    """Return how a data set is written, if what was asked for goes together."""
+    packing = packing_of(packed)
+    if form != "zarr" and zarr_format is not None:
+        kind = "an HDF5 file" if form == "hdf5" else "a FilesDaf"
+        raise errors.InvalidInputError(f"{what}: {kind} has no zarr_format")
+    if zarr_format not in (None, 2, 3):
+        raise errors.InvalidInputError(
+            f"{what}: there is no Zarr format {zarr_format!r}; choose 2 or 3"
+        )
+    if packing is not None and mode == "r":
+        raise errors.InvalidInputError(
+            f"{what}: packed= says how to write, and mode 'r' only reads; leave it out"
+        )
+    if packing is not None and zarr_format == 2:
+        raise errors.InvalidInputError(
+            f"{what}: Zarr v2 would need a file for each small chunk, so it is not packed; "
+            "use zarr_format=3, or leave packed out"
+        )
+    if form == "files":
+        check_packing(packing, what)
+    return Style(zarr_format, packing)
 
 
 WritableStoredTree: TypeAlias = WritableZarrTree | WritableFilesTree
@@ -181,8 +187,13 @@ FORMS: Final[Mapping[str, StoredForm]] = {
 # What is there
 
 
-def readable_tree(tree: Tree) -> Tree:
+def readable_tree(tree: Tree, names: Mapping[str, Any]) -> Tree:
     """Return the tree of a data set to be read: itself if it is Daf's, else that of an AnnData.
+
+    Parameters
+    ----------
+    names
+        What the axes of an AnnData are called; nothing else is given names.
 
     Raises
     ------
@@ -193,7 +204,7 @@ def readable_tree(tree: Tree) -> Tree:
         _check_marked(tree)
     elif not layout.is_daf(tree):
         if anndata.form_of(tree) is not None:
-            return anndata.AnnDataTree(tree)
+            return anndata.AnnDataTree(tree, **names)
         if not isinstance(tree, Hdf5Tree):
             check_group(tree)
         raise errors.NotADafError(
@@ -202,27 +213,20 @@ def readable_tree(tree: Tree) -> Tree:
         )
     layout.check_version(tree)
     check_groups(tree)
+    refuse_names(tree, names)
     return tree
 
 
-def renamed_tree(tree: Tree, names: Mapping[str, Any]) -> Tree:
-    """Return the tree of an AnnData whose axes have other names; itself if none are given.
-
-    Raises
-    ------
-    InvalidInputError
-        It is a data set of Daf, whose axes have names.
-    """
-    if not any(name is not None for name in names.values()):
-        return tree
-    if isinstance(tree, anndata.AnnDataTree):
-        return anndata.AnnDataTree(tree.base, **names)
-    axes = ", ".join(sorted(tree.children(layout.AXES))) or "no axes"
+def refuse_names(tree: Tree, names: Mapping[str, Any]) -> None:
+    """Refuse names for the axes of a data set of Daf, which have some."""
     given = " and ".join(f"{key}={name!r}" for key, name in names.items() if name is not None)
-    raise errors.InvalidInputError(
-        f"{tree.location}: {given} names the axes of an AnnData that is read in place, and this is "
-        f"a data set of Daf, which has the axes {axes}; leave it out, or rename axes by view()"
-    )
+    if given:
+        axes = ", ".join(sorted(tree.children(layout.AXES))) or "no axes"
+        raise errors.InvalidInputError(
+            f"{tree.location}: {given} names the axes of an AnnData that is read in place, and "
+            f"this is a data set of Daf, which has the axes {axes}; leave it out, or rename axes "
+            "by view()"
+        )
 
 
 def written_in_place(location: str, mode: OpenMode) -> errors.ReadOnlyError:

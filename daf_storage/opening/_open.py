@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ca
 
 from daf_storage import errors, stores
 from daf_storage._lazy import lazy_module
-from daf_storage.base import OpenMode, Packing, check_mode, optional_import, packing_of, unique_name
+from daf_storage.base import OpenMode, Packing, check_mode, optional_import, unique_name
 from daf_storage.data import DafReader, DafWriter, Origin, layout
-from daf_storage.files_daf import check_packing
 from daf_storage.opening._containers import (
     Container,
     Hdf5Handle,
@@ -34,11 +33,13 @@ from daf_storage.opening._forms import (
     create_skeleton,
     name_of,
     readable_tree,
-    renamed_tree,
+    refuse_names,
+    style_of,
     written_in_place,
 )
 from daf_storage.opening._paths import (
     DafPath,
+    Form,
     foreign_path,
     parse_path,
     path_input,
@@ -183,7 +184,7 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     again: Callable[[str], DafReader] = open_daf
     if is_foreign or any(value is not None for value in names.values()):
         again = partial(open_daf, sidecar=sidecar, **names)
-    style = style_of(source, mode, zarr_format, packed)
+    style = style_at(source, mode, zarr_format, packed)
     return _opened(source, mode, name, style, again, names=names, sidecar=sidecar)
 
 
@@ -214,27 +215,18 @@ def _parsed_to_open(path: Any, mode: OpenMode) -> DafPath:
         raise errors.with_message(error, f"{error}; there is no such file{beside}") from None
 
 
-def style_of(
+def style_at(
     source: Container | str,
     mode: OpenMode,
     zarr_format: ZarrVersion | None,
     packed: bool | Packing,  # noqa: FBT001 - as in open_daf
 ) -> Style:
-    """Return how a data set is written, if what was asked for goes together."""
+    """Return how a data set is written at a place; see `style_of`."""
     if isinstance(source, str):
         return Style()
-    if isinstance(source, MappingStore):
-        return Style.of(source.location, mode, zarr_format, packed)
-    form = source.form if isinstance(source, DafPath) else "hdf5"
-    if form != "zarr" and zarr_format is not None:
-        kind = "an HDF5 file" if form == "hdf5" else "a FilesDaf"
-        raise errors.InvalidInputError(f"{source.given}: {kind} has no zarr_format")
-    if form == "hdf5":
-        return Style(None, packing_of(packed))
-    style = Style.of(source.given, mode, zarr_format, packed)
-    if form == "files":
-        check_packing(style.packing, source.given)
-    return style
+    what = source.location if isinstance(source, MappingStore) else source.given
+    form: Form = "hdf5" if isinstance(source, Hdf5Handle) else getattr(source, "form", "zarr")
+    return style_of(what, form, mode, zarr_format, packed)
 
 
 def _opened(
@@ -267,8 +259,8 @@ def _opened(
         if mode == "r":
             tree = _tree_to_read(source, style, held, names, sidecar)
         else:
-            written = written_tree(_writable(source, mode), mode, style, held)
-            tree = renamed_tree(written, names)
+            tree = written_tree(_writable(source, mode), mode, style, held)
+            refuse_names(tree, names)
         if isinstance(source, str) or full is None:
             full = tree.location
         unique = name_of(tree, name, full, mode)
@@ -308,10 +300,10 @@ def _tree_to_read(
             _check_foreign(source, sidecar)
         tree = read_tree(source, held)
         style.check_found(tree)
-    readable = readable_tree(tree)
-    shown = renamed_tree(readable, names)
-    has_sidecar = sidecar or (sidecar is None and shown is readable)
-    if has_sidecar and readable is not tree and isinstance(source, DafPath):
+    shown = readable_tree(tree, names)
+    is_named = any(name is not None for name in names.values())
+    has_sidecar = sidecar or (sidecar is None and not is_named)
+    if has_sidecar and shown is not tree and isinstance(source, DafPath):
         place = Path(os.path.abspath(sidecar)) if sidecar else None
         return SidecarTree(shown, source.container, place)
     return shown
@@ -372,9 +364,7 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
     where = parse_path(given) if "#/" in given else where
     is_file = where.kind == "hdf5"
     optional_import("anndata", extra="anndata")
-    if not where.container.exists():
-        raise errors.SourceNotFoundError(f"no such file: {path}")
-    if is_file and (where.container.is_dir() or not h5py().is_hdf5(where.container)):
+    if is_file and where.container.exists() and not h5py().is_hdf5(where.container):
         raise errors.FormatError(
             f"{path}: not an h5ad file: it is not HDF5; an h5ad is written by AnnData.write_h5ad()"
         )
@@ -440,7 +430,7 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         raise errors.InvalidInputError(
             f"can't parse as ZarrDaf path: {path}; it is {kind}: open it with open_daf"
         )
-    return _opened(source, mode, name, style_of(source, mode, zarr_format, packed), ZarrDaf)
+    return _opened(source, mode, name, style_at(source, mode, zarr_format, packed), ZarrDaf)
 
 
 @overload
@@ -498,7 +488,7 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
             f"can't parse as FilesDaf path: {source.given}; it is another format: open it with "
             "open_daf"
         )
-    return _opened(source, mode, name, style_of(source, mode, None, packed), FilesDaf)
+    return _opened(source, mode, name, style_at(source, mode, None, packed), FilesDaf)
 
 
 @overload
@@ -546,7 +536,7 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
         source = DafPath(given, Path(os.path.abspath(given)), "hdf5", "", "hdf5")
         if "#" in Path(given).name or "#/" in given:
             source = parse_path(given)
-    daf = _opened(source, mode, name, style_of(source, mode, None, packed), H5df)
+    daf = _opened(source, mode, name, style_at(source, mode, None, packed), H5df)
     if isinstance(daf.tree, Hdf5Tree):
         return daf
     location = daf.tree.location
@@ -575,7 +565,7 @@ def MemoryDaf(  # noqa: N802 - as in all implementations
     >>> MemoryDaf().axes_set()
     set()
     """
-    style = Style.of("a data set in memory", "w", zarr_format, packed)
+    style = style_of("a data set in memory", "zarr", "w", zarr_format, packed)
     tree = WritableZarrTree(
         MemoryStore(), consolidated=False, zarr_format=style.version, packing=style.packing
     )

@@ -20,6 +20,7 @@ import pytest
 
 from daf_storage import DafWriter, FilesDaf, MemoryDaf, Packing, copy_all, errors, open_daf, verify
 from tests.suites.examples import contents
+from tests.support import served
 
 OLD: Mapping[str, Any] = {
     "daf.json": '{"version":[1,0]}\n',
@@ -263,6 +264,11 @@ def test_versions_that_are_refused(
     assert (root / name).read_text() == data
 
 
+def said(more: str) -> str:
+    """Return the document of a dense vector that says something more."""
+    return f'{{"format":"dense","eltype":"Float64",{more}}}'
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
@@ -278,8 +284,41 @@ def test_versions_that_are_refused(
         ("matrices/cell/gene/dm.data", np.zeros(11), "truncated"),
         ("matrices/cell/gene/UMIs.colptr", np.zeros(4, "<i8"), "colptr does not rise"),
         ("axes/cell.txt", "c1\nc2", "truncated"),
+        ("vectors/cell/age.json", said('"n_elements":-1'), "its n_elements is -1"),
+        ("vectors/cell/age.json", said('"n_elements":true'), "its n_elements is True"),
+        ("vectors/cell/age.json", said('"shape":[3,-1]'), r"its shape is \[3, -1\]"),
+        (
+            "vectors/cell/age.json",
+            said('"packed_format":"indexed+zipped","chunk_shape":null,"compression":"gzip"'),
+            "its chunk_shape is None",
+        ),
+        (
+            "vectors/cell/age.json",
+            said('"packed_format":"indexed+zipped","chunk_shape":[3,0],"compression":"gzip"'),
+            r"its chunk_shape is \[3, 0\]",
+        ),
+        (
+            "vectors/cell/age.json",
+            said('"packed_format":"indexed+zipped","chunk_shape":[3,2,1],"compression":"gzip"'),
+            r"its chunk_shape is \[3, 2, 1\]",
+        ),
+        (
+            "vectors/cell/age.json",
+            said('"packed_format":"tar","chunk_shape":[2],"compression":"gzip"'),
+            "packed as 'tar' with 'gzip', which is not read",
+        ),
+        ("vectors/cell/age.json", '{"format":"sparse","eltype":"Bool"}', "element type None"),
+        ("vectors/cell/sv.json", '{"format":"sparse","nzval":["x"]}', r"its nzval is \['x'\]"),
         ("axes/cell.txt", "c1\nc1\nc2\nc3\n", "c1"),
         ("scalars/title.json", '{"type":"Int8","value":300}', "300 is no Int8"),
+        ("scalars/title.json", '{"type":"Int8","value":128}', "is no Int8"),
+        ("scalars/title.json", '{"type":"Int8","value":1.5}', "is no Int8"),
+        ("scalars/title.json", '{"type":"Int8","value":true}', "is no Int8"),
+        ("scalars/title.json", '{"type":"UInt8","value":-1}', "is no UInt8"),
+        ("scalars/title.json", '{"type":"Int64","value":NaN}', "is no Int64"),
+        ("scalars/title.json", '{"type":"Float64","value":true}', "is no Float64"),
+        ("scalars/title.json", '{"type":"Float64","value":[1]}', "is no Float64"),
+        ("scalars/title.json", '{"type":"String","value":null}', "is no String"),
         ("scalars/title.json", '{"type":"Bool","value":2}', "2 is no Bool"),
         ("scalars/title.json", '{"type":"String","value":2}', "2 is no String"),
         ("scalars/title.json", '{"type":"Float32","value":"x"}', "'x' is no Float32"),
@@ -332,3 +371,27 @@ def test_documents_that_are_too_large(tmp_path: Path) -> None:
     with open_daf(root) as daf, pytest.raises(errors.CorruptDataError) as caught:
         daf.get_np_vector("cell", "donor")
     assert "it has 1,048,577 bytes, and documents have no more than 1,048,576" in str(caught.value)
+
+
+def test_strings_are_lines(tmp_path: Path) -> None:
+    """Of any characters but line breaks, with which the name of the vector is refused."""
+    strings = ["", "é", "a\tb", "\r", "x" * 1000, "\u2028", "細胞"]
+    with FilesDaf(tmp_path / "x.daf", "w") as daf:
+        daf.add_axis("cell", [f"c{n}" for n in range(len(strings))])
+        daf.set_vector("cell", "word", strings)
+        assert (tmp_path / "x.daf/vectors/cell/word.txt").read_bytes() == "".join(
+            f"{text}\n" for text in strings
+        ).encode()
+        assert daf.get_np_vector("cell", "word").tolist() == strings
+        with pytest.raises(
+            errors.UnsupportedInputError, match=r"line break in 'a\\nb' at posi.* 4,"
+        ):
+            daf.set_vector("cell", "other", [*"0123", "a\nb", "5", "6"])
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"vectors/cell/age": []}'])
+def test_damaged_metadata_of_a_server(tmp_path: Path, content: str) -> None:
+    """Only those who cannot list a directory need the file."""
+    root = write(tmp_path / "x.daf", {**NEW, "metadata.json": content})
+    with served(root) as server, pytest.raises(errors.CorruptDataError, match="metadata.json"):
+        open_daf(f"{server.url}")

@@ -1,0 +1,37 @@
+# The public names of the package, each written here once: `_lazy.stubbed_names` reads them.
+
+from daf_query._provenance import provenance as provenance
+from daf_query._zarr_append import append_rows as append_rows
+from daf_query._zarr_append import build_spatial_index as build_spatial_index
+from daf_query.flight_sql import FlightSqlLimits as FlightSqlLimits
+from daf_query.flight_sql import FlightSqlServer as FlightSqlServer
+from daf_query.index import UnusedIndexWarning as UnusedIndexWarning
+from daf_query.index import rebuild_indexes as rebuild_indexes
+from daf_query.matrix import DamagedLayoutWarning as DamagedLayoutWarning
+from daf_query.notebook import load_ipython_extension as load_ipython_extension
+from daf_query.notebook import unload_ipython_extension as unload_ipython_extension
+from daf_query.profile import Profile as Profile
+from daf_query.profile import ProfilePlots as ProfilePlots
+from daf_query.scan import ScanOptions as ScanOptions
+from daf_query.session import Annotation as Annotation
+from daf_query.session import DafSession as DafSession
+from daf_query.session import SessionPlots as SessionPlots
+from daf_query.session import connect as connect
+from daf_query.slice import DuplicateNamesWarning as DuplicateNamesWarning
+from daf_query.slice import LayoutCost as LayoutCost
+from daf_query.slice import MatrixSlice as MatrixSlice
+from daf_query.slice import SliceExplanation as SliceExplanation
+from daf_query.sql import AlphabeticalOrderWarning as AlphabeticalOrderWarning
+from daf_query.sql import Diagnosis as Diagnosis
+from daf_query.sql import DuplicateColumnsWarning as DuplicateColumnsWarning
+from daf_query.sql import Explanation as Explanation
+from daf_query.sql import NeverNullWarning as NeverNullWarning
+from daf_query.sql import QueryPlan as QueryPlan
+from daf_query.sql import QueryResult as QueryResult
+from daf_query.table import AxisDataset as AxisDataset
+from daf_query.table import TableDataset as TableDataset
+from daf_query.table import UnreadableVectorWarning as UnreadableVectorWarning
+from daf_query.table import ZarrTable as ZarrTable
+from daf_query.table import zarr_table as zarr_table
+from daf_query.training import RowBlocks as RowBlocks
+from daf_query.training import Sampler as Sampler
