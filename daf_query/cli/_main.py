@@ -37,6 +37,8 @@ _COMMANDS: Final[dict[str, Command]] = {
         _query.sql_command,
         _query.extract_command,
         _query.profile_command,
+        _query.markers_command,
+        _query.totals_command,
         _query.diagnose_command,
         _query.split_command,
         _transfer.export_command,

@@ -312,6 +312,88 @@ def profile_command(options: Namespace) -> None:
 
 
 @command(
+    "markers",
+    "how each group of rows differs from the others, column by column: marker genes",
+    PATH,
+    MATRIX,
+    option("--by WHAT", "vectors or SQL expressions, with commas between them", required=True),
+    option("--reference GROUP", "compare the others with this group (default: each with the rest)"),
+    option("--method", "default: t-test", choices=("t-test", "wilcoxon")),
+    option("--counts", "the values are counts, and no logarithms of counts and 1"),
+    option("--top N", "only the N highest scores of each group", type=int),
+    ROWS,
+    COLUMNS,
+    PARAM,
+    *SLICE_AXES,
+    *join_options("outer"),
+    option("--format", "default: by the suffix of FILE, else table", choices=_PRINTED),
+    option("-o, --output FILE", "default, or '-': standard output"),
+    MAX_ROWS,
+    NO_PAGER,
+    OVERLAY,
+    NO_PROVENANCE,
+    QUIET,
+    takes_patterns=True,
+    examples="""
+    daf markers pbmc.h5ad --matrix X --by bulk_labels --top 5
+    daf markers pbmc.daf.zarr --matrix X --by louvain --rows "phase = 'G1'" -o markers.csv
+    daf markers pbmc.daf.zarr --matrix UMIs --by type --reference T --counts --method wilcoxon
+    """,
+)
+def markers_command(options: Namespace) -> None:
+    """Print or write the markers of groups."""
+    output = outputs.file_of(options.output)
+    file_format = options.format or outputs.format_of(output)
+    with selection.reading(options) as session:
+        axes, chosen = selection.selected(session, options, join="outer")
+        found = session.markers(
+            *axes,
+            options.matrix,
+            by=options.by,
+            reference=options.reference or "rest",
+            method=options.method or "t-test",
+            is_log1p=not options.counts,
+            top=options.top,
+            **chosen,
+            progress=progress_of(options),
+        )
+        outputs.show_or_save(found, file_format, output, options)
+
+
+@command(
+    "totals",
+    "sum, non-zeros, mean and share of chosen columns for each row: quality control",
+    PATH,
+    MATRIX,
+    ROWS,
+    COLUMNS,
+    PARAM,
+    *SLICE_AXES,
+    option("--format", "default: by the suffix of FILE, else table", choices=_PRINTED),
+    option("-o, --output FILE", "default, or '-': standard output"),
+    MAX_ROWS,
+    NO_PAGER,
+    OVERLAY,
+    NO_PROVENANCE,
+    QUIET,
+    takes_patterns=True,
+    examples="""
+    daf totals pbmc.h5ad --matrix X -o counts.parquet
+    daf totals pbmc.h5ad --matrix X --columns "name LIKE 'MT-%'" --max-rows 10
+    """,
+)
+def totals_command(options: Namespace) -> None:
+    """Print or write what each row has of chosen columns."""
+    output = outputs.file_of(options.output)
+    file_format = options.format or outputs.format_of(output)
+    with selection.reading(options) as session:
+        axes, chosen = selection.selected(session, options)
+        progress = progress_of(options)
+        found = session.totals(*axes, options.matrix, **chosen, progress=progress)
+        outputs.show_or_save(found, file_format, output, options)
+
+
+@command(
     "diagnose",
     "say how many rows each part of a predicate leaves, and why it leaves none",
     PATH,

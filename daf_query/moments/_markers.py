@@ -273,6 +273,7 @@ def marker_table(
     tests: Sequence[tuple[Doubles, Doubles]],
     *,
     is_log1p: bool,
+    top: int | None = None,
 ) -> pa.Table:
     """Return a row for each compared group and column: group by group, highest scores first.
 
@@ -280,6 +281,8 @@ def marker_table(
     ----------
     tests
         The scores and the p-values of each comparison.
+    top
+        How many columns of each group; None for all.
     """
     axis = content.axes[1]
     unique, places = np.unique(content.columns.positions, return_inverse=True)
@@ -288,7 +291,7 @@ def marker_table(
     schema = marker_schema({n: values.type for n, values in content.groups.items()}, axis.axis)
     tables = []
     for each, (score, pvalue) in zip(comparisons, tests, strict=True):
-        order = np.argsort(-score, kind="stable")  # NaN is last
+        order = np.argsort(-score, kind="stable")[:top]  # NaN is last
         sides = each.sample, each.other
         change = log_fold_change(*sides, is_log1p=is_log1p)
         numbers = [score, change, pvalue, adjusted(pvalue)]
@@ -301,7 +304,9 @@ def marker_table(
     return pa.concat_tables(tables).combine_chunks() if tables else schema.empty_table()
 
 
-def welch_markers(content: GroupProfile, reference: str = REST, *, is_log1p: bool) -> pa.Table:
+def welch_markers(
+    content: GroupProfile, reference: str = REST, *, is_log1p: bool, top: int | None = None
+) -> pa.Table:
     """Return the markers of a profile by Welch's t-test.
 
     Raises
@@ -311,4 +316,4 @@ def welch_markers(content: GroupProfile, reference: str = REST, *, is_log1p: boo
     """
     comparisons = comparisons_of(content, reference)
     tests = [welch(each.sample, each.other) for each in comparisons]
-    return marker_table(content, comparisons, tests, is_log1p=is_log1p)
+    return marker_table(content, comparisons, tests, is_log1p=is_log1p, top=top)

@@ -40,6 +40,8 @@ class MarkerRequest:
     is_log1p: bool = True
     """Whether the values are logarithms of counts and 1."""
     tie_correct: bool = False
+    top: int | None = None
+    """How many columns of each group; None for all."""
     memory_bytes: int = 1 << 30
     """How much the values may take that are ranked at a time."""
 
@@ -59,16 +61,18 @@ def make_markers(
         raise errors.InvalidInputError(
             f"method={how.method!r} is none of {', '.join(get_args(MarkerTest))}"
         )
+    if how.top is not None and how.top < 1:
+        raise errors.InvalidInputError(f"top={how.top!r} is no number of columns; None is for all")
     prepared, asked = prepare_profile(engine, schema, request, by, max_bytes=max_bytes)
     content = prepared.compute(progress=progress)
     if how.method == "t-test":
-        table = welch_markers(content, how.reference, is_log1p=how.is_log1p)
+        table = welch_markers(content, how.reference, is_log1p=how.is_log1p, top=how.top)
     else:
         comparisons = comparisons_of(content, how.reference)
         pairs = [(each.group, each.other_group) for each in comparisons]
         with progress_bar("markers", None, show=progress) as bar:
             tests = _ranked(engine, schema, request, prepared, how, pairs, bar)
-        table = marker_table(content, comparisons, tests, is_log1p=how.is_log1p)
+        table = marker_table(content, comparisons, tests, is_log1p=how.is_log1p, top=how.top)
     title = f"the markers of {content.name!r} over {' x '.join(content.axis_names)}"
     asked |= {"markers": {"reference": how.reference, "method": how.method}}
     return TableResult(engine, table, title, asked)

@@ -298,6 +298,7 @@ class MatrixQuestions(Connected):
         method: MarkerTest = "t-test",
         is_log1p: bool = True,
         tie_correct: bool = False,
+        top: int | None = None,
         rows: Selector = None,
         columns: Selector = None,
         params: Params | None = None,
@@ -330,6 +331,8 @@ class MatrixQuestions(Connected):
             means are turned back before fold changes are taken.
         tie_correct
             Whether the rank-sum test corrects for ties.
+        top
+            How many columns of each group, those with the highest scores; all by default.
         memory_bytes
             How much the values may take that are ranked at a time.
 
@@ -368,7 +371,7 @@ class MatrixQuestions(Connected):
         bound = _bound_by(rows, columns, by, params)
         request = SliceRequest((rows_axis, columns_axis), name, *bound[:2], join, fill_value, along)
         memory = byte_count(memory_bytes, keyword="memory_bytes")
-        how = MarkerRequest(reference, method, is_log1p, tie_correct, memory)
+        how = MarkerRequest(reference, method, is_log1p, tie_correct, top, memory)
         limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
         schema_name = self._connections.schema(schema).name
         return make_markers(
