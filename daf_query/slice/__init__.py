@@ -14,6 +14,7 @@ Must not know sessions, profiles or the command line.
 
 from daf_query.slice._anndata import AnnDataChoice, Choice
 from daf_query.slice._byte_sizes import ByteSize, byte_count
+from daf_query.slice._dask import slice_source
 from daf_query.slice._entry_list import each_once
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._files import check_format
@@ -54,4 +55,5 @@ __all__ = [
     "order_of",
     "positions_in",
     "predicate_query",
+    "slice_source",
 ]

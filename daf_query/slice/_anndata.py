@@ -345,7 +345,7 @@ def lazy_anndata(
     chosen: AnnDataChoice = {**choice, "layers": True if layers is None else layers}
     with part.unchanged_axes():
         contents = contents_of(part.whole, chosen, record)
-        values = dask_array(part.whole, BlockSizes(rows_per_block, needs_rows=True), None)
+        values = dask_array(part, BlockSizes(rows_per_block, needs_rows=True), None)
         adata = contents.without_matrices(X=values)
         # Blocks of the same rows: what is computed of two of them reads neither twice.
         sizes = BlockSizes(max(values.chunks[0][0], 1), needs_rows=True)
@@ -353,7 +353,7 @@ def lazy_anndata(
             matrix = companion.matrix
             if matrix.part == "layers":
                 layer, _ = companion_slice(part.whole, companion)
-                adata.layers[matrix.key] = dask_array(layer, sizes, None)
+                adata.layers[matrix.key] = dask_array(SliceBase(layer), sizes, None)
             else:
                 contents.add_to(adata, companion)
     return adata

@@ -5,22 +5,20 @@ No reader travels: a task carries positions, and opens a data set when the first
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from daf_query.distributed import BlockKind, Source, block_array, opened
+from daf_query.distributed import BlockKind, Source, block_array, reading
 from daf_query.matrix import Selection, open_layouts, other_layout_command
-from daf_query.slice._part import Part
+from daf_query.slice._base import SliceBase
 from daf_query.slice._reading import figures_of, read_whole
 from daf_query.slice._whole import Side, Whole
 from daf_storage import errors
 from daf_storage.base import Span
 from daf_storage.data import StoredMatrix
-
-_NO_ROWS: Final = Selection(np.empty(0, np.int64), is_all=False)
 
 DASK_BLOCK_BYTES: Final = 64 << 20
 """About how large a block of a Dask array is by default: 64 MiB."""
@@ -217,51 +215,50 @@ def grid_facts(whole: Whole, kind: BlockKind) -> GridFacts:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class DistantPart:
-    """The part of one data set, which a task opens when a block needs it."""
+def slice_source(part: SliceBase) -> Source:
+    """Return how another process opens a slice: by the paths of its data sets.
 
-    source: Source
-    """The part without rows: its layouts are opened once, and column pointers read."""
-    selections: tuple[Selection, Selection]
-
-    def of_rows(self, span: Span) -> Part:
-        """Return some of the rows; no values are read."""
-        rows, columns = self.selections
-        part: Part = opened(self.source)
-        return part.at(rows.part(span.start, span.stop), columns)
+    Raises
+    ------
+    InvalidInputError
+        A data set was closed; or a matrix or an axis was replaced since the slice was made.
+    """
+    whole = part.whole
+    sides = (Side(each.axis, Selection.all(each.selection.size)) for each in whole.sides)
+    rows, columns = sides  # names and positions of the whole stay here
+    # One path may be opened by several names.
+    members = (replace(each, name=str(n)) for n, each in enumerate(whole.members))
+    with part.unchanged_axes():
+        distant = replace(whole, rows=rows, columns=columns, members=tuple(members), joined=None)
+        return Source.of(distant, f"the matrix {whole.name!r} or one of its axes")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBlock:
-    """Reads a block of a slice, whose parts are distant; what a task of a graph does."""
+    """Reads a block of a slice, which a task opens when it is first needed."""
 
-    whole: Whole
-    sources: Mapping[str, Source]
-    """Of each data set."""
+    source: Source
 
     def __call__(self, rows: Span, columns: Span) -> Any:
         """Return the values of a block: ``csr_array`` if any is stored sparse, else ``ndarray``."""
-        whole = self.whole.of_rows(rows)
-        if columns.size < whole.shape[1]:  # of one data set, which has them all
-            chosen = Selection.all(columns.size)
-            [member] = whole.members
-            of_rows, of_all = member.part.selections
-            part = member.part.at(of_rows, of_all.part(columns.start, columns.stop))
-            whole = replace(
-                whole,
-                columns=Side(whole.columns.axis, chosen),
-                members=(replace(member, part=part, columns=chosen),),
-            )
-        values = read_whole(whole)
-        for member in whole.members:
-            # After it was read: whatever was changed meanwhile shows now.
-            self.sources[member.name].check(member.part)
-        return values
+        with reading(self.source) as opened:
+            whole: Whole = opened.of_rows(rows)
+            if columns.size < whole.shape[1]:  # of one data set, which has them all
+                chosen = Selection.all(columns.size)
+                [member] = whole.members
+                of_rows, of_all = member.part.selections
+                part = member.part.at(of_rows, of_all.part(columns.start, columns.stop))
+                whole = replace(
+                    whole,
+                    columns=Side(whole.columns.axis, chosen),
+                    members=(replace(member, part=part, columns=chosen),),
+                )
+            return read_whole(whole)
 
 
-def dask_array(whole: Whole, sizes: BlockSizes, blocks: BlockKind | None) -> Any:
+def dask_array(part: SliceBase, sizes: BlockSizes, blocks: BlockKind | None) -> Any:
     """Return a slice as a Dask array; see `MatrixSlice.to_dask`."""
+    whole = part.whole
     kind: BlockKind = ("csr" if whole.is_sparse else "dense") if blocks is None else blocks
     if kind not in ("csr", "dense"):
         raise errors.InvalidInputError(f"blocks={blocks!r} is neither 'csr' nor 'dense'")
@@ -270,32 +267,4 @@ def dask_array(whole: Whole, sizes: BlockSizes, blocks: BlockKind | None) -> Any
             "blocks='csr': a matrix of strings has no sparse blocks; pass 'dense'"
         )
     spans = block_spans(grid_facts(whole, kind), sizes)
-    sources: dict[str, Source] = {}
-    distant: Any  # a part, as far as a block asks for one
-    members = []
-    for number, member in enumerate(whole.members):
-        name = str(number)  # one path may be opened by several names
-        sources[name] = _source(member.part)
-        distant = DistantPart(sources[name], member.part.selections)
-        members.append(replace(member, name=name, part=distant))
-    template = replace(
-        whole,
-        rows=Side(whole.rows.axis, Selection.all(whole.shape[0])),
-        columns=Side(whole.columns.axis, Selection.all(whole.shape[1])),
-        members=tuple(members),
-        joined=None,
-    )
-    return block_array(ReadBlock(template, sources), spans, kind, whole.dtype)
-
-
-def _source(part: Part) -> Source:
-    """Return the source of the part of one data set.
-
-    Raises
-    ------
-    InvalidInputError
-        The data set was closed; or the matrix or an axis was replaced since the slice was made.
-    """
-    with part.unchanged_axes():
-        without_rows = part.at(_NO_ROWS, part.selections[1])
-        return Source.of(without_rows, f"the matrix {part.name!r} or one of its axes")
+    return block_array(ReadBlock(slice_source(part)), spans, kind, whole.dtype)

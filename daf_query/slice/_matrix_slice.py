@@ -344,7 +344,7 @@ class MatrixSlice(SliceBase):
         >>> array.chunks, array.sum().compute(scheduler="threads").item()
         (((2, 1), (2,)), 15)
         """
-        return dask_array(self.whole, BlockSizes(rows_per_block, columns_per_block), blocks)
+        return dask_array(self, BlockSizes(rows_per_block, columns_per_block), blocks)
 
     def save(
         self,

@@ -172,7 +172,14 @@ class Whole:
     @property
     def location(self) -> str:
         """Where the data sets are, for messages."""
-        return self.members[0].part.location if self.joined is None else self.joined.location
+        if self.joined is not None:
+            return self.joined.location
+        return ", ".join(dict.fromkeys(member.part.location for member in self.members[:3]))
+
+    def data_version(self, columns: Sequence[str]) -> str | None:
+        """Return what differs once a matrix or an axis was changed; see `Source`."""
+        versions = [member.part.data_version(columns) for member in self.members]
+        return None if None in versions else "\n".join(map(str, versions))
 
     @property
     def rows_are_concatenated(self) -> bool:

@@ -12,7 +12,7 @@ workers.  All of it depends on seed and epoch alone: randomness is a hash of num
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 import numpy as np
@@ -20,7 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.slice import MatrixSlice
+from daf_query.distributed import opened
+from daf_query.slice import MatrixSlice, slice_source
 from daf_query.table import AxisDataset
 from daf_query.training._splits import Keys, checked_seed, mixed, seed_key
 from daf_storage import DafReader, errors
@@ -187,7 +188,7 @@ def _random(numbers: Entries, seed: int, epoch: int, purpose: int) -> Keys:
 class RowSource:
     """What the batches of all epochs are made of.
 
-    It can be pickled if the data sets have a path: another process maps them itself.
+    Pickled, it says how the data sets are opened by their paths: another process maps them itself.
     """
 
     part: MatrixSlice
@@ -204,6 +205,11 @@ class RowSource:
     """What entries are drawn by; None if each comes once."""
     plan: BlockPlan
     form: Form
+
+    def __reduce__(self) -> Any:
+        """Pickle the slice as a source."""
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        return _source_again, ({**state, "part": slice_source(self.part)},)
 
     def batches(self, epoch: int, consumer: Consumer) -> Iterator[Batch]:
         """Yield the batches of a worker in an epoch; a fetch of them is read at once."""
@@ -233,6 +239,10 @@ class RowSource:
             values = values.toarray() if sp.issparse(values) else values
             return values if values.flags.writeable else values.copy()
         return values if sp.issparse(values) else sp.csr_array(values)
+
+
+def _source_again(state: dict[str, Any]) -> RowSource:
+    return RowSource(**{**state, "part": MatrixSlice(opened(state["part"]))})
 
 
 def row_source(sampler: Sampled, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> RowSource:
