@@ -60,65 +60,6 @@ def gene(session: DafSession, name: str = "g7", kind: str = "f4") -> Any:
     return session.matrix("cell", "gene", kind, columns=[name]).to_numpy()[:, 0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_is_the_slice_that_others_are(db: DafSession, kind: str) -> None:
-    """Each gene and each cell, in each form, with the same explanation and description."""
-    for axis, names in (("columns", GENES), ("rows", CELLS)):
-        for number, name in enumerate(names):
-            listed: Any = {axis: [name]}
-            of_tuple: Any = {axis: (name,)}
-            part = db.matrix("cell", "gene", kind, **listed)
-            other = db.matrix("cell", "gene", kind, **of_tuple)
-            expected = values(kind).toarray()
-            expected = expected[:, [number]] if axis == "columns" else expected[[number]]
-            assert part.to_numpy().dtype == other.to_numpy().dtype == expected.dtype
-            assert part.to_numpy().tolist() == expected.tolist()
-            assert part.to_scipy().toarray().tolist() == other.to_scipy().toarray().tolist()
-            unheld = db.matrix("cell", "gene", kind, **listed).to_numpy()
-            assert unheld.tolist() == expected.tolist()
-            assert part.shape == other.shape
-            assert part.rows.tolist() == other.rows.tolist()
-            assert part.columns.tolist() == other.columns.tolist()
-            assert part.explain() == other.explain()
-            assert part.provenance()["rows"] == other.provenance()["rows"]
-            assert part.provenance()["columns"] == other.provenance()["columns"]
-
-
-@pytest.mark.parametrize(
-    "shape", [(1, 0), (0, 1), (1, 1), (1, 40), (40, 1), (2, 0), (0, 2), (2, 2)]
-)
-def test_axes_of_few_entries(tmp_path: Path, shape: tuple[int, int]) -> None:
-    """An axis of one entry or of none, asked again and again by rows and by columns."""
-    path = tmp_path / "few.daf.zarr"
-    expected = np.arange(1, shape[0] * shape[1] + 1, dtype="f4").reshape(shape)
-    with open_daf(path, "w") as daf:
-        assert isinstance(daf, DafWriter)
-        daf.add_axis("cell", [f"c{n}" for n in range(shape[0])])
-        daf.add_axis("gene", [f"g{n}" for n in range(shape[1])])
-        daf.set_matrix("cell", "gene", "X", sp.csc_array(expected))
-    time.sleep(SETTLED_SECONDS)
-    with connect(path) as db:
-        for _ in range(6):
-            for cell in range(shape[0]):
-                part = db.matrix("cell", "gene", "X", rows=[f"c{cell}"])
-                assert part.to_numpy().tolist() == expected[[cell]].tolist()
-            for gene in range(shape[1]):
-                part = db.matrix("cell", "gene", "X", columns=[f"g{gene}"])
-                assert part.to_numpy().tolist() == expected[:, [gene]].tolist()
-
-
-def test_what_is_not_there(db: DafSession) -> None:
-    """Is the same error as of any slice."""
-    options: Any
-    for options in ({"columns": ["g99"]}, {"columns": [""]}, {"rows": ["g1"]}):
-        with pytest.raises(errors.EntryNotFoundError):
-            db.matrix("cell", "gene", "f4", **options)
-    with pytest.raises(errors.NotFoundError):
-        db.matrix("cell", "gene", "other", columns=["g1"])
-    with pytest.raises(errors.NotFoundError):
-        db.matrix("cell", "genes", "f4", columns=["g1"])
-
-
 def test_a_replaced_matrix_is_noticed(path: Path, db: DafSession) -> None:
     """The next slice has the new values, and the one after it, too."""
     gene(db)
