@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -22,18 +22,6 @@ By: TypeAlias = str | Sequence[str]
 """A vector, an expression of SQL, or several; each may end in ``AS name``."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupItem:
-    """An expression whose values are groups."""
-
-    expression: str
-    """In SQL."""
-    name: str
-    """What its column is called."""
-    vector: str | None
-    """The vector that it is, if it is nothing else."""
-
-
 def written_items(by: object, keyword: str = "by") -> list[str]:
     """Return what is passed as ``by=``, or by another keyword, as a list of SQL.
 
@@ -49,53 +37,6 @@ def written_items(by: object, keyword: str = "by") -> list[str]:
             f"{type(by).__name__}; values of your own become a vector with set_vector()"
         )
     return list(items)
-
-
-def group_items(by: By, vectors: Collection[str], reserved: Collection[str]) -> list[GroupItem]:
-    """Return what to group by.
-
-    Parameters
-    ----------
-    vectors
-        Those of the axis; a name of one is that vector, whatever it looks like.
-    reserved
-        Names that no group column may have.
-
-    Raises
-    ------
-    InvalidInputError
-        Two columns would have one name.
-
-    >>> items = group_items("donor, age > 60 AS old", ["donor"], [])
-    >>> [(item.expression, item.name) for item in items]
-    [('"donor"', 'donor'), (' age > 60 ', 'old')]
-    """
-    expressions: list[str] = []
-    for text in written_items(by):
-        expressions += [text] if text in vectors else list_items(text)
-    items = [_item(text, vectors) for text in expressions]
-    names: list[str] = []
-    for item in items:
-        if item.name in reserved or item.name in names:
-            what = "another column" if item.name in reserved else "another group column"
-            raise errors.InvalidInputError(
-                f"a group column and {what} of the profile would both be called {item.name!r}; "
-                f"rename the group column: by={f'{item.expression.strip()} AS group_1'!r}"
-            )
-        names.append(item.name)
-    return items
-
-
-def _item(text: str, vectors: Collection[str]) -> GroupItem:
-    if not text.strip():
-        raise errors.QueryError("by= is empty; pass a vector, or an expression of SQL")
-    expression, name = without_name(text)
-    vector = expression.strip()
-    if vector not in vectors:
-        vector = unquoted_name(vector)
-    if vector in vectors:
-        return GroupItem(quoted_name(vector), name or vector, vector)
-    return GroupItem(expression, name or text.strip(), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,39 +97,51 @@ def group_values(
     InvalidInputError
         Two columns would have one name.
     """
-    items = group_items(by, source.vectors, {columns_axis, *STATISTICS})
-    columns = []
-    for item in items:
-        values = _values_of(source, item, evaluate)
-        categories = None if item.vector is None else source.categories(item.vector)
-        columns.append(GroupValues(item.name, values, categories))
-    return columns
+    written: list[str] = []
+    for text in written_items(by):
+        written += [text] if text in source.vectors else list_items(text)
+    groups: dict[str, GroupValues] = {}
+    for text in written:
+        expression, called = without_name(text)
+        vector = expression.strip()
+        vector = vector if vector in source.vectors else unquoted_name(vector)
+        is_vector = vector in source.vectors
+        name = called or (vector if is_vector else text.strip())
+        if not name:
+            raise errors.QueryError("by= is empty; pass a vector, or an expression of SQL")
+        if name in groups or name in (columns_axis, *STATISTICS):
+            what = "another group column" if name in groups else "another column"
+            raise errors.InvalidInputError(
+                f"a group column and {what} of the profile would both be called {name!r}; rename "
+                f"the group column: by={f'{expression.strip()} AS group_1'!r}"
+            )
+        values = _values_of(source, quoted_name(vector) if is_vector else expression, evaluate)
+        categories = source.categories(vector) if is_vector else None
+        groups[name] = GroupValues(name, values, categories)
+    return list(groups.values())
 
 
 def _values_of(
-    source: GroupedAxis, item: GroupItem, evaluate: Callable[[str], pa.Table]
+    source: GroupedAxis, expression: str, evaluate: Callable[[str], pa.Table]
 ) -> pa.Array:
     """Return the value of each entry of the axis, in its order."""
-    written = item.expression.strip()
     try:
-        table = evaluate(item.expression)
+        table = evaluate(expression)
     except errors.QueryError as error:
         if "GROUP BY" not in str(error):
             raise
         raise errors.QueryError(
-            f"by={written!r} is an aggregate, which has one value for all rows; group by what "
-            "each entry has, such as max(age) OVER (PARTITION BY donor)"
+            f"by={expression.strip()!r} is an aggregate, which has one value for all rows; group "
+            "by what each entry has, such as max(age) OVER (PARTITION BY donor)"
         ) from error
-    length = source.length
-    index, column = table.column(0).to_numpy(), table.column(1)
-    is_in_order = np.array_equal(index, np.arange(length))
-    if not is_in_order and (index.size != length or np.unique(index).size != length):
+    index = table.column(0).to_numpy()
+    order = np.argsort(index)
+    if not np.array_equal(index[order], np.arange(source.length)):
         raise errors.QueryError(
-            f"by={written!r} yields {index.size:,} values for {length:,} entries of axis "
-            f"{source.axis!r}; a group is one value for each"
+            f"by={expression.strip()!r} yields {index.size:,} values for {source.length:,} entries "
+            f"of axis {source.axis!r}; a group is one value for each"
         )
-    if pa.types.is_dictionary(column.type):
-        column = column.unify_dictionaries()
-    chunks = column.chunks or [pa.array([], column.type)]
-    values = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-    return values if is_in_order else values.take(pa.array(np.argsort(index)))
+    values = table.column(1)
+    if pa.types.is_dictionary(values.type):
+        values = values.unify_dictionaries()
+    return values.combine_chunks().take(pa.array(order))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias
 
@@ -179,28 +179,27 @@ def _check(
     """Raise unless the parameters and the values are the same ones."""
     written = {each.written: each.name for found in asked for each in found}
     names = {each.name for found in asked for each in found}
-    if "?" in written and len(written) > 1:
-        other = next(each for each in written if each != "?")
-        raise errors.QueryError(f"the query has parameters ? and {other}; use one or the other")
-    is_positional = params is not None and not isinstance(params, Mapping)
-    if (is_positional or "?" in written) and sum(map(bool, asked)) > 1:
+    others = [each for each in written if each != "?"]
+    if "?" in written and others:
+        raise errors.QueryError(f"the query has parameters ? and {others[0]}; use one or the other")
+    is_named = isinstance(params, Mapping)
+    if ((params is not None and not is_named) or "?" in written) and sum(map(bool, asked)) > 1:
         raise errors.QueryError(
             "rows= and columns= both have parameters, so say by name which value belongs to which: "
             "$name, and params={'name': value}"
         )
-    if names == values.keys() and ("?" not in written or not isinstance(params, Mapping)):
+    if names == values.keys() and not ("?" in written and is_named):
         return
-    shown = f"the parameter{'s' * (len(written) > 1)} {', '.join(written)}"
-    if not written:
-        shown = "no parameters"
-    elif "?" in written:
-        shown = f"{len(names)} parameter{'s' * (len(names) > 1)} (?)"
+    shown, s = ", ".join(written), "s" * (len(written) > 1)
+    has = f"the parameter{s} {shown}" if written else "no parameters"
+    if "?" in written:
+        has = f"{len(names)} parameter{'s' * (len(names) > 1)} (?)"
     given = f"{len(values)} value{'s' * (len(values) != 1)}"
-    if isinstance(params, Mapping):
-        given = f"values for {errors.known_names(values, none='none')}"
+    given = f"values for {errors.known_names(values, none='none')}" if is_named else given
     lacking = [name for name in written.values() if name not in values and not name.isdecimal()]
-    remedy = f"; pass params={{'{lacking[0]}': ...}}" if lacking and not is_positional else ""
-    raise errors.QueryError(f"the query has {shown}, and params= has {given}{remedy}")
+    is_told = lacking and (is_named or params is None)
+    remedy = f"; pass params={{'{lacking[0]}': ...}}" if is_told else ""
+    raise errors.QueryError(f"the query has {has}, and params= has {given}{remedy}")
 
 
 def _written(parameter: Placeholder, value: Any) -> str:
@@ -223,18 +222,11 @@ def _written(parameter: Placeholder, value: Any) -> str:
 
 
 def _items(value: Any) -> list[Any] | None:
-    """Return the values of a list, an array or a set; None of anything else."""
-    if isinstance(value, list | tuple):
-        return list(value)
-    if isinstance(value, AbstractSet):
-        return sorted(value, key=repr)
-    if isinstance(value, pa.Array | pa.ChunkedArray):
-        return list(value.to_pylist())
-    for method in ("to_list", "tolist"):  # of polars, pandas and numpy
-        if hasattr(value, method) and not isinstance(value, np.generic | memoryview):
-            items = getattr(value, method)()
-            return items if isinstance(items, list) else None
-    return None
+    """Return the values of a list, an array, a series or a set; None of anything else."""
+    is_one = isinstance(value, str | bytes | bytearray | memoryview | Mapping | np.generic)
+    if is_one or isinstance(value, pa.Scalar) or not isinstance(value, Iterable):
+        return None
+    return sorted(value, key=repr) if isinstance(value, AbstractSet) else list(value)
 
 
 def _with_both_zeros(items: Sequence[Any]) -> Sequence[Any]:
