@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.sql import _missing_names
-from daf_storage import DafReader, DafWriter, MemoryDaf, errors
+from daf_storage import DafWriter, MemoryDaf, errors
 
 
 @pytest.fixture
@@ -108,20 +107,6 @@ def test_a_vector_of_another_axis(session: DafSession) -> None:
     assert session.sql(joined).to_pydict() == {"name": ["a"]}
     predicate = "cell.\"donor.first\" IN (SELECT name FROM donor WHERE sex = 'f')"
     assert session.matrix("cell", "gene", "X", rows=predicate).shape == (1, 4)
-
-
-def test_many_entries_are_not_decoded_for_a_hint(
-    daf: DafWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Unless they are decoded already."""
-    monkeypatch.setattr(_missing_names, "_MOST_ENTRIES", 3)
-    known = {"gene": False}
-    monkeypatch.setattr(
-        DafReader, "known_entries", lambda daf, axis: daf.axis_entries(axis) if known[axis] else None
-    )  # fmt: skip
-    assert "is an entry" not in message(connect(daf), "MS4A1 > 1")
-    known["gene"] = True
-    assert "is an entry" in message(connect(daf), "MS4A1 > 1")
 
 
 def test_several_data_sets_as_one(daf: DafWriter) -> None:

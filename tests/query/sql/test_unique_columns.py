@@ -15,7 +15,6 @@ import pytest
 
 from daf_query import DafSession, DuplicateColumnsWarning, QueryResult, connect
 from daf_query.cli import main
-from daf_query.sql._hints import unique_names
 from daf_storage import MemoryDaf, errors
 from tests.support import create
 
@@ -64,13 +63,6 @@ def result(session: DafSession) -> QueryResult:
     """Return the result of a join of which columns have the same names."""
     with pytest.warns(DuplicateColumnsWarning):
         return session.sql(JOIN)
-
-
-def test_names_are_free() -> None:
-    """A number that no other column has, given or made."""
-    assert unique_names(["a", "a", "a_1", "a", "b"]) == ["a", "a_2", "a_1", "a_3", "b"]
-    assert unique_names(["a_1", "a", "a", "a_1"]) == ["a_1", "a", "a_2", "a_1_1"]
-    assert unique_names([]) == []
 
 
 def test_one_warning_says_what_was_renamed(session: DafSession) -> None:
