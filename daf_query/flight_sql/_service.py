@@ -233,7 +233,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         """Return the columns of a query whose parameters have no values, and its parameters."""
 
         def produce(session: DafSession, query: str) -> Iterator[Any]:
-            yield unbound_schemas(session._engine, query)  # noqa: SLF001 - our own
+            yield unbound_schemas(session._engine.plan, query)  # noqa: SLF001 - our own
 
         columns, parameters = next(self._started(query, produce))
         return pa.schema([]) if columns is None else plain_schema(columns), parameters

@@ -40,11 +40,11 @@ from daf_query.sql._messages import ErrorPlace as ErrorPlace
 from daf_query.sql._messages import error_place as error_place
 from daf_query.sql._messages import strip_prefixes as strip_prefixes
 from daf_query.sql._missing_names import missing_base as missing_base
-from daf_query.sql._parameter_types import unbound_schemas as unbound_schemas
 from daf_query.sql._parameters import Params as Params
 from daf_query.sql._parameters import bind as bind
 from daf_query.sql._parameters import bind_all as bind_all
 from daf_query.sql._parameters import unbound as unbound
+from daf_query.sql._parameters import unbound_schemas as unbound_schemas
 from daf_query.sql._planning import is_ordered as is_ordered
 from daf_query.sql._planning import reporting as reporting
 from daf_query.sql._requirements import QueryRequirements as QueryRequirements

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from daf_query._runs import attended
 from daf_query.sql._axis_schema import CATALOG, PUBLIC, DafCatalog
-from daf_query.sql._bounded_sizes import register_size_checks, with_bounded_sizes
 from daf_query.sql._categories import category_keys, known_categories, register_category_order
 from daf_query.sql._connections import Connections, engine_table
 from daf_query.sql._corrections import (
@@ -22,7 +21,9 @@ from daf_query.sql._corrections import (
     corrections,
     limit_barriers,
     list_barriers,
+    register_size_checks,
     signed_ranks,
+    with_bounded_sizes,
 )
 from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._engine_context import ENGINE, computed_table, copy_functions, new_context

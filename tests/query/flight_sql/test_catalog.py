@@ -125,11 +125,13 @@ def test_types_of_parameters_are_inferred() -> None:
             ("SELECT age + $x, upper($y) FROM one.cell", ["int64", "string"]),
             ("SELECT 1", []),
         ]:
-            _, parameters = unbound_schemas(session._engine, query)
+            _, parameters = unbound_schemas(session._engine.plan, query)
             assert [str(field.type) for field in parameters] == types
         with pytest.raises(errors.AxisNotFoundError):
-            unbound_schemas(session._engine, "SELECT * FROM one.nope")
-        columns, parameters = unbound_schemas(session._engine, "SELECT * FROM one.nope WHERE a = ?")
+            unbound_schemas(session._engine.plan, "SELECT * FROM one.nope")
+        columns, parameters = unbound_schemas(
+            session._engine.plan, "SELECT * FROM one.nope WHERE a = ?"
+        )
         assert columns is None
         assert parameters.names == ["1"]
 

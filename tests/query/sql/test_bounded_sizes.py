@@ -13,6 +13,11 @@ from daf_query import DafSession, connect
 from daf_storage import MemoryDaf, errors
 
 LARGE = [
+    "repeat(repeat('x', 60000), 60000)",
+    "generate_series(TIMESTAMP '1970-01-01', TIMESTAMP '2020-01-01', INTERVAL '1 nanosecond')",
+    "replace(repeat('a', 1000000), 'a', repeat('b', 1000000))",
+    "regexp_replace(repeat('a', 1000000), 'a', repeat('b', 1000000), 'g')",
+    "levenshtein(repeat('a', 1000000), repeat('b', 1000000))",
     "repeat('x', 2000000000)",
     "\"repeat\"('x', 2000000000)",
     "Repeat('x', 1000 * 1000 * 1000)",

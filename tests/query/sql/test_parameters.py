@@ -245,7 +245,7 @@ def test_vectors_and_plans_by_values(session: DafSession) -> None:
 def test_types_of_parameters_without_values(session: DafSession) -> None:
     """As the engine infers them; its bindings give a column as an operand of itself."""
     query = "SELECT upper(name) FROM cell WHERE age + 1 > $least AND name IN $all AND $it IS NULL"
-    columns, parameters = unbound_schemas(session._engine, query)
+    columns, parameters = unbound_schemas(session._engine.plan, query)
     assert columns is not None
     assert len(columns) == 1
     assert parameters.types == [pa.int64(), columns.types[0], pa.string()]
