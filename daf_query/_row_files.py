@@ -112,7 +112,7 @@ def write_rows(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
         "csv": pacsv.CSVWriter,
         "tsv": _tsv_writer,
         "parquet": pq.ParquetWriter,
-        "arrow": pa.ipc.new_file,
+        "arrow": pa.ipc.new_file if file.seekable() else pa.ipc.new_stream,  # as in a pipe
     }
     with writers[file_format](sink, rows.schema) as writer:
         if file_format == "parquet":  # the writer alone holds a million rows or more in memory

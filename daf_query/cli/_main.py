@@ -169,6 +169,12 @@ def _parsed(arguments: Sequence[str]) -> Namespace:
     except SystemExit:
         sys.stdout.flush()
         raise
+    for each in (getattr(options, "output", None), getattr(options, "destination", None)):
+        if each is not None and "://" in each:
+            raise errors.ReadOnlyError(
+                f"{each}: nothing is written to a server or a bucket; name a file of this machine, "
+                "and upload it"
+            )
     options.command = command
     options.main = main  # the demonstration types commands itself
     return options

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
 from daf_query.cli import _selection as selection
-from daf_query.cli._later import demo, explore, flight_sql, session, storage_base
+from daf_query.cli._later import demo, explore, flight_sql, session, storage_base, syntax
 from daf_query.cli._parser import (
     REPORT_FORMAT,
     byte_size,
@@ -207,10 +207,10 @@ def explore_command(options: Namespace) -> None:
         )
     limits = explore.ExploreLimits(**given(options, "rows", "bytes", "seconds"))
     data = explore.ExploredData(lambda: _connected(options), options.paths, options.write)
-    with (
-        contextlib.closing(data),
-        explore.ExploreServer(data, port=options.port, limits=limits) as server,
-    ):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.closing(data))
+        _check_start(data.session, options)
+        server = stack.enter_context(explore.ExploreServer(data, port=options.port, limits=limits))
         start = {"query": options.query, "color": options.color}
         print(f"exploring {', '.join(options.paths)} at {server.page_url(**start)}", flush=True)
         print("stop with Ctrl-C", flush=True)
@@ -218,6 +218,27 @@ def explore_command(options: Namespace) -> None:
             if not options.no_browser and _has_screen():
                 webbrowser.open(server.opening_url(**start))
             server.serve_forever()
+
+
+def _check_start(connected: DafSession, options: Namespace) -> None:
+    """Fail if the query is wrong, or the colour is one of no axis."""
+    if options.query is not None:
+        connected.sql(options.query)
+    axes = [
+        (-tables.axis_length(axis), ".".join(map(syntax.quoted_name, (name, axis))))
+        for name, tables in connected._connections.schemas.items()  # noqa: SLF001 - our own
+        for axis in tables.axes_set()
+    ]
+    problems: list[errors.DafError] = []
+    for _, name in sorted(axes) if options.color is not None else ():
+        try:
+            connected.sql(f"SELECT {options.color} FROM {name}")  # noqa: S608 - it is planned only
+        except errors.DafError as error:
+            problems.append(error)
+        else:
+            return
+    if problems:
+        raise errors.InvalidInputError(f"--color: {problems[0]}")
 
 
 def _has_screen() -> bool:

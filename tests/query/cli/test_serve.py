@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyarrow import flight as fl
 
@@ -102,3 +103,39 @@ def test_arguments_that_do_not_fit_are_refused(
         (["--flight-sql", missing], "missing"),
     ]:
         assert message in _failed(capsys, *arguments), arguments
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--query", "SELECT agee FROM cell"], "no vector 'agee'"),
+        (["--color", "agee"], "--color: "),
+        (["--color", "age +"], "--color: "),
+    ],
+)
+def test_what_a_page_starts_with_is_checked(
+    tiny_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
+) -> None:
+    """Before anything is served."""
+    assert main(["explore", str(tiny_path), "--no-browser", *options]) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_nothing_is_written_to_a_bucket(
+    tiny_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reason is said, and no folder of this name is looked for."""
+    for command in (
+        ["sql", str(tiny_path), "SELECT 1", "-o", "s3://b/x.csv"],
+        ["convert", str(tiny_path), "s3://b/x.daf.zarr"],
+    ):
+        assert main(command) == 1
+        assert "nothing is written to a server or a bucket" in capsys.readouterr().err
+
+
+def test_arrow_in_a_pipe_is_a_stream(tiny_path: Path) -> None:
+    """Which its reader need not have whole."""
+    command = [sys.executable, "-m", "daf_query.cli", "sql", str(tiny_path)]
+    query = "SELECT name FROM cell ORDER BY name"
+    done = subprocess.run([*command, query, "--format", "arrow"], capture_output=True, check=True)
+    assert pa.ipc.open_stream(done.stdout).read_all().column_names == ["name"]
