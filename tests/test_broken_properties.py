@@ -102,7 +102,7 @@ def test_any_metadata_of_any_property(version: ZarrVersion) -> None:
     """Whatever its metadata say, only the property itself is lost: for readers, SQL and `verify`."""
     whole = fill(MemoryDaf(name="whole!", zarr_format=version))
     store = whole.tree._store  # type: ignore[attr-defined]
-    entries = dict(store._entries)
+    entries = dict(store._mapping)
     started = time.monotonic()
     count = lost_count = listed_count = 0
     for number, path in enumerate(DAMAGED):
@@ -111,7 +111,7 @@ def test_any_metadata_of_any_property(version: ZarrVersion) -> None:
         document = json.loads(bytes(entries[key]))
         for variant in list(variants(document))[number % 41 :: 41]:
             damaged = MemoryStore()
-            damaged._entries = {**entries, key: memoryview(json.dumps(variant).encode())}
+            damaged.change([], {**entries, key: memoryview(json.dumps(variant).encode())})
             daf = DafReader(ZarrTree(damaged), name="damaged!")
             lost = unreadable(daf)
             own = [one for one in PROPERTIES if f"{path}/".startswith(f"{one}/")]

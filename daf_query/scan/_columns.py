@@ -21,7 +21,7 @@ from daf_query.scan._zone_map import ZoneMap
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings
 from daf_storage.data import StoredVector
-from daf_storage.trees import MappedStrings, StoredArray
+from daf_storage.trees import StoredArray
 
 INDEX: Final = "index"
 NAME: Final = "name"
@@ -298,8 +298,7 @@ def _first_strings(array: StoredArray) -> pa.Array | None:
 
     ``None`` if it is short, is not stored plainly, or one of them is damaged.
     """
-    is_long = array.info.size >= _FIRST_OF_ROWS and isinstance(array, MappedStrings)
-    data = array.mapped_strings() if is_long and isinstance(array, MappedStrings) else None
+    data = array.mapped_strings() if array.info.size >= _FIRST_OF_ROWS else None
     if data is None or int.from_bytes(data[:_COUNT_BYTES], "little") != array.info.size:
         return None
     strings: Any = first_strings(data[_COUNT_BYTES:], array.info.size, max_bytes=_FIRST_BYTES)

@@ -20,7 +20,6 @@ from daf_storage.trees import (
     MemoryArray,
     Node,
     NodeKind,
-    NotFileBacked,
     StoredArray,
     Tree,
     joined_fingerprints,
@@ -144,7 +143,7 @@ def broken_property(error: DafError) -> Property:
     return array_property((), fail)
 
 
-class MadeOf(NotFileBacked):
+class MadeOf(StoredArray):
     """What virtual arrays have in common that are made of stored ones."""
 
     _parts: tuple[StoredArray, ...] = ()
@@ -203,7 +202,7 @@ class ShiftedIndices(MadeOf):
         return shifted
 
 
-class Converted(NotFileBacked):
+class Converted(StoredArray):
     """Numbers of a type that Daf has not, or in memory, of which ranges are converted.
 
     Parameters
@@ -250,6 +249,8 @@ class CodedStrings(MadeOf):
         The array as messages name it.
     """
 
+    is_coded = True
+
     def __init__(self, codes: StoredArray, strings: Callable[[], pa.Array], *, what: str) -> None:
         self._parts = (codes,)
         self._strings = strings
@@ -274,7 +275,7 @@ class CodedStrings(MadeOf):
         places = pa.array(codes.astype(np.int64), mask=codes < 0)
         return self._strings().cast(pa.string()).take(places).fill_null("")
 
-    def coded_batches(self) -> Iterator[pa.DictionaryArray]:
+    def string_pieces(self) -> Iterator[pa.DictionaryArray]:
         """Yield the elements in pieces: numbers, and those of the strings that occur."""
         strings = self._strings().cast(pa.string())
         every = pa.concat_arrays([strings, pa.array([""], pa.string())])
@@ -290,5 +291,5 @@ class CodedStrings(MadeOf):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings; the missing ones are empty."""
-        decoded = [batch.dictionary_decode() for batch in self.coded_batches()]
+        decoded = [batch.dictionary_decode() for batch in self.string_pieces()]
         return pa.concat_arrays(decoded) if decoded else pa.array([], pa.string())

@@ -35,13 +35,10 @@ from daf_storage.base._optional import install_command, optional_import, pandas
 from daf_storage.base._packing import IMPORT_CHUNK_KB, CodecName, Packing, packing_of
 from daf_storage.base._paused_collection import paused_collection
 from daf_storage.base._progress import Progress, ShowProgress, progress_bar
-from daf_storage.base._string_blocks import (
-    coded_blocks,
-    string_blocks,
-)
 from daf_storage.base._strings import (
     decode_vlen_bytes,
     decode_vlen_chunks,
+    decode_vlen_pieces,
     decode_vlen_utf8,
     encode_vlen_utf8,
     first_strings,

@@ -27,6 +27,7 @@ else:
 _COUNT_BYTES = 4
 _LENGTH_BYTES = 4
 _MAX_PAGE_BYTES = 1 << 26
+_PIECE_BYTES = 1 << 20
 _MAX_STRING_BYTES = 2**31 - 1
 _ENCODE_BLOCK = 1 << 20
 
@@ -64,7 +65,15 @@ def decode_vlen_utf8(
     >>> decode_vlen_utf8(memoryview(bytes.fromhex("01000000 02000000 6869")), what="x").to_pylist()
     ['hi']
     """
-    return _decode(data, what=what, max_page_bytes=max_page_bytes, is_string=True)
+    pieces = _decoded(data, what=what, max_page_bytes=max_page_bytes, is_string=True)
+    return one_array(pa.chunked_array(list(pieces), pa.string()))
+
+
+def decode_vlen_pieces(
+    data: memoryview, *, what: str, max_page_bytes: int = _PIECE_BYTES
+) -> Iterator[pa.Array]:
+    """Yield the strings of one ``vlen-utf8`` chunk in pieces; see `decode_vlen_utf8`."""
+    return _decoded(data, what=what, max_page_bytes=max_page_bytes, is_string=True)
 
 
 def decode_vlen_chunks(chunks: Sequence[memoryview], counts: Sequence[int]) -> Any:
@@ -103,7 +112,8 @@ def decode_vlen_bytes(data: memoryview, *, what: str) -> pa.BinaryArray | pa.Lar
     >>> decode_vlen_bytes(memoryview(bytes.fromhex("01000000 01000000 ff")), what="x").to_pylist()
     [b'\xff']
     """
-    return _decode(data, what=what, max_page_bytes=_MAX_PAGE_BYTES, is_string=False)
+    pieces = _decoded(data, what=what, max_page_bytes=_MAX_PAGE_BYTES, is_string=False)
+    return one_array(pa.chunked_array(list(pieces), pa.binary()))
 
 
 def one_array(array: pa.Array | pa.ChunkedArray) -> Any:
@@ -112,8 +122,9 @@ def one_array(array: pa.Array | pa.ChunkedArray) -> Any:
         return array
     if array.num_chunks == 1:
         return array.chunk(0)
-    if pa.types.is_string(array.type) and array.nbytes > _MAX_STRING_BYTES:
-        array = array.cast(pa.large_string())
+    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(array.type)
+    if large is not None and array.nbytes > _MAX_STRING_BYTES:
+        array = array.cast(large)
     return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
 
 
@@ -189,35 +200,15 @@ def _page_file(payload: memoryview, count: int, *, is_string: bool = True) -> pq
     )
 
 
-def _decode(data: memoryview, *, what: str, max_page_bytes: int, is_string: bool) -> Any:
-    """Decode a chunk; a large one page by page into its place, so that it is held only once."""
+def _decoded(data: memoryview, *, what: str, max_page_bytes: int, is_string: bool) -> Iterator[Any]:
+    """Decode a chunk; a large one page by page."""
     count, payload = _counted(data, what=what)
-    if len(payload) <= max_page_bytes:
-        return _decode_page(payload, count, what=what, is_string=is_string)
-    n_bytes = len(payload) - _LENGTH_BYTES * count
-    is_large = n_bytes > _MAX_STRING_BYTES
-    offsets = np.zeros(count + 1, np.int64 if is_large else np.int32)
-    values = np.empty(n_bytes, np.uint8)
-    rows = filled = 0
-    for page in _pages(
-        payload, count, what=what, max_page_bytes=max_page_bytes, is_string=is_string
-    ):
-        page_offsets = string_offsets(page)
-        size = int(page_offsets[-1]) - int(page_offsets[0])
-        np.add(
-            page_offsets[1:],
-            filled - int(page_offsets[0]),
-            out=offsets[rows + 1 : rows + 1 + len(page)],
-            dtype=offsets.dtype,
+    if len(payload) > max_page_bytes:
+        yield from _pages(
+            payload, count, what=what, max_page_bytes=max_page_bytes, is_string=is_string
         )
-        data_buffer = np.frombuffer(page.buffers()[2] or b"", np.uint8)
-        values[filled : filled + size] = data_buffer[int(page_offsets[0]) : int(page_offsets[-1])]
-        rows, filled = rows + len(page), filled + size
-    small, large = (
-        (pa.string(), pa.large_string()) if is_string else (pa.binary(), pa.large_binary())
-    )
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
-    return pa.Array.from_buffers(large if is_large else small, count, buffers)
+    else:
+        yield _decode_page(payload, count, what=what, is_string=is_string)
 
 
 def _pages(

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, coded_blocks
+from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
 from daf_storage.data._coercion import SparseVectorInput, VectorInput
 from daf_storage.data._convention import Convention, attributes_of, entries_axis, follows
 from daf_storage.data._sparse_checks import (
@@ -28,7 +28,7 @@ from daf_storage.data._sparse_parts import (
 )
 from daf_storage.data._stored_matrix import StoredMatrix, stored_arrays
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
-from daf_storage.trees import CodedArray, Node, StoredArray, StringPieces, Tree
+from daf_storage.trees import Node, StoredArray, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -223,25 +223,7 @@ class StoredVector:
         Where they are stored plainly, no more than a piece is in memory.
         """
         array = self.string_array()
-        if isinstance(array, CodedArray):
-            yield from array.coded_batches()
-            return
-        if isinstance(array, StringPieces) and array.info.size:
-            yield from array.string_pieces()
-            return
-        data = array.plain_strings() if array.info.size else None
-        if data is None:
-            yield array.read_strings()
-            return
-        rows = 0
-        for batch in coded_blocks(data, what=self._what):
-            rows += len(batch)
-            yield batch
-        if rows != self.info.length:
-            raise CorruptDataError(
-                f"{self._what}: the chunk holds {rows:,} strings, but the axis has "
-                f"{self.info.length:,} entries"
-            )
+        return array.string_pieces() if array.info.size else iter([array.read_strings()])
 
     def plain_chunk(self) -> memoryview | None:
         """Return the bytes of a vector of strings that are stored plainly in one chunk; else None.
@@ -249,7 +231,7 @@ class StoredVector:
         Those of several vectors can be decoded together; they were not checked.
         """
         array = self.string_array()
-        return array.plain_strings() if array.info.size and not _has_parts(type(array)) else None
+        return array.plain_strings() if array.info.size else None
 
     def string_array(self) -> StoredArray:
         """Return the stored array of a vector of strings, or of a dense one."""
@@ -266,15 +248,6 @@ class StoredVector:
             check_sparse_vector(self.info.length, nzind, what=self._what)
             self._parts = SparseVectorParts(self.info.length, nzind, nzval)
         return self._parts
-
-
-@functools.cache
-def _has_parts(kind: type[StoredArray]) -> bool:
-    """Return whether arrays of a class are decoded in parts.
-
-    Found out once: to look for the methods of a protocol takes longer than to read a short vector.
-    """
-    return issubclass(kind, CodedArray | StringPieces)
 
 
 def open_array(tree: Tree, path: str) -> StoredArray | None:

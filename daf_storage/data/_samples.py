@@ -17,7 +17,7 @@ from daf_storage.data._layout import StoredVector
 from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.display import PREVIEW_ROWS, Extent, Preview, PreviewBudget, preview_of
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import StoredArray, StringRows
+from daf_storage.trees import StoredArray
 
 _PIECES: Final = 16
 _CHUNKS: Final = 4
@@ -72,16 +72,11 @@ def sample_strings(array: StoredArray, most: int, budget: PreviewBudget) -> Samp
     data = array.plain_strings() if length else None
     if data is not None and length > most:
         return _first_strings(data, min(most, _PREFIX_STRINGS), budget)
-    if isinstance(array, StringRows):
-        for spans, extent in _choices(array, most):
-            if budget.spend(_cost(array, spans)):
-                parts = [array.string_rows(span).cast(pa.string()) for span in spans]
-                return pa.concat_arrays(parts) if parts else pa.array([], pa.string()), extent
-        return TOO_MUCH
-    if not budget.spend(length * _STRING_BYTES):
-        return TOO_MUCH
-    read = array.read_strings()
-    return (read, "all") if length <= most else (read.slice(0, most), "first")
+    for spans, extent in _choices(array, most):
+        if budget.spend(_cost(array, spans)):
+            parts = [array.string_rows(span).cast(pa.string()) for span in spans]
+            return pa.concat_arrays(parts) if parts else pa.array([], pa.string()), extent
+    return TOO_MUCH
 
 
 def _first_strings(data: memoryview, count: int, budget: PreviewBudget) -> Sample | str:

@@ -16,7 +16,7 @@ from daf_storage.data._sparse_checks import (
     required_array,
 )
 from daf_storage.errors import CorruptDataError
-from daf_storage.trees import ArrayInfo, Node, NodeKind, NotFileBacked, StoredArray
+from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray
 
 
 class SparseVectorParts:
@@ -80,7 +80,7 @@ class ElementRanges:
         return self._array.read_rows(Span(part.start, min(part.stop, self.size)))
 
 
-class SparseStrings(NotFileBacked):
+class SparseStrings(StoredArray):
     """Strings of which only those that are not empty are stored, presented as a dense array.
 
     HDF5 files have them; see `StoredArray` for the members.

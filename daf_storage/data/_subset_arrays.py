@@ -12,12 +12,12 @@ from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data._entry_selection import EntrySelection, Picks, Positions, numbers_in
 from daf_storage.data._layout import StoredVector
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import ArrayInfo, NotFileBacked, StoredArray
+from daf_storage.trees import ArrayInfo, StoredArray
 
 _CHUNK_ELEMENTS: Final = 1 << 17
 
 
-class SubsetArray(NotFileBacked):
+class SubsetArray(StoredArray):
     """Some rows of an array, and of a matrix some columns; see `StoredArray` for the members.
 
     Nothing is read before it is asked for.
@@ -163,7 +163,7 @@ def subset_vector(stored: StoredVector, entries: EntrySelection) -> dict[str, St
     return arrays
 
 
-class HeldArray(NotFileBacked):
+class HeldArray(StoredArray):
     """An array in memory; see `StoredArray` for the members."""
 
     def __init__(self, values: AnyArray) -> None:

@@ -19,7 +19,6 @@ from daf_storage.trees import (
     ArrayMetadata,
     ChunkEncoding,
     MemoryArray,
-    NotFileBacked,
     ShardLayout,
     StoredArray,
     limit_of_stored,
@@ -104,7 +103,7 @@ def _packed_array(
     return open_zarr_array(snapshot, "", metadata, cache=cache, what=what)
 
 
-class LinesArray(NotFileBacked):
+class LinesArray(StoredArray):
     """Strings, each on a line of a file; see `StoredArray`.
 
     Parameters

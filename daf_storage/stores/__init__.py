@@ -24,9 +24,8 @@ from daf_storage.stores._identity import (
     is_lasting,
     is_settled,
 )
-from daf_storage.stores._key_value import MappingStore
 from daf_storage.stores._mapping import check_length, map_file
-from daf_storage.stores._memory import MemoryStore
+from daf_storage.stores._mapping_store import MappingStore, MemoryStore
 from daf_storage.stores._output_files import (
     check_output,
     find_output,

@@ -12,7 +12,7 @@ from daf_storage import errors
 from daf_storage.stores import _identity
 from daf_storage.stores._kept_files import MAX_DOCUMENT_BYTES, KeptFiles
 from daf_storage.stores._mapping import map_file
-from daf_storage.stores._protocol import SnapshotBase
+from daf_storage.stores._protocol import Snapshot
 from daf_storage.stores._regular import not_regular, open_regular, refuse
 
 P = ParamSpec("P")
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class DirectorySnapshot(SnapshotBase):
+class DirectorySnapshot(Snapshot):
     """A view of one directory, held by its descriptor; see `Snapshot`.
 
     Parameters

@@ -21,7 +21,7 @@ from daf_storage.stores import _identity
 from daf_storage.stores._directory_snapshot import DirectorySnapshot
 from daf_storage.stores._locks import names_in
 from daf_storage.stores._mapping import map_file
-from daf_storage.stores._protocol import SnapshotBase
+from daf_storage.stores._protocol import Snapshot
 from daf_storage.stores._regular import open_regular, refuse
 
 PartNames = Callable[[bytes], Iterable[str]]
@@ -47,7 +47,7 @@ class _ReplacedError(Exception):
     """The files that were opened may not belong together."""
 
 
-class PropertyFiles(SnapshotBase):
+class PropertyFiles(Snapshot):
     """Files that belong together, mapped; see `Snapshot`, whose keys are their names.
 
     It holds their mappings and, as long as it lives, no more than one descriptor of an empty file.

@@ -10,74 +10,16 @@ from daf_storage import errors
 from daf_storage.base import AnyArray
 
 
-class Snapshot(Protocol):
+class Snapshot:
     """A consistent view of everything below one prefix.
 
     What is read through one pin belongs together: a writer that replaces the prefix meanwhile
-    does not show through.  Keys are relative to the prefix.
+    does not show through.  Keys are relative to the prefix.  Each store has its own way to `map`,
+    to list `names` and to tell the data apart; the rest follows from that.
     """
 
-    @property
-    def is_local(self) -> bool:
-        """Whether `map` costs nothing; if not, read parts with `read_ranges`."""
-        ...
-
-    def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
-        """Return parts of the bytes of ``key``, given as start and stop, which must exist."""
-        ...
-
-    def identity(self) -> Hashable:
-        """Return a value that differs whenever what is below the prefix was replaced.
-
-        Or written to in place, by whichever program.  It costs a look at each file.
-        """
-        ...
-
-    def listing_identity(self, files: Iterable[str]) -> Hashable:
-        """Return a value that differs whenever a name directly below came, went or was replaced.
-
-        Or the first of these files that is there, directly below such a name, was written to.  The
-        rest is not looked at.
-        """
-        ...
-
-    def version(self) -> Hashable:
-        """Return a value that is another one whenever what is below the prefix is.
-
-        Whoever looks at the same data gets the same one, in whichever process; None if nobody can
-        say that.
-        """
-        ...
-
-    def is_same(self, other: object) -> bool:
-        """Return whether another pin is of the very same data, also if it is new."""
-        ...
-
-    def names(self, key: str = "") -> list[str]:
-        """Return the names directly below ``key``, sorted; empty where there is nothing."""
-        ...
-
-    def read(self, key: str) -> bytes | None:
-        """Return a copy of the bytes of ``key``; None if it is absent."""
-        ...
-
-    def size(self, key: str) -> int | None:
-        """Return the number of bytes of ``key`` without reading them; None if it is absent."""
-        ...
-
-    def fingerprint(self, key: str) -> list[int] | None:
-        """Return numbers that are others whenever the bytes of ``key`` are, to be remembered.
-
-        None if it is absent, or the store cannot tell.
-        """
-        ...
-
-    def open_file(self, key: str) -> int | None:
-        """Return a descriptor of a file that holds these bytes and no others, to be closed.
-
-        None if there is no such file, because it is absent or the store keeps bytes otherwise.
-        """
-        ...
+    is_local = True
+    """Whether `map` costs nothing; if not, read parts with `read_ranges`."""
 
     def map(self, key: str) -> memoryview | None:
         """Return the bytes of ``key`` without copying them; None if it is absent.
@@ -85,57 +27,68 @@ class Snapshot(Protocol):
         Read-only, and valid as long as something refers to it: also after the store is closed
         and after the key is deleted or replaced.
         """
-        ...
+        raise NotImplementedError
 
-
-class SnapshotBase:
-    """What snapshots have in common: parts are views of what `map` returns, files are not known."""
-
-    is_local = True
-
-    def map(self, key: str) -> memoryview | None:
-        """Return the bytes of ``key``; each snapshot has its own."""
+    def names(self, key: str = "") -> list[str]:
+        """Return the names directly below ``key``, sorted; empty where there is nothing."""
         raise NotImplementedError
 
     def identity(self) -> Hashable:
-        """Return what tells this data from any other; each snapshot has its own."""
+        """Return a value that differs whenever what is below the prefix was replaced.
+
+        Or written to in place, by whichever program.  It costs a look at each file.
+        """
         raise NotImplementedError
 
     def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - of all keys
-        """Return what tells this data from any other."""
+        """Return a value that differs whenever a name directly below came, went or was replaced.
+
+        Or the first of these files that is there, directly below such a name, was written to.  The
+        rest is not looked at where that takes time.
+        """
         return self.identity()
 
     def is_same(self, other: object) -> bool:
-        """Return whether another snapshot is of the very same data."""
-        return isinstance(other, SnapshotBase) and self.identity() == other.identity()
+        """Return whether another pin is of the very same data, also if it is new."""
+        return isinstance(other, Snapshot) and self.identity() == other.identity()
 
     def version(self) -> Hashable:
-        """Return nothing: no other process can see that it is the same data."""
+        """Return a value that is another one whenever what is below the prefix is.
+
+        Whoever looks at the same data gets the same one, in whichever process; None if nobody can
+        say that.
+        """
         return None
 
     def read(self, key: str) -> bytes | None:
-        """Return a copy of the bytes of ``key``."""
+        """Return a copy of the bytes of ``key``; None if it is absent."""
         data = self.map(key)
         return None if data is None else bytes(data)
 
     def size(self, key: str) -> int | None:
-        """Return the number of bytes of ``key``."""
+        """Return the number of bytes of ``key`` without reading them; None if it is absent."""
         data = self.map(key)
         return None if data is None else len(data)
 
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
-        """Return parts of the bytes of ``key``."""
+        """Return parts of the bytes of ``key``, given as start and stop, which must exist."""
         data = self.map(key)
         if data is None:
             raise KeyError(key)
         return [data[start:stop] for start, stop in ranges]
 
     def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - few can tell
-        """Return nothing: what has no times of its own is not remembered."""
+        """Return numbers that are others whenever the bytes of ``key`` are, to be remembered.
+
+        None if it is absent, or the store cannot tell.
+        """
         return None
 
     def open_file(self, key: str) -> int | None:  # noqa: ARG002 - few have one
-        """Return nothing: the bytes are not in a file of their own."""
+        """Return a descriptor of a file that holds these bytes and no others, to be closed.
+
+        None if there is no such file, because it is absent or the store keeps bytes otherwise.
+        """
         return None
 
 

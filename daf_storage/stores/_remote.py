@@ -21,7 +21,7 @@ from typing import Any
 
 from daf_storage import errors
 from daf_storage.base import METADATA_NAMES, SERVER_CLIENT, ForkLock, optional_import
-from daf_storage.stores._protocol import SnapshotBase
+from daf_storage.stores._protocol import Snapshot
 from daf_storage.stores._remote_access import (
     RETRIES,
     SILENT_SECONDS,
@@ -391,7 +391,7 @@ class RemoteStore:
         return RemoteSnapshot(self._files, self._documents, start)
 
 
-class RemoteSnapshot(SnapshotBase):
+class RemoteSnapshot(Snapshot):
     """A view of one prefix on a server; see `Snapshot`."""
 
     is_local = False

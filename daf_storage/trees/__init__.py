@@ -6,12 +6,6 @@ codecs.  `ZarrTree` offers it for Zarr v2 and v3 over any store, `Hdf5Tree` for 
 Must not know axes, vectors or matrices.
 """
 
-from daf_storage.trees._array_bases import (
-    MemoryArray,
-    NotFileBacked,
-    joined_fingerprints,
-    memory_array,
-)
 from daf_storage.trees._chunked_array import (
     ChunkedArray,
     ChunkMemory,
@@ -51,16 +45,9 @@ from daf_storage.trees._metadata import (
     shown,
 )
 from daf_storage.trees._protocol import (
-    ArrayInfo,
-    CodedArray,
-    CountedFromZero,
-    MappedStrings,
     Node,
     NodeKind,
     Remarked,
-    StoredArray,
-    StringPieces,
-    StringRows,
     Tree,
     TreeTransaction,
     WritableTree,
@@ -69,6 +56,13 @@ from daf_storage.trees._protocol import (
     version_of,
 )
 from daf_storage.trees._shard_writer import PackedChunk, ShardWriter
+from daf_storage.trees._stored_array import (
+    ArrayInfo,
+    MemoryArray,
+    StoredArray,
+    joined_fingerprints,
+    memory_array,
+)
 from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
 from daf_storage.trees._zarr_formats import ZarrFormat
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats

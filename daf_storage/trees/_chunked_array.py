@@ -26,12 +26,17 @@ from daf_storage.base import AnyArray, DecodedCache, Span, decode_vlen_chunks, o
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees._array_bases import STRING_BYTES, NotFileBacked, chunks_of, frozen
 from daf_storage.trees._decode_threads import computed, run_all
 from daf_storage.trees._decompress import Codec, limit_of_strings, undone
 from daf_storage.trees._joined_ranges import Ranges
 from daf_storage.trees._metadata import ChunkEncoding
-from daf_storage.trees._protocol import ArrayInfo
+from daf_storage.trees._stored_array import (
+    STRING_BYTES,
+    ArrayInfo,
+    StoredArray,
+    chunks_of,
+    frozen,
+)
 
 MAX_CHUNKS: Final = 1 << 24
 """How many chunks are read at once."""
@@ -224,7 +229,7 @@ def _rows(ranges: Ranges, height: int) -> dict[int, Ranges]:
     return found
 
 
-class ChunkedArray(NotFileBacked):
+class ChunkedArray(StoredArray):
     """An array in chunks; see `StoredArray`.
 
     Parameters

@@ -102,8 +102,6 @@ def _in_order(
 
 
 _PIECE_BYTES: Final = 1 << 21
-_COMPARED_BYTES: Final = 1 << 18
-"""So much is compared at a time: what numpy finds of each element stays in the cache."""
 
 
 def fill_blocks(out: AnyArray, blocks: Iterable[AnyArray]) -> None:
@@ -144,22 +142,9 @@ def has_equal_bytes(one: AnyArray, other: AnyArray) -> bool:
     >>> has_equal_bytes(np.array([0.0]), np.array([-0.0]))
     False
     """
-    first, second = _opaque(one), _opaque(other)
-    if first.nbytes <= _PIECE_BYTES:
-        return _is_equal(first, second)
-    pieces = _pieces(first)
-    return all(computed(functools.partial(_is_equal, first[p], second[p]) for p in pieces))
-
-
-def _is_equal(one: AnyArray, other: AnyArray) -> bool:
-    step = _COMPARED_BYTES // one.itemsize
-    starts = range(0, one.size, step)
-    return all(np.array_equal(one[n : n + step], other[n : n + step]) for n in starts)
-
-
-def _opaque(values: AnyArray) -> AnyArray:
-    """Return the elements as unsigned integers of their width, one after the other."""
-    return np.ascontiguousarray(values).reshape(-1).view(f"u{values.dtype.itemsize}")
+    opaque = f"u{one.dtype.itemsize}"
+    first, second = (np.ascontiguousarray(each).reshape(-1).view(opaque) for each in (one, other))
+    return np.array_equal(first, second)
 
 
 def _pieces(values: AnyArray) -> Iterator[slice]:

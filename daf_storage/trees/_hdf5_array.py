@@ -31,7 +31,6 @@ from daf_storage.errors import (
     UnsupportedDataError,
 )
 from daf_storage.stores import ReadEstimate, fingerprint, is_settled
-from daf_storage.trees._array_bases import NotFileBacked, elements_bytes, frozen
 from daf_storage.trees._chunked_array import ChunkedArray, ChunkMemory, Position
 from daf_storage.trees._decompress import Codec, is_bounded, undone
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
@@ -49,7 +48,8 @@ from daf_storage.trees._hdf5_objects import (
 from daf_storage.trees._hdf5_strings import REFERENCE, read_many
 from daf_storage.trees._joined_ranges import Ranges, join_views
 from daf_storage.trees._metadata import ChunkEncoding, check_chunk_bytes
-from daf_storage.trees._protocol import ArrayInfo, NodeKind
+from daf_storage.trees._protocol import NodeKind
+from daf_storage.trees._stored_array import ArrayInfo, StoredArray, elements_bytes, frozen
 
 MAX_LISTED_CHUNKS: Final = 1 << 19
 """Of a dataset of more chunks, HDF5 looks up each chunk itself."""
@@ -115,7 +115,7 @@ class Hdf5Node:
                 raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
 
 
-class Hdf5Array(NotFileBacked):
+class Hdf5Array(StoredArray):
     """One dataset; see `StoredArray`."""
 
     def __init__(self, shared: Hdf5File, held: HeldObject, *, what: str) -> None:

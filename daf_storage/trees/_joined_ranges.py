@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_storage.base import AnyArray, Span
-from daf_storage.trees._protocol import StoredArray
+from daf_storage.trees._stored_array import StoredArray
 
 _LONG_ELEMENTS: Final = 64
 """From so many elements each, ranges are copied one by one rather than by the positions of all."""

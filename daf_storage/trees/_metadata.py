@@ -25,7 +25,7 @@ from daf_storage.base import StorageType
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.stores import Snapshot
 from daf_storage.trees._decompress import Codec
-from daf_storage.trees._protocol import ArrayInfo
+from daf_storage.trees._stored_array import ArrayInfo
 
 ZarrVersion: TypeAlias = Literal[2, 3]
 """The versions of the Zarr format."""

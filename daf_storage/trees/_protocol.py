@@ -1,158 +1,17 @@
-"""Protocols of trees, and what an array says of itself."""
+"""Protocols of trees."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, Packing, Span, StorageType
-from daf_storage.stores import ReadEstimate
+from daf_storage.base import AnyArray, Packing, StorageType
+from daf_storage.trees._stored_array import StoredArray
 
 NodeKind: TypeAlias = Literal["group", "array"]
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayInfo:
-    """The metadata of one stored array."""
-
-    shape: tuple[int, ...]
-    """Lengths of the dimensions, slowest first, as stored (C order)."""
-    storage_type: StorageType
-    """The type of its elements."""
-    chunks: tuple[int, ...]
-    """Lengths of a chunk along each dimension; equal to ``shape`` for a single chunk."""
-    is_mappable: bool
-    """Whether the elements are the plain bytes of one file, which can be mapped."""
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        total = 1
-        for length in self.shape:
-            total *= length
-        return total
-
-
-class StoredArray(Protocol):
-    """One array of a pinned node; stays readable after the node was replaced or deleted."""
-
-    @property
-    def info(self) -> ArrayInfo:
-        """Its metadata."""
-        ...
-
-    def read(self) -> AnyArray:
-        """Return all elements of a numeric array in C order, read-only; mapped if possible."""
-        ...
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension; touches only the chunks of that range."""
-        ...
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension; of a server, asked for together.
-
-        Of an array of two dimensions, only the range ``within`` of the second one.
-        """
-        ...
-
-    def estimate(
-        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
-    ) -> None:
-        """Add what `read_spans` would cost; no elements are read.
-
-        Where the chunks of an array lie in its file may be looked up.
-        """
-        ...
-
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Raise if what is stored cannot hold the elements, by the sizes of files alone.
-
-        Reads nothing, and asks no server.  Data that passes may still turn out to be damaged.
-
-        Parameters
-        ----------
-        is_complete
-            Whether no chunk may be missing, even if a fill value could stand in for it.
-
-        Raises
-        ------
-        CorruptDataError
-            Files are missing, truncated, or not regular files.
-        """
-        ...
-
-    def fingerprint(self) -> list[int] | None:
-        """Return numbers that change with the elements; None if changes cannot be detected."""
-        ...
-
-    def plain_strings(self) -> memoryview | None:
-        """Return an array of strings as it is stored: a count, then each length and its bytes.
-
-        None if it is stored otherwise.
-        """
-        ...
-
-    def open_file(self) -> int | None:
-        """Return a descriptor of a file of just the elements, one after the other, to be closed.
-
-        None if there is no such file.
-        """
-        ...
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all elements of an array of strings, flattened in C order."""
-        ...
-
-
-@runtime_checkable
-class CodedArray(Protocol):
-    """An array of strings that is stored as numbers, each of which stands for one of a few."""
-
-    def coded_batches(self) -> Iterator[pa.DictionaryArray]:
-        """Yield the elements in pieces, without nulls."""
-        ...
-
-
-@runtime_checkable
-class StringPieces(Protocol):
-    """An array of strings that is decoded in pieces, several at a time."""
-
-    def string_pieces(self) -> Iterator[pa.Array]:
-        """Yield the elements of a vector in pieces, which may be dictionaries."""
-        ...
-
-
-@runtime_checkable
-class MappedStrings(Protocol):
-    """An array of strings whose bytes may be looked at again and again."""
-
-    def mapped_strings(self) -> memoryview | None:
-        """Return what `StoredArray.plain_strings` does, if it is mapped: not to be downloaded."""
-        ...
-
-
-@runtime_checkable
-class StringRows(Protocol):
-    """An array of strings of which a range can be read without the rest."""
-
-    def string_rows(self, span: Span) -> pa.Array:
-        """Return a range of the first dimension; touches only what that range needs."""
-        ...
-
-
-@runtime_checkable
-class CountedFromZero(Protocol):
-    """Positions from 1 that are stored as positions from 0, in an order that nothing warrants."""
-
-    @property
-    def from_zero(self) -> StoredArray:
-        """The positions as they are stored."""
-        ...
 
 
 class Node(Protocol):

@@ -6,7 +6,7 @@ Which version of Zarr it is, their metadata say to nobody here.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -24,7 +24,6 @@ from daf_storage.stores import (
     is_mapped,
     map_within,
 )
-from daf_storage.trees._array_bases import NotFileBacked, decoded_bytes, frozen
 from daf_storage.trees._chunked_array import (
     ChunkedArray,
     ChunkMemory,
@@ -34,7 +33,8 @@ from daf_storage.trees._chunked_array import (
 )
 from daf_storage.trees._decompress import limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, key_below
-from daf_storage.trees._protocol import ArrayInfo, NodeKind
+from daf_storage.trees._protocol import NodeKind
+from daf_storage.trees._stored_array import ArrayInfo, StoredArray, decoded_bytes, frozen
 from daf_storage.trees._zarr_chunks import FileChunks, ShardChunks, check_files, missing_chunk
 from daf_storage.trees._zarr_formats import ZarrFormat
 
@@ -123,7 +123,7 @@ def open_zarr_array(
     )
 
 
-class PlainArray(NotFileBacked):
+class PlainArray(StoredArray):
     """An array in one chunk that is neither compressed nor filtered; see `StoredArray`."""
 
     def __init__(
@@ -178,9 +178,15 @@ class PlainArray(NotFileBacked):
             check_string_count(data, self.info.size, what=f"{self._what}: the chunk")
         return decoded
 
-    def string_rows(self, span: Span) -> pa.Array:
-        """Return a range of the strings."""
-        return self.read_strings().slice(span.start, span.size)
+    def string_pieces(self) -> Iterator[pa.Array]:
+        """Yield all strings in pieces, each of which has a string once; few are in memory."""
+        data = self._mapped_chunk() if self.info.size else None
+        if data is None:
+            yield self.read_strings()
+            return
+        check_string_count(data, self.info.size, what=f"{self._what}: the chunk")
+        for piece in vlen.decode_vlen_pieces(data, what=self._what):
+            yield piece.dictionary_encode()
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if the file is missing or too short, by its size alone."""
@@ -192,7 +198,7 @@ class PlainArray(NotFileBacked):
         """Return what tells the chunk from any other."""
         return self._snapshot.fingerprint(self._key) if self.info.size else None
 
-    def plain_strings(self) -> memoryview | None:  # type: ignore[override]  # others have none
+    def plain_strings(self) -> memoryview | None:
         """Return the chunk, if it is one of strings, mapped."""
         return self._mapped_chunk() if self.info.storage_type.is_string else None
 
@@ -200,7 +206,7 @@ class PlainArray(NotFileBacked):
         """Return the chunk of strings, unless it has to be downloaded or expanded."""
         return self.plain_strings() if is_mapped(self._snapshot, self._key) else None
 
-    def open_file(self) -> int | None:  # type: ignore[override]  # others have none
+    def open_file(self) -> int | None:
         """Return a descriptor of the chunk's file, if it has one of its own."""
         return self._snapshot.open_file(self._key) if self.info.size else None
 

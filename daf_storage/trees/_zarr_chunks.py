@@ -29,11 +29,11 @@ from daf_storage.stores import (
     is_mapped,
     map_within,
 )
-from daf_storage.trees._array_bases import STRING_BYTES
 from daf_storage.trees._chunked_array import MAX_CHUNKS, ChunkMemory, Position, wrong_size
 from daf_storage.trees._decode_threads import fetched
 from daf_storage.trees._decompress import limit_of_stored
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
+from daf_storage.trees._stored_array import STRING_BYTES
 
 _MAX_FILES: Final = 1 << 20
 _MAX_READ_BYTES: Final = 1 << 24

@@ -41,7 +41,6 @@ from daf_storage.sidecars import (
     source_state,
 )
 from daf_storage.stores import scratch
-from daf_storage.trees import CodedArray
 from daf_storage.upkeep._copy import CopySettings, copy_all, copy_property
 from daf_storage.upkeep._sidecar_status import (
     SidecarStatus,
@@ -284,7 +283,7 @@ def _slow_vectors(daf: DafReader) -> Iterable[tuple[str, str]]:
         for name in sorted(daf.vectors_set(axis)):
             node = tree.base.node(layout.vector_path(axis, name))
             array = None if node is None or node.kind != "array" else node.array()
-            if array is None or isinstance(array, CodedArray):
+            if array is None or array.is_coded:
                 continue
             if not array.info.is_mappable:
                 yield axis, name

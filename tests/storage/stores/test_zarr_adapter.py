@@ -27,7 +27,7 @@ from daf_storage.stores import MemoryStore, SnapshotZarrStore
 def test_parts_of_a_value(request_of: Any, expected: bytes) -> None:
     """From the beginning, and from the end, of which there may be nothing."""
     store = MemoryStore()
-    store.fill({"a/x": memoryview(b"012345")})
+    store.change([], {"a/x": memoryview(b"012345")})
     snapshot = store.snapshot("a")
     assert snapshot is not None
     part = SnapshotZarrStore(snapshot).get("x", default_buffer_prototype(), request_of)

@@ -127,8 +127,7 @@ class ArchiveMachine(RuleBasedStateMachine):
     @invariant()
     def agree(self) -> None:
         """Keys and bytes are those of the model, for us and for another reader of the file."""
-        snapshot = self.model.snapshot("")
-        expected = {} if snapshot is None else dict(snapshot._entries)
+        expected = {key: self.model.value(key) for key in self.model.keys()}  # noqa: SIM118
         assert self.store.keys() == sorted(expected)
         for key, data in expected.items():
             assert self.store.get(key) == data

@@ -18,7 +18,6 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have two threads and pieces of 64 bytes."""
     monkeypatch.setattr(_decode_threads, "THREADS", 2)
     monkeypatch.setattr(_decode_threads, "_PIECE_BYTES", 64)
-    monkeypatch.setattr(_decode_threads, "_COMPARED_BYTES", 16)
 
 
 @pytest.mark.parametrize("shape", [(0,), (3,), (1000,), (7, 300), (300, 7), (1, 999)])

@@ -117,7 +117,7 @@ def parsed(documents: ZarrFormat, data: bytes) -> ArrayMetadata | None:
     """Return what the metadata of an array say."""
     store = MemoryStore()
     name = ".zarray" if documents.version == 2 else "zarr.json"
-    store._entries = {f"x/{name}": memoryview(data)}
+    store.change([], {f"x/{name}": memoryview(data)})
     snapshot = store.snapshot("")
     assert snapshot is not None
     documents.kind(snapshot, "x")

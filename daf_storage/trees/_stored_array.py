@@ -1,9 +1,10 @@
-"""Bases of arrays whose elements are not a file of their own, and what reading arrays costs."""
+"""Arrays as a tree has them: what they say of themselves, how they are read, what that costs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -11,62 +12,125 @@ import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees._protocol import ArrayInfo, StoredArray
 
 STRING_BYTES: Final = 16
 """About how many bytes a string takes, where that is not known."""
 
 
-class NotFileBacked:
-    """What arrays have in common whose elements are not the bytes of a file of their own."""
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """The metadata of one stored array."""
+
+    shape: tuple[int, ...]
+    """Lengths of the dimensions, slowest first, as stored (C order)."""
+    storage_type: StorageType
+    """The type of its elements."""
+    chunks: tuple[int, ...]
+    """Lengths of a chunk along each dimension; equal to ``shape`` for a single chunk."""
+    is_mappable: bool
+    """Whether the elements are the plain bytes of one file, which can be mapped."""
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        total = 1
+        for length in self.shape:
+            total *= length
+        return total
+
+
+class StoredArray:
+    """One array of a pinned node; stays readable after the node was replaced or deleted.
+
+    What is here suits an array that is read whole, and has no file of its own.
+    """
 
     info: ArrayInfo
     """Its metadata."""
+    is_coded = False
+    """Whether it is one of strings that are stored as numbers, each for one of a few strings."""
 
     def read(self) -> AnyArray:
-        """Return all elements; of strings, as objects."""
+        """Return all elements in C order, read-only, mapped if possible; of strings, as objects."""
         values: AnyArray = self.read_strings().to_numpy(zero_copy_only=False)
         return values.reshape(self.info.shape)
 
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings, flattened in C order."""
-        raise NotImplementedError
-
     def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension."""
+        """Return a range of the first dimension; touches only the chunks of that range."""
         return self.read_spans([span])[0]
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return several ranges of the first dimension: here, of an array that is read whole."""
+        """Return several ranges of the first dimension; of a server, asked for together.
+
+        Of an array of two dimensions, only the range ``within`` of the second one.
+        """
         values = self.read() if within is None else self.read()[:, within.slice]
         return [values[span.slice] for span in spans]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all elements of an array of strings, flattened in C order."""
+        raise NotImplementedError
+
+    def string_rows(self, span: Span) -> pa.Array:
+        """Return a range of the first dimension of strings; touches only what that range needs."""
+        return self.read_strings().slice(span.start, span.size)
+
+    def string_pieces(self) -> Iterator[pa.Array]:
+        """Yield the elements of a vector of strings in pieces, which may be dictionaries."""
+        yield self.read_strings()
+
+    def plain_strings(self) -> memoryview | None:
+        """Return an array of strings as it is stored: a count, then each length and its bytes.
+
+        None if it is stored otherwise.
+        """
+        return None
+
+    def mapped_strings(self) -> memoryview | None:
+        """Return what `plain_strings` does, if it is mapped: not to be downloaded or expanded."""
+        return None
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
-        """Add the bytes of the elements if they are mapped, else of the chunks, decoded."""
+        """Add what `read_spans` would cost; no elements are read.
+
+        Where the chunks of an array lie in its file may be looked up.
+        """
         if self.info.is_mappable:
             estimate.add_bytes(elements_bytes(self.info, spans, within))
         else:
             estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=0)
 
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if what is stored cannot hold the elements, by the sizes of files alone.
+
+        Reads nothing, and asks no server.  Data that passes may still turn out to be damaged.
+
+        Parameters
+        ----------
+        is_complete
+            Whether no chunk may be missing, even if a fill value could stand in for it.
+
+        Raises
+        ------
+        CorruptDataError
+            Files are missing, truncated, or not regular files.
+        """
+
     def fingerprint(self) -> list[int] | None:
-        """Return None: changes of the elements cannot be detected."""
+        """Return numbers that change with the elements; None if changes cannot be detected."""
         return None
 
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Do nothing: there is no file whose size could tell."""
+    def open_file(self) -> int | None:
+        """Return a descriptor of a file of just the elements, one after the other, to be closed.
 
-    def plain_strings(self) -> None:
-        """Return nothing: the strings are stored otherwise."""
-        return
-
-    def open_file(self) -> None:
-        """Return nothing: there is no such file."""
-        return
+        None if there is no such file.
+        """
+        return None
 
 
-class MemoryArray(NotFileBacked):
+class MemoryArray(StoredArray):
     """An array whose elements are in memory, or are made when they are first asked for.
 
     Parameters

@@ -1,0 +1,242 @@
+"""Stores whose keys are those of a mapping: a database, a cache, an object store, or memory.
+
+Each publication is complete by itself, and what is prepared is in memory: nothing outlives a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from daf_storage import errors
+from daf_storage.base import METADATA_NAMES, AnyArray, ForkLock
+from daf_storage.stores._protocol import Snapshot
+
+
+class MappingStore:
+    """The keys and values of a mutable mapping, as Zarr has always allowed them to be a store.
+
+    A mapping changes one key at a time.  So data is put in place before the metadata that makes it
+    visible, and taken away after it: whoever is stopped in between leaves no property without its
+    data.  Replacing a property is not atomic, nor is reordering an axis.
+
+    Parameters
+    ----------
+    mapping
+        Values are bytes, or anything with a buffer.  What other programs put into it is seen by
+        the next read; only changes of values under the same keys may go unnoticed in what a
+        session has decoded.
+    location
+        The name used in messages; by default the type of the mapping.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> entries = {}
+    >>> daf_storage.ZarrDaf(entries, "w").set_scalar("n", 5)
+    >>> sorted(key for key in entries if key.startswith("scalars/n"))
+    ['scalars/n/.zarray', 'scalars/n/.zattrs', 'scalars/n/0']
+    >>> daf_storage.ZarrDaf(entries).get_scalar("n")
+    5
+    """
+
+    is_append_only = False
+    """What is there can be replaced and removed."""
+
+    def __init__(self, mapping: MutableMapping[str, Any], *, location: str | None = None) -> None:
+        self.location = location or f"<{type(mapping).__name__}>"
+        self._mapping = mapping
+        self._lock = ForkLock()
+        self._token = object()  # unlike an id, it is not that of another one later
+        self._version = 0
+        self._versions: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
+
+    def keys(self) -> Collection[str]:
+        """Return the present keys."""
+        return list(self._mapping)
+
+    def snapshot(self, prefix: str) -> MappingSnapshot | None:
+        """Return a view of the keys that are below ``prefix`` now."""
+        with self._lock:
+            start = f"{prefix}/" if prefix else ""
+            keys = {key[len(start) :]: key for key in self.keys() if key.startswith(start)}
+            versions = frozenset((key, self._versions.get(key, 0)) for key in keys.values())
+            return MappingSnapshot(self.value, keys, (self._token, versions)) if keys else None
+
+    def value(self, key: str) -> memoryview | None:
+        """Return the bytes of a key; None if it is absent."""
+        try:
+            value = self._mapping[key]
+        except KeyError:
+            return None
+        try:
+            return memoryview(value).cast("B").toreadonly()
+        except TypeError:
+            raise errors.CorruptDataError(
+                f"{self.location}: the value of {key!r} is {type(value).__name__}, not bytes"
+            ) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[MappingTransaction]:
+        """Begin changes; what was not published when the block ends is dropped."""
+        yield MappingTransaction(self)
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Do nothing: each publication is complete by itself."""
+        return nullcontext()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclude other threads that use this object."""
+        with self._lock:
+            yield
+
+    def recover(self) -> bool:
+        """Return that there is nothing to recover."""
+        return False
+
+    @contextmanager
+    def rebuilt(self, token: str, without: list[str]) -> Iterator[MemoryStore]:  # noqa: ARG002 - nothing is left to be found
+        """Hand out a copy in memory whose changes are put in place at the end, key by key."""
+        with self._lock:
+            kept = [key for key in self.keys() if not any(is_below(key, p) for p in without)]
+            copy = MemoryStore(location=self.location)
+            values = {key: value for key in kept if (value := self.value(key)) is not None}
+            copy.change([], values)
+            yield copy
+            added = {key: data for key in copy.below("") if (data := copy.value(key)) is not None}
+            new = {key: data for key, data in added.items() if data is not values.get(key)}
+            self.change([key for key in self.keys() if key not in added or key in new], new)
+
+    def below(self, prefix: str) -> list[str]:
+        """Return the keys at or below ``prefix``."""
+        return [key for key in self.keys() if is_below(key, prefix)]
+
+    def change(self, removed: Collection[str], added: Mapping[str, memoryview]) -> None:
+        """Take keys away, metadata first, and put others in place, metadata last."""
+        with self._lock:
+            self._version += 1
+            for key in sorted(removed, key=_is_document, reverse=True):
+                self._mapping.pop(key, None)
+            for key in sorted(added, key=_is_document):
+                self._versions[key] = self._version
+                self._mapping[key] = self._stored(added[key])
+
+    def _stored(self, data: memoryview) -> Any:
+        return bytes(data)
+
+
+class MemoryStore(MappingStore):
+    """Bytes by key in memory, for data sets that never touch a disk.
+
+    A snapshot has the values of its time.
+    """
+
+    def __init__(self, *, location: str = "<memory>") -> None:
+        super().__init__({}, location=location)
+
+    def snapshot(self, prefix: str) -> MappingSnapshot | None:
+        """Return a view of the present entries below ``prefix``."""
+        with self._lock:
+            found = super().snapshot(prefix)
+            if found is not None:
+                found.value_of = dict(self._mapping).get
+            return found
+
+    def value(self, key: str) -> memoryview | None:
+        """Return the bytes of a key themselves; None if it is absent."""
+        return self._mapping.get(key)
+
+    def _stored(self, data: memoryview) -> memoryview:
+        return data.toreadonly()
+
+
+class MappingSnapshot(Snapshot):
+    """A view of the keys that a mapping had below a prefix; see `Snapshot`."""
+
+    def __init__(
+        self,
+        value_of: Callable[[str], memoryview | None],
+        keys: Mapping[str, str],
+        identity: Hashable,
+    ) -> None:
+        self.value_of = value_of
+        """Returns the bytes of a key."""
+        self._keys = keys
+        self._identity = identity
+
+    def identity(self) -> Hashable:
+        """Return what changes with the keys, and with each change made through the store."""
+        return self._identity
+
+    def map(self, key: str) -> memoryview | None:
+        """Return the bytes, read-only."""
+        return self.value_of(self._keys[key]) if key in self._keys else None
+
+    def names(self, key: str = "") -> list[str]:
+        """Return the names directly below ``key``, sorted."""
+        start = f"{key}/" if key else ""
+        below = (entry[len(start) :] for entry in self._keys if entry.startswith(start))
+        return sorted({entry.split("/", 1)[0] for entry in below})
+
+
+class MappingTransaction:
+    """Changes prepared in memory; see `Transaction`."""
+
+    def __init__(self, store: MappingStore) -> None:
+        self._store = store
+        self._parts: dict[str, list[bytes]] = {}
+        self._reserved: dict[str, AnyArray] = {}
+
+    def write(self, key: str, data: bytes | memoryview) -> None:
+        """Append a copy of ``data``."""
+        self._parts.setdefault(key, []).append(bytes(data))
+
+    def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:  # noqa: ARG002 - see below
+        """Do nothing: there are no files here."""
+        return False
+
+    def reserve(self, key: str, size_bytes: int) -> AnyArray:
+        """Return zeros to be filled."""
+        self._reserved[key] = np.zeros(size_bytes, dtype=np.uint8)
+        return self._reserved[key]
+
+    def publish(self, prefix: str, *, replace: bool) -> None:
+        """Put the prepared entries in place."""
+        with self._store.lock():
+            there = self._store.below(prefix)
+            if there and not replace:
+                raise FileExistsError(f"{prefix} exists")
+            prepared = {key: memoryview(b"".join(parts)) for key, parts in self._parts.items()}
+            prepared |= {key: values.data for key, values in self._reserved.items()}
+            taken = {key: data for key, data in prepared.items() if is_below(key, prefix)}
+            self._store.change(there, taken)
+            for key in taken:
+                self._parts.pop(key, None)
+                self._reserved.pop(key, None)
+
+    def remove(self, prefix: str) -> None:
+        """Take the entries below ``prefix`` away."""
+        self._store.change(self._store.below(prefix), {})
+
+    def replace_file(self, key: str, data: bytes) -> None:
+        """Replace one entry."""
+        self._store.change([], {key: memoryview(data)})
+
+    def leave_sign(self) -> None:
+        """Do nothing: nothing outlives the process."""
+
+
+def is_below(key: str, prefix: str) -> bool:
+    """Return whether a key is a prefix, or below it."""
+    return not prefix or key == prefix or key.startswith(f"{prefix}/")
+
+
+def _is_document(key: str) -> bool:
+    return key.rpartition("/")[2] in METADATA_NAMES
