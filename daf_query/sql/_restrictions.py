@@ -194,7 +194,8 @@ class Conditions:
     def parts(self) -> list[Node]:
         """Return what is true for each row that is needed; nothing in outer joins."""
         select, own = self._scope.select, self._schema_of(self._source)
-        joins = [join["join_operator"] for each in select["from"] for join in each["joins"]]
+        tables = walk(select["from"], into_queries=False)  # joins may be within brackets
+        joins = [each["join_operator"] for each in tables if "join_operator" in each]
         is_known = own is not None and not self._source.column_names
         is_inner = all(kind_of(each) in _INNER for each in joins)
         condition = select["selection"]

@@ -100,3 +100,8 @@ SELECT a.maybe, b.b FROM cell a JOIN cell b ON a.maybe = b.b AND a.x = b.y;
 SELECT c.name, g.name AS gene FROM cell c JOIN gene g ON c.marker = g.name ORDER BY g.name DESC, c.name LIMIT 7;
 --: ordered
 SELECT c.name, g.chrom FROM cell c LEFT JOIN gene g ON c.marker = g.name ORDER BY g.chrom NULLS FIRST, c.name, g.name;
+
+-- What WHERE says of a table is not true before an outer join, also of one in brackets.
+SELECT c.name, g.name AS gene FROM (cell c LEFT JOIN gene g ON c.marker = g.name) CROSS JOIN (SELECT 1 AS one) o WHERE g.x IS NULL OR g.name LIKE 'zz%';
+SELECT c.name, g.name AS gene FROM (SELECT 1 AS one) o CROSS JOIN (cell c LEFT JOIN gene g ON c.marker = g.name AND g.x > 1) WHERE g.name IS NULL OR g.name LIKE 'zz%';
+SELECT c.name, g.name AS gene FROM (cell c JOIN gene g ON c.marker = g.name) CROSS JOIN (SELECT 1 AS one) o WHERE g.name LIKE 'G%' OR g.name LIKE 'C%';

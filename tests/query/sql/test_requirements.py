@@ -153,6 +153,10 @@ def test_a_table_that_is_read_twice(session: DafSession) -> None:
     [
         ("SELECT a.age FROM cell a JOIN donor d ON a.donor = d.name WHERE age > 1", AGE),
         ("SELECT a.age FROM donor d LEFT JOIN cell a ON a.donor = d.name WHERE a.age > 1", None),
+        (
+            "SELECT a.age FROM (donor d LEFT JOIN cell a ON a.donor = d.name) CROSS JOIN gene WHERE a.age > 1",
+            None,
+        ),
         ("SELECT a.age FROM cell a, donor d WHERE name = 'A'", None),
         ("SELECT collect_set(donor) FROM cell WHERE age > 1 AND age RLIKE 2", AGE),
     ],
