@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from daf_query.session import DafSession, connect
+from daf_query.session import connect
 from daf_storage import errors
 from daf_storage.base import install_command, optional_import
 
@@ -93,8 +93,10 @@ def run_demo(target: Path, command: Command) -> None:
         if command(arguments) != 0:
             raise errors.DafError("the demonstration stopped here; see the error above")
     print(f"\n# 7. The same from Python, and a picture.\n{_PYTHON.format(path=data)}")
+    optional_import("matplotlib", extra="plot")
     with connect(data) as session:
-        plot_embedding(session, picture)
+        axes = session.plot.embedding("X_umap", "bulk_labels")
+        axes.figure.savefig(picture, dpi=150, bbox_inches="tight")
     print(f"wrote {picture}")
     print(f"\n# 8. Look at them in the browser.\n$ daf explore {data} --color bulk_labels")
 
@@ -111,31 +113,7 @@ def _copy_data(path: Path) -> None:
 
 
 _PYTHON = """>>> db = daf_query.connect("{path}")
->>> cells = db.sql("SELECT bulk_labels, color FROM cell JOIN bulk_labels ON ...").to_pandas()
->>> umap = db.matrix("cell", "X_umap", "X_umap").to_numpy()"""
-
-
-def plot_embedding(session: DafSession, path: Path) -> None:
-    """Draw the cells' UMAP, coloured by type, into a PNG file."""
-    figures = optional_import("matplotlib.figure", extra="plot")
-    cells = session.sql(
-        'SELECT t.name AS type, t.color, cell."index" FROM cell '
-        "JOIN bulk_labels t ON cell.bulk_labels = t.name ORDER BY t.index, cell.index"
-    ).to_arrow_table()
-    umap = session.matrix("cell", "X_umap", "X_umap", rows=cells.column("index")).to_numpy()
-    types = cells.column("type").to_pylist()
-    figure = figures.Figure(figsize=(8, 5.5), layout="constrained")
-    axes = figure.add_subplot()
-    for name in dict.fromkeys(types):
-        rows = [row for row, cell_type in enumerate(types) if cell_type == name]
-        color = cells.column("color")[rows[0]].as_py()
-        axes.scatter(umap[rows, 0], umap[rows, 1], s=12, c=color, label=f"{name} ({len(rows)})")
-    axes.set(xlabel="UMAP 1", ylabel="UMAP 2", title=f"{len(types)} blood cells by type")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, markerscale=2)
-    figure.savefig(path, dpi=150)
+>>> db.plot.embedding("X_umap", "bulk_labels").figure.savefig("umap.png")"""
 
 
 def _typed(arguments: Sequence[str]) -> str:

@@ -136,33 +136,30 @@ def sql_info(numbers: Collection[int], max_query_bytes: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(asked, pa.uint32()), union], schema=INFO_SCHEMA)
 
 
-def required(name: str, data_type: pa.DataType) -> pa.Field:
-    """Return a field that is never missing."""
-    return pa.field(name, data_type, nullable=False)
+def _schema(fields: str) -> pa.Schema:
+    """Return the schema of fields, strings unless it says otherwise; with ``?``, may be missing.
+
+    >>> _schema("name size?:int32")
+    name: string not null
+    size: int32
+    """
+    made = []
+    for written in fields.split():
+        name, _, kind = written.partition(":")
+        data_type = pa.type_for_alias(kind or "string") if kind != "strings" else _NAMES
+        made.append(pa.field(name.removesuffix("?"), data_type, nullable=name.endswith("?")))
+    return pa.schema(made)
 
 
-TYPE_SCHEMA: Final = pa.schema(
-    [
-        required("type_name", pa.string()),
-        required("data_type", pa.int32()),
-        pa.field("column_size", pa.int32()),
-        pa.field("literal_prefix", pa.string()),
-        pa.field("literal_suffix", pa.string()),
-        pa.field("create_params", pa.list_(required("item", pa.string()))),
-        required("nullable", pa.int32()),
-        required("case_sensitive", pa.bool_()),
-        required("searchable", pa.int32()),
-        pa.field("unsigned_attribute", pa.bool_()),
-        required("fixed_prec_scale", pa.bool_()),
-        pa.field("auto_increment", pa.bool_()),
-        pa.field("local_type_name", pa.string()),
-        pa.field("minimum_scale", pa.int32()),
-        pa.field("maximum_scale", pa.int32()),
-        required("sql_data_type", pa.int32()),
-        pa.field("datetime_subcode", pa.int32()),
-        pa.field("num_prec_radix", pa.int32()),
-        pa.field("interval_precision", pa.int32()),
-    ]
+_NAMES: Final = pa.list_(pa.field("item", pa.string(), nullable=False))
+TYPE_SCHEMA: Final = _schema(
+    """
+    type_name data_type:int32 column_size?:int32 literal_prefix? literal_suffix?
+    create_params?:strings nullable:int32 case_sensitive:bool searchable:int32
+    unsigned_attribute?:bool fixed_prec_scale:bool auto_increment?:bool local_type_name?
+    minimum_scale?:int32 maximum_scale?:int32 sql_data_type:int32 datetime_subcode?:int32
+    num_prec_radix?:int32 interval_precision?:int32
+    """
 )
 """The schema of the answer to ``CommandGetXdbcTypeInfo``."""
 
@@ -212,46 +209,20 @@ def type_info(number: int | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), schema=TYPE_SCHEMA)
 
 
-_CATALOGS: Final = pa.schema([required("catalog_name", pa.string())])
-_SCHEMAS: Final = pa.schema(
-    [pa.field("catalog_name", pa.string()), required("db_schema_name", pa.string())]
+_CATALOGS: Final = _schema("catalog_name")
+_SCHEMAS: Final = _schema("catalog_name? db_schema_name")
+_TABLES: Final = _schema("catalog_name? db_schema_name? table_name table_type")
+_TABLES_WITH_SCHEMAS: Final = _TABLES.append(pa.field("table_schema", pa.binary(), nullable=False))
+_TABLE_TYPES: Final = _schema("table_type")
+_PRIMARY_KEYS: Final = _schema(
+    "catalog_name? db_schema_name? table_name column_name key_name? key_sequence:int32"
 )
-_TABLES: Final = pa.schema(
-    [
-        pa.field("catalog_name", pa.string()),
-        pa.field("db_schema_name", pa.string()),
-        required("table_name", pa.string()),
-        required("table_type", pa.string()),
-    ]
-)
-_TABLES_WITH_SCHEMAS: Final = _TABLES.append(required("table_schema", pa.binary()))
-_TABLE_TYPES: Final = pa.schema([required("table_type", pa.string())])
-_PRIMARY_KEYS: Final = pa.schema(
-    [
-        pa.field("catalog_name", pa.string()),
-        pa.field("db_schema_name", pa.string()),
-        required("table_name", pa.string()),
-        required("column_name", pa.string()),
-        pa.field("key_name", pa.string()),
-        required("key_sequence", pa.int32()),
-    ]
-)
-_FOREIGN_KEYS: Final = pa.schema(
-    [
-        pa.field("pk_catalog_name", pa.string()),
-        pa.field("pk_db_schema_name", pa.string()),
-        required("pk_table_name", pa.string()),
-        required("pk_column_name", pa.string()),
-        pa.field("fk_catalog_name", pa.string()),
-        pa.field("fk_db_schema_name", pa.string()),
-        required("fk_table_name", pa.string()),
-        required("fk_column_name", pa.string()),
-        required("key_sequence", pa.int32()),
-        pa.field("fk_key_name", pa.string()),
-        pa.field("pk_key_name", pa.string()),
-        required("update_rule", pa.uint8()),
-        required("delete_rule", pa.uint8()),
-    ]
+_FOREIGN_KEYS: Final = _schema(
+    """
+    pk_catalog_name? pk_db_schema_name? pk_table_name pk_column_name
+    fk_catalog_name? fk_db_schema_name? fk_table_name fk_column_name
+    key_sequence:int32 fk_key_name? pk_key_name? update_rule:uint8 delete_rule:uint8
+    """
 )
 
 Answer: TypeAlias = "tuple[pa.Schema, Callable[[], pa.Table]]"

@@ -14,6 +14,7 @@ import re
 import socket
 import sys
 import threading
+import zipfile
 from collections.abc import Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +23,6 @@ from typing import Any, BinaryIO, Self
 from urllib.parse import quote, unquote, urlsplit
 
 from daf_storage import errors
-from daf_storage.stores import MmapZipStore
 from daf_storage.trees import h5py
 
 _COPY_BYTES = 1 << 20
@@ -340,7 +340,7 @@ def _tag(status: os.stat_result) -> str:
 
 def _check_readable_remotely(root: Path) -> None:
     """Refuse a file that `open_daf` could not open by its URL: one that is no ZIP archive."""
-    if not root.is_file() or _is_archive(root):
+    if not root.is_file() or zipfile.is_zipfile(root):
         return
     name = root.name.partition(".")[0]
     if h5py().is_hdf5(root):
@@ -353,14 +353,6 @@ def _check_readable_remotely(root: Path) -> None:
         f"{root}: this is no data set, but a file of another kind; serve a directory or an archive "
         "of a data set"
     )
-
-
-def _is_archive(path: Path) -> bool:
-    try:
-        MmapZipStore(path).close()
-    except errors.DafError:
-        return False
-    return True
 
 
 def _is_hidden(part: str) -> bool:
