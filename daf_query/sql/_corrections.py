@@ -45,7 +45,6 @@ from daf_query.syntax import (
     Query,
     Scope,
     Statement,
-    UnparsedError,
     arguments_of,
     edited,
     function_name,
@@ -223,11 +222,8 @@ def limit_barriers(statement: Statement) -> Iterator[Edit]:
 
 def as_subquery(view: str) -> str:
     """Return the query of a view, as a subquery if it limits rows: others may sort them."""
-    try:
-        queries = parsed(view).queries
-    except UnparsedError:  # the engine says what is wrong
-        return view
-    is_limited = bool(queries) and _limits(queries[-1])
+    statement = parsed(view)
+    is_limited = any(map(_limits, statement.queries[-1:])) if statement is not None else False
     return f"SELECT * FROM ({view}\n)" if is_limited else view  # noqa: S608 - of the query itself
 
 
@@ -436,10 +432,8 @@ def with_bounded_sizes(query: str) -> str:
     lowered = query.lower()
     if not any(name in lowered for name in (*_STRINGS, *_ARRAYS, *_SERIES)):
         return query
-    try:
-        return edited(query, _size_edits(parsed(query)))
-    except UnparsedError:  # the engine says what is wrong
-        return query
+    statement = parsed(query)
+    return query if statement is None else edited(query, _size_edits(statement))
 
 
 def _size_edits(statement: Statement) -> list[Edit]:

@@ -21,7 +21,6 @@ from daf_query.syntax import (
     Scope,
     Statement,
     Term,
-    UnparsedError,
     WrappedSql,
     condition_of,
     conjuncts_of,
@@ -135,15 +134,17 @@ def _question(schema: str, axis: str, text: str, *, select: bool) -> tuple[str, 
     if not select and not condition.strip():
         return table, []
     query = one_statement(text) if select else f"SELECT 1 FROM {table} WHERE (\n{condition}\n)"  # noqa: S608 - never run
-    try:
-        statement = parsed(query)
-    except UnparsedError as error:  # whoever counts the rows of a predicate says what is wrong
-        if select:
-            raise errors.QueryError(f"the SELECT is no SQL: {error}") from None
+    statement = parsed(query)
+    if statement is None and not select:  # whoever counts the rows says what is wrong
         return table, [(condition, ())]
-    scopes = statement.queries[-1].scopes
+    scopes = statement.queries[-1].scopes if statement is not None else []
     sources = scopes[0].sources if len(scopes) == 1 else []
-    if len(sources) != 1 or not sources[0].parts or not scopes[0].select["selection"]:
+    if (
+        statement is None
+        or len(sources) != 1
+        or not sources[0].parts
+        or not scopes[0].select["selection"]
+    ):
         raise errors.QueryError(
             "a diagnosis is of a predicate, or of a SELECT of one table with a WHERE; write the "
             "predicate alone"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -44,7 +43,6 @@ from daf_query.sql._table_functions import register_table_functions
 from daf_query.syntax import (
     Edit,
     Statement,
-    UnparsedError,
     WrappedSql,
     name_of,
     one_statement,
@@ -397,8 +395,4 @@ class Engine:
 
 def _parsed(queries: Iterable[str]) -> list[Statement]:
     """Return queries as trees, without those that are no SQL: the engine says what is wrong."""
-    statements = []
-    for each in queries:
-        with suppress(UnparsedError):
-            statements.append(parsed(each))
-    return statements
+    return [statement for each in queries if (statement := parsed(each)) is not None]

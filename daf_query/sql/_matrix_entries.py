@@ -21,7 +21,6 @@ from daf_query.syntax import (
     Scope,
     Source,
     Statement,
-    UnparsedError,
     edited,
     identifiers_of,
     kind_of,
@@ -111,9 +110,8 @@ def with_known_columns(written: str, columns: Sequence[str], rules: Sequence[Rul
     "X['g']" > 2 AND Y['g'] > 2
     """
     select = "SELECT "
-    try:
-        statement = parsed(select + written)
-    except UnparsedError:  # the engine says what is wrong
+    statement = parsed(select + written)
+    if statement is None:  # the engine says what is wrong
         return written
     edits = [
         Edit(each.start, each.stop, quoted_name(each.column))
@@ -149,10 +147,8 @@ class Tables:
         if source.query is not None or source.parts[-1:] == ():
             return source.query
         view = self.views.get(source.parts[-1])
-        try:
-            return None if view is None else parsed(view).queries[-1]
-        except UnparsedError:
-            return None
+        statement = None if view is None else parsed(view)
+        return None if statement is None else statement.queries[-1]
 
 
 def with_entries(query: str, tables: Tables, rules: Sequence[Rule] = ()) -> EntryRewriting:
@@ -171,9 +167,8 @@ def with_entries(query: str, tables: Tables, rules: Sequence[Rule] = ()) -> Entr
     EntryNotFoundError
         No axis has the entry.
     """
-    try:
-        statement = parsed(query)
-    except UnparsedError:  # the engine says what is wrong
+    statement = parsed(query)
+    if statement is None:  # the engine says what is wrong
         return EntryRewriting(query)
     rule = _Rule(statement, tables)
     edits = [edit for each in rules for edit in each(statement)]
@@ -443,12 +438,14 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
     """
     # Not an injection: it is parsed here, and never executed.
     query = f"SELECT {written} FROM {quoted_name(axis)}"  # noqa: S608 - of the query itself
-    try:
-        statement = parsed(query)
-    except UnparsedError:
-        raise _no_entry(written) from None
-    sources = [source.name for source in statement.sources]
-    if len(statement.tree) != 1 or len(statement.queries) != 1 or sources != [axis]:
+    statement = parsed(query)
+    sources = [source.name for source in statement.sources] if statement is not None else []
+    if (
+        statement is None
+        or len(statement.tree) != 1
+        or len(statement.queries) != 1
+        or sources != [axis]
+    ):
         raise _no_entry(written)
     found = with_entries(query, Tables({schema.name: schema}, schema.name)).columns
     columns: dict[str, MatrixEntry] = {}

@@ -26,7 +26,6 @@ from daf_query.syntax import (
     Scope,
     Source,
     Statement,
-    UnparsedError,
     identifiers_of,
     joined_names,
     kind_of,
@@ -73,7 +72,7 @@ class Asked:
         """The tree of the query; None if it has none."""
         try:
             return parsed(self.query)
-        except (UnparsedError, errors.QueryError):
+        except errors.QueryError:
             return None
 
     def nodes(self, *keys: str) -> Iterator[tuple[Statement, Scope | None, Node]]:

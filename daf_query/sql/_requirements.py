@@ -16,7 +16,7 @@ from daf_query.scan import Or, Predicate, conjunction, joined
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._matrix_entries import Tables, with_entries
 from daf_query.sql._restrictions import Conditions
-from daf_query.syntax import Source, Statement, UnparsedError, kind_of, parsed, values_of
+from daf_query.syntax import Source, Statement, kind_of, parsed, values_of
 from daf_query.table import MatrixEntry
 
 _WILDCARDS: Final = ("Wildcard", "QualifiedWildcard")
@@ -53,10 +53,7 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
         An entry of a matrix is written wrongly, or there is none.
     """
     rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
-    try:
-        statement: Statement | None = parsed(rewriting.query)
-    except UnparsedError:
-        statement = None
+    statement = parsed(rewriting.query)
     if statement is not None and any(kind_of(node) == "Table" for _, node in statement.nodes):
         statement = None  # a table that is of no FROM: TABLE cell, PIVOT
     names = _Names.of(statement)

@@ -41,7 +41,6 @@ from daf_query.syntax import (
     Scope,
     Source,
     Statement,
-    UnparsedError,
     arguments_of,
     constant_of,
     function_name,
@@ -87,11 +86,10 @@ def placed_tables(
     """
     placed: list[PlacedTable] = []
     for rewriting in rewritings:
-        try:
-            statement = parsed(rewriting.query)
-        except UnparsedError:
-            return []
-        if any(kind_of(node) == "Table" for _, node in statement.nodes):  # TABLE cell, PIVOT
+        statement = parsed(rewriting.query)
+        if statement is None or any(
+            kind_of(node) == "Table" for _, node in statement.nodes
+        ):  # TABLE cell, PIVOT
             return []
         for scope in statement.scopes:
             for source in scope.sources:

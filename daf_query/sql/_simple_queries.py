@@ -43,7 +43,6 @@ from daf_query.syntax import (
     Source,
     Statement,
     Term,
-    UnparsedError,
     arguments_of,
     function_name,
     identifiers_of,
@@ -266,9 +265,10 @@ def simple_query(text: str) -> SimpleQuery | None:
     """
     if len(text) > _MAX_CHARACTERS:
         return None
+    statement = parsed(text)
     try:
-        return _query_of(parsed(text))
-    except (UncertainError, UnparsedError):
+        return None if statement is None else _query_of(statement)
+    except UncertainError:
         return None
 
 
@@ -289,9 +289,8 @@ def named_columns(text: str, default: str) -> tuple[TableName, NamedColumns] | N
     >>> named_columns("SELECT * FROM cell", "runs") is None
     True
     """
-    try:
-        statement = parsed(text)
-    except UnparsedError:
+    statement = parsed(text)
+    if statement is None:
         return None
     scopes = [scope for query in statement.queries for scope in query.scopes]
     if [kind_of(each) for each in statement.tree] != ["Query"] or len(statement.queries) != 1:

@@ -61,7 +61,6 @@ from daf_query.syntax._spark import to_local as to_local
 from daf_query.syntax._spark import to_spark as to_spark
 from daf_query.syntax._spark import with_definitions as with_definitions
 from daf_query.syntax._statement import Statement as Statement
-from daf_query.syntax._statement import UnparsedError as UnparsedError
 from daf_query.syntax._statement import parsed as parsed
 from daf_query.syntax._tokens import Edit as Edit
 from daf_query.syntax._tokens import Token as Token

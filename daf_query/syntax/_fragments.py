@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from daf_query.syntax._statement import UnparsedError, parsed
+from daf_query.syntax._statement import parsed
 from daf_query.syntax._tokens import Edit, identifier, read_tokens, tokens_of
 from daf_storage import errors
 
@@ -150,10 +150,8 @@ def is_select(text: str) -> bool:
     depth, first = next((each for each in numbered if not each[1].is_operator("(")), (0, None))
     if first is None or not first.is_word("SELECT", "WITH"):
         return False
-    try:
-        return depth == 0 or bool(parsed(text).queries)
-    except UnparsedError:
-        return False
+    statement = None if depth == 0 else parsed(text)
+    return depth == 0 or (statement is not None and bool(statement.queries))
 
 
 def is_condition(text: str) -> bool:
@@ -162,10 +160,8 @@ def is_condition(text: str) -> bool:
     >>> is_condition("a IN (1, 2) ORDER BY a, b"), is_condition("a, b")
     (True, False)
     """
-    try:
-        return bool(parsed(f"SELECT 1 WHERE {text}").queries)
-    except UnparsedError:
-        return False
+    statement = parsed(f"SELECT 1 WHERE {text}")
+    return statement is not None and bool(statement.queries)
 
 
 def statements(text: str) -> Iterator[str]:

@@ -23,8 +23,10 @@ from daf_storage import errors
 
 _MAX_KEPT: Final = 1 << 8
 _MAX_KEPT_CHARACTERS: Final = 1 << 14
-_PLACE: Final = re.compile(r" at Line: (\d+), Column: (\d+)$")
-_OPTIONS: Final = re.compile(r"Expected: end of statement, found: (?:STORED|PARTITIONED|OPTIONS) ")
+_OPTIONS: Final = re.compile(
+    r"Expected: end of statement, found: (?:STORED|PARTITIONED|OPTIONS) "
+    r"at Line: (\d+), Column: (\d+)$"
+)
 """What the engine's COPY has behind that of the parser."""
 _VISIBLE: Final = re.compile(r"[^\n]")
 _STARTS: Final = ("SELECT", "DISTINCT", "ALL", "BY")
@@ -37,20 +39,6 @@ _CONSTANT: Final = re.compile(r"-?\d[\d.]*|'(?:[^']|'')*'")
 """Of those that the tree lacks."""
 
 
-class UnparsedError(Exception):
-    """The text is no SQL that the parser knows; the engine may know more, or say it better.
-
-    Parameters
-    ----------
-    place
-        Where in the text; None if the parser does not say.
-    """
-
-    def __init__(self, message: str, place: int | None) -> None:
-        super().__init__(message)
-        self.place = place
-
-
 class Statement:
     """A SQL text that was parsed; `parsed` makes one.
 
@@ -58,19 +46,21 @@ class Statement:
     ----------
     text
         As it was written; may be several statements with semicolons.
+    lines
+        Where each of its lines begins.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(
+        self, text: str, tokens: Sequence[Token], lines: Sequence[int], tree: list[Node]
+    ) -> None:
         self.text = text
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
-        tokens = tokens_of(text)
-        _check_nesting(tokens)
-        self.tokens: Sequence[Token] = tokens
+        self._lines = lines
+        self.tokens = tokens
         """The tokens of the text."""
-        self.tree: list[Node] = _tree_of(_as_sql(text, tokens), self._lines)
+        self.tree = tree
         """The tree of each statement."""
         builder = ScopeBuilder()
-        for node in self.tree:
+        for node in tree:
             builder.read(node, {}, None)
         self.queries: Sequence[Query] = builder.queries
         """All queries, those within others first."""
@@ -232,13 +222,14 @@ class Statement:
                 yield pair
 
 
-def parsed(text: str) -> Statement:
-    """Return a SQL text as a tree; a short one is parsed once, a long one as long as it is held.
+def parsed(text: str) -> Statement | None:
+    """Return a SQL text as a tree; None if the parser does not know it.
+
+    A short one is parsed once, a long one as long as it is held.  Of what has no tree, the engine
+    may know more, or say better what is wrong.
 
     Raises
     ------
-    UnparsedError
-        The parser does not know it.
     QueryError
         It nests too deeply.
 
@@ -250,26 +241,32 @@ def parsed(text: str) -> Statement:
     """
     if len(text) <= _MAX_KEPT_CHARACTERS:
         return _kept(text)
-    statement = _long.get(text)
-    if statement is None:
-        statement = _long[text] = Statement(text)
+    statement = _long.get(text) or _read(text)
+    if statement is not None:
+        _long[text] = statement
     return statement
 
 
-_kept = lru_cache(_MAX_KEPT)(Statement)
+def _read(text: str) -> Statement | None:
+    lines = [0, *(match.end() for match in re.finditer("\n", text))]
+    tokens = tokens_of(text)
+    _check_nesting(tokens)
+    tree = _tree_of(_as_sql(text, tokens), lines)
+    return None if tree is None else Statement(text, tokens, lines, tree)
+
+
+_kept = lru_cache(_MAX_KEPT)(_read)
 _long: WeakValueDictionary[str, Statement] = WeakValueDictionary()
 
 
-def _tree_of(text: str, lines: Sequence[int]) -> list[Node]:
+def _tree_of(text: str, lines: Sequence[int]) -> list[Node] | None:
     try:
         tree: list[Node] = sqloxide.parse_sql(sql=text, dialect="generic")
     except ValueError as error:
-        message = str(error).rpartition("parser error: ")[2]
-        found = _PLACE.search(message)
-        place = None if found is None else _place(lines, int(found[1]), int(found[2]))
-        if place is not None and _OPTIONS.match(message):  # COPY ... TO 'x' STORED AS ...
-            return _tree_of(text[:place], lines)
-        raise UnparsedError(_PLACE.sub("", message), place) from None
+        found = _OPTIONS.search(str(error))  # COPY ... TO 'x' STORED AS ...
+        if found is None:
+            return None
+        return _tree_of(text[: _place(lines, int(found[1]), int(found[2]))], lines)
     return tree
 
 

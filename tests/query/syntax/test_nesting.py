@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daf_query import connect
-from daf_query.syntax import UnparsedError, parsed
+from daf_query.syntax import parsed
 from daf_storage import MemoryDaf, errors
 
 DEEP = {
@@ -45,6 +45,5 @@ def test_long_queries_that_are_not_deep_are_planned() -> None:
         f"SELECT * FROM cell WHERE age IN ({values})",
         f"SELECT '{'+' * 10_000}', 1 -- {'+' * 10_000}",
     ):
-        assert parsed(query).tree
-    with pytest.raises(UnparsedError):
-        parsed(")" * 3000)
+        assert parsed(query) is not None
+    assert parsed(")" * 3000) is None
