@@ -26,13 +26,19 @@ from daf_query.scan._columns import (
     Column,
     NumberColumn,
     OpenColumn,
-    ReadSpan,
     RowIndex,
     VectorColumn,
     runs_of_chunks,
 )
 from daf_query.scan._evaluate import Codes, Mask, Values, Zones, evaluate, may_match
-from daf_query.scan._options import DEFAULT_OPTIONS, LastOfThreads, Positions, Rows, ScanOptions
+from daf_query.scan._options import (
+    DEFAULT_OPTIONS,
+    ZONE_ROWS,
+    LastOfThreads,
+    Positions,
+    Rows,
+    ScanOptions,
+)
 from daf_query.scan._plan import (
     FindPointIndexes,
     OpenTable,
@@ -44,7 +50,6 @@ from daf_query.scan._plan import (
 from daf_query.scan._predicate import (
     COMPARISONS,
     EXACT_FLOAT,
-    FLIPPED,
     NEGATED,
     And,
     Compare,
@@ -73,12 +78,12 @@ __all__ = [
     "COMPARISONS",
     "DEFAULT_OPTIONS",
     "EXACT_FLOAT",
-    "FLIPPED",
     "INDEX",
     "MAX_SINGLE_STRINGS",
     "NAME",
     "NEGATED",
     "PLAIN_TYPES",
+    "ZONE_ROWS",
     "And",
     "Codes",
     "Column",
@@ -98,7 +103,6 @@ __all__ = [
     "Or",
     "Positions",
     "Predicate",
-    "ReadSpan",
     "RowIndex",
     "Rows",
     "Scan",

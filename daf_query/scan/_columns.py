@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -136,8 +135,6 @@ class VectorColumn:
     """The vector behind it."""
     indexes: Indexes
     """The indexes of the axis."""
-    kept: StoredVector | None = dataclasses.field(default=None, compare=False, repr=False)
-    """The vector as it was opened for its metadata, where that may be kept."""
 
     @property
     def chunk_rows(self) -> int:
@@ -179,29 +176,9 @@ class VectorColumn:
             return self._open_strings(cache, options)
         return self._open_numbers(cache, options)
 
-    def read_all(self, identity: Hashable = None) -> npt.NDArray[Any] | pa.Array:
-        """Return all values, strings as Arrow: nothing is remembered.
-
-        For vectors that are read once, of which there may be thousands; not for ``name`` and
-        ``index``.  Errors are those of `open`, and of reading.
-
-        Parameters
-        ----------
-        identity
-            That of the vector, if it has just been looked at: then it need not be opened again.
-        """
-        stored = self._pinned(identity)
-        if not self.is_string:
-            return stored.read(Span(0, stored.info.length))
-        strings = stored.read_strings()
-        strings = strings if strings.type == pa.string() else strings.cast(pa.string())
-        return nulls_for_empty(strings) if stored.info.empty_is_missing else strings
-
-    def _pinned(self, identity: Hashable = None) -> StoredVector:
+    def _pinned(self) -> StoredVector:
         """Return the vector as it is now, if it is still like the one that is known."""
-        daf, info, kept = self.daf, self.info, self.kept
-        if kept is not None and identity is not None and kept.identity == identity:
-            return kept
+        daf, info = self.daf, self.info
         try:  # to look at the axis again takes as long as to open the vector
             stored = daf.open_vector(info.axis, info.name, length=info.length)
         except errors.CorruptDataError:  # of another length, by now

@@ -45,8 +45,6 @@ from daf_storage.errors import FormatError, ReadOnlyError
 
 _MOST_NAMES: Final = 1 << 6
 """So many names, of all queries, are looked for together."""
-_MOST_KEPT: Final = 8
-"""Of how many names, of all queries, the vectors stay open; there may be thousands of data sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +99,24 @@ class Member:
         # What shows a change is looked at before the metadata: one in between shows the next time.
         identity = self.daf.axis_identity(axis, names)
         if known is None or (known.names, known.identity) != (names, identity):
-            keeps = names is not None and len(names) <= _MOST_KEPT
             columns: TableColumns | None = None
             if known and names and known.names and known.names < names:
                 # Of an archive, one value shows any change; of a directory, one for their names.
                 if known.identity in (identity, self.daf.axis_identity(axis, known.names)):
-                    more = self._read(axis, names - known.names, keeps=keeps)
+                    more = self._read(axis, names - known.names)
                     columns = known.columns.with_columns_of(more)
-            columns = columns or self._read(axis, names, keeps=keeps)
+            columns = columns or self._read(axis, names)
             known = _Known(identity, columns, names)
             with self._lock:
                 self._known[axis] = known
         return known.columns.readable()
 
-    def _read(self, axis: str, names: frozenset[str] | None, *, keeps: bool) -> TableColumns:
+    def _read(self, axis: str, names: frozenset[str] | None) -> TableColumns:
         with self._lock:
             broken = self._broken.get(axis)
             if broken is None:
                 broken = self._broken[axis] = broken_columns(self.daf, axis)
-        return axis_columns(self.daf, axis, broken, self._categoricals, among=names, keeps=keeps)
+        return axis_columns(self.daf, axis, broken, self._categoricals, among=names)
 
     def knows_all(self, axis: str) -> bool:
         """Return whether the metadata of all columns of an axis were looked at."""

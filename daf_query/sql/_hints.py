@@ -134,7 +134,8 @@ def hint_at_missing_strings(
         if kind == "BinaryOp" and node[kind]["op"] in ("Eq", "NotEq"):
             place, said = _of_equality(statement, node[kind])
         parts = identifiers_of(node[kind]) if kind == "IsNull" else None
-        table = tables.find(scope.sources[0]) if scope and len(scope.sources) == 1 else None
+        is_single = parts is not None and scope is not None and len(scope.sources) == 1
+        table = tables.find(scope.sources[0]) if scope is not None and is_single else None
         if parts is not None and table is not None:
             schema = tables.schemas[table[0]]
             place = (schema.location, table[1], parts[-1]["value"])

@@ -138,7 +138,7 @@ class Tables:
             return None
         schema = source.parts[-2] if len(source.parts) > 1 else self.default
         tables, axis = self.schemas.get(schema), source.parts[-1]
-        if tables is None or axis in tables.added or axis not in tables.axes_set():
+        if tables is None or axis in tables.added or not tables.has_axis(axis):
             return None
         return schema, axis
 

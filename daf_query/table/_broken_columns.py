@@ -23,10 +23,11 @@ _UNSETTLED_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Broken:
-    """Why a column cannot be read."""
+class _Noted:
+    """What is wrong with a column."""
 
-    reason: str
+    reason: str | None
+    """Why it cannot be read; None if it does not hold what was recorded of it."""
     identity: Hashable
     seen_at: float
 
@@ -42,8 +43,7 @@ class BrokenColumns:
 
     def __init__(self, identity: Callable[[str], Hashable] = lambda _: None) -> None:
         self._identity = identity
-        self._broken: dict[str, _Broken] = {}
-        self._mismatches: dict[str, Hashable] = {}
+        self._noted: dict[str, _Noted] = {}
         self._lock = threading.Lock()
         self.count = 0
         """How often a column turned out to be broken."""
@@ -55,42 +55,31 @@ class BrokenColumns:
         try:
             return read()
         except _UNREADABLE as error:
-            broken = _Broken(str(error), self._identity(name), time.monotonic())
-            with self._lock:
-                self._broken[name] = broken
-                self.count += 1
+            self._note(name, str(error))
             raise
 
     def note_mismatch(self, name: str) -> None:
         """Note that a column does not hold what was recorded of it: it is read as stored."""
+        self._note(name, None)
+
+    def _note(self, name: str, reason: str | None) -> None:
         with self._lock:
-            self._mismatches[name] = self._identity(name)
+            self._noted[name] = _Noted(reason, self._identity(name), time.monotonic())
             self.count += 1
 
-    def mismatches(self) -> set[str]:
-        """Return the columns that still do not hold what was recorded of them."""
-        if not self._mismatches:  # of thousands of tables, hardly one has any
-            return set()
-        with self._lock:
-            noted = dict(self._mismatches)
-        return {name for name, identity in noted.items() if self._identity(name) == identity}
+    def noted(self) -> dict[str, str | None]:
+        """Return the columns that are still broken, and why; None for those to be read as stored.
 
-    def problems(self) -> dict[str, str]:
-        """Return the columns that are still broken, and why."""
-        if not self._broken:
+        A column whose file is too new to tell it from a later one counts for a moment.
+        """
+        if not self._noted:  # of thousands of tables, hardly one has any
             return {}
         with self._lock:
-            known = dict(self._broken)
-        now = time.monotonic()
-        still = {
-            name: broken.reason
-            for name, broken in known.items()
-            if now - broken.seen_at < _UNSETTLED_SECONDS or self._is_same(name, broken)
+            known = dict(self._noted)
+        new = time.monotonic() - _UNSETTLED_SECONDS
+        return {
+            name: each.reason
+            for name, each in known.items()
+            if (each.reason is not None and each.seen_at > new)
+            or self._identity(name) == each.identity
         }
-        with self._lock:
-            for name in known.keys() - still.keys():
-                self._broken.pop(name, None)
-        return still
-
-    def _is_same(self, name: str, broken: _Broken) -> bool:
-        return self._identity(name) == broken.identity

@@ -27,8 +27,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan import (
-    INDEX,
-    NAME,
     Column,
     DictionaryCodes,
     OpenColumn,
@@ -274,19 +272,6 @@ def vector_of(column: Column | None) -> VectorColumn | None:
     if isinstance(column, TableColumn):
         return column.vector
     return column if isinstance(column, VectorColumn) else None
-
-
-def reader_of(column: Column, read: Callable[[VectorColumn], _T]) -> Callable[[], _T] | None:
-    """Return what reads the vector of a column at once; None if its values are converted.
-
-    Errors are kept as those of the column.
-    """
-    vector = vector_of(column)
-    if vector is None or vector.info.name in (NAME, INDEX):
-        return None
-    if not isinstance(column, TableColumn):
-        return partial(read, vector)
-    return None if column.is_converted else partial(column.reading, partial(read, vector))
 
 
 # 2. Recorded

@@ -31,7 +31,7 @@ from daf_query.scan import (
     ZoneMap,
     numpy_type,
 )
-from daf_query.table._columns import DATASET, ConstantColumn, column_as, reader_of, vector_of
+from daf_query.table._columns import DATASET, ConstantColumn, column_as, vector_of
 from daf_query.table._table_columns import TableColumns, signature_of
 from daf_storage.base import DecodedCache, Span, paused_collection
 
@@ -152,7 +152,7 @@ class JoinedColumn:
                 found: _T = cache.get((key, part), identity, make)
                 return found
 
-        values = partial(self._joined, options, identity)
+        values = partial(self._joined, options)
         if not self.is_string:
             dtype, length = numpy_type(self.field.type), sum(each.length for each in self.sources)
             return NumberColumn(
@@ -174,26 +174,23 @@ class JoinedColumn:
             known,
         )
 
-    def _joined(self, options: ScanOptions, identities: Sequence[Hashable]) -> Any:
+    def _joined(self, options: ScanOptions) -> Any:
         """Return the values of all data sets: numbers, or strings of Arrow."""
         if self.field.name == DATASET:
             lengths = [source.length for source in self.sources]
             return pa.array(self.names).take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
-        values = self._values(options, identities)
+        values = self._values(options)
         if self.is_string:
             return pa.concat_arrays([pa.array([], pa.string()), *values])
         dtype = numpy_type(self.field.type)
         return np.concatenate([np.empty(0, dtype), *map(np.asarray, values)], dtype=dtype)
 
-    def _values(self, options: ScanOptions, identities: Sequence[Hashable]) -> Iterator[Any]:
+    def _values(self, options: ScanOptions) -> Iterator[Any]:
         """Yield the values of each data set."""
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
-        for column, source, identity in zip(self.parts, self.sources, identities, strict=True):
+        for column, source in zip(self.parts, self.sources, strict=True):
             check_cancelled()
-            read_all = reader_of(column, partial(VectorColumn.read_all, identity=identity))
-            if read_all is not None:
-                yield read_all()
-            elif source.length:
+            if source.length:
                 opened, rows = column.open(scratch, options), Rows(Span(0, source.length))
                 yield opened.to_arrow(rows) if self.is_string else opened.values(rows)
 

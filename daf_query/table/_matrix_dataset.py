@@ -24,9 +24,7 @@ from daf_query.matrix import (
 )
 from daf_query.scan import (
     Column,
-    Constant,
     IsNull,
-    Mask,
     Positions,
     Predicate,
     Scan,
@@ -110,9 +108,7 @@ class _Chosen:
     layout: Layout
     """The layout that is read, planned."""
     entries: dict[str, AxisEntries]
-    """The entries of both axes, by the name of their columns."""
-    masks: list[Mask | None]
-    """Which of them are left."""
+    """The entries of both axes that are left, by the name of their columns."""
     residual: list[Predicate]
     """Conditions on values, which are evaluated on each element."""
     is_never: bool
@@ -255,9 +251,7 @@ class MatrixDataset(TableDataset):
         major, minor = (0, 1) if rows_are_major else (1, 0)
         required: list[Predicate] = []
         if elements.has_other_minors:
-            minor_name = self._place_of.columns[minor]
-            chosen.entries[minor_name].chosen = chosen.masks[minor]
-            required.append(IsNull(minor_name, is_negated=True))
+            required.append(IsNull(self._place_of.columns[minor], is_negated=True))
         plan = ScanPlan(
             spans,
             spans,
@@ -276,10 +270,10 @@ class MatrixDataset(TableDataset):
         """Return what reads each column of some elements."""
         blocks, schema = ElementBlocks(elements), self.schema
         first, second, value = self._place_of.columns
-        columns: dict[str, Column] = {
-            name: ConstantColumn(schema.field(name), string, elements.count)
-            for name, string in self._constants().items()
-        }
+        columns: dict[str, Column] = {}
+        if self.member_name is not None:
+            field = schema.field(DATASET)
+            columns[DATASET] = ConstantColumn(field, self.member_name, elements.count)
         for name, is_major in ((first, rows_are_major), (second, not rows_are_major)):
             part: Literal["majors", "minors"] = "majors" if is_major else "minors"
             columns[name] = ElementColumn(schema.field(name), part, blocks, entries[name])
@@ -310,21 +304,17 @@ class MatrixDataset(TableDataset):
 
     def _chosen(self, predicate: Predicate | None) -> _Chosen:
         """Return what a predicate leaves of both axes, and the layout that it is read from."""
-        conditions = conjuncts(predicate)
-        entries = self._entries()
-        masks = [
-            self._mask(entries[name], [c for c in conditions if columns_of(c) == [name]])
-            for name in entries
-        ]
-        constants = self._constants()
-        of_constants = [c for c in conditions if constants and columns_of(c) == list(constants)]
-        settled = [c for c in conditions if columns_of(c) in [[name] for name in entries]]
-        settled += of_constants
-        is_never = Constant(value=False) in conditions or not all(
-            _is_true_of(constants, condition) for condition in of_constants
-        )
-        residual = [c for c in conditions if c not in settled]
-        return _Chosen(self._layout(masks), entries, masks, residual, is_never=is_never)
+        entries, residual, is_never = self._entries(), list[Predicate](), False
+        own_name = pa.array([self.member_name], pa.string())
+        for condition in conjuncts(predicate):
+            names = columns_of(condition)
+            if len(names) == 1 and names[0] in entries:
+                entries[names[0]].leave(condition)
+            elif not names or (self.member_name is not None and names == [DATASET]):
+                is_never |= not evaluate(condition, lambda _: own_name, 1)[0]
+            else:
+                residual.append(condition)
+        return _Chosen(self._layout(entries.values()), entries, residual, is_never=is_never)
 
     def part_spans(self) -> NoReturn:
         """Refuse: the rows of the long form have no numbers."""
@@ -345,39 +335,18 @@ class MatrixDataset(TableDataset):
 
     def _entries(self) -> dict[str, AxisEntries]:
         """Return the entries of both axes, by the name of their columns."""
-        place = self._place_of
+        place, view = self._place_of, self._view
+        shape = _shape_of(self._info, place)
         opened = [
-            AxisEntries(place.daf, axis, length, self._view.cache, self._view.options)
-            for axis, length in zip(place.axes, _shape_of(self._info, place), strict=True)
+            AxisEntries(place.daf, axis, length, selection, view.cache, view.options)
+            for axis, length, selection in zip(place.axes, shape, self._selections, strict=True)
         ]
         return dict(zip(place.columns, opened, strict=False))
 
-    def _constants(self) -> dict[str, str]:
-        member = self._place_of.member
-        return {} if member is None else {DATASET: member.name}
-
-    def _mask(self, entries: AxisEntries, conditions: Sequence[Predicate]) -> Mask | None:
-        """Return for which entries of an axis all conditions are true; ``None`` for all."""
-        mask: Mask | None = None
-        for condition in conditions:
-            is_true = entries.table(condition)
-            mask = is_true if mask is None else mask & is_true
-        return mask
-
-    def _layout(self, masks: list[Mask | None]) -> Layout:
-        """Return the layout that is read, planned; makes the masks those of the selections too."""
+    def _layout(self, entries: Iterable[AxisEntries]) -> Layout:
+        """Return the layout that is read, planned."""
         place = self._place_of
-        selections = []
-        for number, length in enumerate(_shape_of(self._info, place)):
-            mask, chosen = masks[number], self._selections[number]
-            if chosen is not None:
-                is_chosen = np.zeros(length, np.bool_)
-                is_chosen[chosen.positions] = True
-                mask = masks[number] = is_chosen if mask is None else mask & is_chosen
-            if mask is None:
-                selections.append(Selection.all(length))
-            else:
-                selections.append(Selection.of(np.flatnonzero(mask), length))
+        selections = [each.selection for each in entries]
         layout = find_layouts(place.daf, place.axes, place.name, *selections).first
         info = layout.plan.stored.info
         if _kind_of(info, place) != _kind_of(self._info, place):
@@ -467,12 +436,6 @@ def _open_matrix(
 ) -> MatrixDataset:
     rows, columns = selections
     return MatrixDataset(origin.open(), *axes, name, rows=rows, columns=columns, member=member)
-
-
-def _is_true_of(constants: Mapping[str, str], condition: Predicate) -> bool:
-    """Return whether a condition on constants alone is true."""
-    mask = evaluate(condition, lambda name: pa.array([constants[name]], pa.string()), 1)
-    return bool(mask[0])
 
 
 class MatrixUnionDataset(UnionDataset):

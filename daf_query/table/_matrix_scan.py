@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import ElementBlock, Elements
+from daf_query.matrix import ElementBlock, Elements, Selection
 from daf_query.scan import (
     Codes,
     LastOfThreads,
@@ -39,7 +39,13 @@ class AxisEntries:
     """The entries of an axis, decoded when they are first needed."""
 
     def __init__(
-        self, daf: DafReader, axis: str, length: int, cache: DecodedCache, options: ScanOptions
+        self,
+        daf: DafReader,
+        axis: str,
+        length: int,
+        selection: Selection | None,
+        cache: DecodedCache,
+        options: ScanOptions,
     ) -> None:
         self._daf = daf
         self._axis = axis
@@ -49,8 +55,20 @@ class AxisEntries:
         self._lock = ForkLock()
         self._strings: pa.Array | None = None
         self._tables: dict[Predicate, Mask] = {}
-        self.chosen: Mask | None = None
-        """Which of them the scan has; no predicate is true of others."""
+        self._chosen: Mask = np.full(length, selection is None)
+        if selection is not None:
+            self._chosen[selection.positions] = True
+
+    @property
+    def selection(self) -> Selection:
+        """The entries that are left."""
+        if self._chosen.all():
+            return Selection.all(self._length)
+        return Selection.of(np.flatnonzero(self._chosen), self._length)
+
+    def leave(self, predicate: Predicate) -> None:
+        """Leave only the entries for which a predicate is true."""
+        self._chosen &= self.table(predicate)
 
     @property
     def strings(self) -> pa.Array:
@@ -71,12 +89,11 @@ class AxisEntries:
         return strings if strings.type == pa.string() else strings.cast(pa.string())
 
     def table(self, predicate: Predicate) -> Mask:
-        """Return for which entries a predicate is true."""
+        """Return for which of the entries that are left a predicate is true."""
         table = self._tables.get(predicate)
         if table is None:
             strings = self.strings
-            table = evaluate(predicate, lambda _: strings, len(strings))
-            table = table if self.chosen is None else table & self.chosen
+            table = evaluate(predicate, lambda _: strings, len(strings)) & self._chosen
             self._tables[predicate] = table
         return table
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Final
 
 import pyarrow as pa
 
@@ -34,8 +32,6 @@ from daf_storage.display import (
     shortened,
 )
 
-_MOST_REMEMBERED: Final = 1 << 10
-
 
 @dataclass(frozen=True)
 class TableColumns:
@@ -56,12 +52,13 @@ class TableColumns:
 
     def readable(self) -> TableColumns:
         """Return the same without columns that turned out to be unreadable."""
-        problems, mismatches = self.broken.problems(), self.broken.mismatches()
-        if not problems and not mismatches:
+        noted = self.broken.noted()
+        if not noted:
             return self
+        problems = {name: reason for name, reason in noted.items() if reason is not None}
         columns = {
             name: replace(column, recorded=None)
-            if name in mismatches and isinstance(column, TableColumn)
+            if name in noted and isinstance(column, TableColumn)
             else column
             for name, column in self.columns.items()
             if name not in problems
@@ -117,19 +114,6 @@ def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:
     return BrokenColumns(partial(daf.vector_identity, axis))
 
 
-@functools.lru_cache(maxsize=_MOST_REMEMBERED)
-def _reserved_vectors(axis: str, length: int) -> tuple[VectorInfo, ...]:
-    """Return what `vector_info` says of ``name`` and ``index``, which looks at the axis for each.
-
-    Thousands of data sets share them.
-    """
-    kinds = ((NAME, StorageType.STRING), (INDEX, StorageType.INT64))
-    return tuple(
-        VectorInfo(axis, name, kind, length, is_sparse=False, chunk_rows=max(length, 1))
-        for name, kind in kinds
-    )
-
-
 def axis_columns(
     daf: DafReader,
     axis: str,
@@ -137,7 +121,6 @@ def axis_columns(
     categoricals: Categoricals = "string",
     *,
     among: frozenset[str] | None = None,
-    keeps: bool = False,
 ) -> TableColumns:
     """Return the columns of an axis; reads metadata and sizes of files only.
 
@@ -145,21 +128,20 @@ def axis_columns(
     ----------
     among
         The only names of vectors whose metadata are read; by default those of all.
-    keeps
-        Whether the vectors that are opened stay open for reading, as far as they are light.
     """
     length = daf.axis_length(axis)
     columns: dict[str, Column] = {}
     problems = {}
     indexes = StoredIndexes(daf, axis)
-    for reserved in _reserved_vectors(axis, length):
-        columns[reserved.name] = VectorColumn(daf, reserved, indexes)
+    for name, kind in ((NAME, StorageType.STRING), (INDEX, StorageType.INT64)):
+        # `vector_info` says the same, and looks at the axis for each.
+        info = VectorInfo(axis, name, kind, length, is_sparse=False, chunk_rows=max(length, 1))
+        columns[name] = VectorColumn(daf, info, indexes)
     for name, found in daf.open_vectors(axis, length=length, among=among):
         if isinstance(found, DafError):
             problems[name] = str(found)
         else:
-            kept = found if keeps and found.is_light else None
-            columns[name] = VectorColumn(daf, found.info, indexes, kept)
+            columns[name] = VectorColumn(daf, found.info, indexes)
     broken = broken or broken_columns(daf, axis)
     recorded = recorded_types(daf, axis, among)
     guarded: dict[str, Column] = {

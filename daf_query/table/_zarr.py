@@ -35,8 +35,10 @@ from daf_storage.stores import is_remote, shown_url
 if TYPE_CHECKING:
     import zarr
 
+    from daf_query.table import _zarr_groups as groups
     from daf_storage import stores
 else:
+    groups = lazy_module("daf_query.table._zarr_groups")
     stores = lazy_module("daf_storage.stores")
     zarr = lazy_module("zarr")
 
@@ -123,14 +125,6 @@ def _is_of_now(noted: Mapping[str, Any], column: Any) -> bool:
     is_same = state is not None and noted.get("files") == state
     return is_same or bool(noted["source"] == files.checksum())
 
-
-if TYPE_CHECKING:
-    import zarr
-
-    from daf_query.table import _zarr_groups as groups
-else:
-    zarr = lazy_module("zarr")
-    groups = lazy_module("daf_query.table._zarr_groups")
 
 META: Final = "meta"
 INDEXES: Final = "indexes"

@@ -201,41 +201,29 @@ def _codecs(
 
     Without the former, zarr-python has to decode it; without the latter, also to decompress it.
     """
-    found = _codecs_v2(array) if array.metadata.zarr_format == 2 else _codecs_v3(array)
-    if found is None:
-        return None, None
-    serializer, compressions = found
-    if not all(codec.get("id") in _COMPRESSIONS for codec in compressions):
-        return None, None
-    text = _STRING_DECODERS.get(serializer)
-    if text is not None:
+    metadata = array.metadata
+    if metadata.zarr_format == 2:
+        steps = [*(metadata.filters or ()), *filter(None, [metadata.compressor])]
+        codecs = [each.get_config() for each in steps]
+    else:
+        named = [each.to_dict() for each in metadata.codecs]
+        codecs = [{**each.get("configuration", {}), "id": each["name"]} for each in named]
+        codecs = [{**each, "id": each["id"].removeprefix("numcodecs.")} for each in codecs]
+    compressions: list[Mapping[str, Any]] = []
+    while codecs and codecs[-1]["id"] in _COMPRESSIONS:
+        compressions.append(codecs.pop())
+    if metadata.zarr_format == 2 and codecs and metadata.compressor and not compressions:
+        return None, None  # the compression is not known
+    first = codecs[0] if codecs else {"id": "bytes"}
+    text = _STRING_DECODERS.get(first["id"])
+    if len(codecs) <= 1 and text is not None:
         return (lambda data: text(data, what=array.path)), compressions
     dtype = array.dtype
-    if serializer != "bytes" or dtype.kind not in _FIXED_SIZE or dtype.names is not None:
+    is_plain = first["id"] == "bytes" and first.get("endian", "little") == "little"
+    is_fixed = dtype.kind in _FIXED_SIZE and dtype.names is None
+    if len(codecs) > 1 or not is_plain or not is_fixed:
         return None, compressions
     return (lambda data: np.frombuffer(data, dtype)), compressions
-
-
-def _codecs_v2(array: Any) -> tuple[str, list[Mapping[str, Any]]] | None:
-    filters = [one.get_config()["id"] for one in array.metadata.filters or ()]
-    compressor = array.metadata.compressor
-    compressions = [] if compressor is None else [compressor.get_config()]
-    if not filters:
-        return "bytes", compressions
-    return (filters[0] if len(filters) == 1 else "", compressions)
-
-
-def _codecs_v3(array: Any) -> tuple[str, list[Mapping[str, Any]]] | None:
-    codecs = [one.to_dict() for one in array.metadata.codecs]
-    compressions: list[Mapping[str, Any]] = []
-    while len(codecs) > 1:
-        name = codecs[-1]["name"].removeprefix("numcodecs.")
-        if name not in _COMPRESSIONS:
-            break
-        compressions.append({**codecs.pop().get("configuration", {}), "id": name})
-    first = codecs[0]
-    is_little = first.get("configuration", {}).get("endian", "little") == "little"
-    return (first["name"] if is_little and len(codecs) == 1 else "", compressions)
 
 
 def reason_of(error: BaseException) -> str:
@@ -287,8 +275,7 @@ class ZarrColumn:
         Chunks of a directory are cached while their files stay the same.  Others are not: their
         arrays may change without a sign of it.
         """
-        files = ChunkFiles.of(self.array, self.what)
-        return OpenZarrColumn(self) if files is None else OpenZarrFiles(self, files, cache)
+        return OpenZarrColumn(self, ChunkFiles.of(self.array, self.what), cache)
 
     def read(self, span: Span, files: ChunkFiles | None = None) -> Values:
         """Return a range: numbers, or Arrow strings; only its chunks are decoded."""
@@ -311,12 +298,22 @@ class ZarrColumn:
 
 
 class OpenZarrColumn:
-    """A column that is being read; each thread keeps the last span that it decoded."""
+    """A column that is being read; each thread keeps the last span that it decoded.
+
+    Parameters
+    ----------
+    files
+        The files of its chunks, which are decoded one by one; None if zarr-python reads them.
+    cache
+        Of chunks that were decoded.
+    """
 
     zones = None
 
-    def __init__(self, column: ZarrColumn) -> None:
+    def __init__(self, column: ZarrColumn, files: ChunkFiles | None, cache: DecodedCache) -> None:
         self._column = column
+        self._files = files
+        self._cache = cache
         self._last: LastOfThreads = {}
 
     def row_index(self) -> None:
@@ -330,78 +327,44 @@ class OpenZarrColumn:
         last = self._last.get(thread)
         if last is None or last[0] != span:
             if offsets is not None:
-                return self._read_rows(rows)
-            last = self._last[thread] = (span, self._read_span(span))
+                runs = runs_of_chunks(span, offsets, self._column.chunk_rows)
+                return _concatenated(
+                    [_at(self._read(part), rest) for part, rest in runs], self._read
+                )
+            last = self._last[thread] = (span, self._read(span))
         return last[1] if offsets is None else _at(last[1], offsets)
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as Arrow; only their chunks are decoded."""
         return _arrow(self.values(rows), self._column.field.type)
 
-    def _read_span(self, span: Span) -> Any:
-        return self._column.read(span)
-
-    def _read_rows(self, rows: Rows) -> Any:
-        offsets = rows.positions - rows.span.start
-        runs = runs_of_chunks(rows.span, offsets, self._column.chunk_rows)
-        return self._joined([_at(self._column.read(span), rest) for span, rest in runs])
-
-    def _joined(self, parts: Sequence[Any]) -> Any:
-        return _concatenated(parts) if parts else self._column.read(Span(0, 0))
-
-
-class OpenZarrFiles(OpenZarrColumn):
-    """A column in a directory that is being read, chunk by chunk.
-
-    Parameters
-    ----------
-    files
-        The files of its chunks.
-    cache
-        Of decoded chunks.
-    """
-
-    def __init__(self, column: ZarrColumn, files: ChunkFiles, cache: DecodedCache) -> None:
-        super().__init__(column)
-        self._files = files
-        self._cache = cache
-
-    def _read_span(self, span: Span) -> Any:
-        chunk_rows = self._column.chunk_rows
+    def _read(self, span: Span) -> Any:
+        files, chunk_rows = self._files, self._column.chunk_rows
+        if files is None:
+            return self._column.read(span)
         numbers = range(span.start // chunk_rows, -(-span.stop // chunk_rows))
+        whole = _concatenated([self._chunk(files, number) for number in numbers], self._column.read)
         start = numbers.start * chunk_rows
-        whole = self._joined([self._chunk(number) for number in numbers])
         return whole[span.start - start : span.stop - start]
 
-    def _read_rows(self, rows: Rows) -> Any:
-        positions, chunk_rows = rows.positions, self._column.chunk_rows
-        numbers = positions // chunk_rows
-        runs = np.split(positions, np.flatnonzero(np.diff(numbers)) + 1)
-        parts = []
-        for run in runs:
-            if run.size:
-                number = int(run[0]) // chunk_rows
-                parts.append(_at(self._chunk(number), run - number * chunk_rows))
-        return self._joined(parts)
-
-    def _chunk(self, number: int) -> Any:
+    def _chunk(self, files: ChunkFiles, number: int) -> Any:
         """Return a chunk, decoded unless it is cached."""
         chunk_rows = self._column.chunk_rows
         span = Span(number * chunk_rows, min((number + 1) * chunk_rows, self._column.length))
-        fingerprint = self._files.fingerprint(number)
+        fingerprint = files.fingerprint(number)
         if fingerprint is None:
-            return self._column.read(span, self._files)
+            return self._column.read(span, files)
         key = (self._column.what, number, span.size)
-        return self._cache.get(key, fingerprint, lambda: self._column.read(span, self._files))
+        return self._cache.get(key, fingerprint, lambda: self._column.read(span, files))
 
 
 def _at(values: Any, offsets: Positions) -> Any:
     return values[offsets] if isinstance(values, np.ndarray) else values.take(pa.array(offsets))
 
 
-def _concatenated(parts: Sequence[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
+def _concatenated(parts: Sequence[Any], read: Callable[[Span], Any]) -> Any:
+    if len(parts) < 2:
+        return parts[0] if parts else read(Span(0, 0))
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 

@@ -149,11 +149,6 @@ class StoredVector:
         return self._node.identity
 
     @property
-    def is_light(self) -> bool:
-        """Whether it may be kept by the thousand: it holds no file open, and no mapping alone."""
-        return bool(getattr(self._node, "is_light", False))
-
-    @property
     def convention(self) -> Convention | None:
         """How its bytes are to be read, where their type does not say it."""
         return Convention.EMPTY_IS_MISSING if self.info.empty_is_missing else None
@@ -224,14 +219,6 @@ class StoredVector:
         """
         array = self.string_array()
         return array.string_pieces() if array.info.size else iter([array.read_strings()])
-
-    def plain_chunk(self) -> memoryview | None:
-        """Return the bytes of a vector of strings that are stored plainly in one chunk; else None.
-
-        Those of several vectors can be decoded together; they were not checked.
-        """
-        array = self.string_array()
-        return array.plain_strings() if array.info.size else None
 
     def string_array(self) -> StoredArray:
         """Return the stored array of a vector of strings, or of a dense one."""

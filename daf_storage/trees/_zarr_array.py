@@ -17,7 +17,6 @@ from daf_storage.base import AnyArray, DecodedCache, Span
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import (
-    ArchiveSnapshot,
     ReadEstimate,
     Snapshot,
     estimate_ranges,
@@ -67,11 +66,6 @@ class ZarrNode:
         if self._identity is None:
             self._identity = self.snapshot.identity()
         return self._identity
-
-    @property
-    def is_light(self) -> bool:
-        """Whether it holds no file open: those of an archive are in the mapping that it has."""
-        return isinstance(self.snapshot, ArchiveSnapshot)
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""

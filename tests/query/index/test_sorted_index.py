@@ -13,8 +13,7 @@ from daf_query.index import UnfitIndexError
 from daf_query.index._posting_lists import FENCE_KEYS, PostingLists, posting_lists
 from daf_query.index._sorted_index import NumberIndex, StringIndex
 from daf_query.index._stored import _zone_map
-from daf_query.scan import Compare, In, ZoneMap
-from daf_query.scan._options import ZONE_ROWS
+from daf_query.scan import ZONE_ROWS, Compare, In, ZoneMap
 from daf_storage.upkeep import PagedArray
 
 LENGTH = 8

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.index import build_index
-from daf_query.scan import DEFAULT_OPTIONS, ScanOptions, nulls_for_empty
-from daf_query.scan._options import ZONE_ROWS
+from daf_query.scan import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions, nulls_for_empty
 from daf_storage import (
     ConventionWarning,
     DafWriter,

@@ -16,8 +16,7 @@ import pytest
 import zarr
 
 from daf_query import AxisDataset, DafSession, connect, zarr_table
-from daf_query.scan import ScanOptions, ScanReport, runs_of_chunks
-from daf_query.scan._options import ZONE_ROWS
+from daf_query.scan import ZONE_ROWS, ScanOptions, ScanReport, runs_of_chunks
 from daf_storage import DafWriter, MemoryDaf, Packing, errors
 from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray

@@ -17,8 +17,7 @@ from hypothesis import example, given, settings
 
 from daf_query import DafSession, connect
 from daf_query.index import build_point_index
-from daf_query.scan import ScanOptions, compared, evaluate
-from daf_query.scan._options import ZONE_ROWS
+from daf_query.scan import ZONE_ROWS, ScanOptions, compared, evaluate
 from daf_storage import DafWriter, MemoryDaf
 from tests.support import create
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import time
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +17,7 @@ from daf_query import DafSession, ScanOptions, UnreadableVectorWarning, connect
 from daf_query.fragments import plan_fragments
 from daf_query.sql import _axis_schema as schema_module
 from daf_query.table import UnionDataset
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, copy_all
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf
 from daf_storage.data import _vector_reader
 
 SINGLE = ScanOptions(min_joined_members=1 << 20, zone_rows=8)
@@ -162,104 +158,7 @@ def test_what_another_program_writes_shows(tmp_path: Path) -> None:
         assert session.sql(question).to_pydict() == {"n": [2]}
 
 
-def _archives(folder: Path, count: int = 64) -> str:
-    """Make some archives of two vectors; return their pattern."""
-    with ZarrDaf(folder / "run0.daf.zarr.zip", "w") as daf:
-        daf.add_axis("cell", ["A", "B"])
-        daf.set_vector("cell", "age", np.array([41, 50], "int64"))
-        daf.set_vector("cell", "donor", ["d1", "d2"])
-    for number in range(1, count):
-        shutil.copy(folder / "run0.daf.zarr.zip", folder / f"run{number}.daf.zarr.zip")
-    time.sleep(0.15)  # so that their states last
-    return str(folder / "*.daf.zarr.zip")
-
-
-def _opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list of the vectors that are opened from here on."""
-    opened: list[str] = []
-    find = _vector_reader.VectorReader._find_vector
-
-    def noted(daf: Any, axis: str, name: str, length: int) -> Any:
-        opened.append(name)
-        return find(daf, axis, name, length)
-
-    monkeypatch.setattr(_vector_reader.VectorReader, "_find_vector", noted)
-    return opened
-
-
 QUESTION = "SELECT count(*) AS n FROM cell WHERE age > 40 AND donor = 'd1'"
-
-
-def test_a_vector_of_an_archive_is_opened_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For its metadata; its values are read from what was opened, as long as it is the same."""
-    with connect(_archives(tmp_path)) as session:
-        opened = _opened(monkeypatch)
-        assert session.sql(QUESTION).to_pydict() == {"n": [64]}
-        assert Counter(opened) == {"age": 64, "donor": 64, "dataset": 64}
-
-
-def test_of_many_names_no_vector_stays_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Thousands of data sets with hundreds of columns would take gigabytes."""
-    monkeypatch.setattr(schema_module, "_MOST_KEPT", 2)  # of three, with that of the data set
-    with connect(_archives(tmp_path)) as session:
-        opened = _opened(monkeypatch)
-        assert session.sql(QUESTION).to_pydict() == {"n": [64]}
-        assert Counter(opened) == {"age": 128, "donor": 128, "dataset": 64}
-
-
-def test_of_many_queries_no_more_vectors_stay_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The columns of earlier queries count: a session may ask for hundreds, one at a time."""
-    monkeypatch.setattr(schema_module, "_MOST_KEPT", 2)
-    with connect(_archives(tmp_path)) as session:
-        opened = _opened(monkeypatch)
-        for question in ("age > 40", "donor = 'd1'"):
-            session.sql(f"SELECT count(*) AS n FROM cell WHERE {question}").to_pydict()
-        assert Counter(opened) == {"age": 64, "donor": 128, "dataset": 64}
-
-
-def test_values_of_kept_vectors_are_those_of_opened_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Numbers with NaN, Bool, sparse and missing strings of archives of different lengths."""
-    for number in range(64):
-        with ZarrDaf(tmp_path / f"run{number:02}.daf.zarr.zip", "w") as daf:
-            copy_all(_member(number, number % 5), daf, progress="never")
-            daf.set_vector("cell", "rare", sp.coo_array(np.arange(number % 5) // 3))
-    time.sleep(0.15)
-    names = "age, score, flag, donor, rare"
-    answers = []
-    for most in (8, 0):
-        monkeypatch.setattr(schema_module, "_MOST_KEPT", most)
-        with connect(str(tmp_path / "*.daf.zarr.zip")) as session:
-            opened = _opened(monkeypatch)
-            answers.append(session.sql(f"SELECT {names} FROM cell ORDER BY name").to_arrow_table())
-            assert opened.count("age") == (64 if most else 128)
-        monkeypatch.undo()
-    assert answers[0].equals(answers[1])
-    assert answers[0].num_rows == sum(number % 5 for number in range(64))
-
-
-def test_an_archive_that_was_written_to_since_is_opened_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the plan of a query and its run: the numbers are those that are there."""
-    with connect(_archives(tmp_path)) as session:
-        result = session.sql(QUESTION)
-        opened = _opened(monkeypatch)
-        path = tmp_path / "run7.daf.zarr.zip"
-        data = path.read_bytes()
-        start = data.index(np.array([41, 50], "<i8").tobytes())
-        with path.open("r+b") as file:
-            file.seek(start)
-            file.write(np.array([1], "<i8").tobytes())
-        assert result.to_pydict() == {"n": [63]}
-        assert Counter(opened) == {"age": 1, "donor": 1}
 
 
 def test_a_damaged_member_is_named(tmp_path: Path) -> None:
