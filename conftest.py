@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _patient_previews() -> Iterator[None]:
     """Let previews take as long as they need: a busy machine shows what an idle one does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("daf_storage.display._budget._SECONDS", 60.0)
+        patch.setattr("daf_storage.display._preview._SECONDS", 60.0)
         yield
 
 

@@ -7,24 +7,28 @@ frequent ones.  A *budget* is how much all previews of one page may take.
 Must not know data sets, files or queries: it is given values.
 """
 
-from daf_storage.display._budget import PREVIEW_ROWS, PreviewBudget
-from daf_storage.display._charts import histogram, proportions
 from daf_storage.display._markup import (
     Markup,
     escaped,
+    histogram,
     html_details,
     html_element,
     html_page,
     html_table,
     joined_html,
+    proportions,
     readable_bytes,
     shortened,
 )
-from daf_storage.display._preview import Extent, Preview, preview_of
-from daf_storage.display._preview_cells import (
+from daf_storage.display._preview import (
+    PREVIEW_ROWS,
+    Extent,
+    Preview,
+    PreviewBudget,
     extent_text,
     preview_cells,
     preview_chart,
+    preview_of,
     preview_text,
+    shown_values,
 )
-from daf_storage.display._values import shown_values

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -11,12 +13,112 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
-from daf_storage.display._values import shown_values
+from daf_storage.display._markup import Markup, histogram, html_element, proportions
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
     pc = lazy_module("pyarrow.compute")
+
+
+_NO_OBJECT = (ArithmeticError, LookupError, ValueError, pa.ArrowException)
+
+
+def shown_values(values: pa.Array | pa.ChunkedArray) -> list[object]:
+    """Return values as Python objects, to be shown; as a string what Python has no object for.
+
+    That is a date after the year 9999, a duration of more than 2.7 million years, or a moment in a
+    time zone that is not known.
+
+    Examples
+    --------
+    >>> shown_values(pa.array([10_000_000, None], pa.int32()).cast(pa.date32()))
+    ['29349-01-26', None]
+    """
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    try:
+        known: list[object] = values.to_pylist()
+    except _NO_OBJECT:
+        return [_shown(values.slice(place, 1)) for place in range(len(values))]
+    return known
+
+
+def _shown(single: pa.Array) -> object:
+    try:
+        known: object = single.to_pylist()[0]
+    except _NO_OBJECT:
+        return " ".join(single.to_string().split()).removeprefix("[").removesuffix("]").strip()
+    return known
+
+
+PREVIEW_ROWS: Final = 4096
+"""At most so many values of a column are looked at."""
+
+_BYTES: Final = 16 << 20
+_SECONDS: Final = 0.25
+_SMALL_BYTES: Final = 64 << 10
+"""What is read in no time, and is looked at however late it is."""
+_LOOK_BYTES: Final = 4096
+"""What it costs to open a property, in bytes of the budget."""
+
+
+class PreviewBudget:
+    """Bytes and seconds that the previews of one page may take; what is spent is counted.
+
+    Seconds only keep large reads away: what is small is looked at on a busy machine, too.
+
+    Parameters
+    ----------
+    size_bytes
+        How many bytes may be read or decoded; one column may take a quarter of them.
+    seconds
+        How long they may take, by default a quarter of a second; what has begun is ended.
+    clock
+        Tells the time.
+
+    Examples
+    --------
+    >>> budget = PreviewBudget(1000)
+    >>> budget.spend(200), budget.spend(400)
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        size_bytes: int = _BYTES,
+        seconds: float | None = None,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.spent_bytes = 0
+        """How many bytes were spent."""
+        self.is_remote: bool | None = None
+        """Whether the data set is on a server, once that is known."""
+        self._size_bytes = size_bytes
+        self._most_bytes = size_bytes // 4
+        self._clock = clock
+        self._end = clock() + (_SECONDS if seconds is None else seconds)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is over."""
+        return self._clock() >= self._end
+
+    def look(self) -> bool:
+        """Take what it costs to open one property; False if nothing is left for it."""
+        return self.spend(min(_LOOK_BYTES, self._most_bytes))
+
+    def spend(self, size_bytes: int) -> bool:
+        """Take bytes of the budget, and return True; False if that is too much, or too late."""
+        is_left = self.spent_bytes + size_bytes <= self._size_bytes
+        if size_bytes > self._most_bytes or not is_left:
+            return False
+        if size_bytes > _SMALL_BYTES and self.is_late:
+            return False
+        self.spent_bytes += size_bytes
+        return True
+
 
 Extent: TypeAlias = Literal["all", "spread", "first"]
 """Which values were looked at: all, some that are spread over the column, or the first ones."""
@@ -191,3 +293,86 @@ def bins_of(numbers: npt.NDArray[Any]) -> tuple[int, ...]:
         return (int(values.size),)
     places = ((values - least) / (greatest - least) * _BINS).astype(np.int64)
     return tuple(np.bincount(np.minimum(places, _BINS - 1), minlength=_BINS).tolist())
+
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+
+
+def preview_cells(preview: Preview | str) -> tuple[Markup, ...]:
+    """Return a cell with a chart, one with figures, and one that says what is missing.
+
+    Parameters
+    ----------
+    preview
+        Or, as text, why there is none.
+    """
+    if isinstance(preview, str):
+        return html_element("td"), html_element("td", preview, class_="note"), html_element("td")
+    missing = f"{preview.missing:,} missing" if preview.missing else ""
+    return (
+        html_element("td", preview_chart(preview)),
+        html_element("td", _figures(preview)),
+        html_element("td", ", ".join(filter(None, [missing, extent_text(preview)])), class_="note"),
+    )
+
+
+def extent_text(preview: Preview) -> str:
+    """Return which values were looked at, if not all.
+
+    >>> extent_text(Preview(10, 5000, "first", 0))
+    'the first 10 of 5,000'
+    """
+    if preview.extent == "all":
+        return ""
+    which = "the first" if preview.extent == "first" else "a sample of"
+    return f"{which} {preview.rows:,} of {preview.total:,}"
+
+
+def preview_text(preview: Preview | str) -> tuple[str, str, str]:
+    """Return the same for a terminal: a chart of a few characters, figures, and what is missing.
+
+    >>> preview_text(Preview(4, 4, "all", 1, "1", "4", bins=(1, 0, 2)))
+    ('▅▁█', '1 to 4', '1 missing')
+    """
+    if isinstance(preview, str):
+        return "", preview, ""
+    missing = f"{preview.missing:,} missing" if preview.missing else ""
+    bars = _bars(preview.bins) if len(preview.bins) > 1 else ""
+    return bars, _figures(preview), ", ".join(filter(None, [missing, extent_text(preview)]))
+
+
+def _bars(bins: Sequence[int]) -> str:
+    """Return a bar for each count; what is not empty is higher than what is."""
+    most = max(bins)
+    return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in bins)
+
+
+def preview_chart(preview: Preview) -> Markup:
+    """Return a chart of the size of a word; nothing where there is nothing to draw."""
+    if preview.bins:
+        text = f"{preview.rows:,} values from {preview.least} to {preview.greatest}"
+        return histogram(preview.bins, title=text)
+    if preview.top and preview.top[0][1] > 1:
+        shown = [count for _, count in preview.top]
+        rest = preview.rows - preview.missing - sum(shown)
+        return proportions([*shown, rest] if rest else shown, title=_top_text(preview))
+    return Markup()
+
+
+def _figures(preview: Preview) -> str:
+    if preview.least is not None:
+        is_single = preview.least == preview.greatest
+        return preview.least if is_single else f"{preview.least} to {preview.greatest}"
+    return _top_text(preview)
+
+
+def _top_text(preview: Preview) -> str:
+    if not preview.top:
+        return ""
+    if preview.top[0][1] == 1:  # all are different
+        names = ", ".join(name for name, _ in preview.top)
+    else:
+        names = ", ".join(f"{name} {count:,}" for name, count in preview.top)
+    rest = (preview.distinct or 0) - len(preview.top)
+    at_least = "at least " if preview.is_sample else ""
+    return f"{names}, {at_least}{rest:,} more" if rest > 0 else names

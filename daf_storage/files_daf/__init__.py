@@ -15,8 +15,13 @@ from daf_storage.files_daf._archive_recovery import (
     recover_archive,
     take_out_metadata,
 )
-from daf_storage.files_daf._consolidated import METADATA_FILE, documents_of, parse_consolidated
-from daf_storage.files_daf._descriptors import DAF_FILE, check_packing
+from daf_storage.files_daf._descriptors import (
+    DAF_FILE,
+    METADATA_FILE,
+    check_packing,
+    documents_of,
+    parse_consolidated,
+)
 from daf_storage.files_daf._places import INDEXES_FOLDER
 from daf_storage.files_daf._tree import FilesTree
 from daf_storage.files_daf._writable_tree import WritableFilesTree

@@ -6,8 +6,7 @@ import posixpath
 
 from daf_storage.data import Damage, damage_of, kept, layout, one_each, warn_of_lost
 from daf_storage.errors import DafError
-from daf_storage.files_daf._consolidated import METADATA_FILE
-from daf_storage.files_daf._descriptors import parse_property
+from daf_storage.files_daf._descriptors import METADATA_FILE, parse_property
 from daf_storage.files_daf._node import read_document
 from daf_storage.files_daf._places import Place, place_of
 from daf_storage.files_daf._tree import FilesTree

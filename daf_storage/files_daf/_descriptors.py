@@ -22,6 +22,7 @@ from daf_storage.errors import (
 )
 from daf_storage.trees import shown
 
+DOCUMENT_ENDING: Final = ".json"
 DAF_FILE: Final = "daf.json"
 """The file that marks a data set."""
 
@@ -342,3 +343,34 @@ def _are_lengths(value: Any) -> bool:
         and all(_is_length(n) for n in value)
         and math.prod(max(n, 1) for n in value) <= _MAX_LENGTH
     )
+
+
+METADATA_FILE: Final = "metadata.json"
+
+_AXIS: Final = "axis"
+
+
+def axis_document(length: int) -> dict[str, Any]:
+    """Return what the file says of an axis."""
+    return {"format": _AXIS, "n_entries": length}
+
+
+def parse_consolidated(data: bytes, *, what: str) -> dict[str, dict[str, Any]]:
+    """Return the documents by their paths.
+
+    Raises
+    ------
+    CorruptDataError
+        It is not JSON, or holds something else.
+    """
+    documents = parse_object(data, what=what)
+    for path, document in documents.items():
+        if not isinstance(document, dict):
+            raise CorruptDataError(f"{what}: what it says of {path[:80]!r} is no JSON object")
+    return documents
+
+
+def documents_of(data: bytes, *, what: str) -> dict[str, bytes]:
+    """Return the documents as files, by their names; of axes too, which have none on the disk."""
+    documents: Mapping[str, Any] = parse_consolidated(data, what=what)
+    return {f"{path}{DOCUMENT_ENDING}": to_json(document) for path, document in documents.items()}

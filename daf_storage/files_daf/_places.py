@@ -9,9 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 from daf_storage.data import layout
 from daf_storage.errors import InvalidNameError
-from daf_storage.files_daf._descriptors import PartForm, PropertyForm
+from daf_storage.files_daf._descriptors import DOCUMENT_ENDING, PartForm, PropertyForm
 
-DOCUMENT_ENDING: Final = ".json"
 LINES_ENDING: Final = ".txt"
 STRINGS_PART: Final = "nztxt"
 """What the tree calls the strings of a sparse property; documents call them ``nzval``."""

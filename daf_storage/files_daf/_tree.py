@@ -10,7 +10,12 @@ from typing import Any, TypeAlias
 from daf_storage.data import kept, layout
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.files_daf._arrays import lines_in
-from daf_storage.files_daf._descriptors import DAF_FILE, parse_property, parse_version
+from daf_storage.files_daf._descriptors import (
+    DAF_FILE,
+    DOCUMENT_ENDING,
+    parse_property,
+    parse_version,
+)
 from daf_storage.files_daf._node import (
     FolderNode,
     PropertyNode,
@@ -18,7 +23,6 @@ from daf_storage.files_daf._node import (
     identity_of,
 )
 from daf_storage.files_daf._places import (
-    DOCUMENT_ENDING,
     INDEXES_FOLDER,
     LINES_ENDING,
     Place,

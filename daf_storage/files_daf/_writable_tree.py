@@ -12,15 +12,18 @@ import pyarrow as pa
 
 from daf_storage.base import Packing, StorageType
 from daf_storage.errors import DafError, FormatError, ReadOnlyError
-from daf_storage.files_daf._consolidated import METADATA_FILE, axis_document, parse_consolidated
+from daf_storage.files_daf._arrays import encode_lines, lines_bytes
 from daf_storage.files_daf._descriptors import (
     DAF_FILE,
+    METADATA_FILE,
     VERSION,
     PartForm,
     PropertyForm,
     ScalarForm,
+    axis_document,
     check_packing,
     packed_form,
+    parse_consolidated,
     parse_object,
     parse_version,
     property_document,
@@ -28,7 +31,6 @@ from daf_storage.files_daf._descriptors import (
     to_json,
     version_document,
 )
-from daf_storage.files_daf._lines import encode_lines, lines_bytes
 from daf_storage.files_daf._places import (
     ATTRIBUTES_FILE,
     INDEXES_FOLDER,
@@ -37,7 +39,7 @@ from daf_storage.files_daf._places import (
     place_of,
 )
 from daf_storage.files_daf._tree import FilesTree
-from daf_storage.files_daf._zip_writer import ZipShardWriter
+from daf_storage.files_daf._zip_files import ZipShardWriter
 from daf_storage.stores import DirectoryStore, FileTransaction, MmapZipStore
 from daf_storage.trees import Consolidated, FileChanges, FileTree, WritableZarrTree
 

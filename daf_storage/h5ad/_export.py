@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.anndata import (
     AXIS_KEYS,
     COLOR,
@@ -16,6 +20,8 @@ from daf_storage.anndata import (
     aligned_matrices,
     axis_frame,
     axis_notes,
+    narrowed,
+    part_label,
     raw_axis_of,
     read_notes,
     vector_rules,
@@ -23,13 +29,32 @@ from daf_storage.anndata import (
     write_parts,
     write_value,
 )
-from daf_storage.base import IfExists, Progress, ShowProgress, optional_import, progress_bar
-from daf_storage.data import DafReader, StoredMatrix, check_reader, kept, ordered
-from daf_storage.h5ad._kept_parts import KeptParts
-from daf_storage.h5ad._matrix_output import size_bytes, write_dense, write_sparse
+from daf_storage.base import (
+    IfExists,
+    Progress,
+    ShowProgress,
+    Span,
+    optional_import,
+    progress_bar,
+)
+from daf_storage.data import (
+    DafReader,
+    StoredMatrix,
+    check_reader,
+    column_blocks,
+    kept,
+    ordered,
+    scipy_index_dtype,
+)
+from daf_storage.data.kept import KeptPart
 from daf_storage.opening import check_outside
 from daf_storage.stores import check_output, output_path
 from daf_storage.trees import hdf5_output
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 
 def to_anndata(
@@ -296,3 +321,227 @@ class _Exporter:
         value = self._daf.get_scalar(name)
         kind = self._daf.scalar_type(name)
         return kind.dtype.type(value) if of_numpy and not kind.is_string else value
+
+
+_COLUMNS = frozenset({"obs", "var", "raw.var"})
+"""Parts that are columns of a DataFrame; `axis_frame` has them."""
+_WHOLE = frozenset({"X", "raw.X"})
+"""Parts without keys."""
+_FRAMES = {"obsm": "obs", "varm": "var", "raw.varm": "raw/var"}
+"""Parts whose DataFrames have the names of another one, as anndata requires."""
+
+
+class KeptParts:
+    """The kept parts of a data set, as far as they belong to the axes of an export.
+
+    Parameters
+    ----------
+    obs, var, raw
+        The axes that become ``obs``, ``var`` and ``raw.var``.
+    """
+
+    def __init__(self, daf: DafReader, report: Report, *, obs: str, var: str, raw: str) -> None:
+        aligned: dict[str, tuple[str, ...]] = {
+            "uns": (),
+            "obs": (obs,),
+            "var": (var,),
+            "obsm": (obs,),
+            "varm": (var,),
+            "X": (obs, var),
+            "layers": (obs, var),
+            "obsp": (obs, obs),
+            "varp": (var, var),
+            "raw.X": (obs, raw),
+            "raw.var": (raw,),
+            "raw.varm": (raw,),
+        }
+        self._daf = daf
+        self._report = report
+        self._parts: list[KeptPart] = []
+        for part in kept.parts(daf.tree):
+            if part.part not in aligned:
+                report.lost(
+                    part_label(part.part, part.key),
+                    "AnnData has no such part; it stays in the data set",
+                )
+            elif part.axes != aligned[part.part]:
+                report.lost(
+                    part_label(part.part, part.key), "it belongs to axes that are not exported"
+                )
+            elif part.part not in _COLUMNS:
+                self._parts.append(part)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a part, such as ``raw.X``."""
+        return any(part.part == name for part in self._parts)
+
+    def value(self, name: str) -> Any:
+        """Return a part that has no keys."""
+        return next(part.value() for part in self._parts if part.part == name)
+
+    def restore(self, adata: Any, *, below: str = "") -> None:
+        """Put the parts into an AnnData; what was stored under the same name since wins.
+
+        Parameters
+        ----------
+        below
+            ``"raw."`` to fill the AnnData that becomes ``raw``.
+        """
+        for part in self._parts:
+            name = part.part.removeprefix(below)
+            if part.part.startswith("raw.") != bool(below) or part.part == "raw.X":
+                continue
+            value = part.value()
+            if part.axes and not self._fits(
+                part, value.shape if hasattr(value, "shape") else (len(value),)
+            ):
+                continue
+            if part.part in _FRAMES and hasattr(value, "iloc"):
+                value = value.set_axis(adata.obs_names if name == "obsm" else adata.var_names)
+            if name == "X":
+                adata.X = value if adata.X is None else adata.X
+            elif part.key not in getattr(adata, name):
+                getattr(adata, name)[part.key] = value
+
+    def write(self, file: Any) -> None:
+        """Write the parts into an h5ad file, as they were in one if they come from one."""
+        for part in self._parts:
+            place = file.require_group("raw") if part.part.startswith("raw.") else file
+            name = part.part.removeprefix("raw.")
+            place, key = (place, name) if part.part in _WHOLE else (place[name], part.key)
+            if key in place:
+                continue
+            part.copy_to(place, key)
+            stored = place[key]
+            shape = getattr(stored, "shape", stored.attrs.get("shape"))
+            if shape is not None and not self._fits(part, shape):
+                del place[key]
+            elif part.part in _FRAMES:
+                _rename_rows(stored, file[_FRAMES[part.part]])
+
+    def _fits(self, part: KeptPart, given: Any) -> bool:
+        """Return whether a shape has the length of its axes; say so if it has not."""
+        lengths = tuple(self._daf.axis_length(axis) for axis in part.axes)
+        shape = tuple(map(int, given))
+        if shape[: len(lengths)] == lengths:
+            return True
+        self._report.lost(
+            part_label(part.part, part.key), f"it has the shape {shape}, and its axes {lengths}"
+        )
+        return False
+
+
+def _rename_rows(element: Any, frame: Any) -> None:
+    """Give a DataFrame in a file the names of another one."""
+    if element.attrs.get("encoding-type") == "dataframe":
+        index, names = element.attrs["_index"], frame.attrs["_index"]
+        del element[index]
+        frame.copy(frame[names], element, index)
+
+
+def _label(part: KeptPart) -> str:
+    return part_label(part.part, part.key)
+
+
+_BLOCK_BYTES = 64 << 20
+
+
+def index_dtype(stored: StoredMatrix) -> Any:
+    """Return the dtype that holds the indices of a matrix."""
+    largest = max(*stored.info.shape, stored.info.nnz or 0)
+    return scipy_index_dtype(largest)
+
+
+def sparse_blocks(stored: StoredMatrix) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Yield the 0-based indices and the values of a stored sparse matrix in blocks."""
+    indices = stored.indices
+    nzval = stored.entries("nzval") if stored.has_values() else None
+    indptr = stored.colptr()
+    dtype = index_dtype(stored)
+    blocks = list(column_blocks(indptr)) or [Span(0, 0)]
+    for span in blocks:
+        part = Span(int(indptr[span.start]), int(indptr[span.stop]))
+        values = np.ones(part.size, bool) if nzval is None else nzval.read_rows(part)
+        yield indices.read_rows(part).astype(dtype) - dtype(stored.index_base), values
+
+
+def size_bytes(stored: StoredMatrix) -> int:
+    """Return about how many bytes the values and indices of a matrix take."""
+    info = stored.info
+    item = 1 if info.storage_type.is_string else info.storage_type.dtype.itemsize
+    return info.shape[0] * info.shape[1] * item if info.nnz is None else info.nnz * (item + 4)
+
+
+def _narrow_dtype(
+    blocks: Iterable[npt.NDArray[Any]], stored: np.dtype[Any], note: dict[str, Any]
+) -> np.dtype[Any]:
+    """Return the dtype that the matrix had, unless values that were set since need more."""
+    if "dtype" not in note:
+        return stored
+    wanted = np.dtype(note["dtype"])
+    fits = all(narrowed(block, wanted).dtype == wanted for block in blocks)
+    return wanted if fits else stored
+
+
+def write_sparse(
+    parent: Any,
+    key: str,
+    stored: StoredMatrix,
+    layout: str,
+    progress: Progress,
+    note: dict[str, Any],
+    check: Callable[[], None],
+) -> None:
+    """Write a sparse matrix as ``csr`` or ``csc``, block by block.
+
+    Parameters
+    ----------
+    check
+        Called after each block: raises if it could not be written.
+    """
+    nnz = stored.info.nnz or 0
+    blocks = (data for _, data in sparse_blocks(stored))
+    dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
+    shape = stored.info.shape[::-1] if layout == "csr" else stored.info.shape
+    group = parent.create_group(key)
+    group.attrs.update(
+        {"encoding-type": f"{layout}_matrix", "encoding-version": "0.1.0", "shape": shape}
+    )
+    integer = index_dtype(stored)
+    group.create_dataset("indptr", data=stored.colptr().astype(integer))
+    indices = group.create_dataset("indices", shape=(nnz,), dtype=integer)
+    data = group.create_dataset("data", shape=(nnz,), dtype=dtype)
+    start = 0
+    for block_indices, block_data in sparse_blocks(stored):
+        stop = start + block_indices.size
+        indices[start:stop] = block_indices
+        data[start:stop] = block_data
+        start = stop
+        progress.add(block_indices.nbytes + block_data.nbytes)
+        check()
+
+
+def write_dense(
+    parent: Any,
+    key: str,
+    stored: StoredMatrix,
+    progress: Progress,
+    note: dict[str, Any],
+    check: Callable[[], None],
+    *,
+    by_rows: bool,
+) -> None:
+    """Write a dense matrix, block by block; see `write_sparse`."""
+    values = stored.dense().read()
+    values = values if by_rows else values.T
+    rows = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
+    starts = range(0, values.shape[0], rows)
+    blocks = (values[start : start + rows] for start in starts)
+    dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
+    dataset = parent.create_dataset(key, shape=values.shape, dtype=dtype)
+    dataset.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+    for start in starts:
+        block = values[start : start + rows]
+        dataset[start : start + rows] = block
+        progress.add(block.nbytes)
+        check()

@@ -7,8 +7,6 @@ it is complete, or not at all.
 Must not know AnnData, verification or copying.
 """
 
-from daf_storage.opening._apart import check_outside, is_stored_at
-from daf_storage.opening._atomic_create import new_data_set
 from daf_storage.opening._complete import complete_daf, open_overlay
 from daf_storage.opening._containers import (
     UnsafeAlignmentWarning,
@@ -17,6 +15,7 @@ from daf_storage.opening._containers import (
     restore_backup,
 )
 from daf_storage.opening._forms import groups_of, tree_of
+from daf_storage.opening._new import check_outside, is_stored_at, new_data_set
 from daf_storage.opening._open import FilesDaf, H5df, MemoryDaf, ZarrDaf, anndata_at, open_daf
 from daf_storage.opening._paths import (
     SHARED_ARCHIVE_SUFFIX,

@@ -17,7 +17,7 @@ from daf_storage import errors
 from daf_storage.base import OpenMode, unique_name
 from daf_storage.combined import owning_reader, owning_view, owning_writer, parse_view
 from daf_storage.data import DafReader, DafWriter, Origin, check_reader
-from daf_storage.opening._apart import check_apart
+from daf_storage.opening._new import check_apart
 from daf_storage.opening._open import open_daf
 from daf_storage.opening._paths import path_input
 from daf_storage.stores import is_remote, shown_url

@@ -571,7 +571,7 @@ def test_the_command_line(h5ad: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "there was none" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
         main(["index", path])
-    assert "give AXIS or --matrix NAME" in capsys.readouterr().err
+    assert "give AXIS or --matrix" in capsys.readouterr().err
 
 
 def test_elements_out_of_order(tmp_path: Path) -> None:

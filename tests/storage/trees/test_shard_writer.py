@@ -13,7 +13,7 @@ import pytest
 
 from daf_storage import Packing
 from daf_storage.base import StorageType
-from daf_storage.files_daf._zip_writer import ZipShardWriter
+from daf_storage.files_daf._zip_files import ZipShardWriter
 from daf_storage.trees import ShardWriter, _decode_threads, _shard_writer
 
 NUMBERS = np.random.default_rng(1).poisson(2, 60_001).astype(np.int32)
