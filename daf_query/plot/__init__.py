@@ -7,10 +7,16 @@ that pyplot does not know, and show themselves in a notebook.
 Must not know data sets, SQL or sessions: it draws arrays.
 """
 
-from daf_query.plot._axes import AxesLike, axes_for, axes_with_legend, require_matplotlib
+from daf_query.plot._axes import (
+    AxesLike,
+    axes_for,
+    axes_with_legend,
+    names_inches,
+    require_matplotlib,
+    write_labels,
+)
 from daf_query.plot._colours import Categories, Colouring, Numbers, Palette, colouring_of
 from daf_query.plot._grids import add_dot_legend, draw_dots, draw_grid, scaled
-from daf_query.plot._names import names_inches, write_labels
 from daf_query.plot._points import draw_points, legend_inches
 
 __all__ = [

@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.plot._axes import AxesLike
+from daf_query.plot._axes import RAW, AxesLike, write_labels, write_names
 from daf_query.plot._colours import check_cmap
-from daf_query.plot._names import RAW, write_labels, write_names
 
 _LARGEST: Final = 180.0
 _SHOWN_FRACTIONS: Final = (0.2, 0.4, 0.6, 0.8, 1.0)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.plot._axes import AxesLike
+from daf_query.plot._axes import RAW, AxesLike, drawn_name, names_inches, write_labels
 from daf_query.plot._colours import (
     MISSING_COLOUR,
     Categories,
@@ -15,7 +15,6 @@ from daf_query.plot._colours import (
     Numbers,
     check_cmap,
 )
-from daf_query.plot._names import RAW, drawn_name, names_inches, write_labels
 from daf_storage import errors
 from daf_storage.base import optional_import
 

@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING
 from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:  # these need pyspark
-    from daf_query.spark._data_source import DafDataSource
+    from daf_query.spark._data_source import DafDataSource, register
     from daf_query.spark._profile import profile
     from daf_query.spark._query import sql
-    from daf_query.spark._register import register
 
 __all__ = ["DafDataSource", "profile", "register", "sql"]
 
 __getattr__, __dir__, _ = lazy_names(
     __name__,
     {
-        "daf_query.spark._data_source": ("DafDataSource",),
+        "daf_query.spark._data_source": ("DafDataSource", "register"),
         "daf_query.spark._profile": ("profile",),
         "daf_query.spark._query": ("sql",),
-        "daf_query.spark._register": ("register",),
     },
 )

@@ -102,3 +102,14 @@ class PushingReader(DafDataSourceReader):
         self._table, others = self._table.pushing(filters)
         self._read = self._table
         return others
+
+
+def register(spark: Any) -> None:
+    """Make the format ``daf`` known to a session of Spark.
+
+    Parameters
+    ----------
+    spark
+        A ``SparkSession``, of Sail or of Apache Spark 4.1 or newer.
+    """
+    spark.dataSource.register(DafDataSource)

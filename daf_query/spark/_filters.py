@@ -1,4 +1,4 @@
-"""Filters that Spark offers a source, as expressions of Arrow.
+"""Filters of Spark as expressions of Arrow, and predicates as the JSON that an option can have.
 
 Accepted is what means the same here for certain; all others Spark evaluates itself.  A filter on
 NULL is not true, and neither is its negation.
@@ -6,14 +6,30 @@ NULL is not true, and neither is its negation.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan import Opaque, leaves_of, parse
+from daf_query.scan import (
+    COMPARISONS,
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Opaque,
+    Or,
+    Predicate,
+    describe,
+    leaves_of,
+    parse,
+)
+from daf_storage import errors
 
 _COMPARED: Final = {
     "EqualTo": "==",
@@ -22,13 +38,7 @@ _COMPARED: Final = {
     "LessThan": "<",
     "LessThanOrEqual": "<=",
 }
-_OPERATORS: Final = {
-    "==": lambda field, value: field == value,
-    ">": lambda field, value: field > value,
-    ">=": lambda field, value: field >= value,
-    "<": lambda field, value: field < value,
-    "<=": lambda field, value: field <= value,
-}
+_JOINED: Final = {And: "and", Or: "or"}
 
 
 def accepted(filters: Iterable[Any], schema: pa.Schema) -> tuple[list[pc.Expression], list[Any]]:
@@ -44,7 +54,7 @@ def accepted(filters: Iterable[Any], schema: pa.Schema) -> tuple[list[pc.Express
     expressions: list[pc.Expression] = []
     others: list[Any] = []
     for each in filters:
-        expression = _expression(each, schema)
+        expression = _of_spark(each, schema)
         if expression is None or _is_opaque(expression, schema):
             others.append(each)
         else:
@@ -65,7 +75,7 @@ def conjunction_of(expressions: Iterable[pc.Expression]) -> pc.Expression | None
     return combined
 
 
-def _expression(each: Any, schema: pa.Schema) -> pc.Expression | None:
+def _of_spark(each: Any, schema: pa.Schema) -> pc.Expression | None:
     """Return a filter as an expression; None if it is not certain to mean the same."""
     name = type(each).__name__
     if name == "Not":
@@ -90,7 +100,7 @@ def _expression(each: Any, schema: pa.Schema) -> pc.Expression | None:
             return field.is_null()
         return None if scalar is None else field == scalar
     if name in _COMPARED and scalar is not None:
-        return _OPERATORS[_COMPARED[name]](field, scalar)
+        return COMPARISONS[_COMPARED[name]](field, scalar)
     return None
 
 
@@ -101,7 +111,7 @@ def _negated(child: Any, schema: pa.Schema) -> pc.Expression | None:
         return None  # x NOT IN (1, NULL) is true for no row
     if name in ("EqualNullSafe", "Not"):
         return None
-    expression = _expression(child, schema)
+    expression = _of_spark(child, schema)
     return None if expression is None else ~expression
 
 
@@ -133,3 +143,74 @@ def _scalar(value: Any, column: pa.Field) -> pa.Scalar | None:
         is_number = isinstance(value, float) and not math.isnan(value)
         return pa.scalar(value, pa.float64()) if is_number else None
     return None
+
+
+def to_json(predicate: Predicate) -> str:
+    """Return a predicate as JSON.
+
+    >>> to_json(Compare("age", ">", 60))
+    '[">", "age", 60]'
+    """
+    return json.dumps(_written(predicate), allow_nan=False)
+
+
+def _written(predicate: Predicate) -> list[Any]:
+    if isinstance(predicate, And | Or):
+        return [_JOINED[type(predicate)], *map(_written, predicate.parts)]
+    if isinstance(predicate, Constant):
+        return ["constant", predicate.value]
+    if isinstance(predicate, Compare):
+        return [predicate.operator, predicate.column, predicate.value]
+    if isinstance(predicate, Opaque):
+        raise TypeError(f"{describe(predicate)} is nothing that Spark pushes")
+    sign = "not " if predicate.is_negated else ""
+    if isinstance(predicate, In):
+        return [f"{sign}in", predicate.column, list(predicate.values)]
+    return [f"{sign}{'null' if isinstance(predicate, IsNull) else 'true'}", predicate.column]
+
+
+def from_json(written: str, schema: pa.Schema) -> pc.Expression:
+    """Return the filter that a predicate as JSON means, for a table of a schema.
+
+    Constants have the types of their columns: UInt64 and Int64 would be compared as Int64, which
+    not all values of UInt64 are.
+
+    Raises
+    ------
+    InvalidInputError
+        It is none.
+
+    >>> str(from_json('[">", "age", 60]', pa.schema([("age", pa.uint64())])))
+    '(age > 60)'
+    """
+    try:
+        return _expression(json.loads(written), schema)
+    except (ValueError, TypeError, LookupError, OverflowError, pa.ArrowException) as error:
+        raise errors.InvalidInputError(
+            f"predicate={written!r} is no filter ({error}); write the condition as a filter of "
+            "Spark, which pushes it"
+        ) from None
+
+
+def _expression(parts: list[Any], schema: pa.Schema) -> pc.Expression:
+    word, *rest = parts
+    if word in _JOINED.values():
+        join = (lambda a, b: a & b) if word == "and" else (lambda a, b: a | b)
+        return reduce(join, (_expression(part, schema) for part in rest))
+    if word == "constant":
+        return pc.scalar(bool(rest[0]))
+    field, constant_type = pc.field(rest[0]), _type_of_constants(schema.field(rest[0]).type)
+    if word in COMPARISONS:
+        return COMPARISONS[word](field, pc.scalar(pa.scalar(rest[1], constant_type)))
+    plain = word.removeprefix("not ")
+    expression = {
+        "in": lambda: field.isin(pa.array(rest[1], constant_type)),
+        "null": field.is_null,
+        "true": lambda: field,
+    }[plain]()
+    return ~expression if plain != word else expression
+
+
+def _type_of_constants(column_type: pa.DataType) -> pa.DataType:
+    is_dictionary = pa.types.is_dictionary(column_type)
+    return column_type.value_type if is_dictionary else column_type

@@ -11,8 +11,8 @@ import json
 from typing import Any, Final
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths
+from daf_query.spark._data_source import register
 from daf_query.spark._options import path_option
-from daf_query.spark._register import register
 from daf_query.syntax import backticked
 
 _SUMMED: Final = """

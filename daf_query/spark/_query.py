@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths, session_of
+from daf_query.spark._data_source import register
+from daf_query.spark._filters import to_json
 from daf_query.spark._options import path_option
-from daf_query.spark._predicate_json import to_json
-from daf_query.spark._register import register
 from daf_query.sql import QueryRequirements, TableRequirements
 from daf_query.syntax import (
     backticked,

@@ -18,9 +18,8 @@ from daf_query.fragments import (
     session_of,
     table_schema,
 )
-from daf_query.spark._filters import accepted, conjunction_of
+from daf_query.spark._filters import accepted, conjunction_of, from_json
 from daf_query.spark._options import MATRIX, PROFILE, ReadOptions
-from daf_query.spark._predicate_json import from_json
 from daf_query.spark._types import spark_schema
 from daf_storage import errors
 

@@ -12,7 +12,7 @@ import pytest
 from daf_query import connect
 from daf_query.scan import And, Compare, Constant, In, IsNull, IsTrue, Or, Predicate, parse
 from daf_query.spark import sql
-from daf_query.spark._predicate_json import from_json, to_json
+from daf_query.spark._filters import from_json, to_json
 from daf_query.syntax import to_local, to_spark
 from daf_storage import MemoryDaf, errors
 from tests.support import create
