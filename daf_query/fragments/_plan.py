@@ -112,10 +112,8 @@ def plan_fragments(
         needed = dataset.needed(names, filter)
         if isinstance(named, MatrixTable):
             pieces = list(_blocks(dataset, filter, rows_per_fragment))
-        elif isinstance(named, AxisTable):
-            pieces = list(_pieces(dataset, filter, needed, rows_per_fragment))
         else:
-            raise TypeError(f"{named!r} is no table that can be cut")
+            pieces = list(_pieces(dataset, filter, needed, rows_per_fragment))
     read = pa.schema([dataset.schema.field(name) for name in names])
     groups = _joined(pieces, rows_per_fragment)
     fragments = tuple(Fragment(tuple(group), read, filter) for group in groups)

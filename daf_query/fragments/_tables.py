@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol
+from typing import TypeAlias
 
 from daf_query.session import DafSession
 from daf_query.table import TableDataset
@@ -13,14 +13,6 @@ from daf_storage import errors
 
 MatrixColumns = Mapping[str, tuple[str, str, str]]
 """The other axis, the matrix and the entry of columns, by their names."""
-
-
-class NamedTable(Protocol):
-    """A table that can be opened wherever its data sets can."""
-
-    def open(self, session: DafSession, schema: str | None = None) -> TableDataset:
-        """Return the table of a session, or of one of its schemas."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -87,3 +79,7 @@ class MatrixTable:
             columns=self.columns,
             schema=schema,
         )
+
+
+NamedTable: TypeAlias = AxisTable | MatrixTable
+"""A table that can be opened wherever its data sets can."""

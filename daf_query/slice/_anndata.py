@@ -83,12 +83,8 @@ class Companions:
     """Why a matrix cannot come along, by its part and its key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """The companions that come along, and those that do not fit the budget."""
-
-    chosen: tuple[Companion, ...]
-    left_out: tuple[Companion, ...]
+Selected: TypeAlias = tuple[tuple[Companion, ...], tuple[Companion, ...]]
+"""The companions that come along, and those that do not fit the budget."""
 
 
 def find_companions(whole: Whole) -> Companions:
@@ -201,7 +197,7 @@ def select_companions(location: str, companions: Companions, choice: AnnDataChoi
     optional: list[Companion] = []
     for part in ANNDATA_PARTS:
         of_part = [companion for companion in companions.available if companion.matrix.part == part]
-        part_choice = _by_part(choice)[part]
+        part_choice: Any = dict(choice).get(part)
         if part_choice is None:
             optional += of_part
         elif part_choice is True:
@@ -222,23 +218,13 @@ def select_companions(location: str, companions: Companions, choice: AnnDataChoi
             chosen.append(companion)
         else:
             left_out.append(companion)
-    return Selected(_in_order(companions, chosen), _in_order(companions, left_out))
+    return _in_order(companions, chosen), _in_order(companions, left_out)
 
 
 def _in_order(companions: Companions, some: Iterable[Companion]) -> tuple[Companion, ...]:
     """Return some companions in the order of all, each once."""
     labels = {companion.label for companion in some}
     return tuple(c for c in companions.available if c.label in labels)
-
-
-def _by_part(choice: AnnDataChoice) -> dict[str, Choice]:
-    return {
-        "layers": choice.get("layers"),
-        "obsm": choice.get("obsm"),
-        "varm": choice.get("varm"),
-        "obsp": choice.get("obsp"),
-        "varp": choice.get("varp"),
-    }
 
 
 def _keys(part: str, choice: str | Iterable[str]) -> list[str]:
@@ -404,17 +390,18 @@ def contents_of(whole: Whole, choice: AnnDataChoice, record: Record | None) -> C
     if whole.joined is not None:
         _refuse_own(whole, choice)
     companions = find_companions(whole)
-    selected = select_companions(whole.location, companions, choice)
-    warn_of_left_out(companions, selected, choice)
+    chosen, left_out = select_companions(whole.location, companions, choice)
+    warn_of_left_out(companions, left_out, choice)
     obs, var, uns = axis_tables(whole)
     if record is not None:
         uns[KEY] = as_json(record)
-    return Contents(whole, companions.main, selected.chosen, obs, var, uns)
+    return Contents(whole, companions.main, chosen, obs, var, uns)
 
 
 def _refuse_own(whole: Whole, choice: AnnDataChoice) -> None:
     """Refuse parts that are asked for, and belong to each data set."""
-    for part, chosen in _by_part(choice).items():
+    for part in ANNDATA_PARTS:
+        chosen: Any = dict(choice).get(part)
         is_own = part not in ("layers", _annotated(whole))
         if is_own and chosen not in (None, False, True) and chosen:
             raise errors.MatrixNotFoundError(
@@ -429,30 +416,32 @@ def describe(whole: Whole) -> str:
         companions = find_companions(whole)
     except errors.DafError:  # such as a closed session: a description never fails
         return ""
-    selected = select_companions(whole.location, companions, {})
+    chosen, left_out = select_companions(whole.location, companions, {})
     keys: dict[str, list[str]] = {name: [] for name in ANNDATA_PARTS}
-    for companion in selected.chosen:
+    for companion in chosen:
         keys[companion.matrix.part].append(companion.matrix.key)
     listed = [f"X={whole.name!r}", *(f"{name}={names!r}" for name, names in keys.items() if names)]
     line = f"to_anndata() has: {', '.join(listed)}"
-    if selected.left_out:
-        line += f"; left out for size: {_sizes(selected.left_out)}"
+    if left_out:
+        line += f"; left out for size: {_sizes(left_out)}"
     if companions.unavailable:
         labels = (f"{name}[{key!r}]" for name, key in companions.unavailable)
         line += f"; not possible: {', '.join(labels)}"
     return line
 
 
-def warn_of_left_out(companions: Companions, selected: Selected, choice: AnnDataChoice) -> None:
+def warn_of_left_out(
+    companions: Companions, left_out: Sequence[Companion], choice: AnnDataChoice
+) -> None:
     """Warn of what is left out, unless its part was chosen by the caller."""
     for (part, key), error in companions.unavailable.items():
-        if _by_part(choice)[part] in (None, True):
+        if dict(choice).get(part) in (None, True):
             _warn(f"{part}[{key!r}] is left out: {error}")
-    if selected.left_out:
-        first = selected.left_out[0].matrix
+    if left_out:
+        first = left_out[0].matrix
         max_bytes = choice.get("max_bytes", ANNDATA_MAX_BYTES)
         _warn(
-            f"to_anndata leaves out {_sizes(selected.left_out)}, which max_bytes={max_bytes:,} has "
+            f"to_anndata leaves out {_sizes(left_out)}, which max_bytes={max_bytes:,} has "
             f"no room for; name what you need ({first.part}=[{first.key!r}], on the command line: "
             f"--{first.part} {first.key}), or pass a larger max_bytes (None: no limit)"
         )

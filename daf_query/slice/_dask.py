@@ -5,20 +5,19 @@ No reader travels: a task carries positions, and opens a data set when the first
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from daf_query.distributed import BlockKind, Source, block_array, reading
-from daf_query.matrix import Selection, open_layouts, other_layout_command
+from daf_query.matrix import Selection, other_layout_command
 from daf_query.slice._base import SliceBase
+from daf_query.slice._part import Part
 from daf_query.slice._reading import figures_of, read_whole
 from daf_query.slice._whole import Side, Whole
 from daf_storage import errors
 from daf_storage.base import Span
-from daf_storage.data import StoredMatrix
 
 DASK_BLOCK_BYTES: Final = 64 << 20
 """About how large a block of a Dask array is by default: 64 MiB."""
@@ -41,68 +40,33 @@ class BlockSizes:
 
 @dataclass(frozen=True, slots=True)
 class StoredOrder:
-    """Which cuts of a matrix cost no more than to read it once."""
+    """Which cuts of a part cost no more than to read it once."""
 
-    by_rows: bool
-    """Whether some rows can be read without the others."""
-    by_columns: bool
-    """Whether some columns can be."""
-    row_step: int = 1
-    """How many rows are decoded together, from the first one on."""
-    column_step: int = 1
-    """How many columns are."""
+    can_cut: tuple[bool, bool]
+    """Whether some rows can be read without the others, and some columns."""
+    steps: tuple[int, int] = (1, 1)
+    """How many rows are decoded together, from the first one on, and how many columns."""
 
-
-@dataclass(frozen=True, slots=True)
-class GridFacts:
-    """What a grid of blocks follows from."""
-
-    location: str
-    """Where the matrix is, for messages."""
-    name: str
-    axes: tuple[str, str]
-    shape: tuple[int, int]
-    size_bytes: int
-    """Of all blocks in memory, about."""
-    order: StoredOrder
-    remedy: str
-    """What stores the other layout, for messages."""
-    are_several: bool = False
-    """Whether it is a matrix of several data sets, whose blocks have all columns."""
+    @classmethod
+    def of(cls, part: Part) -> StoredOrder:
+        """Return the cuts that the stored layouts of a part allow."""
+        by_rows = [layout.rows_are_major for layout in part.layouts.found]
+        stored = part.layouts.found[0].plan.stored
+        if stored.info.is_sparse:
+            return cls((True in by_rows, False in by_rows))
+        array = stored.dense().info
+        if array.is_mappable or array.storage_type.is_string:
+            return cls((True, True))
+        steps = array.chunks[:2] if by_rows[0] else array.chunks[1::-1]
+        # Only a selection from the first entry on ends where chunks do.
+        rows, columns = (
+            step if np.array_equal(each.positions, np.arange(each.size)) else 1
+            for step, each in zip(steps, part.selections, strict=True)
+        )
+        return cls((True, True), (rows, columns))
 
 
-def stored_order(
-    stored: Sequence[StoredMatrix], rows_axis: str, rows: Selection, columns: Selection
-) -> StoredOrder:
-    """Return the cuts that the stored layouts of a matrix allow.
-
-    Parameters
-    ----------
-    rows, columns
-        What is selected: only a selection from the first entry on ends where chunks do.
-    """
-    # Whether the stored columns are the rows of the slice, as in `find_layouts`.
-    by_rows = [each.info.is_row_major or each.info.rows_axis != rows_axis for each in stored]
-    if stored[0].info.is_sparse:
-        return StoredOrder(by_rows=True in by_rows, by_columns=False in by_rows)
-    array = stored[0].dense()
-    if array.info.is_mappable or array.info.storage_type.is_string:
-        return StoredOrder(by_rows=True, by_columns=True)
-    majors, minors = array.info.chunks[:2]
-    steps = (majors, minors) if by_rows[0] else (minors, majors)
-    row_step, column_step = (
-        step if _is_from_start(selection) else 1
-        for step, selection in zip(steps, (rows, columns), strict=True)
-    )
-    return StoredOrder(by_rows=True, by_columns=True, row_step=row_step, column_step=column_step)
-
-
-def _is_from_start(selection: Selection) -> bool:
-    positions = selection.positions
-    return selection.is_all or bool(np.array_equal(positions, np.arange(positions.size)))
-
-
-def block_spans(facts: GridFacts, sizes: BlockSizes) -> Spans:
+def block_spans(whole: Whole, kind: BlockKind, sizes: BlockSizes) -> Spans:
     """Return the spans of the blocks.
 
     By default they are blocks of whole rows; of whole columns, if the matrix is stored by columns
@@ -114,26 +78,28 @@ def block_spans(facts: GridFacts, sizes: BlockSizes) -> Spans:
         A size is no number of entries; or it cuts the axis along which each block would read
         everything.
     """
-    n_rows, n_columns = facts.shape
-    rows = _checked("rows_per_block", sizes.rows)
-    columns = _checked("columns_per_block", sizes.columns)
-    order = facts.order
-    if facts.are_several and columns is not None:
+    given = [_checked("rows_per_block", sizes.rows), _checked("columns_per_block", sizes.columns)]
+    is_one, orders = whole.joined is None, [StoredOrder.of(m.part) for m in whole.members]
+    if not is_one and given[1] is not None:
         raise errors.InvalidInputError(
-            f"{facts.location}: blocks of several data sets as one have all columns; leave out "
+            f"{whole.location}: blocks of several data sets as one have all columns; leave out "
             "columns_per_block="
         )
-    if rows is None and columns is None:
-        if order.by_rows or facts.are_several or sizes.needs_rows:
-            rows = _fitting(facts.size_bytes, n_rows, order.row_step)
-        else:
-            columns = _fitting(facts.size_bytes, n_columns, order.column_step)
-    can_turn = not (facts.are_several or sizes.needs_rows)
-    if not order.by_rows:
-        _refuse(facts, "rows", rows, n_rows, can_turn=can_turn)
-    if not order.by_columns:
-        _refuse(facts, "columns", columns, n_columns, can_turn=can_turn)
-    return _cut(n_rows, rows), _cut(n_columns, columns)
+    if given == [None, None]:
+        figures = figures_of(whole)
+        size_bytes = figures.csr_bytes if kind == "csr" else figures.dense_bytes
+        needs_rows = not is_one or sizes.needs_rows
+        number = 0 if needs_rows or orders[0].can_cut[0] else 1
+        step = orders[0].steps[number] if is_one else 1
+        given[number] = _fitting(size_bytes, whole.shape[number], step)
+    for number, (size, length) in enumerate(zip(given, whole.shape, strict=True)):
+        if size is not None and size < length:
+            for member, order in zip(whole.members, orders, strict=True):
+                if not order.can_cut[number]:
+                    can_turn = is_one and not sizes.needs_rows
+                    raise _costly(whole, member.part, number, -(-length // size), can_turn=can_turn)
+    rows, columns = (_cut(length, size) for length, size in zip(whole.shape, given, strict=True))
+    return rows, columns
 
 
 def _checked(keyword: str, size: object) -> int | None:
@@ -167,51 +133,18 @@ def _cut(length: int, size: int | None) -> list[Span]:
     return [Span(start, min(start + size, length)) for start in range(0, length, size)]
 
 
-def _refuse(
-    facts: GridFacts, keyword: str, size: int | None, length: int, *, can_turn: bool
-) -> None:
-    """Refuse blocks each of which would read everything."""
-    if size is None or size >= length:
-        return
-    cut, other = facts.axes if keyword == "rows" else facts.axes[::-1]
-    instead = "columns" if keyword == "rows" else "rows"
+def _costly(
+    whole: Whole, part: Part, number: int, count: int, *, can_turn: bool
+) -> errors.InvalidInputError:
+    """Return the error of blocks each of which would read everything."""
+    cut, other = whole.sides[number].axis, whole.sides[1 - number].axis
+    keyword, instead = ("rows", "columns") if number == 0 else ("columns", "rows")
     turned = f", or pass {instead}_per_block= instead of {keyword}_per_block=" if can_turn else ""
-    raise errors.InvalidInputError(
-        f"{facts.location}: the matrix {facts.name!r} is stored by {other!r} alone, so each of "
-        f"{-(-length // size):,} blocks of {cut!r} would read all that is selected; store the "
-        f"other layout with {facts.remedy}{turned}"
-    )
-
-
-def grid_facts(whole: Whole, kind: BlockKind) -> GridFacts:
-    """Return what the grid of blocks follows from; metadata are read.
-
-    Raises
-    ------
-    FormatError
-        No stored layout of a matrix is whole.
-    """
-    axes = (whole.rows.axis, whole.columns.axis)
-    figures = figures_of(whole)
-    size_bytes = figures.csr_bytes if kind == "csr" else figures.dense_bytes
-    is_one = whole.joined is None
-    culprit = whole.members[0].part if is_one else None
-    order = StoredOrder(by_rows=True, by_columns=False)
-    for part in (member.part for member in whole.members):
-        stored, faults = open_layouts(part.daf, axes, part.name)
-        if not stored:
-            raise faults[0]
-        own = stored_order(stored, axes[0], *part.selections)
-        if is_one:
-            order = own
-        elif not own.by_rows and culprit is None:
-            order, culprit = StoredOrder(by_rows=False, by_columns=False), part
-    location, remedy = whole.location, ""
-    if culprit is not None:
-        location = culprit.daf.location
-        remedy = other_layout_command(culprit.daf, whole.name) or "relayout_matrix()"
-    return GridFacts(
-        location, whole.name, axes, whole.shape, size_bytes, order, remedy, are_several=not is_one
+    remedy = other_layout_command(part.daf, whole.name) or "relayout_matrix()"
+    return errors.InvalidInputError(
+        f"{part.location}: the matrix {whole.name!r} is stored by {other!r} alone, so each of "
+        f"{count:,} blocks of {cut!r} would read all that is selected; store the other layout with "
+        f"{remedy}{turned}"
     )
 
 
@@ -266,5 +199,5 @@ def dask_array(part: SliceBase, sizes: BlockSizes, blocks: BlockKind | None) -> 
         raise errors.UnsupportedInputError(
             "blocks='csr': a matrix of strings has no sparse blocks; pass 'dense'"
         )
-    spans = block_spans(grid_facts(whole, kind), sizes)
+    spans = block_spans(whole, kind, sizes)
     return block_array(ReadBlock(slice_source(part)), spans, kind, whole.dtype)

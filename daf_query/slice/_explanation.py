@@ -225,8 +225,8 @@ def _beside_x_bytes(whole: Whole) -> int:
         companions = find_companions(whole)
     except errors.FormatError:  # one that cannot be read does not come along
         return total
-    selected = select_companions(whole.location, companions, {})
-    return total + sum(companion.estimated_bytes for companion in selected.chosen)
+    chosen, _ = select_companions(whole.location, companions, {})
+    return total + sum(companion.estimated_bytes for companion in chosen)
 
 
 def _entry_bytes(daf: DafReader, axis: str) -> int:
