@@ -8,6 +8,5 @@ Must not know paths, files or formats: it is given open data sets.
 """
 
 from daf_storage.combined._chains import chain_reader, chain_writer, owning_reader, owning_writer
-from daf_storage.combined._members import stored_members
-from daf_storage.combined._views import owning_view, view
-from daf_storage.combined._written_view import parse_view
+from daf_storage.combined._view_names import parse_view
+from daf_storage.combined._views import owning_view, stored_members, view

@@ -10,13 +10,21 @@ that another program changes later is noticed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
 
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.combined._property_paths import PropertyPath, axes_of_group, property_of
-from daf_storage.combined._same_entries import first_difference
 from daf_storage.data import layout
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree, release_kept, version_of
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy_module("pyarrow.compute")
 
 _NAME: Final = "name"
 _POINTS: Final = "points"
@@ -159,7 +167,7 @@ class ChainTree:
         if self._same.get((axis, first, number)) == state:
             return
         ours, others = self._both(axis, number)
-        difference = first_difference(ours, others)
+        difference = _first_difference(ours, others)
         if difference is not None:
             position, mine, theirs = difference
             raise errors.LabelsError(
@@ -268,3 +276,23 @@ def _entries(tree: Tree, axis: str) -> StoredArray:
     if array is None:
         raise errors.CorruptDataError(f"{tree.location}: axis {axis!r} is not stored as an array")
     return array
+
+
+def _first_difference(ours: StoredArray, others: StoredArray) -> tuple[int, str, str] | None:
+    """Return the first position at which two arrays of one length differ, with both strings.
+
+    None if they are equal.  Where both are stored plainly, their bytes are compared, and nothing
+    is decoded.
+    """
+    left, right = ours.plain_strings(), others.plain_strings()
+    if left is not None and right is not None:
+        is_same = left.nbytes == right.nbytes
+        if is_same and np.array_equal(
+            np.frombuffer(left, np.uint8), np.frombuffer(right, np.uint8)
+        ):
+            return None
+    mine, theirs = (each.read_strings().cast(pa.large_string()) for each in (ours, others))
+    if mine.equals(theirs):
+        return None
+    position = pc.index(pc.not_equal(mine, theirs), True).as_py()
+    return position, mine[position].as_py(), theirs[position].as_py()

@@ -11,7 +11,7 @@ from daf_storage.base import IfExists, unique_name
 from daf_storage.combined._chain_tree import ChainTree
 from daf_storage.combined._property_paths import property_of
 from daf_storage.combined._writable_chain import WritableChainTree
-from daf_storage.data import DafReader, DafWriter, Origin, check_reader, layout
+from daf_storage.data import DafReader, DafWriter, Origin, check_reader, damage_of, layout
 from daf_storage.errors import REPLACE, ReadOnlyError, Remedy, with_remedy
 from daf_storage.trees import WritableTree
 
@@ -192,7 +192,7 @@ class ChainWriter(DafWriter):
     ) -> None:
         """Add an axis to the last data set; see `DafWriter.add_axis`."""
         if if_exists == "replace":
-            self._check_not_in_base(layout.axis_path(axis), f"axis {axis!r}", "replaced")
+            self._check_not_in_base(layout.axis_path(axis), "replaced")
         with self._chain.lock():
             for other in dict.fromkeys(other for other, _ in matrices or {}):
                 if self.has_axis(other):
@@ -206,48 +206,25 @@ class ChainWriter(DafWriter):
             matrices=matrices,
         )
 
-    def delete_scalar(self, name: str, *, must_exist: bool = True) -> None:
-        """Delete a scalar that only the last data set has; see `DafWriter.delete_scalar`."""
-        self._check_not_in_base(layout.scalar_path(name), f"scalar {name!r}", "deleted")
-        super().delete_scalar(name, must_exist=must_exist)
-
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
         """Delete an axis that only the last data set has; see `DafWriter.delete_axis`."""
-        self._check_not_in_base(layout.axis_path(axis), f"axis {axis!r}", "deleted")
+        self._check_not_in_base(layout.axis_path(axis), "deleted")
         super().delete_axis(axis, must_exist=must_exist)
-
-    def delete_vector(self, axis: str, name: str, *, must_exist: bool = True) -> None:
-        """Delete a vector that only the last data set has; see `DafWriter.delete_vector`."""
-        what = f"vector {name!r} of axis {axis!r}"
-        self._check_not_in_base(layout.vector_path(axis, name), what, "deleted")
-        super().delete_vector(axis, name, must_exist=must_exist)
-
-    def delete_matrix(
-        self,
-        rows_axis: str,
-        columns_axis: str,
-        name: str,
-        *,
-        relayout: bool = True,
-        must_exist: bool = True,
-    ) -> None:
-        """Delete a matrix that only the last data set has; see `DafWriter.delete_matrix`."""
-        what = f"matrix {name!r} of axes {rows_axis!r} and {columns_axis!r}"
-        self._check_not_in_base(layout.matrix_path(rows_axis, columns_axis, name), what, "deleted")
-        super().delete_matrix(
-            rows_axis, columns_axis, name, relayout=relayout, must_exist=must_exist
-        )
 
     def check_orders(self, orders: Mapping[str, Any]) -> dict[str, Any]:
         """Return which old position comes to each new one; of axes of the last data set only."""
         for axis in orders:
-            self._check_not_in_base(layout.axis_path(axis), f"axis {axis!r}", "reordered")
+            self._check_not_in_base(layout.axis_path(axis), "reordered")
         return super().check_orders(orders)
 
     def _tree_of_new(self, tree: WritableTree) -> WritableTree:
         return tree.last if isinstance(tree, WritableChainTree) else tree
 
-    def _check_not_in_base(self, path: str, what: str, change: str) -> None:
+    def _remove(self, path: str) -> None:
+        self._check_not_in_base(path, "deleted")
+        super()._remove(path)
+
+    def _check_not_in_base(self, path: str, change: str) -> None:
         """Raise if an earlier data set has a property: only the last one is changed."""
         self._check_open()
         place = property_of(path)
@@ -255,7 +232,8 @@ class ChainWriter(DafWriter):
         if holders:
             hidden = "" if change == "reordered" else "; what the last one stores instead hides it"
             raise ReadOnlyError(
-                f"{self.location}: {what} cannot be {change}: {holders[-1].location} has it, and "
+                f"{self.location}: {damage_of(path, '').what} cannot be {change}: "
+                f"{holders[-1].location} has it, and "
                 f"only {self._chain.last.location} is changed{hidden}"
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, unique_name
+from daf_storage.combined._chains import ChainReader, ChainWriter
 from daf_storage.combined._view_axes import ViewAxes, ViewAxis, view_axes
 from daf_storage.combined._view_names import ANY, DataRules, data_rules
 from daf_storage.combined._view_tree import ViewTree
@@ -146,6 +147,17 @@ def owning_view(
 ) -> DafReader:
     """Return a view that closes its base when it is closed."""
     return ViewReader(daf, axes, data, name=name, on_close=daf.close)
+
+
+def stored_members(daf: DafReader) -> Iterator[DafReader]:
+    """Yield the data sets that a chain or a view consists of; one that is stored is its own."""
+    if isinstance(daf, ChainReader | ChainWriter):
+        for member in daf.members:
+            yield from stored_members(member)
+    elif isinstance(daf, ViewReader):
+        yield from stored_members(daf.base)
+    else:
+        yield daf
 
 
 def _open_again(

@@ -11,14 +11,13 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.anndata import AXIS_KEYS, NOTES, Report
-from daf_storage.base import ShowProgress, check_name, progress_bar
+from daf_storage.base import Progress, ShowProgress, check_name, progress_bar
 from daf_storage.concat._axes import concatenated_axis, shared_axes
-from daf_storage.concat._kept_parts import write_kept_parts
-from daf_storage.concat._matrices import MatrixPlan, MatrixWriter, matrix_bytes, plan_matrix
-from daf_storage.concat._members import Member, ResultAxis
+from daf_storage.concat._matrices import MatrixPlan, matrix_bytes, plan_matrix, write_matrix
+from daf_storage.concat._members import Member, ResultAxis, Run
 from daf_storage.concat._merged_notes import MergedNotes
 from daf_storage.concat._options import Options
-from daf_storage.concat._shared_properties import SharedProperties
+from daf_storage.concat._shared_properties import SharedProperties, write_kept_parts
 from daf_storage.concat._vectors import VectorWriter, check_planned, plan_vector
 from daf_storage.data import DafWriter
 
@@ -32,10 +31,15 @@ class Concatenation:
         self._daf = daf
         self._members = members
         self._options = options
-        self._folder = folder
         self._report = Report()
-        self._axes: dict[str, ResultAxis] = {}
         self._notes = MergedNotes(members)
+        self._run = Run(daf, members, options, {}, self._report.lost, self._add, folder)
+        self._axes = self._run.axes
+        self._progress: Progress | None = None
+
+    def _add(self, size_bytes: int) -> None:
+        if self._progress is not None:
+            self._progress.add(size_bytes)
 
     def run(self, show: ShowProgress) -> Report:
         """Do it; return what was left out."""
@@ -43,20 +47,15 @@ class Concatenation:
         self._add_axes()
         plans = list(self._matrix_plans())
         total = sum(matrix_bytes(plan, self._options) for plan in plans)
-        with progress_bar("concatenate", total, show=show) as bar:
-            matrices = MatrixWriter(self._daf, self._options, bar, folder=self._folder)
-            shared = SharedProperties(
-                self._daf, self._members, self._options, matrices, self._report.lost
-            )
-            vectors = VectorWriter(self._daf, self._members, self._options, self._axes)
-            for axis in self._concatenated():
+        with progress_bar("concatenate", total, show=show) as self._progress:
+            vectors = VectorWriter(self._run)
+            for axis in self._run.of_axes(is_concatenated=True):
                 self._write_vectors(axis, vectors)
-            self._write_shared(shared)
+            self._write_shared(SharedProperties(self._run))
             for plan in plans:
-                matrices.write(plan)
-        left_out = self._report.lost
-        write_kept_parts(self._daf, self._members, self._options, left_out)
-        self._notes.write(self._daf, left_out)
+                write_matrix(self._run, plan)
+        write_kept_parts(self._run)
+        self._notes.write(self._daf, self._report.lost)
         return self._report
 
     # Axes
@@ -101,7 +100,7 @@ class Concatenation:
             self._daf.add_axis(dataset, names)
         for axis in self._axes.values():
             self._daf.add_axis(axis.name, axis.entries)
-        for axis in self._concatenated():
+        for axis in self._run.of_axes(is_concatenated=True):
             if dataset is not None and self._options.dataset_property:
                 counts = [axis.member_length(number) for number in range(len(names))]
                 places = np.repeat(np.arange(len(counts)), counts)
@@ -109,17 +108,11 @@ class Concatenation:
                     axis.name, dataset, names.take(pa.array(places)), entries_of=dataset
                 )
 
-    def _concatenated(self) -> list[ResultAxis]:
-        return [axis for axis in self._axes.values() if axis.is_concatenated]
-
-    def _shared(self) -> list[ResultAxis]:
-        return [axis for axis in self._axes.values() if not axis.is_concatenated]
-
     # Properties of concatenated axes
 
     def _write_vectors(self, axis: ResultAxis, writer: VectorWriter) -> None:
-        names = {n for m in self._members for n in m.vectors(axis.name)}
-        for name in sorted(names - self._companions(axis.name)):
+        companions = self._companions(axis.name)
+        for name in (name for name in self._run.vectors(axis) if name not in companions):
             plan = plan_vector(self._members, axis, name, self._options)
             if self._options.join == "inner" and plan.empty is None and None in plan.stored:
                 self._left_out(f"vector {name!r} of axis {axis.name!r}", list(plan.stored))
@@ -152,8 +145,7 @@ class Concatenation:
         """Yield the matrices that have a concatenated axis, as they are to be written."""
         for rows, columns in self._pairs():
             pair = (rows.name, columns.name)
-            names = {name for m in self._members for name in m.matrices(*pair)}
-            for name in sorted(names):
+            for name in self._run.matrices(rows, columns):
                 plan = plan_matrix(self._members, rows, columns, name, self._options)
                 is_block = rows.is_concatenated
                 empty = self._options.empty_of((*pair, name), (*pair[::-1], name))
@@ -168,9 +160,9 @@ class Concatenation:
 
     def _pairs(self) -> Iterator[tuple[ResultAxis, ResultAxis]]:
         """Yield rows and columns axes: the columns are concatenated, and perhaps the rows too."""
-        concatenated = self._concatenated()
+        concatenated = self._run.of_axes(is_concatenated=True)
         for number, columns in enumerate(concatenated):
-            for rows in (*self._shared(), *concatenated[number:]):
+            for rows in (*self._run.of_axes(is_concatenated=False), *concatenated[number:]):
                 yield rows, columns
 
     def _missing_matrix(self, plan: MatrixPlan, what: str) -> errors.MatrixNotFoundError:
@@ -193,15 +185,12 @@ class Concatenation:
                 shared.write_same_scalar(name)
             elif name not in special:
                 shared.write_scalar(name)
-        axes = self._shared()
+        axes = self._run.of_axes(is_concatenated=False)
         for axis in axes:
-            names = {n for m in self._members for n in m.vectors(axis.name)}
-            for name in sorted(names):
+            for name in self._run.vectors(axis):
                 if shared.write_vector(axis, name):
                     self._notes.add_shared_vector(axis.name, name)
         for number, rows in enumerate(axes):
             for columns in axes[number:]:
-                pair = (rows.name, columns.name)
-                names = {n for m in self._members for n in m.matrices(*pair)}
-                for name in sorted(names):
+                for name in self._run.matrices(rows, columns):
                     shared.write_matrix(rows, columns, name)

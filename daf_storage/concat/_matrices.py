@@ -8,23 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from daf_storage.base import Progress, StorageType
-from daf_storage.concat._members import Member, ResultAxis
+from daf_storage.base import StorageType
+from daf_storage.concat._members import Member, ResultAxis, Run, is_worth_sparse, promoted
 from daf_storage.concat._options import Options
-from daf_storage.concat._promotion import promoted
 from daf_storage.data import (
     Alignment,
     Convention,
-    DafWriter,
     Part,
     StoredMatrix,
     convention_attributes,
-    layout,
-    new_property,
+    size_bytes,
     write_assembled,
 )
-
-_UINT32_MOST = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -100,99 +95,72 @@ def plan_matrix(
     return MatrixPlan(rows, columns, name, stored, fill)
 
 
-class MatrixWriter:
-    """Writes matrices of the result one after the other."""
-
-    def __init__(
-        self, daf: DafWriter, options: Options, progress: Progress, *, folder: Path | None
-    ) -> None:
-        self._daf = daf
-        self._options = options
-        self._progress = progress
-        self._folder = folder
-
-    def write(self, plan: MatrixPlan) -> None:
-        """Write a matrix in both orientations, or in one."""
-        path = layout.matrix_path(plan.rows.name, plan.columns.name, plan.name)
-        with new_property(self._daf, path) as changes:
-            kind = StorageType.STRING if plan.is_string else StorageType.of(self._dtype(plan))
-            is_sparse = not plan.is_string and self._is_sparse(plan, kind.dtype)
-            parts = [self._part(plan, number, kind) for number in range(len(plan.stored))]
-            if plan.is_row_major:
-                changes.annotate(path, convention_attributes(Convention.ROW_MAJOR))
-            write_assembled(changes, path, parts, is_sparse=is_sparse, add=self._progress.add)
-        if self._options.relayout and not plan.is_square:
-            item_bytes = self._item_bytes(plan)
-            self._daf.relayout_matrix(
-                plan.rows.name,
-                plan.columns.name,
-                plan.name,
-                progress=lambda count: self._progress.add(count * item_bytes),
-            )
-
-    def _item_bytes(self, plan: MatrixPlan) -> int:
-        info = self._daf.open_matrix(plan.rows.name, plan.columns.name, plan.name).info
-        if info.storage_type.is_string:
-            return 1
-        return info.storage_type.dtype.itemsize + 4 * info.is_sparse
-
-    def _dtype(self, plan: MatrixPlan) -> np.dtype[Any]:
-        dtypes = [matrix.info.storage_type.dtype for matrix in plan.stored if matrix is not None]
-        needs_fill = any(plan.lacks(number) for number in range(len(plan.stored)))
-        return promoted(dtypes, plan.fill if needs_fill else None)
-
-    def _is_sparse(self, plan: MatrixPlan, dtype: np.dtype[Any]) -> bool:
-        """Return whether sparse storage saves enough, as the reference estimates it.
-
-        What is stored densely counts as having no zeros.
-        """
-        n_rows = plan.rows.length
-        if plan.fill and any(map(plan.lacks_columns, range(len(plan.stored)))):
-            return False
-        count = 0
-        for number, stored in enumerate(plan.stored):
-            n_columns = plan.n_columns(number)
-            if stored is not None:
-                info = stored.info
-                count += info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
-            if plan.fill and plan.lacks(number):
-                alignment = plan.rows.alignments[number]
-                count += n_columns * (n_rows if stored is None else alignment.missing.size)
-        size = n_rows * plan.columns.length
-        index_bytes = 4 if size <= _UINT32_MOST else 8
-        dense_bytes = size * dtype.itemsize
-        sparse_bytes = count * (dtype.itemsize + index_bytes)
-        sparse_bytes += (plan.columns.length + 1) * index_bytes
-        least = self._options.sparse_if_saves_storage_fraction
-        return dense_bytes > 0 and (dense_bytes - sparse_bytes) / dense_bytes >= least
-
-    def _part(self, plan: MatrixPlan, number: int, kind: StorageType) -> Part:
-        stored = plan.stored[number]
-        rows, columns = plan.rows.alignments[number], plan.columns.alignments[number]
-        is_whole = plan.columns.is_concatenated or columns.places is None
-        fill = plan.fill if plan.lacks(number) and not plan.is_string else 0
-        return Part(
-            stored,
-            Alignment.absent(plan.rows.length) if stored is None else rows,
-            plan.n_columns(number),
-            kind,
-            fill,
-            is_transposed=stored is not None and plan.is_transposed(stored),
-            chosen=None if is_whole else columns.sources,
-            folder=self._folder,
+def write_matrix(run: Run, plan: MatrixPlan) -> None:
+    """Write a matrix in both orientations, or in one."""
+    axes = (plan.rows.name, plan.columns.name)
+    kind = StorageType.STRING if plan.is_string else StorageType.of(_dtype(plan))
+    is_sparse = not plan.is_string and is_stored_sparse(plan, kind.dtype, run.options)
+    parts = [_part(plan, number, kind, run.folder) for number in range(len(plan.stored))]
+    with run.daf.new_matrix(*axes, plan.name) as (path, changes):
+        if plan.is_row_major:
+            changes.annotate(path, convention_attributes(Convention.ROW_MAJOR))
+        write_assembled(changes, path, parts, is_sparse=is_sparse, add=run.add)
+    if run.options.relayout and not plan.is_square:
+        item_bytes = 1 if kind.is_string else kind.dtype.itemsize + 4 * is_sparse
+        run.daf.relayout_matrix(
+            *axes, plan.name, progress=lambda count: run.add(count * item_bytes)
         )
+
+
+def _dtype(plan: MatrixPlan) -> np.dtype[Any]:
+    dtypes = [matrix.info.storage_type.dtype for matrix in plan.stored if matrix is not None]
+    needs_fill = any(plan.lacks(number) for number in range(len(plan.stored)))
+    return promoted(dtypes, plan.fill if needs_fill else None)
+
+
+def is_stored_sparse(plan: MatrixPlan, dtype: np.dtype[Any], options: Options) -> bool:
+    """Return whether sparse storage saves enough, as the reference estimates it.
+
+    What is stored densely counts as having no zeros.
+    """
+    if plan.fill and any(map(plan.lacks_columns, range(len(plan.stored)))):
+        return False
+    count = 0
+    for number, stored in enumerate(plan.stored):
+        if stored is not None:
+            info = stored.info
+            count += info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
+        if plan.fill and plan.lacks(number):
+            missing = plan.rows.alignments[number].missing.size
+            count += plan.n_columns(number) * (plan.rows.length if stored is None else missing)
+    size = plan.rows.length * plan.columns.length
+    return is_worth_sparse(
+        options.sparse_if_saves_storage_fraction,
+        size=size,
+        stored=count,
+        itemsize=dtype.itemsize,
+        pointers=plan.columns.length + 1,
+        largest=size,
+    )
+
+
+def _part(plan: MatrixPlan, number: int, kind: StorageType, folder: Path | None) -> Part:
+    stored = plan.stored[number]
+    rows, columns = plan.rows.alignments[number], plan.columns.alignments[number]
+    is_whole = plan.columns.is_concatenated or columns.places is None
+    return Part(
+        stored,
+        Alignment.absent(plan.rows.length) if stored is None else rows,
+        plan.n_columns(number),
+        kind,
+        plan.fill if plan.lacks(number) and not plan.is_string else 0,
+        is_transposed=stored is not None and plan.is_transposed(stored),
+        chosen=None if is_whole else columns.sources,
+        folder=folder,
+    )
 
 
 def matrix_bytes(plan: MatrixPlan, options: Options) -> int:
     """Return about how many bytes will be written, in all orientations."""
-    total = 0
-    for number, stored in enumerate(plan.stored):
-        if stored is None or stored.info.storage_type.is_string:
-            continue
-        info = stored.info
-        itemsize = info.storage_type.dtype.itemsize
-        if info.nnz is None:
-            total += plan.n_columns(number) * plan.rows.length * itemsize
-        else:
-            total += info.nnz * (itemsize + 4)
-    return total * (2 if options.relayout and not plan.is_square else 1)
+    arrays = [a for stored in plan.stored if stored is not None for a in stored.arrays().values()]
+    return sum(map(size_bytes, arrays)) * (2 if options.relayout and not plan.is_square else 1)

@@ -5,50 +5,147 @@ It is small beside what is concatenated, so each property is in memory while it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
-from daf_storage.base import NAME_VECTOR
-from daf_storage.concat._aligned_vectors import AlignedVectors, string_of
-from daf_storage.concat._matrices import MatrixWriter, plan_matrix
-from daf_storage.concat._members import Member, ResultAxis
-from daf_storage.concat._options import MergeAction, Options
-from daf_storage.concat._promotion import promoted
-from daf_storage.data import DafWriter, values_without_entry
+from daf_storage.base import NAME_VECTOR, AnyArray
+from daf_storage.concat._matrices import plan_matrix, write_matrix
+from daf_storage.concat._members import (
+    Member,
+    ResultAxis,
+    Run,
+    converted,
+    is_worth_sparse,
+    promoted,
+    string_of,
+)
+from daf_storage.concat._options import MergeAction
+from daf_storage.data import kept, new_property, number_strings, values_without_entry
+from daf_storage.data.kept import KeptPart
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
 
-LeftOut: TypeAlias = Callable[[str, str], None]
-"""Notes that a property is left out, and why."""
-
-_UINT32_BYTES = 4
 _HINT = "it does not run along a concatenated axis; merge= keeps it"
+
+
+class AlignedVectors:
+    """A vector of a shared axis, of each member; strings are objects."""
+
+    def __init__(self, members: list[Member], axis: ResultAxis, name: str) -> None:
+        self._axis = axis
+        self._what = f"vector {name!r} of axis {axis.name!r}"
+        opened = [member.open_vector(axis.name, name) for member in members]
+        self._infos = [None if stored is None else stored.info for stored in opened]
+        known = [info for info in self._infos if info is not None]
+        self.is_string = any(info.storage_type.is_string for info in known)
+        self.is_sparse = any(info.is_sparse for info in known)
+        recorded = {info.entries_of for info in known}
+        self.entries_of = recorded.pop() if len(recorded) == 1 else None
+        self.given: list[AnyArray | None] = []
+        for member, info in zip(members, self._infos, strict=True):
+            values = None if info is None else member.daf.get_np_vector(axis.name, name)
+            if values is not None and self.is_string and values.dtype.kind != "O":
+                values = number_strings(values).to_numpy(zero_copy_only=False)
+            self.given.append(values)
+
+    def empty_strings(self) -> set[bool]:
+        """Return whether the empty strings that there are stand for missing values, or do not."""
+        return {
+            info.empty_is_missing
+            for values, info in zip(self.given, self._infos, strict=True)
+            if self.is_string and values is not None and info is not None and (values == "").any()
+        }
+
+    def _having(self) -> list[tuple[AnyArray, AnyArray]]:
+        """Return where each member with values has them in the result, and these."""
+        found = []
+        for alignment, values in zip(self._axis.alignments, self.given, strict=True):
+            if values is not None:
+                places = np.flatnonzero(alignment.sources >= 0)
+                found.append((places, values[alignment.sources[places]]))
+        return found
+
+    def _dtype(self, fill: Any = None) -> np.dtype[Any]:
+        """Return the type that holds the values of all members, and the fill value."""
+        if self.is_string:
+            return np.dtype(object)
+        return promoted([values.dtype for values in self.given if values is not None], fill)
+
+    def _converted(self, values: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
+        return values if self.is_string else converted(values, dtype, what=self._what)
+
+    def _fill(self, empty: Any) -> Any:
+        if self.is_string:
+            return "" if empty is None else string_of(empty)
+        return np.nan if empty is None else empty
+
+    def last(self) -> tuple[AnyArray, AnyArray]:
+        """Return for each entry the value of the last member that has it, and where one has."""
+        dtype = self._dtype()
+        merged = np.full(self._axis.length, "" if self.is_string else 0, dtype)
+        is_there = np.zeros(self._axis.length, bool)
+        for places, values in self._having():
+            merged[places] = self._converted(values, dtype)
+            is_there[places] = True
+        return merged, is_there
+
+    def agree(self) -> bool:
+        """Return whether all members that have a value of an entry have the same."""
+        merged, _ = self.last()
+        return all(
+            np.array_equal(
+                values, merged[places], equal_nan=values.dtype.kind == merged.dtype.kind == "f"
+            )
+            for places, values in self._having()
+        )
+
+    def filled(self, merged: AnyArray, is_absent: AnyArray, empty: Any) -> AnyArray:
+        """Return values with something where there are none; NaN or missing by default."""
+        fill = self._fill(empty)
+        dtype = merged.dtype if self.is_string else promoted([merged.dtype], fill)
+        result = self._converted(merged, dtype).copy()
+        result[is_absent] = fill
+        return result
+
+    def stacked(self, empty: Any) -> tuple[AnyArray, int]:
+        """Return a matrix with a column for each member, and how many elements it would store.
+
+        A column that is stored densely counts as having no zeros.
+        """
+        length, fill = self._axis.length, self._fill(empty)
+        needs_fill = any(
+            values is None or bool((alignment.sources < 0).any())
+            for alignment, values in zip(self._axis.alignments, self.given, strict=True)
+        )
+        dtype = self._dtype(fill if needs_fill else None)
+        start = fill if needs_fill or self.is_string else 0
+        matrix = np.full((length, len(self.given)), start, dtype, order="F")
+        count, having = 0, iter(self._having())
+        for number, info in enumerate(self._infos):
+            if info is not None:
+                places, values = next(having)
+                matrix[places, number] = self._converted(values, dtype)
+                nonzero = np.count_nonzero(matrix[:, number]) if info.is_sparse else length
+                count += int(nonzero)
+            elif fill:
+                count += length
+        return matrix, count
 
 
 class SharedProperties:
     """Writes scalars, and vectors and matrices of shared axes, as the merge actions say."""
 
-    def __init__(
-        self,
-        daf: DafWriter,
-        members: list[Member],
-        options: Options,
-        matrices: MatrixWriter,
-        left_out: LeftOut,
-    ) -> None:
-        self._daf = daf
-        self._members = members
-        self._options = options
-        self._matrices = matrices
-        self._left_out = left_out
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._daf, self._members, self._options = run.daf, run.members, run.options
+        self._left_out = run.left_out
 
     # Scalars
 
@@ -166,10 +263,13 @@ class SharedProperties:
             default = 0 if values.is_sparse else np.nan
             fill = default if self._options.fill_value is None else self._options.fill_value
         matrix, count = values.stacked(fill)
-        dense_bytes, item_bytes = matrix.nbytes, matrix.dtype.itemsize
-        saved = dense_bytes - count * (item_bytes + _UINT32_BYTES)
-        least = self._options.sparse_if_saves_storage_fraction
-        is_sparse = not values.is_string and dense_bytes and saved / dense_bytes >= least
+        is_sparse = not values.is_string and is_worth_sparse(
+            self._options.sparse_if_saves_storage_fraction,
+            size=matrix.size,
+            stored=count,
+            itemsize=matrix.dtype.itemsize,
+            largest=matrix.shape[0],
+        )
         self._daf.set_matrix(
             axis.name,
             dataset_axis,
@@ -208,7 +308,8 @@ class SharedProperties:
             ResultAxis(axis.name, axis.entries, (axis.alignments[last],))
             for axis in (rows, columns)
         )
-        self._matrices.write(plan_matrix(member, lone_rows, lone_columns, name, self._options))
+        plan = plan_matrix(member, lone_rows, lone_columns, name, self._options)
+        write_matrix(self._run, plan)
 
     def _agree(self, axes: tuple[str, str], name: str, having: list[int]) -> bool:
         first = self._members[having[0]].daf.get_np_matrix(*axes, name)
@@ -249,3 +350,29 @@ def _no_empty(location: str, member: Member, what: str, key: object) -> errors.N
         f"{location}: {member.name!r} has no {what}, which is collected; pass "
         f'empty={{{key!r}: ...}} for a value that stands for it, or join="outer"'
     )
+
+
+def write_kept_parts(run: Run) -> None:
+    """Merge what is kept of ``uns``; what is aligned to an axis is left out, and noted."""
+    given: dict[str, list[KeptPart]] = {}
+    for member in run.members:
+        for part in kept.parts(member.daf.tree):
+            if part.axes:
+                what = f"{part.part}[{part.key!r}]" if part.key else part.part
+                run.left_out(
+                    what, f"it lies beside the data in {member.name!r}, and is not concatenated"
+                )
+            else:
+                given.setdefault(part.path, []).append(part)
+    for path, parts in given.items():
+        action = run.options.merge_action(parts[0].key)
+        last = parts[-1].array.read()
+        is_same = all(np.array_equal(part.array.read(), last) for part in parts)
+        if action == "last" or (action == "same" and is_same):
+            with new_property(run.daf, path) as changes:
+                kept.make_groups(run.daf.tree, changes, path)
+                changes.write_array(path, last)
+        else:
+            run.left_out(
+                f"uns[{parts[0].key!r}]", "merge= keeps it, if it is 'last', or 'same' and is"
+            )

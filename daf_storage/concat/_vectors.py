@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +11,26 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.concat._aligned_vectors import string_of
 from daf_storage.concat._axes import with_prefix
-from daf_storage.concat._column_rules import MISSING_SUFFIX, Rule, merged_rule
-from daf_storage.concat._members import Member, ResultAxis
+from daf_storage.concat._members import (
+    Member,
+    ResultAxis,
+    Run,
+    converted,
+    is_worth_sparse,
+    promoted,
+    string_of,
+)
+from daf_storage.concat._merged_notes import MISSING_SUFFIX, Rule, merged_rule
 from daf_storage.concat._options import Options
-from daf_storage.concat._promotion import converted, promoted
 from daf_storage.data import (
-    DafWriter,
+    SparseVectorInput,
     StoredVector,
-    layout,
-    new_property,
+    VectorInput,
     number_strings,
     relation_of,
     values_without_entry,
+    write_vector,
 )
 
 if TYPE_CHECKING:
@@ -92,17 +97,10 @@ def _rule(member: Member, axis: str, name: str) -> Rule:
 class VectorWriter:
     """Writes the vectors of concatenated axes."""
 
-    def __init__(
-        self,
-        daf: DafWriter,
-        members: list[Member],
-        options: Options,
-        axes: Mapping[str, ResultAxis],
-    ) -> None:
-        self._daf = daf
-        self._members = members
-        self._options = options
-        self._axes = axes
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._daf, self._members, self._options = run.daf, run.members, run.options
+        self._axes = run.axes
 
     def write(self, plan: VectorPlan) -> Rule:
         """Write a vector; return what an import would have noted of it."""
@@ -122,17 +120,13 @@ class VectorWriter:
         dtype = promoted(dtypes, fill)
         parts = [self._numbers(plan, number, dtype, fill) for number in range(len(plan.stored))]
         values = np.concatenate(parts)
-        path = layout.vector_path(plan.axis.name, plan.name)
-        with new_property(self._daf, path) as changes:
-            if not self._is_sparse(plan, dtype, fill):
-                changes.write_array(path, values)
-                return
+        value: VectorInput = values
+        if self._is_sparse(plan, dtype, fill):
             places = np.flatnonzero(values)
             index = np.uint32 if values.size <= _UINT32_MOST else np.uint64
-            changes.create_group(path)
-            changes.write_array(f"{path}/nzind", (places + 1).astype(index))
-            if not layout.is_all_true(values[places]):
-                changes.write_array(f"{path}/nzval", values[places])
+            value = SparseVectorInput(values.size, places.astype(index), values[places])
+        with self._daf.new_vector(plan.axis.name, plan.name) as (path, changes):
+            write_vector(changes, path, value)
 
     def _numbers(self, plan: VectorPlan, number: int, dtype: np.dtype[Any], fill: Any) -> AnyArray:
         stored, length = plan.stored[number], plan.length(number)
@@ -148,12 +142,13 @@ class VectorWriter:
                 count += stored.sparse_parts().nzind.size
             elif stored is not None or fill != 0:
                 count += plan.length(number)
-        length = plan.axis.length
-        index_bytes = 4 if length <= _UINT32_MOST else 8
-        dense_bytes = length * dtype.itemsize
-        sparse_bytes = count * (dtype.itemsize + index_bytes)
-        least = self._options.sparse_if_saves_storage_fraction
-        return dense_bytes > 0 and (dense_bytes - sparse_bytes) / dense_bytes >= least
+        return is_worth_sparse(
+            self._options.sparse_if_saves_storage_fraction,
+            size=plan.axis.length,
+            stored=count,
+            itemsize=dtype.itemsize,
+            largest=plan.axis.length,
+        )
 
     # Strings
 

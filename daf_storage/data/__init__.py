@@ -19,14 +19,19 @@ from daf_storage.data._archive_recovery import (
 from daf_storage.data._assembled import Alignment, Part, aligned_vector, write_assembled
 from daf_storage.data._blocks import block_spans
 from daf_storage.data._casting import numeric_type, stored_numbers
-from daf_storage.data._coercion import check_string_dtype, strings_input
+from daf_storage.data._coercion import (
+    SparseVectorInput,
+    VectorInput,
+    check_string_dtype,
+    strings_input,
+)
 from daf_storage.data._containers import plain_values
 from daf_storage.data._convention import (
     ENTRIES_OF,
     Convention,
     ConventionWarning,
-    convention_problem,
-    entries_axis_problem,
+    read_convention,
+    read_entries_axis,
 )
 from daf_storage.data._convention import attributes_of as convention_attributes
 from daf_storage.data._conversions import arrow_of, number_strings, scipy_index_dtype

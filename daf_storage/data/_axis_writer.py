@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy as np
-
 from daf_storage import errors
 from daf_storage.base import (
     AnyArray,
@@ -28,6 +26,7 @@ from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
 from daf_storage.data import _reorder as reordering
 from daf_storage.data import kept
+from daf_storage.data._casting import numeric_type
 from daf_storage.data._new_axis import NewAxis, new_axis, publish_axis
 from daf_storage.data._reader import DafReader
 from daf_storage.trees import Node, TreeTransaction, WritableTree
@@ -381,13 +380,7 @@ class AxisWriter(DafReader):
             raise errors.append_only(self.location, what)
 
     def _numeric_type(self, dtype: Any) -> StorageType:
-        kind = StorageType.from_numpy(np.dtype(dtype))
-        if kind is None or kind.is_string:
-            raise errors.UnsupportedInputError(
-                f"{self.location}: dtype {np.dtype(dtype)} cannot be filled in place; it must be "
-                "bool, an integer, float32 or float64"
-            )
-        return kind
+        return numeric_type(dtype, what=f"{self.location}: what is filled in place")
 
     def _is_occupied(self, path: str) -> bool:
         """Return whether there is a property below a group for one or for two axes."""

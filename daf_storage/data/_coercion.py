@@ -8,6 +8,7 @@ that cannot be.  Pure; raises `UnsupportedInputError` for what Daf has no place 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -18,7 +19,7 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray
 from daf_storage.data._casting import numeric_type, position_of, stored_numbers
 from daf_storage.data._containers import holds_strings, plain_values, strings_array
-from daf_storage.errors import UnsupportedInputError
+from daf_storage.errors import UnsupportedInputError, wrong_length
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -199,6 +200,62 @@ def check_string_dtype(dtype: Any, *, what: str) -> None:
             f"{what} holds strings, which are not converted to {np.dtype(dtype)}: convert them "
             "first, say with numpy.array(values).astype(dtype)"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAxis:
+    """An axis along which values are given."""
+
+    name: str
+    length: int
+    check_labels: Callable[[Any, str], None]
+    """Raises unless some labels are the entries; given the labels, and what they belong to."""
+
+    def check_length(self, location: str, length: int, what: str) -> None:
+        """Raise unless there are as many values as entries."""
+        if length != self.length:
+            raise wrong_length(location, what, length, self.name, self.length)
+
+
+def given_vector(
+    location: str,
+    axis: GivenAxis,
+    name: str,
+    value: Any,
+    dtype: Any = None,
+    *,
+    called: str = "vector",
+) -> VectorInput:
+    """Check and convert what is to be a vector."""
+    what = f"{called} {name!r}"
+    given = f"{location}: {what} of axis {axis.name!r}"
+    stored = vector_input(value, length=axis.length, dtype=dtype, what=given)
+    length = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
+    axis.check_length(location, length, what)
+    axis.check_labels(getattr(value, "index", None), what)
+    return stored
+
+
+def given_matrix(
+    location: str,
+    rows: GivenAxis,
+    columns: GivenAxis,
+    name: str,
+    value: Any,
+    dtype: Any = None,
+    *,
+    called: str = "matrix",
+) -> MatrixInput:
+    """Check and convert what is to be a matrix."""
+    what = f"{location}: {called} {name!r} of axes {rows.name!r} and {columns.name!r}"
+    shape = rows.length, columns.length
+    stored = matrix_input(value, shape=shape, dtype=dtype, what=what)
+    parts = [f"the {part} of {called} {name!r}" for part in ("rows", "columns")]
+    for axis, part, length in zip((rows, columns), parts, stored.shape, strict=True):
+        axis.check_length(location, length, part)
+    for axis, part, labels in zip((rows, columns), parts, ("index", "columns"), strict=True):
+        axis.check_labels(getattr(value, labels, None), part)
+    return stored
 
 
 # Sparse ones: scipy trusts their parts.  An index out of range crashes the interpreter when another

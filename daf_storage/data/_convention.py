@@ -50,40 +50,26 @@ def attributes_of(convention: Convention | None, entries_of: str | None = None) 
 
 def follows(node: Node, convention: Convention, *, what: str) -> bool:
     """Return whether a node follows a convention; one that makes no sense there is ignored."""
-    problem, found = _read(node, {convention})
-    if problem:
-        warnings.warn(
-            f"{what}: {problem}; it is ignored, so the values may be read wrongly: write the "
-            "property again",
-            ConventionWarning,
-            stacklevel=2,
-        )
+    problem, found = read_convention(node, {convention})
+    remedy = "it is ignored, so the values may be read wrongly: write the property again"
+    _warn(what, problem, remedy)
     return found is convention
-
-
-def convention_problem(node: Node, allowed: set[Convention]) -> str:
-    """Say what is wrong with the convention of a node; empty if nothing is."""
-    return _read(node, allowed)[0]
 
 
 def entries_axis(node: Node, *, what: str) -> str | None:
     """Return the axis that values were recorded to be entries of; nonsense is ignored."""
-    problem, axis = _read_entries_axis(node)
-    if problem:
-        warnings.warn(
-            f"{what}: {problem}; it is ignored: write the vector again",
-            ConventionWarning,
-            stacklevel=2,
-        )
+    problem, axis = read_entries_axis(node)
+    _warn(what, problem, "it is ignored: write the vector again")
     return axis
 
 
-def entries_axis_problem(node: Node) -> str:
-    """Say what is wrong with the recorded axis of a vector's values; empty if nothing is."""
-    return _read_entries_axis(node)[0]
+def _warn(what: str, problem: str, remedy: str) -> None:
+    if problem:
+        warnings.warn(f"{what}: {problem}; {remedy}", ConventionWarning, stacklevel=3)
 
 
-def _read_entries_axis(node: Node) -> tuple[str, str | None]:
+def read_entries_axis(node: Node) -> tuple[str, str | None]:
+    """Return what is wrong with the recorded axis of a vector's values, and that axis."""
     try:
         value = node.attribute(ENTRIES_OF)
     except (CorruptDataError, ReadOnlyError):  # said of the convention, which is beside it
@@ -96,8 +82,8 @@ def _read_entries_axis(node: Node) -> tuple[str, str | None]:
     return "", str(value)
 
 
-def _read(node: Node, allowed: set[Convention]) -> tuple[str, Convention | None]:
-    """Return what is wrong with the convention, and the convention if nothing is."""
+def read_convention(node: Node, allowed: set[Convention]) -> tuple[str, Convention | None]:
+    """Return what is wrong with the convention of a node, and that if nothing is."""
     try:
         value = node.attribute(ATTRIBUTE)
     except (CorruptDataError, ReadOnlyError) as error:

@@ -13,11 +13,11 @@ from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, first_duplicate, one_array
 from daf_storage.data._coercion import (
+    MatrixInput,
+    SparseMatrixInput,
     SparseVectorInput,
     StringMatrixInput,
-    matrix_input,
-    scalar_input,
-    vector_input,
+    VectorInput,
 )
 from daf_storage.data._containers import strings_array
 from daf_storage.data._ordered import checked_indices
@@ -95,40 +95,23 @@ def arrow_strings(values: Iterable[Any]) -> Any:
         return strings_array(listed, what="the list of entries")
 
 
-def default_vector(value: Any, *, length: int, what: str) -> AnyArray:
-    """Return what a caller gave as the default for a vector as numpy, its values unchanged."""
-    if isinstance(value, np.ndarray) and value.ndim and not np.ma.isMaskedArray(value):
-        return np.asarray(value)
-    found = vector_input(value, length=length, dtype=None, what=what)
-    if isinstance(found, SparseVectorInput):
-        dense = np.zeros(found.length, found.values.dtype)
-        dense[found.positions] = found.values
+def numpy_vector(value: VectorInput) -> AnyArray:
+    """Return a vector that a caller gave as numpy; strings as objects."""
+    if isinstance(value, SparseVectorInput):
+        dense = np.zeros(value.length, value.values.dtype)
+        dense[value.positions] = value.values
         return dense
-    return found if isinstance(found, np.ndarray) else objects(found)
+    return value if isinstance(value, np.ndarray) else objects(value)
 
 
-def default_matrix(value: Any, *, shape: tuple[int, int], what: str) -> Any:
-    """Return what a caller gave as the default for a matrix; a zero as a sparse matrix."""
-    if sp.issparse(value):
-        return value
-    if isinstance(value, np.ndarray) and value.ndim and not np.ma.isMaskedArray(value):
-        return np.asarray(value)
-    if np.ndim(value) == 0:
-        return _filled_default(scalar_input(value, what=what), shape)
-    found = matrix_input(value, shape=shape, dtype=None, what=what)
-    if isinstance(found, StringMatrixInput):
-        return objects(found.strings).reshape(found.shape, order="F")
-    return found
-
-
-def _filled_default(one: AnyArray | pa.Array, shape: tuple[int, int]) -> Any:
-    if not isinstance(one, np.ndarray):
-        filled = np.empty(shape, dtype=object, order="F")
-        filled.fill(one[0].as_py())  # numpy.full takes a NUL at the end for padding
-        return filled
-    if one[0] == 0:
-        return sp.csc_array(shape, dtype=one.dtype)
-    return np.full(shape, one[0], order="F")
+def numpy_matrix(value: MatrixInput) -> Any:
+    """Return a matrix that a caller gave as numpy, strings as objects, or as scipy's."""
+    if isinstance(value, SparseMatrixInput):
+        return sp.csc_array((value.values, value.indices, value.indptr), shape=value.shape)
+    if isinstance(value, StringMatrixInput):
+        return objects(value.strings).reshape(value.shape, order="F")
+    is_zero = value.strides == (0, 0) and value.size and not value[0, 0]
+    return sp.csc_array(value.shape, dtype=value.dtype) if is_zero else value
 
 
 def objects(strings: Any) -> npt.NDArray[np.object_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,28 +10,6 @@ import numpy.typing as npt
 from daf_storage.base import Span
 
 Positions: TypeAlias = npt.NDArray[np.int64]
-
-
-class Picks(Protocol):
-    """Positions along one dimension of an array, in the order in which they are shown."""
-
-    @property
-    def size(self) -> int:
-        """How many there are."""
-        ...
-
-    @property
-    def span(self) -> Span | None:
-        """The range that they are; None if they are none."""
-        ...
-
-    def part(self, span: Span) -> Positions:
-        """Return some of the positions."""
-        ...
-
-    def at(self, numbers: Positions) -> Positions:
-        """Return the positions of these numbers, which count from 0."""
-        ...
 
 
 class EntrySelection:
@@ -128,6 +106,10 @@ class RunPicks:
         runs = np.searchsorted(self._stops, numbers, side="right")
         positions: Positions = self._starts[runs] + (numbers - (self._stops - self._counts)[runs])
         return positions
+
+
+Picks: TypeAlias = EntrySelection | RangePicks | RunPicks
+"""Positions along one dimension of an array, in the order in which they are shown."""
 
 
 def numbers_in(spans: list[Span]) -> Positions:

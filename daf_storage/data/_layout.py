@@ -6,7 +6,6 @@ Bool.  Knows trees, and no concrete one.  Source: docs/reference/format.md.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
@@ -22,8 +21,8 @@ from daf_storage.data._sparse_checks import (
     required_array,
 )
 from daf_storage.data._sparse_parts import (
+    PartsNode,
     SparseStrings,
-    SparseStringsNode,
     SparseVectorParts,
 )
 from daf_storage.data._stored_matrix import StoredMatrix, stored_arrays
@@ -33,36 +32,24 @@ from daf_storage.trees import Node, StoredArray, Tree
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
 
-
 MINOR_VERSION: Final = 0
 """The highest minor version that is read."""
-
 
 VERSION: Final = (MAJOR_VERSION, MINOR_VERSION)
 """Major and minor version of the Daf layout that is written and read."""
 
-
 DAF: Final = "daf"
-
 
 SCALARS: Final = "scalars"
 
-
 AXES: Final = "axes"
-
 
 VECTORS: Final = "vectors"
 
-
 MATRICES: Final = "matrices"
-
-
-_MOST_REMEMBERED: Final = 1 << 12
-
 
 INDEXES: Final = "indexes"
 """The group of the indexes, which other readers ignore."""
-
 
 SKELETON: Final = (SCALARS, AXES, VECTORS, MATRICES)
 
@@ -251,7 +238,7 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
     if node is None:
         return None
     if node.kind == "group" and node.array("nztxt") is not None:
-        node = SparseStringsNode(node, SparseStrings(node, (length,), what=what))
+        node = PartsNode(node, {"": SparseStrings(node, (length,), what=what)})
     if node.kind == "group":
         return StoredVector(_sparse_vector_info(node, axis, name, length, what), node, what=what)
     info = required_array(node, "", what).info
@@ -259,34 +246,17 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
     is_string = info.storage_type.is_string
     is_missing = is_string and follows(node, Convention.EMPTY_IS_MISSING, what=what)
     entries_of = entries_axis(node, what=what) if is_string else None
-    dense = _dense_info(
-        axis, name, info.storage_type, length, info.chunks[0], entries_of, is_missing=is_missing
-    )
-    return StoredVector(dense, node, what=what)
-
-
-@functools.lru_cache(maxsize=_MOST_REMEMBERED)
-def _dense_info(
-    axis: str,
-    name: str,
-    storage_type: StorageType,
-    length: int,
-    chunk_rows: int,
-    entries_of: str | None,
-    *,
-    is_missing: bool,
-) -> VectorInfo:
-    """Return the metadata of a dense vector; those of thousands of data sets are the same."""
-    return VectorInfo(
+    dense = VectorInfo(
         axis,
         name,
-        storage_type,
+        info.storage_type,
         length,
         is_sparse=False,
-        chunk_rows=chunk_rows,
+        chunk_rows=info.chunks[0],
         empty_is_missing=is_missing,
         entries_of=entries_of,
     )
+    return StoredVector(dense, node, what=what)
 
 
 def open_matrix(
@@ -299,7 +269,7 @@ def open_matrix(
         return None
     what = f"{tree.location}: {path}"
     if node.kind == "group" and node.array("nztxt") is not None:
-        node = SparseStringsNode(node, SparseStrings(node, shape[::-1], what=what))
+        node = PartsNode(node, {"": SparseStrings(node, shape[::-1], what=what)})
     nnz = None
     if node.kind == "group":
         nnz = required_array(node, "rowval", what).info.size

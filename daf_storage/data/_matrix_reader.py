@@ -9,7 +9,8 @@ from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import MatrixInfo, name_problem, pandas
 from daf_storage.data import _layout as layout
-from daf_storage.data._conversions import default_matrix, objects, scipy_of
+from daf_storage.data._coercion import given_matrix
+from daf_storage.data._conversions import numpy_matrix, objects, scipy_of
 from daf_storage.data._ordered import ordered
 from daf_storage.data._sparse_parts import SparseMatrixParts
 from daf_storage.data._stored_matrix import StoredMatrix
@@ -271,13 +272,8 @@ class MatrixReader(VectorReader):
     def _default_matrix(self, rows_axis: str, columns_axis: str, name: str, default: Any) -> Any:
         if default is None:
             return None
-        shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
-        what = f"the default for matrix {name!r}"
-        values = default_matrix(default, shape=shape, what=f"{self.location}: {what}")
-        for axis, found, needed in zip((rows_axis, columns_axis), values.shape, shape, strict=True):
-            if found != needed:
-                along = f"{what} along {axis!r}"
-                raise errors.wrong_length(self.location, along, found, axis, needed)
-        for axis, labels in zip((rows_axis, columns_axis), ("index", "columns"), strict=True):
-            self.check_labels(axis, getattr(default, labels, None), what)
-        return values
+        rows, columns = self.given_axis(rows_axis), self.given_axis(columns_axis)
+        called = "the default for matrix"
+        return numpy_matrix(
+            given_matrix(self.location, rows, columns, name, default, called=called)
+        )

@@ -20,11 +20,14 @@ from daf_storage.base import RESERVED_VECTORS, check_name, first_duplicate
 from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import (
+    GivenAxis,
     MatrixInput,
     SparseMatrixInput,
     SparseVectorInput,
     StringMatrixInput,
     VectorInput,
+    given_matrix,
+    given_vector,
 )
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import write_matrix, write_vector
@@ -97,57 +100,9 @@ def new_axis(
     both = {}
     for (other, name), value in matrices.items():
         check_name(daf.location, "matrix", name)
-        matrix = given_matrix(daf.location, given, given_axis(daf, other), name, value)
+        matrix = given_matrix(daf.location, given, daf.given_axis(other), name, value)
         both[other, name] = matrix, _transposed(matrix)
     return NewAxis(axis, stored, converted, frozenset(empty_is_missing), both)
-
-
-def given_axis(daf: VectorReader, axis: str) -> GivenAxis:
-    """Return an axis of a data set, for values that are given along it."""
-    return GivenAxis(axis, daf.axis_length(axis), partial(daf.check_labels, axis))
-
-
-@dataclass(frozen=True, slots=True)
-class GivenAxis:
-    """An axis along which values are given."""
-
-    name: str
-    length: int
-    check_labels: Callable[[Any, str], None]
-    """Raises unless some labels are the entries; given the labels, and what they belong to."""
-
-    def check_length(self, location: str, length: int, what: str) -> None:
-        """Raise unless there are as many values as entries."""
-        if length != self.length:
-            raise errors.wrong_length(location, what, length, self.name, self.length)
-
-
-def given_vector(
-    location: str, axis: GivenAxis, name: str, value: Any, dtype: Any = None
-) -> VectorInput:
-    """Check and convert what is to be a vector."""
-    what = f"vector {name!r}"
-    given = f"{location}: {what} of axis {axis.name!r}"
-    stored = inputs.vector_input(value, length=axis.length, dtype=dtype, what=given)
-    length = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
-    axis.check_length(location, length, what)
-    axis.check_labels(getattr(value, "index", None), what)
-    return stored
-
-
-def given_matrix(
-    location: str, rows: GivenAxis, columns: GivenAxis, name: str, value: Any, dtype: Any = None
-) -> MatrixInput:
-    """Check and convert what is to be a matrix."""
-    what = f"{location}: matrix {name!r} of axes {rows.name!r} and {columns.name!r}"
-    shape = rows.length, columns.length
-    stored = inputs.matrix_input(value, shape=shape, dtype=dtype, what=what)
-    parts = [f"the {part} of matrix {name!r}" for part in ("rows", "columns")]
-    for axis, part, length in zip((rows, columns), parts, stored.shape, strict=True):
-        axis.check_length(location, length, part)
-    for axis, part, labels in zip((rows, columns), parts, ("index", "columns"), strict=True):
-        axis.check_labels(getattr(value, labels, None), part)
-    return stored
 
 
 def check_vector_name(location: str, axis: str, name: str) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, ForkLock, Span
+from daf_storage.base import AnyArray, Span
+from daf_storage.data._sparse_parts import PartsNode
 from daf_storage.data._stored_matrix import StoredMatrix
 from daf_storage.data._transpose import column_blocks
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import is_lasting
-from daf_storage.trees import NodeKind, StoredArray, memory_array
+from daf_storage.trees import memory_array
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -26,27 +26,8 @@ _MOST_REMEMBERED: Final = 256
 _BLOCK_ELEMENTS: Final = 1 << 22
 
 
-class _Verdicts:
-    """Whether matrices are in order, by their identities, as long as a change would show."""
-
-    def __init__(self) -> None:
-        self._lock = ForkLock()
-        self._known: OrderedDict[Hashable, bool] = OrderedDict()
-
-    def get(self, identity: Hashable) -> bool | None:
-        with self._lock:
-            return self._known.get(identity)
-
-    def set(self, identity: Hashable, *, is_in_order: bool) -> None:
-        if not is_lasting(identity):
-            return
-        with self._lock:
-            self._known[identity] = is_in_order
-            while len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
-
-
-_VERDICTS: Final = _Verdicts()
+_VERDICTS: Final[dict[Hashable, bool]] = {}
+"""Whether matrices are in order, by their identities, as long as a change would show."""
 
 
 def ordered(stored: StoredMatrix) -> StoredMatrix:
@@ -67,7 +48,10 @@ def ordered(stored: StoredMatrix) -> StoredMatrix:
     is_in_order = _VERDICTS.get(identity)
     if is_in_order is None:
         is_in_order = _is_in_order(stored)
-        _VERDICTS.set(identity, is_in_order=is_in_order)
+        if is_lasting(identity):
+            if len(_VERDICTS) >= _MOST_REMEMBERED:
+                _VERDICTS.clear()
+            _VERDICTS[identity] = is_in_order
     return stored if is_in_order else _in_memory(stored)
 
 
@@ -123,32 +107,5 @@ def _in_memory(stored: StoredMatrix) -> StoredMatrix:
         "rowval": (matrix.indices + 1).astype(index_dtype),
         "nzval": matrix.data,
     }
-    node = _Parts(stored, {name: memory_array(values) for name, values in parts.items()})
+    node = PartsNode(stored.node, {name: memory_array(part) for name, part in parts.items()})
     return StoredMatrix(replace(stored.info, nnz=int(matrix.nnz)), node, what=stored.what)
-
-
-class _Parts:
-    """The parts of a sparse matrix in memory; see `Node`."""
-
-    kind: NodeKind = "group"
-
-    def __init__(self, stored: StoredMatrix, arrays: Mapping[str, StoredArray]) -> None:
-        self._stored = stored
-        self._arrays = arrays
-
-    @property
-    def identity(self) -> Hashable:
-        """What a cache goes by."""
-        return ("ordered", self._stored.identity)
-
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same one."""
-        return self is other
-
-    def array(self, name: str = "") -> StoredArray | None:
-        """Return one of the parts."""
-        return self._arrays.get(name)
-
-    def attribute(self, name: str) -> Any:  # noqa: ARG002 - it was looked at before
-        """Return nothing."""
-        return None

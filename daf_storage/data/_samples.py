@@ -5,6 +5,7 @@ What a read would cost is estimated before it is made; nothing is read of a serv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ def preview_matrix(stored: StoredMatrix, budget: PreviewBudget) -> Preview | str
         return ""
     if not stored.info.is_sparse:
         array = stored.dense()
-        return _preview(_lines(array, budget), array.info.size)
+        return _preview(_numbers(array, budget), array.info.size)
     values = stored.arrays().get("nzval")
     return "" if values is None else _preview(_numbers(values, budget), values.info.size)
 
@@ -96,31 +97,19 @@ def _first_strings(data: memoryview, count: int, budget: PreviewBudget) -> Sampl
 
 
 def _numbers(array: StoredArray, budget: PreviewBudget) -> Sample | str:
-    """Return some numbers of an array of one dimension."""
+    """Return some numbers of an array; of a dense matrix, parts of a few of its lines."""
     if _is_remote(array, budget):
         return REMOTE
-    for spans, extent in _choices(array, PREVIEW_ROWS):
-        if budget.spend(_cost(array, spans)):
-            return _joined(array.read_spans(spans), array), extent
-    return TOO_MUCH
-
-
-def _lines(array: StoredArray, budget: PreviewBudget) -> Sample | str:
-    """Return some elements of a dense matrix: parts of a few of its lines."""
-    if _is_remote(array, budget):
-        return REMOTE
-    height, width = array.info.shape
-    if not array.info.size:
-        return _joined([], array), "all"
-    within = Span(0, min(width, _LINE_ROWS))
-    if array.info.size <= PREVIEW_ROWS:
-        spans, within, extent = [Span(0, height)], Span(0, width), "all"
-    else:
-        starts = np.unique(np.linspace(0, height - 1, _LINES).astype(np.int64)).tolist()
-        spans, extent = [Span(start, start + 1) for start in starts], "spread"
-    for tried in (spans, spans[:1]):
-        if budget.spend(_cost(array, tried, within)):
-            return _joined(array.read_spans(tried, within), array), extent  # type: ignore[return-value]  # one of the two
+    width = math.prod(array.info.shape[1:])
+    is_whole = array.info.size <= PREVIEW_ROWS
+    within = None
+    if len(array.info.shape) > 1:
+        within = Span(0, width if is_whole else min(width, _LINE_ROWS))
+    most = PREVIEW_ROWS if within is None or is_whole else _LINES
+    for spans, extent in _choices(array, most):
+        if budget.spend(_cost(array, spans, within)):
+            is_part = within is not None and within.size < width and extent == "all"
+            return _joined(array.read_spans(spans, within), array), "first" if is_part else extent
     return TOO_MUCH
 
 
@@ -146,14 +135,10 @@ def _joined(parts: list[Any], array: StoredArray) -> pa.Array:
 def _choices(array: StoredArray, most: int) -> Iterator[tuple[list[Span], Extent]]:
     """Yield which rows to read, the better ones first, and then those that cost less."""
     length = array.info.shape[0]
-    if length <= most or array.info.is_mappable:
-        yield _spread(length, most, _PIECES, 1)
-        return
-    chunk = max(array.info.chunks[0], 1)
-    if chunk >= length:
-        yield _spread(length, most, _PIECES, 1)
-    else:
-        yield _spread(length, most, min(_CHUNKS, -(-length // chunk)), chunk)
+    chunk = 1 if array.info.is_mappable else max(array.info.chunks[0], 1)
+    is_cut = 1 < chunk < length
+    pieces = min(_CHUNKS, -(-length // chunk)) if is_cut else min(_PIECES, most)
+    yield _spread(length, most, pieces, chunk if is_cut else 1)
     yield [Span(0, min(length, most))], "first"
 
 

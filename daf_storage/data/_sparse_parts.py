@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -128,28 +128,31 @@ class SparseStrings(StoredArray):
         return columns * n_rows + rows
 
 
-class SparseStringsNode:
-    """A node whose array is a `SparseStrings`."""
+class PartsNode:
+    """A node whose arrays are others than those that are stored; see `Node`."""
 
-    kind: NodeKind = "array"
-
-    def __init__(self, node: Node, array: SparseStrings) -> None:
+    def __init__(self, node: Node, arrays: Mapping[str, StoredArray]) -> None:
         self._node = node
-        self._array = array
+        self._arrays = arrays
+
+    @property
+    def kind(self) -> NodeKind:
+        """Whether it is an array or a group of some."""
+        return "array" if "" in self._arrays else "group"
 
     @property
     def identity(self) -> Hashable:
         """What a cache goes by."""
-        return self._node.identity
+        return ("parts", self._node.identity)
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
-        return isinstance(other, SparseStringsNode) and self.identity == other.identity
+        return isinstance(other, PartsNode) and self.identity == other.identity
 
     def array(self, name: str = "") -> StoredArray | None:
-        """Return the array; it has no parts."""
-        return None if name else self._array
+        """Return this array, or one of the parts."""
+        return self._arrays.get(name)
 
     def attribute(self, name: str) -> Any:
-        """Return an attribute of the group; None if it has none of this name."""
+        """Return an attribute of the stored node; None if it has none of this name."""
         return self._node.attribute(name)

@@ -36,6 +36,11 @@ class StoredMatrix:
         self._index_base: int | None = None
 
     @property
+    def node(self) -> Node:
+        """The node that it is stored as."""
+        return self._node
+
+    @property
     def convention(self) -> Convention | None:
         """How its bytes are to be read, where their type and shape do not say it."""
         return Convention.ROW_MAJOR if self.info.is_row_major else None

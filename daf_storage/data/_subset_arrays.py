@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data._entry_selection import EntrySelection, Picks, Positions, numbers_in
 from daf_storage.data._layout import StoredVector
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import ArrayInfo, StoredArray
+from daf_storage.trees import ArrayInfo, MemoryArray, StoredArray
 
 _CHUNK_ELEMENTS: Final = 1 << 17
 
@@ -163,30 +164,17 @@ def subset_vector(stored: StoredVector, entries: EntrySelection) -> dict[str, St
     return arrays
 
 
-class HeldArray(StoredArray):
-    """An array in memory; see `StoredArray` for the members."""
+class HeldArray(MemoryArray):
+    """Numbers in memory, or in a file without a name: any part of them is read at once."""
 
     def __init__(self, values: AnyArray) -> None:
-        values.setflags(write=False)
-        self._values = values
         shape = tuple(map(int, values.shape))
-        self.info = ArrayInfo(shape, StorageType.of(values.dtype), shape, is_mappable=True)
+        super().__init__(lambda: values, shape=shape, storage_type=StorageType.of(values.dtype))
 
-    def read(self) -> AnyArray:
-        """Return all elements."""
-        return self._values
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range."""
-        return self._values[span.slice]
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:  # noqa: ARG002 - it has one dimension
-        """Return several ranges."""
-        return [self._values[span.slice] for span in spans]
-
-    def read_strings(self) -> Any:
-        """Raise: these are numbers."""
-        raise TypeError("the array holds numbers")
+    @property
+    def info(self) -> ArrayInfo:  # type: ignore[override]  # computed, where others have it ready
+        """Its metadata."""
+        return replace(super().info, is_mappable=True)
 
 
 def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:

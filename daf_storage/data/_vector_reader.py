@@ -6,6 +6,7 @@ import enum
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -27,12 +28,13 @@ from daf_storage.base import (
     pandas,
 )
 from daf_storage.data import _layout as layout
+from daf_storage.data._coercion import GivenAxis, given_vector
 from daf_storage.data._conversions import (
     arrow_of,
     arrow_strings,
     check_unique,
-    default_vector,
     integer_positions,
+    numpy_vector,
     objects,
     positions_among,
     sample,
@@ -131,7 +133,10 @@ class VectorReader:
 
     def scalar_type(self, name: str) -> StorageType:
         """Return the stored type of a scalar."""
-        return self._scalar_array(name).info.storage_type
+        array = self._find_scalar(name)
+        if array is None:
+            raise errors.scalar_not_found(self.location, name, self.scalars_set())
+        return array.info.storage_type
 
     def get_scalar(self, name: str, *, default: Any = REQUIRED) -> Any:
         """Return a scalar as ``bool``, ``int``, ``float`` or ``str``.
@@ -292,17 +297,10 @@ class VectorReader:
         if not self.has_axis(axis):
             raise errors.axis_not_found(self.location, axis, self.axes_set())
 
-    def _scalar_array(self, name: str) -> StoredArray:
-        array = self._find_scalar(name)
-        if array is None:
-            raise errors.scalar_not_found(self.location, name, self.scalars_set())
-        return array
-
     def _find_scalar(self, name: str) -> StoredArray | None:
         self._check_open()
-        return (
-            None if name_problem(name) else layout.open_array(self._tree, layout.scalar_path(name))
-        )
+        path = layout.scalar_path(name)
+        return None if name_problem(name) else layout.open_array(self._tree, path)
 
     def _axis_node(self, axis: str) -> Node:
         self._check_open()
@@ -568,16 +566,15 @@ class VectorReader:
         """Return all elements of a pinned vector of strings if they are remembered, or None."""
         return self._decoded.peek((stored.info.axis, stored.info.name), stored.identity)
 
+    def given_axis(self, axis: str) -> GivenAxis:
+        """Return an axis, for values that are given along it."""
+        return GivenAxis(axis, self.axis_length(axis), partial(self.check_labels, axis))
+
     def _default_vector(self, axis: str, name: str, default: Any) -> Any:
         if default is None:
             return None
-        length = self.axis_length(axis)
-        what = f"the default for vector {name!r}"
-        found = default_vector(default, length=length, what=f"{self.location}: {what}")
-        if len(found) != length:
-            raise errors.wrong_length(self.location, what, len(found), axis, length)
-        self.check_labels(axis, getattr(default, "index", None), what)
-        return found
+        given, called = self.given_axis(axis), "the default for vector"
+        return numpy_vector(given_vector(self.location, given, name, default, called=called))
 
 
 def check_labels(

@@ -26,7 +26,7 @@ from daf_storage.base import (
 )
 from daf_storage.data import _layout as layout
 from daf_storage.data._axis_writer import AxisWriter
-from daf_storage.data._coercion import SparseVectorInput
+from daf_storage.data._coercion import SparseVectorInput, given_matrix, given_vector
 from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import (
     EmptySparse,
@@ -37,13 +37,7 @@ from daf_storage.data._encoding import (
     write_transposed,
     write_vector,
 )
-from daf_storage.data._new_axis import (
-    check_strings,
-    check_vector_name,
-    given_axis,
-    given_matrix,
-    given_vector,
-)
+from daf_storage.data._new_axis import check_strings, check_vector_name
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
 from daf_storage.data._relations import values_without_entry
 from daf_storage.data._sparse_checks import are_positions
@@ -142,7 +136,7 @@ class DafWriter(AxisWriter):
 it, or change the value
         """
         check_vector_name(self.location, axis, name)
-        stored = given_vector(self.location, given_axis(self, axis), name, value, dtype)
+        stored = given_vector(self.location, self.given_axis(axis), name, value, dtype)
         if empty_is_missing:
             check_strings(self.location, axis, name, stored)
         if entries_of is not None:
@@ -321,7 +315,7 @@ it, or change the value
         'float64'
         """
         self._check_matrix(rows_axis, columns_axis, name)
-        rows, columns = given_axis(self, rows_axis), given_axis(self, columns_axis)
+        rows, columns = self.given_axis(rows_axis), self.given_axis(columns_axis)
         stored = given_matrix(self.location, rows, columns, name, value, dtype)
         flip = relayout and rows_axis != columns_axis
         writing: Any = {"if_exists": if_exists, "packed": packed}
@@ -333,7 +327,7 @@ it, or change the value
             ):
                 write_matrix(changes, path, stored)
             if flip:
-                self._relayout(rows_axis, columns_axis, name, **writing)
+                self.relayout_matrix(rows_axis, columns_axis, name, **writing)
 
     def relayout_matrix(
         self,
@@ -373,17 +367,11 @@ it, or change the value
                 f"{rows_axis!r}: "
                 "both orientations would have the same place"
             )
-        self.open_matrix(rows_axis, columns_axis, name)
-        self._check_matrix_free(columns_axis, rows_axis, name, if_exists=if_exists, flipped=False)
-        self._relayout(
-            rows_axis,
-            columns_axis,
-            name,
-            if_exists=if_exists,
-            progress=progress,
-            packed=packed,
-            memory_bytes=memory_bytes,
-        )
+        stored = self.open_matrix(rows_axis, columns_axis, name)
+        with self.new_matrix(
+            columns_axis, rows_axis, name, if_exists=if_exists, packed=packed, flipped="stays"
+        ) as (path, changes):
+            write_transposed(changes, path, stored, progress=progress, memory_bytes=memory_bytes)
 
     def delete_matrix(
         self,
@@ -544,23 +532,6 @@ it, or change the value
             what = f"matrix {name!r} of axes {rows!r} and {columns!r}"
             path = layout.matrix_path(rows, columns, name)
             self._check_free(exists, if_exists, what, path=path)
-
-    def _relayout(
-        self,
-        rows_axis: str,
-        columns_axis: str,
-        name: str,
-        *,
-        if_exists: IfExists,
-        progress: Callable[[int], None] = _ignore,
-        packed: bool | Packing | None = None,
-        memory_bytes: int = DEFAULT_MEMORY_BYTES,
-    ) -> None:
-        stored = self.open_matrix(rows_axis, columns_axis, name)
-        with self.new_matrix(
-            columns_axis, rows_axis, name, if_exists=if_exists, packed=packed, flipped="stays"
-        ) as (path, changes):
-            write_transposed(changes, path, stored, progress=progress, memory_bytes=memory_bytes)
 
 
 @contextmanager

@@ -6,7 +6,15 @@ did and what was lost.
 Must not know AnnData, SQL or queries.
 """
 
-from daf_storage.upkeep._copy import CopySettings, convert, copy_all, copy_property, copy_scalars
+from daf_storage.upkeep._copy import (
+    CopySettings,
+    convert,
+    copy_all,
+    copy_property,
+    copy_scalars,
+    files_to_zarr,
+    zarr_to_files,
+)
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
     copy_axis,
@@ -16,24 +24,25 @@ from daf_storage.upkeep._copy_properties import (
     copy_vector,
 )
 from daf_storage.upkeep._counted import CountedMatrix
-from daf_storage.upkeep._files_conversion import files_to_zarr, zarr_to_files
 from daf_storage.upkeep._index_storage import (
     IndexKind,
     IndexPlace,
     IndexSource,
     IndexStorage,
+    PagedArray,
     StoredIndex,
 )
 from daf_storage.upkeep._joint_reorder import reorder_axes
-from daf_storage.upkeep._paged_array import PagedArray
 from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
 from daf_storage.upkeep._serve import DafServer, cannot_listen
-from daf_storage.upkeep._sidecar import refresh_sidecar, remove_sidecar, write_sidecar
-from daf_storage.upkeep._sidecar_status import (
+from daf_storage.upkeep._sidecar import (
     SidecarStatus,
     can_have_sidecar,
+    refresh_sidecar,
+    remove_sidecar,
     sidecar_indexes,
     sidecar_status,
+    write_sidecar,
 )
 from daf_storage.upkeep._verify import verify
 from daf_storage.upkeep._verify_files import Finding

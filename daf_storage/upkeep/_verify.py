@@ -22,14 +22,14 @@ from daf_storage.data import (
     ConventionWarning,
     DafReader,
     check_bools,
-    convention_problem,
     digest,
-    entries_axis_problem,
     incomplete_properties,
     is_in_place,
     kept,
     layout,
     ordered,
+    read_convention,
+    read_entries_axis,
     relation_of,
     values_without_entry,
 )
@@ -363,7 +363,7 @@ def _bad_convention(daf: DafReader, path: str, *allowed: Convention) -> Iterator
         return
     if node is None:
         return
-    for problem in (convention_problem(node, set(allowed)), entries_axis_problem(node)):
+    for problem in (read_convention(node, set(allowed))[0], read_entries_axis(node)[0]):
         if problem:
             yield Finding("warning", path, f"{problem}; it is ignored")
 

@@ -137,7 +137,7 @@ class ChangingDafSuite(DafSuite):
             raise RuntimeError
 
         with monkeypatch.context() as patch:
-            patch.setattr(DafWriter, "_relayout", crash)
+            patch.setattr(DafWriter, "relayout_matrix", crash)
             with pytest.raises(RuntimeError):
                 full.set_matrix("cell", "gene", "UMIs", UMIS * 2, if_exists="replace")
         for axes, values in ((("cell", "gene"), UMIS * 2), (("gene", "cell"), (UMIS * 2).T)):

@@ -127,7 +127,7 @@ def read_element(element: Any) -> Any:
 
 @contextmanager
 def opened(array: StoredArray, *, what: str) -> Iterator[Any]:
-    """Open a stored image as an ``h5py.File``, without a copy where it can be mapped.
+    """Open a stored image as an ``h5py.File``.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def opened(array: StoredArray, *, what: str) -> Iterator[Any]:
     if len(array.info.shape) != 1 or array.info.storage_type.dtype != np.uint8:
         raise CorruptDataError(f"{what}: it is no array of bytes, as a part of an AnnData is")
     try:
-        with h5py.File(_ArrayFile(array.read()), "r") as file:
+        with h5py.File(io.BytesIO(array.read().tobytes()), "r") as file:
             check_contained(file, what=what)
             yield file
     except DafError:
@@ -164,28 +164,3 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-class _ArrayFile(io.RawIOBase):
-    """The bytes of an array as a file that can be read."""
-
-    def __init__(self, values: AnyArray) -> None:
-        self._bytes = np.ascontiguousarray(values).data
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._bytes)}
-        self._position = start[whence] + offset
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        part = self._bytes[self._position : self._position + len(buffer)]
-        buffer[: len(part)] = part
-        self._position += len(part)
-        return len(part)

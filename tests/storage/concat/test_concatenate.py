@@ -25,8 +25,8 @@ from daf_storage import (
     open_daf,
     to_anndata,
 )
+from daf_storage.concat import _matrices
 from daf_storage.concat._axes import made_unique
-from daf_storage.concat._matrices import MatrixWriter
 from daf_storage.data import _assembled, _blocks, _encoding
 from daf_storage.errors import (
     AxisNotFoundError,
@@ -319,7 +319,7 @@ def test_matrices_are_those_of_pandas(
     monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 64)
     monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
     monkeypatch.setattr(_assembled, "_HELD_PER_ELEMENT", 16)
-    monkeypatch.setattr(MatrixWriter, "_is_sparse", lambda *_: is_sparse)
+    monkeypatch.setattr(_matrices, "is_stored_sparse", lambda *_: is_sparse)
     random = np.random.default_rng(5)
     genes = [["g", "f", "e"], ["e", "x", "g", "y"], ["g", "e", "f"], ["h", "g"], []]
     dtypes = ["u1", "i4", "f4", "?", "u2"]

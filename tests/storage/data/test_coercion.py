@@ -214,7 +214,7 @@ def test_defaults_keep_their_values(daf: DafWriter) -> None:
     with pytest.raises(UnsupportedInputError, match="the default for matrix 'no'"):
         daf.get_np_matrix("cell", "gene", "no", default=[[1, None]] * 3)
     assert daf.get_np_matrix("cell", "gene", "no", default=lists[:2][:0] or [[1, 2]] * 3).tolist()
-    with pytest.raises(errors.LengthError, match="the default for matrix 'no' along 'cell'"):
+    with pytest.raises(errors.LengthError, match="the rows of the default for matrix 'no'"):
         daf.get_np_matrix("cell", "gene", "no", default=[[1, 2]])
 
 

@@ -751,20 +751,3 @@ def test_only_parts_of_the_axes_are_aligned_with_them() -> None:
     assert genes
     assert all("/gene/" in path for path in genes)
     assert sorted(kept.aligned_paths(tree, ["gene", "cell"])) == sorted(cells + genes)
-
-
-def test_the_bytes_of_an_array_are_a_file() -> None:
-    """One that is read on and on, and from any place."""
-    values = np.array([0, 9, 0, 9, 2, 9, 0, 9, 4, 9, 0, 9, 6, 9, 0, 9, 8, 9, 0], np.uint8)
-    file = _image._ArrayFile(values[::2])
-    assert file.readable()
-    assert file.seekable()
-    assert file.read(3) == b"\0\0\2"
-    assert file.read(4) == b"\0\4\0\6"
-    assert file.seek(-1, io.SEEK_CUR) == 6
-    assert file.read() == b"\6\0\10\0"
-    assert file.read(1) == b""
-    assert file.seek(-2, io.SEEK_END) == 8
-    assert file.readall() == b"\10\0"
-    assert file.seek(1) == 1
-    assert file.read(1) == b"\0"

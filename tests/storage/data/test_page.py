@@ -117,7 +117,6 @@ def test_a_spent_budget_is_said(large: dict[str, Path], read_bytes: list[int]) -
         poor = data_set_section(summary, daf, PreviewBudget(0))
         assert sum(read_bytes) == 0
         late = data_set_section(summary, daf, PreviewBudget(seconds=0))
-    assert _samples.TOO_MUCH in late
     assert "<svg" in late
     for page in (poor, late):
         assert "score" in page
