@@ -180,28 +180,41 @@ def _copy_everything(  # noqa: PLR0913 - the choices of the two callers
             **how,
             counted=counted,
             is_whole=is_whole,
+            is_of_all=True,
             add=bar.add,
         )
         empty_of = _expanded(empty, source, destination, "empty")
         dtype_of = _expanded(dtypes, source, destination, "dtypes")
-        _check_all(source, destination, copier, empty_of, if_exists)
+        copier.is_trial = True
+        _copy_properties(source, destination, copier, empty_of, dtype_of)
+        copier.is_trial = False
         with destination.batch():
-            for name in sorted(source.scalars_set()):
-                copier.scalar(name, name, dtype=dtype_of.get(name))
-            for axis in sorted(source.axes_set() - destination.axes_set()):
-                copier.axis(axis, axis)
-            for vector in _vectors(source):
-                values: Any = {"empty": empty_of.get(vector), "dtype": dtype_of.get(vector)}
-                copier.vector(vector, vector, **values)
-            for matrix in _matrices(source):
-                values = {"empty": _either(empty_of, matrix), "dtype": _either(dtype_of, matrix)}
-                rows, columns, name = matrix
-                both = source.has_matrix(columns, rows, name, relayout=False)
-                copier.matrix(matrix, matrix, relayout=both, **values)
+            _copy_properties(source, destination, copier, empty_of, dtype_of)
             _make_tensors(destination, copier, empty, dtype_of)
             _copy_kept(source, destination, copier, how["memory_bytes"])
         if is_whole:
             _compare(source, destination, counted, how["memory_bytes"], bar.add)
+
+
+def _copy_properties(
+    source: DafReader,
+    destination: DafWriter,
+    copier: Copier,
+    empty: Mapping[PropertyKey, Any],
+    dtypes: Mapping[PropertyKey, Any],
+) -> None:
+    """Copy scalars, axes, vectors and matrices, or find out whether that is possible."""
+    for name in sorted(source.scalars_set()):
+        copier.scalar(name, name, dtype=dtypes.get(name))
+    for axis in sorted(source.axes_set() - destination.axes_set()) if not copier.is_trial else ():
+        copier.axis(axis, axis)
+    for vector in _vectors(source):
+        copier.vector(vector, vector, empty=empty.get(vector), dtype=dtypes.get(vector))
+    for matrix in _matrices(source):
+        rows, columns, name = matrix
+        both = source.has_matrix(columns, rows, name, relayout=False)
+        values: Any = {"empty": _either(empty, matrix), "dtype": _either(dtypes, matrix)}
+        copier.matrix(matrix, matrix, relayout=both, **values)
 
 
 def convert(  # noqa: PLR0913 - how a copy is written
@@ -515,48 +528,6 @@ def _properties(daf: DafReader, counted: CountedCopy | None = None) -> Iterator[
             yield path, stored if counted is None else counted.matrix(stored)
     for path, array in kept.arrays(daf.tree).items():
         yield path, _KeptImage(array)
-
-
-def _check_all(
-    source: DafReader,
-    destination: DafWriter,
-    copier: Copier,
-    empty: Mapping[PropertyKey, Any],
-    if_exists: CopyIfExists,
-) -> None:
-    """Raise if a property cannot be copied: it is there, or has no values for some entries."""
-    along = {
-        axis: copier.along(axis, axis)
-        for axis in sorted(source.axes_set() & destination.axes_set())
-    }
-    for name in sorted(source.scalars_set() & destination.scalars_set()):
-        _is_left(destination, f"scalar {name!r}", if_exists)
-    for axis, name in _vectors(source):
-        what = f"vector {name!r} of axis {axis!r}"
-        is_there = axis in along and destination.has_vector(axis, name)
-        if axis in along and not (is_there and _is_left(destination, what, if_exists)):
-            along[axis].check(
-                empty.get((axis, name)), what=what, key=f"empty={{{(axis, name)!r}: VALUE}}"
-            )
-    for rows, columns, name in _matrices(source):
-        what = f"matrix {name!r} of axes {rows!r} and {columns!r}"
-        has_axes = rows in along and columns in along
-        is_there = has_axes and destination.has_matrix(rows, columns, name)
-        if is_there and _is_left(destination, what, if_exists):
-            continue
-        matrix = (rows, columns, name)
-        for axis in sorted({rows, columns} & along.keys()):
-            along[axis].check(_either(empty, matrix), what=what, key=f"empty={{{matrix!r}: VALUE}}")
-
-
-def _is_left(destination: DafWriter, what: str, if_exists: CopyIfExists) -> bool:
-    """Return whether a property that is there stays; raise if it should not be there."""
-    if if_exists == "error":
-        found = errors.property_exists(
-            destination.location, what, is_append_only=destination.is_append_only
-        )
-        raise errors.ExistsError(f"{found}; or pass if_exists='skip' to keep what is there")
-    return if_exists == "skip"
 
 
 def _make_tensors(

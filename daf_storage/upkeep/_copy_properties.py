@@ -54,6 +54,8 @@ class Copier:
         Which matrices are copied as whole numbers; by default none.
     is_whole
         Whether everything is copied into an empty data set.
+    is_of_all
+        Whether ``empty=`` has values by property.
     add
         Called after each block with its bytes.
     """
@@ -70,6 +72,7 @@ class Copier:
         memory_bytes: int = DEFAULT_MEMORY_BYTES,
         counted: CountedCopy | None = None,
         is_whole: bool = False,
+        is_of_all: bool = False,
         add: Callable[[int], None] = lambda _: None,
     ) -> None:
         check_reader(source, function)
@@ -83,6 +86,9 @@ class Copier:
         self._as_stored: Any = {"link": link, "memory_bytes": memory_bytes, "add": add}
         self._counted = counted
         self._is_whole = is_whole
+        self._is_of_all = is_of_all
+        self.is_trial = False
+        """Whether nothing is written: it is only found out whether everything can be copied."""
         self._add = add
         self._alignments: dict[tuple[str, str], EntryAlignment] = {}
 
@@ -93,10 +99,35 @@ class Copier:
             self._alignments[pair] = align(self._source, axis, self._destination, target)
         return self._alignments[pair]
 
+    def _stays(self, what: str, *, exists: bool) -> bool:
+        """Return whether what is there stays; raise if it should not be there."""
+        if not exists or self._if_exists == "replace" or self._is_skipping:
+            return exists and self._is_skipping
+        destination = self._destination
+        found = errors.property_exists(
+            destination.location, what, is_append_only=destination.is_append_only
+        )
+        raise errors.ExistsError(f"{found}; or pass if_exists='skip' to keep what is there")
+
+    def _is_written(
+        self, key: tuple[str, ...], target: tuple[str, ...], empty: Any, exists: Callable[[], bool]
+    ) -> bool:
+        """Return whether a vector or a matrix is written, after checking that it can be."""
+        has_axes = [self._destination.has_axis(axis) for axis in target[:-1]]
+        if all(has_axes) and self._stays(_named(target), exists=exists()):
+            return False
+        what = f"{self._source.location}: {_named(key)}"
+        argument = f"empty={{{key!r}: VALUE}}" if self._is_of_all else "empty="
+        for own, other, is_there in zip(key[:-1], target[:-1], has_axes, strict=True):
+            if is_there or not self.is_trial:
+                self.along(own, other).check(empty, what=what, key=argument)
+        return not self.is_trial
+
     def scalar(self, name: str, target: str, *, dtype: Any = None, default: Any = REQUIRED) -> None:
         """Copy a scalar; see `copy_scalar`."""
         source, destination = self._source, self._destination
-        if self._is_skipping and destination.has_scalar(target):
+        exists = destination.has_scalar(target)
+        if self._stays(f"scalar {target!r}", exists=exists) or self.is_trial:
             return
         is_there = source.has_scalar(name)
         if not is_there and default is None:
@@ -111,7 +142,7 @@ class Copier:
 
     def axis(self, axis: str, target: str) -> None:
         """Copy the entries of an axis; see `copy_axis`."""
-        if self._is_skipping and self._destination.has_axis(target):
+        if self._stays(f"axis {target!r}", exists=self._destination.has_axis(target)):
             return
         entries = self._source.get_pa_vector(axis, "name")
         self._destination.add_axis(target, entries, if_exists=self._if_exists)
@@ -127,11 +158,10 @@ class Copier:
     ) -> None:
         """Copy a vector; see `copy_vector`."""
         source, destination = self._source, self._destination
-        if self._is_skipping and destination.has_vector(*target):
+        if not self._is_written(key, target, empty, lambda: destination.has_vector(*target)):
             return
         along = self.along(key[0], target[0])
-        what = f"{source.location}: vector {key[1]!r} of axis {key[0]!r}"
-        along.check(empty, what=what, key="empty=")
+        what = f"{source.location}: {_named(key)}"
         if not source.has_vector(*key):
             if default is None:
                 return
@@ -178,12 +208,13 @@ class Copier:
     ) -> None:
         """Copy a matrix; see `copy_matrix`."""
         source, destination = self._source, self._destination
-        if self._is_skipping and destination.has_matrix(*target, relayout=relayout):
+        either = relayout or self.is_trial
+        if not self._is_written(
+            key, target, empty, lambda: destination.has_matrix(*target, relayout=either)
+        ):
             return
         rows, columns = self.along(key[0], target[0]), self.along(key[1], target[1])
-        what = f"{source.location}: matrix {key[2]!r} of axes {key[0]!r} and {key[1]!r}"
-        for along in (rows, columns):
-            along.check(empty, what=what, key="empty=")
+        what = f"{source.location}: {_named(key)}"
         if not source.has_matrix(*key):
             if default is None:
                 return
@@ -252,6 +283,14 @@ class Copier:
         )
         is_sparse = not kind.is_string and (stored.info.is_sparse or is_embedded)
         return part, is_sparse and (not is_embedded or bool(empty == 0))
+
+
+def _named(key: tuple[str, ...]) -> str:
+    """Return a vector or a matrix in words."""
+    *axes, name = key
+    if len(axes) == 1:
+        return f"vector {name!r} of axis {axes[0]!r}"
+    return f"matrix {name!r} of axes {axes[0]!r} and {axes[1]!r}"
 
 
 def _kind(stored: StorageType, dtype: Any, *, what: str) -> StorageType:
