@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import datafusion
@@ -49,7 +48,21 @@ def plannings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return queries
 
 
+NEVER = [
+    "SELECT name FROM cell",
+    "SELECT name FROM cell WHERE age > 2 AND donor = 'a'",
+    "SELECT c.name FROM cell c WHERE score > 0.5",
+    "SELECT count(*) AS n FROM cell WHERE age > 3",
+    'SELECT count(*) AS "how many" FROM "cell"',
+]
 ONCE = [
+    "SELECT name AS n FROM cell c",
+    "SELECT name FROM cell WHERE age BETWEEN 3 AND 7 ORDER BY score LIMIT 2",
+    "SELECT donor, count(*) AS n FROM cell GROUP BY donor",
+    "select COUNT( 1 ) n from one.cell ;",
+    "SELECT count(*) AS n FROM cell, gene",
+    "SELECT * FROM scalars",
+    "SELECT name FROM cell WHERE age NOT IN (NULL, 3)",
     "SELECT upper(name) FROM cell WHERE age > 2",
     "SELECT donor, count(*), avg(age) FROM cell GROUP BY donor HAVING count(*) > 1",
     "SELECT c.name, d.age FROM cell c JOIN cell d ON c.age = d.age + 1 ORDER BY 1",
@@ -90,20 +103,32 @@ def test_a_view_is_planned_once_for_each_query(
     assert len(plannings) == 2
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda db: db.sql("SELECT name FROM cell WHERE age > 2").to_arrow_table(),
-        lambda db: db.sql("SELECT count(*) FROM cell").to_arrow_table(),
-        lambda db: db.matrix("cell", "gene", "X", rows="age > 2").to_scipy(),
-    ],
-)
+@pytest.mark.parametrize("query", NEVER)
 def test_simple_scans_are_not_planned(
-    session: DafSession, plannings: list[str], ask: Callable[[DafSession], object]
+    session: DafSession, plannings: list[str], query: str
 ) -> None:
-    """Those of columns of one axis, of their count, and of most slices."""
-    ask(session)
+    """Those of columns of one axis, and of their count."""
+    session.sql(query).to_arrow_table()
     assert plannings == []
+
+
+def test_slices_and_plans_are_planned_once(session: DafSession, plannings: list[str]) -> None:
+    """A slice once for each axis, or not at all; explaining, and what is built upon it, once."""
+    for times, ask in (
+        (1, lambda: session.explain("SELECT name FROM cell WHERE age > 2")),
+        (1, lambda: session.explain_analyze("SELECT name FROM cell WHERE age > 2")),
+        (
+            2,
+            lambda: session.matrix(
+                "cell", "gene", "X", rows="age + 0 > 2", columns="name LIKE 'g'"
+            ),
+        ),
+        (0, lambda: session.matrix("cell", "gene", "X", rows="age > 2", columns="name = 'g1'")),
+        (1, lambda: session.sql("SELECT * FROM cell").filter("age < 6").limit(3).to_pydict()),
+    ):
+        plannings.clear()
+        ask()
+        assert len(plannings) == times
 
 
 def test_several_data_sets_are_planned_once(plannings: list[str]) -> None:
@@ -121,3 +146,69 @@ def test_a_wrong_query_is_planned_twice_at_most(
     with pytest.raises(errors.DafError):
         session.sql(query).to_arrow_table()
     assert len(plannings) <= 2
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT count(*) AS n FROM cell", {"n": [6]}),
+        ("SELECT count(*) FROM cell", {"count(*)": [6]}),
+        ('SELECT count(*) "FROM" FROM gene', {"FROM": [2]}),
+        ("SELECT count(1) AS n FROM public.cells", None),
+        ("SELECT count(*) AS n FROM few", {"n": [4]}),
+        ("SELECT count(*) AS n FROM scalars", {"n": [0]}),
+        ("SELECT count(*) AS n FROM cell WHERE age", None),
+        ("SELECT count(*) AS n FROM nope", None),
+    ],
+)
+def test_counting_the_rows_of_a_table(
+    session: DafSession, query: str, expected: dict[str, list[int]] | None
+) -> None:
+    """Of an axis it is its length; views, other tables and errors are as ever."""
+    session.sql("CREATE VIEW few AS SELECT * FROM cell WHERE age < 5", allow="write")
+    if expected is None:
+        with pytest.raises(errors.DafError):
+            session.sql(query).to_pydict()
+    else:
+        assert session.sql(query).to_pydict() == expected
+
+
+def test_a_table_that_hides_an_axis_is_counted(session: DafSession) -> None:
+    """What a query created, not the axis that was added with its name later."""
+    session.sql("CREATE TABLE later AS SELECT * FROM cell WHERE age < 6", allow="write")
+    daf: Any = session.reader()
+    daf.add_axis("later", ["a"])
+    for query in ("SELECT count(*) AS n FROM later", "SELECT count(name) AS n FROM later"):
+        assert session.sql(query).to_pydict() == {"n": [5]}
+
+
+QUERIES = [
+    "SELECT name FROM cell c WHERE score > 0.5 ORDER BY name",
+    "SELECT name FROM cell WHERE donor LIKE 'b%' AND age NOT IN (NULL, 3) ORDER BY name",
+    "SELECT c.name, g.name AS g FROM cell c JOIN gene g ON c.age = g.index WHERE g.name LIKE 'g%' ORDER BY c.name",
+    "SELECT count(*) AS n FROM cell WHERE age > (SELECT min(age) FROM cell) AND score > 0.1",
+    "SELECT a.name, b.name FROM cell a JOIN gene b ON a.age = b.index ORDER BY a.name LIMIT 3",
+]
+
+
+@pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
+def test_how_plans_are_printed_does_not_matter(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows, and what is read for them, are the same if the engine prints nonsense."""
+
+    def found() -> list[Any]:
+        explained = [connect(session.reader()).explain_analyze(query) for query in QUERIES]
+        reads = [[(s.table, s.predicate, s.values) for s in each.scans] for each in explained]
+        needs = [session.requirements(query).tables for query in QUERIES]
+        return [[session.sql(query).to_pydict() for query in QUERIES], reads, needs]
+
+    expected = found()
+    for kind in (datafusion.plan.LogicalPlan, datafusion.plan.ExecutionPlan):
+        for name in ("display", "display_indent", "display_indent_schema", "__repr__", "__str__"):
+            monkeypatch.setattr(
+                kind, name, lambda _: "Filter: TableScan: Boolean(NULL)", raising=False
+            )
+    for name in ("canonical_name", "schema_name", "__repr__", "__str__"):
+        monkeypatch.setattr(datafusion.Expr, name, lambda _: "nonsense", raising=False)
+    assert found() == expected
