@@ -62,64 +62,6 @@ def oracles(session: DafSession) -> Oracles:
     return Oracles(session)
 
 
-WITH_NULL = [
-    "n IN (NULL, 3)",
-    "n NOT IN (NULL, 3)",
-    "n IN (NULL)",
-    "n NOT IN (1, 2, 3, 4, 5, NULL)",
-    "n IN (1, 2, 3, 4, 5, NULL)",
-    "n = NULL",
-    "NULL",
-    "NULL AND n > 3",
-    "n > 3 AND NULL",
-    "NULL OR n > 3",
-    "NOT (NULL OR n > 3)",
-    "NOT (n > 3 AND NULL)",
-    "y AND NULL",
-    "y IN (NULL, true)",
-    "s IN (NULL, 'b')",
-    "s NOT IN ('b', NULL)",
-    "f NOT IN (1.5, NULL)",
-    "f IN (NULL, 1.5)",
-    "u IN (NULL, 3)",
-    "n BETWEEN NULL AND 5",
-    "n NOT BETWEEN 3 AND NULL",
-    "(n IN (NULL, 3)) IS NULL",
-    "(n > 3 AND NULL) IS NULL",
-    "(n > 3 OR NULL) IS NOT NULL",
-    "NOT (n IN (NULL, 3))",
-    "n IN (NULL, 3) OR y",
-    "n IS NOT DISTINCT FROM NULL",
-    "(n IN (NULL, 3)) IS NOT TRUE",
-    "n > NULL + 1",
-    "NULL BETWEEN 1 AND n",
-    "n IN (CAST(NULL AS BIGINT), 2)",
-    "CAST(NULL AS BOOLEAN) AND n = 3",
-    "n IN (nullif(1, 1), 2)",
-    "n IN (CASE WHEN 1 = 2 THEN 1 END, 2)",
-    "n IN (TRY_CAST('a' AS INT), 2)",
-    "n IN (NULL, 1.5)",
-    "n IN (NULL, '1')",
-    "n IN (SELECT n FROM cell WHERE n IN (NULL, 4))",
-]
-
-
-@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
-@pytest.mark.parametrize("condition", WITH_NULL)
-def test_null_as_a_constant(session: DafSession, oracles: Oracles, condition: str) -> None:
-    """Three-valued logic, as DuckDB has it and the engine over a table of its own."""
-    for query in (
-        f"SELECT index, s FROM cell WHERE {condition}",
-        f"SELECT count(*) FROM cell WHERE {condition}",
-        f"SELECT s, sum(n) FROM cell WHERE {condition} GROUP BY s",
-    ):
-        theirs, own = oracles.answers(query)
-        found = [tuple(row.values()) for row in session.sql(query).to_pylist()]
-        assert sorted(map(repr, found)) == theirs == own
-    part = session.matrix("cell", "cell", "m", rows=condition)
-    assert part.shape[0] == len(oracles.answers(f"SELECT index FROM cell WHERE {condition}")[0])
-
-
 def random_condition(rng: random.Random, depth: int) -> str:
     """Return a condition with NULL wherever a constant may stand."""
     if depth and rng.random() < 0.6:
@@ -262,39 +204,3 @@ def test_registering_leaves_the_table_as_it_is(tmp_path: Path) -> None:
     assert vars(table) == before
     registered: list[Any] = [one._engine.connections.shared["numbers"] for one in sessions]
     assert len({id(one.cache) for one in (*registered, table)}) == 3
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "age = 3 AND age = 1 AND age < 3",
-        "age = 3 AND age = 1 AND t = 'x'",
-        "age IN (3) AND age IN (1) AND t LIKE 'x%'",
-        "age < 3 AND age = 3 AND age IN (1)",
-        "t = 'x' AND t = 'y' AND age = 1",
-        "name = 'a' AND name = 'b' AND (age > 2 OR t = 'x')",
-        "(age = 3 AND age = 1 AND t = 'x') OR t = 'y'",
-    ],
-)
-def test_conditions_that_exclude_each_other(condition: str) -> None:
-    """The optimiser makes false of them; the rows are those of each condition by itself."""
-    daf = MemoryDaf(name="m")
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.set_vector("cell", "age", [1, 3, 5])
-    daf.set_vector("cell", "t", ["x", "y", "z"])
-    daf.set_matrix("cell", "cell", "X", np.eye(3))
-    session = connect(daf)
-    expected = ["b"] if " OR t = 'y'" in condition else []
-    query = f"SELECT name FROM cell WHERE {condition}"
-    assert session.sql(query).to_pydict() == {"name": expected}
-    assert session.sql(f"SELECT count(*) AS n FROM ({query})").to_pydict() == {"n": [len(expected)]}
-    assert session.matrix("cell", "cell", "X", rows=condition).rows.tolist() == expected
-    nested = "SELECT name FROM (SELECT * FROM cell WHERE age = 3 AND t = 'x') WHERE age = 1"
-    assert session.sql(nested).to_pydict() == {"name": []}
-    joined = "SELECT c.name FROM cell c JOIN cell d ON c.age = d.age AND c.t = 'x' WHERE c.age = 3 AND d.age = 1"
-    assert session.sql(joined).to_pydict() == {"name": []}
-    everything = session.sql("SELECT * FROM cell")
-    assert everything.filter(condition).to_pydict()["name"] == expected
-    part = session.sql("SELECT * FROM cell WHERE age = 3 AND t = 'x'").filter("age = 1")
-    assert part.filter("age < 4").sort("name").to_pylist() == []
-    assert everything.filter("age IN (NULL, 3)").filter("t <> 'x'").to_pydict()["name"] == ["b"]

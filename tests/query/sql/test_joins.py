@@ -1,11 +1,10 @@
-"""Tests of joins of axes: the rows are those of the engine over plain tables, and of pandas."""
+"""Tests of joins of axes: the rows are those of pandas, also where small tables are in memory."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import datafusion
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -43,107 +42,6 @@ def rows_of(session: DafSession, query: str) -> list[tuple[Any, ...]]:
     table = session.sql(query).to_arrow_table()
     columns = [column.to_pylist() for column in table.columns]
     return [tuple(table.column_names), *sorted(zip(*columns, strict=True), key=str)]
-
-
-def plain_rows(session: DafSession, query: str) -> list[tuple[Any, ...]]:
-    """Return the rows of the engine over the same tables in memory, without their names."""
-    config = datafusion.SessionConfig().set(
-        "datafusion.sql_parser.enable_ident_normalization", "false"
-    )
-    config = config.with_default_catalog_and_schema("daf", "joins")
-    context = datafusion.SessionContext(config)
-    for axis in ("cell", "type"):
-        table = session.table(axis).to_table()
-        nullable = pa.schema([field.with_nullable(True) for field in table.schema])
-        context.register_record_batches(axis, [table.cast(nullable).to_batches()])
-    table = context.sql(query).to_arrow_table()
-    return sorted(zip(*(c.to_pylist() for c in table.columns), strict=True), key=str)
-
-
-QUERIES = [
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON t.name = c.type",
-    'SELECT c.name, t.color FROM cell AS c INNER JOIN type AS t ON (c."type" = t."name")',
-    "SELECT cell.name, color FROM cell JOIN type ON cell.type = type.name",
-    "SELECT c.name, t.color FROM cell c LEFT JOIN type t ON c.type = t.name",
-    "SELECT c.name, t.color FROM cell c RIGHT JOIN type t ON c.type = t.name",
-    "SELECT c.name, t.color FROM cell c FULL JOIN type t ON c.type = t.name",
-    "SELECT c.name, t.color FROM type t FULL OUTER JOIN cell c ON c.type = t.name",
-    "SELECT c.name FROM cell c LEFT SEMI JOIN type t ON c.type = t.name",
-    "SELECT c.name FROM cell c LEFT ANTI JOIN type t ON c.type = t.name",
-    "SELECT t.name FROM cell c RIGHT ANTI JOIN type t ON c.type = t.name",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name AND c.age > 1",
-    "SELECT c.name, t.color FROM cell c LEFT JOIN type t ON (c.age > 1 AND (c.type = t.name))",
-    'SELECT c.name, t.color FROM cell c LEFT JOIN type t ON c."type.gaps" = t.name',
-    'SELECT a.name, b.age FROM cell a LEFT JOIN cell b ON a."cell.mate" = b.name',
-    'SELECT * FROM cell a JOIN cell b ON a."cell.mate" = b.name',
-    "SELECT * FROM cell c LEFT JOIN type t ON c.type = t.name",
-    "SELECT c.*, t.* FROM cell c LEFT JOIN type t ON c.type = t.name",
-    "SELECT t.*, c.age FROM cell c JOIN type t ON c.type = t.name WHERE c.age < 4",
-    "SELECT * FROM (SELECT * FROM cell c JOIN type t ON c.type = t.name WHERE c.age > 1)",
-    "WITH x AS (SELECT c.name AS n, t.color FROM cell c JOIN type t ON c.type = t.name) SELECT * FROM x",
-    "SELECT t.name, count(*) AS n FROM cell c JOIN type t ON c.type = t.name GROUP BY t.name",
-    "SELECT name, 'x' AS x FROM type UNION SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name",
-    'SELECT c.name, t.color, g.color AS other FROM cell c LEFT JOIN type t ON c.type = t.name LEFT JOIN type g ON c."type.gaps" = g.name',
-    "SELECT c.name, t.color FROM joins.cell c JOIN joins.type t ON c.type = t.name",
-    "SELECT cell.name, color FROM joins.cell JOIN joins.type ON joins.cell.type = joins.type.name",
-    "SELECT joins.cell.name, color FROM daf.joins.cell JOIN joins.type ON joins.cell.type = joins.type.name",
-    "SELECT x.name, color FROM cell x JOIN type ON kind = 'T' AND x.type = type.name",
-    "SELECT age, color FROM cell JOIN type y ON type = y.name",
-    "SELECT 1 AS one FROM cell c JOIN type t ON c.type = t.name, cell d",
-]  # fmt: skip
-
-OTHER_CONDITIONS = [
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.kind = t.name",  # no relation
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.color",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name OR c.age = 3",
-    "SELECT c.name, t.color FROM cell c LEFT JOIN type t ON NOT (c.type = t.name)",
-    "SELECT c.name, t.color FROM cell c LEFT JOIN type t ON (c.type = t.name) IS NOT TRUE",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type <> t.name",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type >= t.name",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type || '' = t.name",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.age BETWEEN 1 AND 2 AND c.type = t.name",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name = true",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type IS NOT DISTINCT FROM t.name",
-    "SELECT c.name, t.color FROM cell c JOIN (SELECT * FROM type) t ON c.type = t.name",
-    "SELECT c.name, t.color FROM cell c, type t WHERE c.type = t.name",
-    "SELECT c.n, t.color FROM cell c (n, i, age, m, k, type, g) JOIN type t ON c.type = t.name",
-    "WITH type AS (SELECT 'T' AS name, 1 AS one) SELECT c.name, one FROM cell c JOIN type ON c.type = type.name",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name WHERE t.name = 'T'",
-    "SELECT c.name, t.color FROM cell c JOIN type t ON c.type = t.name AND c.type > 'B'",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("query", [*QUERIES, *OTHER_CONDITIONS])
-def test_the_rows_are_those_of_the_engine_over_plain_tables(query: str) -> None:
-    """Whatever the kind of join, the order of its sides, and what is in ON."""
-    for options in OPTIONS:
-        with connect({"joins": sample()}, scan_options=options) as session:
-            assert rows_of(session, query)[1:] == plain_rows(session, query)
-
-
-FILTERED = [
-    "t.index = 1",
-    "t.index IN (0, 1)",
-    "t.index + 0.5 > 1.2",
-    "CAST(t.index AS VARCHAR) LIKE '1%'",
-    "t.index BETWEEN 0 AND 0 OR t.index IS NULL",
-    "t.index IS NOT NULL AND c.age > 1.5",
-    "c.name IN (SELECT name FROM cell WHERE age > 1)",
-    "t.color LIKE 'b%' AND c.age * 1.0 < 9",
-]
-
-
-@pytest.mark.parametrize("where", FILTERED)
-@pytest.mark.parametrize("kind", ["INNER", "LEFT", "FULL"])
-def test_filters_on_either_side(kind: str, where: str) -> None:
-    """Also those that the engine infers, or keeps to itself."""
-    query = (
-        f"SELECT c.name, t.color FROM cell c {kind} JOIN type t ON c.type = t.name WHERE {where}"
-    )
-    for options in OPTIONS:
-        with connect({"joins": sample()}, scan_options=options) as session:
-            assert rows_of(session, query)[1:] == plain_rows(session, query)
 
 
 def test_small_tables_are_in_memory_beside_long_ones() -> None:
