@@ -9,7 +9,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     import daf_query._provenance as provenance
     import daf_query._row_files as row_files
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from daf_storage import display, stores
 else:
     json = lazy_module("json")
-    np, pa, pc = map(lazy_module, ("numpy", "pyarrow", "pyarrow.compute"))
+    np, pa = map(lazy_module, ("numpy", "pyarrow"))
     provenance = lazy_module("daf_query._provenance")
     row_files = lazy_module("daf_query._row_files")
     zarr_append = lazy_module("daf_query._zarr_append")
@@ -45,28 +44,3 @@ else:
     storage_base = lazy_module("daf_storage.base")
     storage_data = lazy_module("daf_storage.data")
     display, stores = map(lazy_module, ("daf_storage.display", "daf_storage.stores"))
-
-__all__ = [
-    "completion",
-    "demo",
-    "display",
-    "explore",
-    "flight_sql",
-    "index",
-    "json",
-    "matrix",
-    "np",
-    "pa",
-    "pc",
-    "provenance",
-    "row_files",
-    "session",
-    "slices",
-    "sql",
-    "storage_base",
-    "storage_data",
-    "stores",
-    "syntax",
-    "table",
-    "zarr_append",
-]

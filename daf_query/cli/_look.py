@@ -265,13 +265,7 @@ def _statistics(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
     numbers = values.cast(pa.float64(), safe=False).to_numpy()
     with np.errstate(invalid="ignore", over="ignore"):
         mean = float(np.average(numbers, weights=counts))
-    ends = np.cumsum(counts)
-    quartiles = []
-    for place in (share * (int(ends[-1]) - 1) for share in (0.25, 0.5, 0.75)):
-        around = [math.floor(place), math.ceil(place)]
-        low, high = numbers[np.searchsorted(ends, around, side="right")].tolist()
-        weight = place - math.floor(place)
-        quartiles.append(low if low == high else low * (1 - weight) + high * weight)
+        quartiles = np.quantile(np.repeat(numbers, counts), (0.25, 0.5, 0.75)).tolist()
     return dict(zip(("mean", "q1", "median", "q3"), (mean, *quartiles), strict=True))
 
 

@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import sys
-import time
 import traceback
 import warnings
 from argparse import Namespace
@@ -61,8 +60,6 @@ _COMMANDS: Final[dict[str, Command]] = {
 """As help lists them."""
 _FILES: Final = re.compile(r"PATH|SRC|DST|OUT|.*FILE(\.sql)?|.*\.h5ad")
 """How arguments that are files are called, which shells complete."""
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
-_REPEATED_SECONDS: Final = 5.0
 
 
 class Terminated(SystemExit):
@@ -73,21 +70,13 @@ class Terminated(SystemExit):
         super().__init__(128 + number)
 
 
-class _Handler:
-    """Raises `Terminated` in the main thread, so that what is half done is discarded.
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    """Raise `Terminated` in the main thread, so that what is half done is discarded.
 
-    A second signal within a few seconds, as some programs send it, is ignored: cleaning up is not
-    interrupted.
+    A second signal, as some programs send it, is ignored: cleaning up is not interrupted.
     """
-
-    def __init__(self) -> None:
-        self._last = -_REPEATED_SECONDS
-
-    def __call__(self, number: int, _: FrameType | None) -> None:
-        now = time.monotonic()
-        is_new, self._last = now - self._last >= _REPEATED_SECONDS, now
-        if is_new:
-            raise Terminated(number)
+    signal.signal(number, signal.SIG_IGN)
+    raise Terminated(number)
 
 
 def run_command() -> NoReturn:
@@ -97,10 +86,9 @@ def run_command() -> NoReturn:
     of the interpreter would fail on them.
     """
     _open_closed_streams()
-    handler = _Handler()
-    for number in _SIGNALS:
+    for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, handler)
+            signal.signal(number, _end)
     code = main(sys.argv[1:])
     with contextlib.suppress(OSError):  # which main() has reported already
         sys.stdout.flush()

@@ -33,7 +33,7 @@ from daf_query.explore._axis import (
     summarised,
     values_of,
 )
-from daf_query.explore._catalogue import axis_embeddings, catalogue, embedding_of
+from daf_query.explore._catalogue import axis_embeddings, catalogue
 from daf_query.explore._explorer import Download, Explorer, Selection
 from daf_query.explore._http import ARROW, BINARY, Answer, Asked, Head, Part, parts_of, refusal
 from daf_query.scan import INDEX, NAME
@@ -136,7 +136,11 @@ def points(explorer: Explorer, asked: Asked) -> Answer:
     along = explorer.data.rows(asked.string("schema"), asked.string("axis"))
     explorer.check_bytes(along.length * 2 * np.dtype(np.float32).itemsize)
     embeddings = axis_embeddings(along.session, along.schema, along.axis)
-    embedding = embedding_of(embeddings, along.axis, asked.string("embedding"))
+    known, wanted = {each.name: each for each in embeddings}, asked.string("embedding")
+    if wanted not in known:
+        has = f"it has {errors.known_names(known, none='none')}{errors.nearest(wanted, known)}"
+        raise errors.NotFoundError(f"axis {along.axis!r} has no embedding {wanted!r}; {has}")
+    embedding = known[wanted]
     if embedding.matrix is None or along.is_collection:
         values = points_of(along, embedding.x, embedding.y)
     else:

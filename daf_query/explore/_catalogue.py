@@ -42,11 +42,6 @@ class Embedding:
     matrix: tuple[str, str] | None = None
     """The other axis and the name of a matrix whose first two columns they are."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        names = ("name", "x", "y", "x_label", "y_label")
-        return {name: getattr(self, name) for name in names}
-
 
 def embeddings_of(
     members: Sequence[DafReader], axis: str, vectors: Iterable[str]
@@ -66,21 +61,10 @@ def embeddings_of(
     return sorted(named.values(), key=lambda each: (_rank(each.name), each.name))
 
 
-def embedding_of(embeddings: Iterable[Embedding], axis: str, name: str) -> Embedding:
-    """Return an embedding by its name.
-
-    Raises
-    ------
-    NotFoundError
-        There is none.
-    """
-    known = {embedding.name: embedding for embedding in embeddings}
-    if name not in known:
-        has = errors.known_names(known, none="none")
-        raise errors.NotFoundError(
-            f"axis {axis!r} has no embedding {name!r}; it has {has}{errors.nearest(name, known)}"
-        )
-    return known[name]
+def _shown(embedding: Embedding) -> dict[str, Any]:
+    """Return what JSON has of an embedding."""
+    names = ("name", "x", "y", "x_label", "y_label")
+    return {name: getattr(embedding, name) for name in names}
 
 
 def _rank(name: str) -> int:
@@ -92,18 +76,10 @@ def _of_matrices(members: Sequence[DafReader], axis: str) -> Iterator[Embedding]
     """Yield those of matrices whose other axis has their columns alone."""
     for daf in members:
         for other in sorted(daf.axes_set() - {axis}):
-            if not _is_of_dimensions(daf, other):
-                continue
             for name in sorted(daf.matrices_set(axis, other)):
-                if _is_own_axis(name, other) and _is_dense_number(daf, axis, other, name):
-                    yield _of_matrix(daf, other, name)
-
-
-def _is_of_dimensions(daf: DafReader, axis: str) -> bool:
-    try:
-        return 2 <= daf.axis_length(axis) <= _MOST_DIMENSIONS and not daf.vectors_set(axis)
-    except errors.DafError:
-        return False
+                with suppress(errors.DafError):  # of what is damaged
+                    if _is_own_axis(name, other) and _is_embedding(daf, axis, other, name):
+                        yield _of_matrix(daf, other, name)
 
 
 def _is_own_axis(name: str, axis: str) -> bool:
@@ -118,34 +94,22 @@ def _is_own_axis(name: str, axis: str) -> bool:
     return name == axis or (len(stem) > 1 and stem in folded) or name.startswith("X_")
 
 
-def _is_dense_number(daf: DafReader, axis: str, other: str, name: str) -> bool:
-    try:
-        infos = [stored.info for stored in daf.open_orientations(axis, other, name)]
-    except errors.DafError:
+def _is_embedding(daf: DafReader, axis: str, other: str, name: str) -> bool:
+    """Return whether a matrix is of dense numbers, and its other axis of its dimensions."""
+    if not 2 <= daf.axis_length(other) <= _MOST_DIMENSIONS or daf.vectors_set(other):
         return False
-    return not infos[0].is_sparse and not infos[0].storage_type.is_string
+    info = next(stored.info for stored in daf.open_orientations(axis, other, name))
+    return not info.is_sparse and not info.storage_type.is_string
 
 
 def _of_matrix(daf: DafReader, other: str, name: str) -> Embedding:
-    first, second = (str(entry) for entry in daf.axis_entries(other, [0, 1]))
-    return Embedding(
-        name,
-        _entry_sql(other, name, first),
-        _entry_sql(other, name, second),
-        _label(name, first, 1),
-        _label(name, second, 2),
-        (other, name),
-    )
-
-
-def _label(name: str, entry: str, number: int) -> str:
-    """Return how a dimension is called: by its entry, if that says more than a number."""
-    return f"{name} {number}" if entry.isdigit() else entry
-
-
-def _entry_sql(axis: str, matrix: str, entry: str) -> str:
-    written = entry.replace("'", "''")
-    return f"{quoted_name(f'{axis}.{matrix}')}['{written}']"
+    """Return an embedding; a dimension is called by its entry, if that is no number."""
+    entries = [str(entry) for entry in daf.axis_entries(other, [0, 1])]
+    column = quoted_name(f"{other}.{name}")
+    doubled = [entry.replace("'", "''") for entry in entries]
+    x, y = (f"{column}['{entry}']" for entry in doubled)
+    labels = [f"{name} {n}" if e.isdigit() else e for n, e in enumerate(entries, 1)]
+    return Embedding(name, x, y, labels[0], labels[1], (other, name))
 
 
 def _of_vectors(vectors: Sequence[str]) -> Iterator[Embedding]:
@@ -259,7 +223,7 @@ def _axis(session: DafSession, schema: str, axis: str) -> dict[str, Any]:
             for field in _fields(session, schema, axis)
         ]
         embeddings = axis_embeddings(session, schema, axis)
-        described["embeddings"] = [embedding.to_dict() for embedding in embeddings]
+        described["embeddings"] = [_shown(embedding) for embedding in embeddings]
     except errors.DafError as error:
         described["problem"] = str(error)
     return described
