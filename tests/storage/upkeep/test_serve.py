@@ -163,6 +163,8 @@ def test_other_methods(server: DafServer) -> None:
         "/../../../etc/passwd",
         "/a%20b.daf.zarr/link",
         "/a%20b.daf.zarr/nope",
+        f"/a%20b.daf.zarr/{'x' * 300}",
+        f"/a%20b.daf.zarr{'/a' * 2100}",
     ],
 )
 def test_nothing_else_can_be_reached(server: DafServer, path: str) -> None:
@@ -219,11 +221,9 @@ def send(server: DafServer, request: bytes) -> bytes:
 @pytest.mark.parametrize(
     "request_",
     [
-        b"GET /" + b"x" * 300 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /a%20b.daf.zarr/%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-" + b"9" * 4300 + b"\r\n\r\n",
-        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nRange: bytes=-" + b"9" * 20 + b"\r\n\r\n",
+        b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-" + b"9" * 4301 + b"\r\n\r\n",
         b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc",
         b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"GET @AGE HTTP/1.1\r\n\r\n",
@@ -233,7 +233,6 @@ def send(server: DafServer, request: bytes) -> bytes:
         b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 3\r\n\r\nabc",
         b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
         b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nbanana\r\n\r\n",
-        b"GET /a%20b.daf.zarr" + b"/a" * 2100 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
 def test_odd_requests_are_bad_requests(
