@@ -83,17 +83,18 @@ class StoredFrame:
         array within it was written to does not show in the group around it.
         """
         known = self._columns.get(position)
-        if known is not None and known.state in (None, self._state(known)):
+        if known is not None and (known.state is None or known.state == self._state(known)):
             return known
         self.renewals += known is not None
         path = self._column_paths[position]
-        before = self._tree.identity(path)
+        is_hdf5 = isinstance(self._tree, Hdf5Tree)
+        before = None if is_hdf5 else self._tree.identity(path)
         try:
             column = column_at(self._tree, path, is_old=self._is_old)
         except errors.FormatError as error:
             column = Column((), error=error)
         self._columns[position] = column
-        if not isinstance(self._tree, Hdf5Tree) and column.error is None:
+        if not is_hdf5 and column.error is None:
             state = self._state(column)
             column.state = state if state[0] == before else (before,)
         return column

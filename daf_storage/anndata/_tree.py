@@ -138,7 +138,7 @@ class AnnDataTree:
             return None if root is None else VirtualNode("group", (root,), {}, dict)
         node = shown.node(path, known)
         for _ in range(_LOOKS):
-            if known is None or known.state in (None, node.identity):
+            if known is None or known.state is None or known.state == node.identity:
                 break
             known = shown.find(path)  # written to between the look at it and at its arrays
             node = node if known is None else known.node(self.base)

@@ -25,3 +25,4 @@ from daf_storage.opening._paths import (
     parse_path,
     read_path,
 )
+from daf_storage.opening._remote import open_remote_tree

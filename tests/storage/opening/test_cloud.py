@@ -28,7 +28,7 @@ import zarr
 from daf_query import connect, zarr_table
 from daf_query.cli import main
 from daf_storage import DafServer, MemoryDaf, ZarrDaf, convert, errors, open_daf
-from daf_storage.opening._remote import open_remote_tree
+from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, matching_urls, shown_url
 from tests import s3_server
 from tests.support import contents, create, fill_served

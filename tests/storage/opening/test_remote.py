@@ -37,7 +37,7 @@ from daf_storage import (
     repair,
     verify,
 )
-from daf_storage.opening._remote import open_remote_tree
+from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.upkeep import _serve as serving
 from tests.support import contents, create, fill, fill_served
