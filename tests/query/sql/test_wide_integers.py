@@ -209,27 +209,6 @@ def test_reports_are_of_what_is_executed() -> None:
     assert explained.count("column a") <= 1
 
 
-def test_names_and_types_that_are_hard_to_read_in_a_plan() -> None:
-    """Decimals with commas, names with spaces, operators, quotes and colons."""
-    daf = stored(extremes("i1"))
-    daf.set_vector("cell", "u", extremes("u1")[:, 0].astype(np.uint64))
-    daf.set_vector("cell", "a b", extremes("i1")[:, 0])
-    daf.set_vector("cell", "c:Int64, d", extremes("i1")[:, 1])
-    db = connect(daf)
-    negated = [-int(a) for a in extremes("i1")[:, 0]]
-    differences = [int(a) - int(b) for a, b in extremes("i1")]
-    for sql, expected in {
-        "WITH t AS (SELECT index, u + x + 1 AS p, u - b AS d, a AS q FROM cell) "
-        "SELECT -q AS e, d FROM t ORDER BY index": negated,
-        'SELECT -"a b" FROM cell ORDER BY index': negated,
-        'SELECT -"p q" FROM (SELECT index, a AS "p q" FROM cell) ORDER BY index': negated,
-        'SELECT "a b" - "c:Int64, d" FROM cell ORDER BY index': differences,
-        'SELECT p - q FROM (SELECT index, a AS "p", b AS "q", \'x"y\' AS r FROM cell) '
-        "ORDER BY index": differences,
-    }.items():
-        assert db.sql(sql).to_arrow_table()[0].to_pylist() == expected, sql
-
-
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -278,31 +257,6 @@ def test_where_what_is_computed_does_not_show(query: str, expected: list[Any]) -
     daf.set_vector("t", "u AS v", [100, 250], dtype="uint8")
     with connect(daf) as session:
         assert session.sql(query).to_arrow_table()[0].to_pylist() == expected
-
-
-def test_windows_beside_large_numbers() -> None:
-    """The name of a rank has brackets and AND; what is only compared keeps its type even so."""
-    daf = MemoryDaf(name="windows")
-    daf.add_axis("t", ["A", "B"])
-    daf.set_vector("t", "u", [1, 2], dtype="uint32")
-    daf.set_vector("t", "i", [3, 4], dtype="int32")
-    daf.set_vector("t", "big", [2**63, 2**63 + 1], dtype="uint64")
-    with connect(daf) as session:
-        rows = session.sql(
-            "SELECT row_number() OVER (ORDER BY index) AS r FROM t "
-            "WHERE i - u < 0 OR big > 9223372036854775808"
-        )
-        assert rows.to_pylist() == [{"r": 1}]
-
-
-def test_a_sign_alone() -> None:
-    """The smallest number of a type has no negative in it."""
-    daf = MemoryDaf(name="signs")
-    daf.add_axis("t", ["A", "B"])
-    daf.set_vector("t", "w", [-128, 7], dtype="int8")
-    with connect(daf) as session:
-        assert column(session, "SELECT -w FROM t") == [128, -7]
-        assert column(session, "SELECT name FROM t WHERE -w = 128 OR - - w > 100") == ["A"]
 
 
 def test_a_changed_type_is_planned_anew() -> None:
