@@ -249,11 +249,10 @@ def _described(expression: str, values: pa.ChunkedArray) -> str:
     """Return which values an expression has; empty if that has no meaning."""
     known, total = values.drop_null(), len(values)
     if pa.types.is_boolean(values.type):
-        counts = {str(each["values"]).lower(): each["counts"] for each in _counts(values)}
-        said = [f"{name.replace('none', 'null')} in {_rows(n)}" for name, n in counts.items()]
-        return (
-            f"{expression} is {' and '.join(sorted(said, reverse=True)) or 'missing in all rows'}"
-        )
+        trues, falses = (pc.sum(each).as_py() or 0 for each in (known, pc.invert(known)))
+        counts = {"true": trues, "false": falses, "null": total - len(known)}
+        said = [f"{name} in {_rows(count)}" for name, count in counts.items() if count]
+        return f"{expression} is {' and '.join(said) or 'missing in all rows'}"
     if values.type in STRINGS:
         return f"{expression} is {_strings(values)}"
     if not _has_order(values.type):
@@ -265,19 +264,15 @@ def _described(expression: str, values: pa.ChunkedArray) -> str:
     return f"{expression} is from {low} to {high} in {_rows(len(known))}{missing}"
 
 
-def _counts(values: pa.ChunkedArray) -> list[dict[str, Any]]:
-    """Return the different values with their counts, the most frequent first."""
-    rows: list[dict[str, Any]] = pc.value_counts(values).to_pylist()
-    return sorted(rows, key=lambda each: (-each["counts"], str(each["values"])))
-
-
 def _strings(values: pa.ChunkedArray) -> str:
     """Return the most frequent strings with their counts, and how many more there are."""
-    counts = _counts(values.drop_null())
-    shown, rest = counts[:_MOST_SHOWN], len(counts) - _MOST_SHOWN
-    more = f" and {rest:,} more value{'s' * (rest > 1)}" if rest > 0 else ""
-    said = _shown({each["values"]: each["counts"] for each in shown})
-    return said + more if counts else "missing in all rows"
+    counted = pa.table(pc.value_counts(values.drop_null()).flatten(), ["value", "count"])
+    keys = [("count", "descending"), ("value", "ascending")]
+    most = counted.take(pc.select_k_unstable(counted, _MOST_SHOWN, sort_keys=keys))
+    rest = len(counted) - len(most)
+    more = f" and {rest:,} more value{'s' * (rest > 1)}" if rest else ""
+    said = _shown({each["value"]: each["count"] for each in most.to_pylist()})
+    return said + more if len(most) else "missing in all rows"
 
 
 def _counted(rows: _Rows, conditions: _Conditions, total: int) -> Iterator[Conjunct]:
