@@ -40,7 +40,7 @@ from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, NotedCategories, value_counts
 from daf_query.slice import MatrixSlice, Selector
 from daf_query.sql import QueryResult
-from daf_query.syntax import quoted_name
+from daf_query.syntax import quoted_name, quoted_string
 from daf_query.table import DATASET
 from daf_storage import DafWriter, IfExists, errors
 
@@ -176,8 +176,7 @@ def _coloured_by(by: Asked) -> str:
         raise refusal(400, "'by' needs one of 'vector', 'sql' and 'gene'")
     gene = by.part("gene")
     matrix, columns, name = (gene.string(each) for each in ("matrix", "columns", "name"))
-    entry = name.replace("'", "''")
-    return f"{quoted_name(f'{columns}.{matrix}')}['{entry}']"
+    return f"{quoted_name(f'{columns}.{matrix}')}[{quoted_string(name)}]"
 
 
 def _coloured(values: pa.Array, noted: Mapping[str, str] | None) -> pa.RecordBatch:

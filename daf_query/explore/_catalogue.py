@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession
-from daf_query.syntax import quoted_name
+from daf_query.syntax import quoted_name, quoted_string
 from daf_query.table import DATASET
 from daf_storage import DafReader, DafWriter, errors
 from daf_storage.data import axes_in_order, is_in_place
@@ -106,8 +106,7 @@ def _of_matrix(daf: DafReader, other: str, name: str) -> Embedding:
     """Return an embedding; a dimension is called by its entry, if that is no number."""
     entries = [str(entry) for entry in daf.axis_entries(other, [0, 1])]
     column = quoted_name(f"{other}.{name}")
-    doubled = [entry.replace("'", "''") for entry in entries]
-    x, y = (f"{column}['{entry}']" for entry in doubled)
+    x, y = (f"{column}[{quoted_string(entry)}]" for entry in entries)
     labels = [f"{name} {n}" if e.isdigit() else e for n, e in enumerate(entries, 1)]
     return Embedding(name, x, y, labels[0], labels[1], (other, name))
 

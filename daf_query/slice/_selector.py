@@ -36,6 +36,7 @@ from daf_query.syntax import (
     is_select,
     python_edits,
     quoted_name,
+    quoted_string,
 )
 from daf_query.table import DATASET, arrow_table
 from daf_storage import DafReader, errors
@@ -239,8 +240,8 @@ def _key(names: Sequence[str]) -> RowKey:
     columns = f"{dataset}, {_INDEX}"
     if list(names) == sorted(names):
         return RowKey(columns, columns)
-    quoted = ("'" + name.replace("'", "''") + "'" for name in names)
-    cases = " ".join(f"WHEN {name} THEN {number}" for number, name in enumerate(quoted))
+    numbered = enumerate(map(quoted_string, names))
+    cases = " ".join(f"WHEN {name} THEN {number}" for number, name in numbered)
     return RowKey(columns, f"CASE {dataset} {cases} END, {_INDEX}")
 
 

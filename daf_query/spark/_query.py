@@ -15,6 +15,7 @@ from daf_query.syntax import (
     backticked,
     one_statement,
     quoted_name,
+    quoted_string,
     to_local,
     to_spark,
     with_definitions,
@@ -86,10 +87,8 @@ def _written(entries: Mapping[str, MatrixEntry]) -> str:
     """Return entries of matrices as the option ``matrix_columns`` has them."""
     items = []
     for name, each in entries.items():
-        entry = each.entry.replace("'", "''")
-        items.append(
-            f"{quoted_name(f'{each.axis}.{each.matrix}')}['{entry}'] AS {quoted_name(name)}"
-        )
+        matrix = quoted_name(f"{each.axis}.{each.matrix}")
+        items.append(f"{matrix}[{quoted_string(each.entry)}] AS {quoted_name(name)}")
     return ", ".join(items)
 
 

@@ -29,6 +29,7 @@ from daf_query.syntax import (
     parsed,
     python_edits,
     quoted_name,
+    quoted_string,
     terms_of,
 )
 from daf_storage import DafError, errors
@@ -237,7 +238,7 @@ class _Rows:
 
     def near(self, expression: str, value: str) -> dict[str, int]:
         """Return the strings that differ in the fewest characters from one, with their counts."""
-        distance = f"levenshtein(lower(trim({expression})), {_quoted(value.strip().lower())})"
+        distance = f"levenshtein(lower(trim({expression})), {quoted_string(value.strip().lower())})"
         end = f"GROUP BY 1 ORDER BY min({distance}), 1 LIMIT {_MOST_CANDIDATES}"
         known = [f"{expression} IS NOT NULL"]
         table = self.select(f"{expression} AS value, count(*) AS n", known, end)
@@ -341,7 +342,7 @@ def _of_term(rows: _Rows, term: Term, count: int | None) -> Iterator[str]:
     elif count == 0 and term.form == "missing":
         yield f"{'each' if term.is_negated else 'no'} value of {name} is missing"
     elif count == 0 and term.form == "pattern" and not term.is_negated:
-        folded = rows.count([f"{name} ILIKE {_quoted(term.values[0])}"])
+        folded = rows.count([f"{name} ILIKE {quoted_string(term.values[0])}"])
         if folded:
             yield f"LIKE compares case; ILIKE would match {_rows(folded)}"
     elif count == 0 and not is_string:
@@ -389,10 +390,6 @@ def _absent(rows: _Rows, term: Term, values: pa.ChunkedArray) -> Iterator[str]:
 
 def _shown(counts: dict[str, int]) -> str:
     return ", ".join(f"{name!r} ({_rows(count)})" for name, count in counts.items())
-
-
-def _quoted(string: object) -> str:
-    return "'" + str(string).replace("'", "''") + "'"
 
 
 def _rows(count: int) -> str:

@@ -26,7 +26,9 @@ from daf_query.syntax import (
     kind_of,
     name_of,
     parsed,
+    plain_name,
     quoted_name,
+    quoted_string,
     string_of,
     subscript_of,
     unquoted_name,
@@ -46,7 +48,7 @@ def column_name(matrix: str, entry: str) -> str:
     >>> column_name("X", "it's")
     "X['it''s']"
     """
-    return f"{matrix}['{_doubled(entry)}']"
+    return f"{matrix}[{quoted_string(entry)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,9 +378,9 @@ def _exclude(names: Sequence[str]) -> str:
 def _malformed(reference: EntryReference, matrix: str) -> errors.QueryError:
     """Return an error that says how an entry of a matrix is written."""
     inside = reference.subscript
-    shown = _as_written(matrix)
+    shown = plain_name(matrix)
     if inside.startswith('"') and inside.endswith('"') and len(inside) > 1:
-        written = f"{shown}['{_doubled(unquoted_name(inside))}']"
+        written = f"{shown}[{quoted_string(unquoted_name(inside))}]"
         remedy = f"double quotes are for names, so write {written}"
     else:
         remedy = (
@@ -498,13 +500,13 @@ def unknown_entry_hint(
             entry = str(daf.axis_entries(other, [0])[0]) if daf.axis_length(other) else "..."
             return (
                 f"; it is a matrix over {other!r}, so name an entry of that axis, as in "
-                f"{column_name(_as_written(written), entry)}"
+                f"{column_name(plain_name(written), entry)}"
             )
     references = () if statement is None else references_in(statement)
     for reference in (each for each in references if each.name == name):
         entry = reference.entry or ""
         if any(entry in schema.dataset(axis).table_columns.columns for schema, axis in tables):
-            return f"; {entry!r} is a column itself: write {_as_written(entry)}"
+            return f"; {entry!r} is a column itself: write {plain_name(entry)}"
         sources = reference.scope.called(reference.qualifier) if reference.scope else ()
         if any(source.query is not None for source in sources):
             return (
@@ -525,11 +527,3 @@ def _over(schema: AxisSchema, axis: str, asked: str) -> Iterator[str]:
         for other in daf.axes_set():
             for name in daf.matrices_set(axis, other):
                 yield f"{other}.{name}" if "." in asked else name
-
-
-def _as_written(name: str) -> str:
-    return name if name.isidentifier() else quoted_name(name)
-
-
-def _doubled(entry: str) -> str:
-    return entry.replace("'", "''")

@@ -30,7 +30,9 @@ from daf_query.syntax import (
     joined_names,
     kind_of,
     parsed,
+    plain_name,
     quoted_name,
+    quoted_string,
     unquoted_name,
     values_of,
     walk,
@@ -241,8 +243,8 @@ def _elsewhere_hint(other: str, tables: Sequence[tuple[AxisSchema, str]]) -> str
         for daf in schema.readers().values():
             for relation in daf.relations() if {axis, other} <= daf.axes_set() else ():
                 if (relation.axis, relation.to_axis) == (axis, other):
-                    column = f"{_identifier(axis)}.{_identifier(relation.vector)}"
-                    table = _identifier(other)
+                    column = f"{plain_name(axis)}.{plain_name(relation.vector)}"
+                    table = plain_name(other)
                     entries = f"(SELECT name FROM {table} WHERE ...)"  # noqa: S608 - a message
                     join = f"JOIN {table} ON {column} = {table}.name"
                     return f"{hint}: {join}, or {column} IN {entries}"
@@ -270,7 +272,7 @@ def _string_hint(asked: Asked, name: str, *, is_near: bool) -> str:
     is_near
         Whether a column has nearly that name, which then is what an unquoted name means.
     """
-    written = name.replace("'", "''")
+    written = quoted_string(name)
     if name == "None":
         return "; None is NULL: write IS NULL, or IS NOT NULL"
     for _, _, node in asked.nodes():
@@ -283,9 +285,9 @@ def _string_hint(asked: Asked, name: str, *, is_near: bool) -> str:
             if values_of(parts) != (name,):
                 continue
             if parts[0]["quote_style"] == '"':
-                return f"; double quotes are for names, so write a string as '{written}'"
+                return f"; double quotes are for names, so write a string as {written}"
             if kind == "InList" or (body.get("op") in _COMPARISONS and not is_near):
-                return f"; a string is written in single quotes: '{written}'"
+                return f"; a string is written in single quotes: {written}"
     return ""
 
 
@@ -329,11 +331,10 @@ def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
                 forms = (
                     quoted_name(f"{other}.{each}")
                     if len(daf.matrix_axes(axis, each)) > 1
-                    else _identifier(each)
+                    else plain_name(each)
                     for each in matrices[:_MOST_FORMS]
                 )
-                doubled = entry.replace("'", "''")
-                written = " or ".join(f"{form}['{doubled}']" for form in forms)
+                written = " or ".join(f"{form}[{quoted_string(entry)}]" for form in forms)
                 hints.append(f"{entry!r} is an entry of axis {other!r}: write {written}")
         if hints:
             return "; ".join(hints)
@@ -352,11 +353,6 @@ def _entry(daf: DafReader, axis: str, names: Sequence[str]) -> str | None:
             if found is not None:
                 return str(entries[found].as_py())
     return None
-
-
-def _identifier(name: str) -> str:
-    """Return a name, quoted if it has to be."""
-    return name if name.isascii() and name.isidentifier() else quoted_name(name)
 
 
 def _base_hint(schemas: Any) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query.sql._planning import nodes_of
-from daf_query.syntax import Edit, Placeholder, edited, placeholders
+from daf_query.syntax import Edit, Placeholder, edited, placeholders, quoted_string
 from daf_storage import DafError, errors
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any]
@@ -157,7 +157,7 @@ def _string(value: str) -> str:
         raise errors.InvalidInputError(
             f"the parameter {value!r} is no text: it has half of a surrogate pair"
         ) from None
-    return "'" + value.replace("'", "''") + "'"
+    return quoted_string(value)
 
 
 def _time(value: Any) -> str:

@@ -67,6 +67,8 @@ from daf_query.syntax._tokens import Token as Token
 from daf_query.syntax._tokens import edited as edited
 from daf_query.syntax._tokens import identifier as identifier
 from daf_query.syntax._tokens import place_before as place_before
+from daf_query.syntax._tokens import plain_name as plain_name
 from daf_query.syntax._tokens import quoted_name as quoted_name
+from daf_query.syntax._tokens import quoted_string as quoted_string
 from daf_query.syntax._tokens import tokens_of as tokens_of
 from daf_query.syntax._tokens import unquoted_name as unquoted_name

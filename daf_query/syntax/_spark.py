@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from daf_query.syntax._tokens import quoted_string
+
 _SKIPPED: Final = r"--[^\n]*|/\*.*?\*/"
 _OF_SPARK: Final = re.compile(
     rf"""{_SKIPPED}|(?P<raw>\b[rR])?(?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")"""
@@ -71,7 +73,7 @@ def _local(match: re.Match[str]) -> str:
     quote, value = string[0], string[1:-1]
     if match["raw"] is None:
         value = _ESCAPE.sub(_unescaped, value.replace(quote * 2, "\\" + quote))
-    return "'" + value.replace("'", "''") + "'"
+    return quoted_string(value)
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -138,6 +138,24 @@ def quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def plain_name(name: str) -> str:
+    """Return a name as people write it: in quotes only where it has to be.
+
+    >>> plain_name("age"), plain_name("n counts")
+    ('age', '"n counts"')
+    """
+    return name if name.isascii() and name.isidentifier() else quoted_name(name)
+
+
+def quoted_string(value: object) -> str:
+    """Return a string as SQL writes it.
+
+    >>> quoted_string("it's")
+    "'it''s'"
+    """
+    return "'" + str(value).replace("'", "''") + "'"
+
+
 def unquoted_name(name: str) -> str:
     """Return a name without the quotes that SQL may have around it.
 
