@@ -68,6 +68,7 @@ def test_modules_that_are_no_doors_are_private() -> None:
     }
     assert public == {
         "daf_query.demo",
+        "daf_query.flight_sql.messages_pb2",  # generated
         "daf_storage.errors",
         "daf_storage.settings",
         "daf_storage.spi",

@@ -86,6 +86,7 @@ _ANNDATA: Final = {
     takes_patterns=True,
     has_prompt=True,
     examples="""
+    daf sql pbmc.daf.zarr "SELECT type, avg(age) FROM cell GROUP BY type"
     daf sql atlas.h5ad "SELECT type, avg(age) FROM obs GROUP BY type"
     daf sql pbmc.daf.zarr "SELECT * FROM cell WHERE age > 60" -o old.parquet
     daf sql pbmc.daf.zarr "SELECT name FROM gene WHERE is_marker" --format ndjson
