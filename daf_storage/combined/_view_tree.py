@@ -5,7 +5,7 @@ Reads nothing of its own: every array is one of the base, or a part of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final
 
 from daf_storage import errors
@@ -13,8 +13,7 @@ from daf_storage.combined._property_paths import property_of
 from daf_storage.combined._subset_sparse import subset_matrix
 from daf_storage.combined._view_axes import ViewAxis
 from daf_storage.combined._view_names import DataRules
-from daf_storage.data import ENTRIES_OF, SubsetArray, layout, subset_vector
-from daf_storage.data.kept import GROUP as PARTS
+from daf_storage.data import ENTRIES_OF, SubsetArray, kept, layout, subset_vector
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree, version_of
 
 _NAMES_OF_AXES: Final = ("obs_is", "var_is", "anndata_notes")
@@ -62,22 +61,20 @@ class ViewTree:
         base_path = self._base_path(path)
         if base_path is None:
             return {}
-        if property_of(path) is not None or path in ("", PARTS):
+        if property_of(path) is not None or path in ("", kept.GROUP):
             return self._tree(path).children(base_path)
-        names = list(self._tree(path).children(base_path)) if self._are_names_same(path) else []
-        group, *axes = path.split("/")
-        if group == layout.AXES or (group in (layout.VECTORS, layout.MATRICES) and not axes):
-            names = list(self._axes)
-        elif group == layout.SCALARS:
-            names = list(self._rules.names((), self._base.children(layout.SCALARS)))
-        elif group == layout.VECTORS:
-            below = self._base.children(base_path)
-            names = list(self._rules.names((axes[0],), below))
-        elif group == layout.MATRICES:
-            is_pair = len(axes) > 1
-            below = self._matrices(axes[0], axes[1]) if is_pair else {}
-            names = list(self._rules.names((axes[0], axes[1]), below)) if is_pair else []
-            names = names if is_pair else list(self._axes)
+        names: Iterable[str] = ()
+        match path.split("/"):
+            case [layout.AXES | layout.VECTORS | layout.MATRICES] | [layout.MATRICES, _]:
+                names = self._axes
+            case [layout.SCALARS]:
+                names = self._rules.names((), self._base.children(layout.SCALARS))
+            case [layout.VECTORS, axis]:
+                names = self._rules.names((axis,), self._base.children(base_path))
+            case [layout.MATRICES, rows, columns]:
+                names = self._rules.names((rows, columns), self._matrices(rows, columns))
+            case [layout.INDEXES | kept.GROUP, *_]:
+                names = self._tree(path).children(base_path)
         start = f"{path}/"
         kinds = {name: self.kind(start + name) for name in names}
         return {name: kind for name, kind in kinds.items() if kind is not None}
@@ -137,26 +134,22 @@ class ViewTree:
         is_index = path.partition("/")[0] == layout.INDEXES
         return self._base.index_tree if is_index else self._base
 
-    def _are_names_same(self, path: str) -> bool:
-        """Return whether children are called as in the base: those of indexes and AnnData parts."""
-        return path.partition("/")[0] in (layout.INDEXES, PARTS)
-
     def _base_path(self, path: str) -> str | None:
         """Return where something is in the base; None if it is not shown."""
-        group, *names = path.split("/")
-        if group == layout.AXES and names:
-            axis = self._axes.get(names[0])
-            return None if axis is None else "/".join([group, axis.base, *names[1:]])
-        if group == layout.SCALARS and names:
-            return self._base_of_scalar(names)
-        if group == layout.VECTORS and names:
-            return self._base_of(path, names[:1], names[1:])
-        if group == layout.MATRICES and names:
-            return self._base_of(path, names[:2], names[2:])
-        if group == layout.INDEXES and names:
-            return path if self._shows_index(names) else None
-        if group == PARTS and len(names) > 1:
-            return path if self._shows_part(path, names) else None
+        match path.split("/"):
+            case [layout.AXES, name, *below]:
+                axis = self._axes.get(name)
+                return None if axis is None else "/".join([layout.AXES, axis.base, *below])
+            case [layout.SCALARS, *names] if names:
+                return self._base_of_scalar(names)
+            case [layout.VECTORS, axis_name, *names]:
+                return self._base_of(path, [axis_name], names)
+            case [layout.MATRICES, *names] if names:
+                return self._base_of(path, names[:2], names[2:])
+            case [layout.INDEXES, *names] if names:
+                return path if self._shows_index(names) else None
+            case [kept.GROUP, _, *_] as parts if len(parts) > 2:
+                return path if self._shows_part(path, parts[1:]) else None
         return path
 
     def _shows_part(self, path: str, names: list[str]) -> bool:
