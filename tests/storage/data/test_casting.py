@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from daf_storage import MemoryDaf
 from daf_storage.base import StorageType
-from daf_storage.data import _casting as casting
 from daf_storage.data import stored_numbers
 from daf_storage.errors import UnsupportedInputError
 
@@ -100,26 +99,33 @@ def _stored(values: Any, dtype: Any = None) -> list[Any]:
 def test_arrays_are_converted_exactly_or_their_first_bad_value_is_named(
     data: st.DataObject, kind: StorageType | None, dtype: Any
 ) -> None:
-    """Any numeric array into any type, by blocks of two rows, against its Python numbers."""
+    """Any numeric array into any type, against its Python numbers."""
     numbers = data.draw(st.lists(st.one_of(INTEGERS, FLOATS), min_size=1, max_size=6))
     with np.errstate(all="ignore"):
         raw = [np.uint64(n % 2**64) if isinstance(n, int) else np.float64(n) for n in numbers]
         array = np.array([number.astype(dtype) for number in raw])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(casting, "_BLOCK_ELEMENTS", 2)
-        if kind is None:
-            if StorageType.from_numpy(array.dtype) is not None:
-                assert stored_numbers(array, None, what="x") is array
-            return
-        wanted = [expected(value, kind) for value in array.tolist()]
-        if None in wanted:
-            place = f"position {wanted.index(None)}, which does not fit into {kind.value}"
-            with pytest.raises(UnsupportedInputError, match=place):
-                stored_numbers(array, kind.dtype, what="x")
-        else:
-            found = stored_numbers(array, kind.dtype, what="x")
-            assert found.dtype == kind.dtype
-            assert all(map(same, found.tolist(), wanted))
+    if kind is None:
+        if StorageType.from_numpy(array.dtype) is not None:
+            assert stored_numbers(array, None, what="x") is array
+        return
+    wanted = [expected(value, kind) for value in array.tolist()]
+    if None in wanted:
+        place = f"position {wanted.index(None)}, which does not fit into {kind.value}"
+        with pytest.raises(UnsupportedInputError, match=place):
+            stored_numbers(array, kind.dtype, what="x")
+    else:
+        found = stored_numbers(array, kind.dtype, what="x")
+        assert found.dtype == kind.dtype
+        assert all(map(same, found.tolist(), wanted))
+
+
+def test_the_last_value_of_a_long_array_is_named() -> None:
+    """Long ones are checked in blocks; the position is that in the whole."""
+    values = np.zeros(1 << 21)
+    assert stored_numbers(values, "int8", what="x").dtype == np.int8
+    values[-1] = 0.5
+    with pytest.raises(UnsupportedInputError, match="holds 0.5 at position 2,097,151"):
+        stored_numbers(values, "int8", what="x")
 
 
 @pytest.mark.parametrize(
