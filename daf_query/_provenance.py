@@ -237,9 +237,9 @@ def _text_in_file(path: Path) -> Any:
 def _text_in_zarr(path: Path) -> Any:
     try:
         stored = zarr.open_group(path, mode="r").get(f"uns/{KEY}")
-        if stored is None:
-            return None
-        return str(stored[()]) if isinstance(stored, zarr.Array) else ""
+        if isinstance(stored, zarr.Array):
+            return str(stored[()])
+        return None if stored is None else ""
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise errors.InvalidInputError(
             f"{path}: this directory is no AnnData in Zarr ({error})"
@@ -250,9 +250,9 @@ def _text_in_h5ad(path: Path) -> Any:
     h5py = optional_import("h5py", extra="anndata")
     with h5py.File(path, "r") as file:
         stored = file.get(f"uns/{KEY}")
-        if stored is None:
-            return None
-        return stored.asstr()[()] if isinstance(stored, h5py.Dataset) else ""
+        if isinstance(stored, h5py.Dataset):
+            return stored.asstr()[()]
+        return None if stored is None else ""
 
 
 def _text_in_object(source: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
@@ -721,18 +721,10 @@ def _cell(value: Any) -> Markup:
 def _notes(rows: pa.Table, total: int | None, *, is_all: bool) -> Markup:
     shown = min(rows.num_rows, SHOWN_ROWS)
     known = rows.num_rows if total is None else total
-    plural = "s" * (known != 1)
-    if is_all and shown == known:
-        parts: Sequence[str] = [f"{known:,} row{plural}"]
-    elif total is None and not is_all:
-        parts = [
-            f"the first {shown:,} of more than {LOOKED_AT_ROWS:,} rows",
-            f"charts are of the first {LOOKED_AT_ROWS:,}",
-        ]
-    else:
-        parts = [f"the first {shown:,} of {known:,} row{plural}"]
-        parts += [] if is_all else [f"charts are of the first {LOOKED_AT_ROWS:,}"]
+    of = f"{known:,}" if is_all or total is not None else f"more than {LOOKED_AT_ROWS:,}"
+    which = "" if is_all and shown == known else f"the first {shown:,} of "
+    parts = [f"{which}{of} row{'s' * (known != 1)}"]
+    parts += [] if is_all else [f"charts are of the first {LOOKED_AT_ROWS:,}"]
     hidden = rows.num_columns - _SHOWN_COLUMNS
-    if hidden > 0:
-        parts = [*parts, f"{hidden:,} more columns"]
+    parts += [f"{hidden:,} more columns"] if hidden > 0 else []
     return joined_html(["; ".join(parts)])
