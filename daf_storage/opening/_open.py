@@ -44,7 +44,7 @@ from daf_storage.opening._paths import (
     parse_path,
     path_input,
 )
-from daf_storage.opening._remote import hdf5_on_server, open_remote_tree
+from daf_storage.opening._remote import open_remote_tree
 from daf_storage.sidecars import SIDECAR_SUFFIX, SidecarTree
 from daf_storage.stores import MappingStore, MemoryStore, RemoteFiles, is_remote, shown_url
 from daf_storage.trees import (
@@ -295,6 +295,8 @@ def _tree_to_read(
             return files
 
         tree = open_remote_tree(source, connect)
+        if isinstance(tree, Hdf5Tree):
+            held.callback(tree.close)
     else:
         if isinstance(source, DafPath) and source.is_foreign:
             _check_foreign(source, sidecar)
@@ -531,11 +533,11 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
         source = Hdf5Handle(root)
     else:
         given = path_input(root, "an open h5py.File or h5py.Group")
-        if is_remote(given):
-            raise hdf5_on_server(given)
         source = DafPath(given, Path(os.path.abspath(given)), "hdf5", "", "hdf5")
         if "#" in Path(given).name or "#/" in given:
             source = parse_path(given)
+        if is_remote(given):
+            return _opened(given, mode, name, style_at(given, mode, None, packed), open_daf)
     daf = _opened(source, mode, name, style_at(source, mode, None, packed), H5df)
     if isinstance(daf.tree, Hdf5Tree):
         return daf

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from daf_storage import errors
@@ -24,14 +23,12 @@ from daf_storage.opening._paths import (
     SHARED_HDF5_SUFFIX,
 )
 from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore, shown_url
-from daf_storage.trees import ZarrFormat, ZarrTree, zarr_formats
+from daf_storage.trees import Hdf5Tree, RemoteHdf5File, ZarrFormat, ZarrTree, zarr_formats
 
 Connect = Callable[[str], RemoteFiles]
 
-_CONVERT: Final = f"convert() it to {ARCHIVE_SUFFIX} (daf convert) and serve that"
 
-
-def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | FilesTree:
+def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | FilesTree | Hdf5Tree:
     """Return the tree of a data set at a URL.
 
     What the URL ends in says what is there; if it ends in neither of the usual ways, the server
@@ -46,14 +43,13 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | Fil
     RemoteError
         The server fails, or cannot be reached.
     InvalidInputError
-        The URL is that of an HDF5 file, or names a group where there are none.
+        The URL names a group where there are none.
     """
     base, hash_, group = url.partition("#")
     path, group = _path_of(base), group.strip("/")
-    if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX)):
-        raise hdf5_on_server(url)
-    if path.endswith((H5AD_SUFFIX, *OTHER_HDF5_SUFFIXES)):
-        raise hdf5_on_server(url, "store the AnnData as Zarr (AnnData.write_zarr)")
+    if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX, H5AD_SUFFIX, *OTHER_HDF5_SUFFIXES)):
+        folder, name = _folder_and_name(base)
+        return Hdf5Tree(RemoteHdf5File(connect(folder), name), group)
     single = (ARCHIVE_SUFFIX, FILES_ARCHIVE_SUFFIX)
     several = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
     wrong = (FILES_SUFFIX, DIRECTORY_SUFFIX, *single) if group else several
@@ -89,16 +85,15 @@ def _path_of(base: str) -> str:
     return parts.path.rstrip("/")
 
 
-def hdf5_on_server(url: str, advice: str = _CONVERT) -> errors.InvalidInputError:
-    """Return the error for the URL of an HDF5 file."""
-    return errors.InvalidInputError(
-        f"{shown_url(url)}: files of HDF5 are not read from a server: download it, or {advice}"
-    )
+def _folder_and_name(base: str) -> tuple[str, str]:
+    """Return the URL of a folder, and the name of a file in it."""
+    folder, _, name = base.rstrip("/").rpartition("/")
+    return folder, unquote(name)
 
 
 def _archive(base: str, group: str, connect: Connect) -> ZarrTree | FilesTree:
-    folder, _, name = base.rstrip("/").rpartition("/")
-    archive = RemoteArchive(connect(folder), unquote(name))
+    folder, name = _folder_and_name(base)
+    archive = RemoteArchive(connect(folder), name)
     files = FilesTree(archive, group)
     return files if files.marker(layout.DAF) is not None else ZarrTree(archive, group)
 

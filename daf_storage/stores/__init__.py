@@ -48,7 +48,7 @@ from daf_storage.stores._protocol import (
 )
 from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
 from daf_storage.stores._regular import open_regular
-from daf_storage.stores._remote import RemoteFiles, RemoteSnapshot, RemoteStore
+from daf_storage.stores._remote import RemoteFiles, RemoteSnapshot, RemoteStore, download_of
 from daf_storage.stores._remote_access import is_remote, open_access, shown_url
 from daf_storage.stores._remote_listing import is_url_pattern, matching_urls
 from daf_storage.stores._scratch import (

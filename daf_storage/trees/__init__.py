@@ -35,6 +35,7 @@ from daf_storage.trees._hdf5_output import (
     open_for_output,
     require_space_in,
 )
+from daf_storage.trees._hdf5_remote import RemoteHdf5File
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
 from daf_storage.trees._joined_ranges import read_joined
 from daf_storage.trees._metadata import (

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +45,13 @@ from daf_storage.trees._hdf5_objects import (
     open_below,
     reason_of,
 )
-from daf_storage.trees._hdf5_strings import REFERENCE, read_many
+from daf_storage.trees._hdf5_strings import (
+    COLLECTION_BYTES,
+    HEADER_BYTES,
+    REFERENCE,
+    collection_bytes,
+    read_many,
+)
 from daf_storage.trees._joined_ranges import Ranges, join_views
 from daf_storage.trees._metadata import ChunkEncoding, check_chunk_bytes
 from daf_storage.trees._protocol import NodeKind
@@ -60,6 +66,16 @@ _SHUFFLE: Final = 2
 _FREE_BYTES: Final = 1 << 28
 _DEFLATE_RATIO: Final = 1032
 _REFERENCE_BLOCK: Final = 1 << 20
+_UNKNOWN: Final = -2
+_FEW_CHUNKS: Final = 1 / 16
+"""So large a share of the chunks of a dataset on a server is looked up one by one: their list lies
+all over the file."""
+_FETCHED: Final = 256
+"""How many chunks are downloaded before the first of them is decoded."""
+_GAP_BYTES: Final = 1 << 17
+"""So many bytes between two heaps on a server are downloaded with them."""
+_HEAP_BYTES: Final = 1 << 26
+"""Strings on a server whose heaps lie farther apart are read by HDF5."""
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
     1: {"id": "zlib"},
     32000: {"id": "lzf"},
@@ -124,7 +140,10 @@ class Hdf5Array(StoredArray):
         self.what = what
         """The dataset as messages name it."""
         try:
-            self.info, self._item_bytes, self._is_chunked = _dataset_info(shared, held.id, what)
+            self.info, self._item_bytes, self._is_chunked, is_flat = _dataset_info(
+                shared, held.id, what
+            )
+            self._is_downloaded = is_flat and shared.is_remote
         except DafError:
             raise
         except H5PY_ERRORS as error:
@@ -183,6 +202,9 @@ class Hdf5Array(StoredArray):
         """Return several ranges of the first dimension; each chunk is decoded once."""
         if self.info.is_mappable or self.info.storage_type.is_string:
             return super().read_spans(spans, within)
+        if self._is_downloaded:
+            parts = self._downloaded(spans)
+            return parts if within is None else [part[:, within.slice] for part in parts]
         chunks = self._chunks()
         if chunks is not None:
             return chunks.read_spans(spans, within)
@@ -191,6 +213,10 @@ class Hdf5Array(StoredArray):
 
     def read_joined(self, ranges: Ranges) -> AnyArray | None:
         """Return ranges of an array of one dimension in one array; None where HDF5 reads them."""
+        if self._is_downloaded:
+            pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
+            parts = self._downloaded([Span(*pair) for pair in pairs])
+            return frozen(np.concatenate([np.empty(0, self.info.storage_type.dtype), *parts]))
         chunks = self._chunks()
         return None if chunks is None else chunks.read_joined(ranges)
 
@@ -198,11 +224,28 @@ class Hdf5Array(StoredArray):
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
         """Add the bytes of the elements, or the stored bytes of their chunks."""
+        if self._is_downloaded:
+            self._shared.estimate(self._ranges(spans), estimate)
+            return
         chunks = self._chunks()
         if chunks is None:
             super().estimate(spans, estimate, within)
         else:
             chunks.estimate(spans, estimate, within)
+
+    def _ranges(self, spans: list[Span]) -> list[tuple[int, int]]:
+        """Return where ranges of a dataset in one piece are in the file."""
+        row = self._item_bytes * math.prod(self.info.shape[1:])
+        start = self._held.id.get_offset() or 0
+        return [(start + span.start * row, start + span.stop * row) for span in spans]
+
+    def _downloaded(self, spans: list[Span]) -> list[AnyArray]:
+        """Return ranges of a dataset in one piece, downloaded side by side."""
+        with self._shared.lock:
+            ranges = self._ranges(spans)
+        rest, dtype = self.info.shape[1:], self.info.storage_type.dtype
+        stored = self._shared.stored(ranges)
+        return [frozen(np.frombuffer(part, dtype).reshape(-1, *rest)) for part in stored]
 
     def _chunks(self) -> Hdf5Chunks | None:
         """Return the chunks as they are read without HDF5; None where they cannot be."""
@@ -223,6 +266,8 @@ class Hdf5Array(StoredArray):
         if not self._is_chunked or info.storage_type.is_string or 0 in info.shape:
             return False
         with shared.lock:
+            if shared.is_remote:
+                return shared.heap_base == 0
             return shared.can_map and not (shared.is_writable or shared.heap_base)
 
     def _open_chunks(self) -> Hdf5Chunks | None:
@@ -231,10 +276,12 @@ class Hdf5Array(StoredArray):
         is_too_long = math.prod(_grid(self.info)) > MAX_LISTED_CHUNKS
         if is_too_long or not hasattr(dataset, "chunk_iter"):
             return None
-        file, status = self._shared.whole(), self._shared.status()
-        listing = ChunkListing.of(dataset, self.info, file.size, what=self.what)
-        version = None if status is None or not is_settled(status) else fingerprint(status)
-        return Hdf5Chunks(self, dataset, listing, file, version)
+        shared = self._shared
+        if shared.is_remote:
+            listing = ChunkListing.unknown(math.prod(_grid(self.info)))
+        else:
+            listing = ChunkListing.of(dataset, self.info, shared.size_bytes(), what=self.what)
+        return Hdf5Chunks(self, dataset, listing, shared)
 
     def memory(self) -> ChunkMemory:
         """Return where its decoded chunks are remembered."""
@@ -297,7 +344,11 @@ class Hdf5Array(StoredArray):
         dataset, shared = self._held.id, self._shared
         kind, base = dataset.get_type(), shared.heap_base
         is_variable = kind.get_class() == h5py().h5t.STRING and kind.is_variable_str()
-        if not is_variable or not shared.can_map or base is None:
+        if not is_variable or base is None:
+            return None
+        if shared.is_remote:
+            return self._read_remote_strings(base)
+        if not shared.can_map:
             return None
         with shared.lock:
             shared.check_length(what=self.what)
@@ -306,11 +357,40 @@ class Hdf5Array(StoredArray):
             file = shared.whole()
             return read_many(
                 file,
-                lambda: _references_of(dataset, file, what=self.what),
+                lambda: _references_of(dataset, shared.span, what=self.what),
                 self.info.size,
                 base=base,
                 what=self.what,
             )
+
+    def _read_remote_strings(self, base: int) -> Any:
+        """Download the references and the heaps that they lead to; None where HDF5 reads them."""
+        shared = self._shared
+        with shared.lock:
+            blocks = list(_references_of(self._held.id, shared.span, what=self.what))
+        addresses = np.concatenate([block["address"] for _, block in blocks] or [np.zeros(0)])
+        addresses = np.unique(addresses[addresses > 0]).astype(np.int64) + base
+        if not addresses.size or int(addresses[-1]) + COLLECTION_BYTES > shared.size_bytes():
+            return None
+        first, ends = int(addresses[0]), addresses + COLLECTION_BYTES
+        is_last = np.append(np.diff(addresses) > _GAP_BYTES, True)
+        begins = addresses[np.append(0, np.flatnonzero(is_last[:-1]) + 1)]
+        pieces = list(zip(begins.tolist(), ends[is_last].tolist(), strict=True))
+        if sum(stop - start for start, stop in pieces) > _HEAP_BYTES:
+            return None
+        heaps = np.zeros(int(ends[-1]) - first + _HEAP_BYTES, np.uint8)  # pages come when written
+        for (start, stop), data in zip(pieces, shared.stored(pieces), strict=True):
+            heaps[start - first : stop - first] = data
+        sizes = np.array([collection_bytes(heaps, each - first) for each in addresses.tolist()])
+        stops = np.minimum(addresses + sizes, shared.size_bytes())
+        longer = np.flatnonzero(sizes > COLLECTION_BYTES)
+        if int(sizes.sum()) > _HEAP_BYTES or int(sizes.min()) < HEADER_BYTES:
+            return None
+        rests = list(zip(ends[longer].tolist(), stops[longer].tolist(), strict=True))
+        for (start, stop), data in zip(rests, shared.stored(rests), strict=True):
+            heaps[start - first : stop - first] = data
+        heaps = heaps[: int(max(ends[-1], stops.max())) - first]
+        return read_many(heaps, lambda: blocks, self.info.size, base=base - first, what=self.what)
 
     # What HDF5 reads.
 
@@ -318,6 +398,16 @@ class Hdf5Array(StoredArray):
         n_rows = self.info.shape[0] if self.info.shape else 1
         first, last, _ = (picks[0] if picks else slice(None)).indices(n_rows)
         self._attempt(lambda: _check_expansion(self._held.id, first, last, what=self.what))
+
+    @property
+    def identifier(self) -> Any:
+        """Its identifier."""
+        return self._held.id
+
+    def attempt(self, read: Any) -> Any:
+        """Return what HDF5 is asked for, under its lock; what it raises is a `DafError`."""
+        with self._shared.lock:
+            return self._attempt(read)
 
     def _attempt(self, read: Any) -> Any:
         _ = self._held.id  # opened again, if the file was
@@ -346,8 +436,11 @@ def _grid(info: ArrayInfo) -> tuple[int, ...]:
     return tuple(-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True))
 
 
-def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bool]:
-    """Return the metadata of a dataset, the bytes of an element, and whether there are chunks."""
+def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bool, bool]:
+    """Return the metadata of a dataset, the bytes of an element, and whether there are chunks.
+
+    And whether the elements are in the file as they are, in one piece.
+    """
     if dataset.shape is None:
         raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
     stored = dataset.get_type()
@@ -373,13 +466,14 @@ def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo,
                 optional_import("hdf5plugin", extra="hdf5")
         check_chunk_bytes(shape, chunks, item_bytes, what=what)
     is_plain = not kind.is_string and bool(known.dtype == kind.dtype)
+    is_flat = offset is not None and is_plain
     info = ArrayInfo(
         shape=shape,
         storage_type=kind,
         chunks=tuple(max(c, 1) for c in chunks),
-        is_mappable=offset is not None and shared.can_map and is_plain,
+        is_mappable=is_flat and shared.can_map,
     )
-    return info, item_bytes, is_chunked
+    return info, item_bytes, is_chunked, is_flat
 
 
 # Chunks.
@@ -390,11 +484,16 @@ class ChunkListing:
     """Where the chunks of a dataset are in its file, in the order of the grid."""
 
     offsets: npt.NDArray[np.int64]
-    """Where they begin; -1 for one that is not stored."""
+    """Where they begin; -1 for one that is not stored, -2 where HDF5 was not asked yet."""
     sizes: npt.NDArray[np.int64]
     """How many bytes they have."""
     masks: npt.NDArray[np.int64]
     """Which filters each was stored without, as bits."""
+
+    @classmethod
+    def unknown(cls, count: int) -> ChunkListing:
+        """Return the listing of some chunks, of which nothing is known."""
+        return cls(*np.full((3, count), _UNKNOWN, np.int64))
 
     @classmethod
     def of(cls, dataset: Any, info: ArrayInfo, file_bytes: int, *, what: str) -> ChunkListing:
@@ -518,10 +617,8 @@ class Hdf5Chunks(ChunkedArray):
 
     Parameters
     ----------
-    dataset, file
-        The identifier of the dataset, and the bytes of the whole file.
-    version
-        What changes with each write to the file; None if nothing is to be remembered.
+    dataset, shared
+        The identifier of the dataset, and the file.
     """
 
     most_chunks = MAX_LISTED_CHUNKS
@@ -531,8 +628,7 @@ class Hdf5Chunks(ChunkedArray):
         whole: Hdf5Array,
         dataset: Any,
         listing: ChunkListing,
-        file: AnyArray,
-        version: Hashable | None,
+        shared: Hdf5File,
     ) -> None:
         known = known_type(dataset.get_type())
         self._filters = _filters_of(dataset.get_create_plist())
@@ -543,12 +639,12 @@ class Hdf5Chunks(ChunkedArray):
         self._whole = whole
         self._grid = _grid(whole.info)
         self._listing = listing
-        self._file = file.data
+        self._shared = shared
         self._runs: Runs | None = None
-        is_plain = self._is_known and not codecs
+        is_plain = self._is_known and not codecs and not shared.is_remote
         if is_plain:
-            self._runs = Runs.of(whole.info, known.dtype, listing, file.data)
-        self._version = None if is_plain else version
+            self._runs = Runs.of(whole.info, known.dtype, listing, shared.whole().data)
+        self._version = None if is_plain else shared.content_version()
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return ranges of the first dimension; views where they lie in the file in one piece."""
@@ -580,11 +676,14 @@ class Hdf5Chunks(ChunkedArray):
 
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
         """Yield the stored bytes of chunks."""
-        for position in positions:
-            number = self._number(position)
-            offset = int(self._listing.offsets[number])
-            stop = offset + int(self._listing.sizes[number])
-            yield position, None if offset < 0 else self._file[offset:stop]
+        self._look_up(positions)
+        step = _FETCHED if self._shared.is_remote else max(len(positions), 1)
+        for start in range(0, len(positions), step):
+            block = positions[start : start + step]
+            ranges = [self._range(position) for position in block]
+            stored = iter(self._shared.stored([each for each in ranges if each is not None]))
+            for position, each in zip(block, ranges, strict=True):
+                yield position, None if each is None else next(stored)
 
     def fill_value(self, position: Position) -> Any:  # noqa: ARG002 - as above
         """Return what a chunk holds that is not stored."""
@@ -592,8 +691,12 @@ class Hdf5Chunks(ChunkedArray):
 
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add the stored bytes of chunks."""
-        numbers = [self._number(position) for position in positions]
-        estimate.add_bytes(int(np.maximum(self._listing.sizes[numbers], 0).sum()))
+        ranges = [self._range(position) for position in positions]
+        self._shared.estimate([each for each in ranges if each is not None], estimate)
+        unknown = sum(self._listing.offsets[self._number(each)] == _UNKNOWN for each in positions)
+        if unknown:
+            most_bytes = math.prod(self.info.chunks) * self.dtype.itemsize
+            estimate.add_inexact(unknown * most_bytes, requests=unknown)
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Do nothing: the listing was checked."""
@@ -630,6 +733,46 @@ class Hdf5Chunks(ChunkedArray):
     def _codecs_of(self, position: Position) -> tuple[Codec, ...]:
         mask = int(self._listing.masks[self._number(position)])
         return _codecs_of(self._filters, mask, (self._encoding.dtype or self.dtype).itemsize)
+
+    def _look_up(self, positions: list[Position]) -> None:
+        """Ask HDF5 where chunks are, of which that is not known; a few one by one."""
+        listing = self._listing
+        unknown = [each for each in positions if listing.offsets[self._number(each)] == _UNKNOWN]
+        if not unknown:
+            return
+        size_bytes = self._shared.size_bytes()
+        if len(unknown) > len(listing.offsets) * _FEW_CHUNKS:
+            dataset = self._whole.identifier
+            self._listing = self._whole.attempt(
+                lambda: ChunkListing.of(dataset, self.info, size_bytes, what=self.what)
+            )
+            return
+        for position in unknown:
+            number = self._number(position)
+            offset, size, mask = self._whole.attempt(lambda at=position: self._asked(at))
+            if offset >= 0 and not 0 <= size <= size_bytes - offset:
+                raise _damaged(
+                    self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
+                )
+            listing.offsets[number], listing.sizes[number], listing.masks[number] = (
+                offset,
+                size,
+                mask,
+            )
+
+    def _asked(self, position: Position) -> tuple[int, int, int]:
+        """Return where HDF5 says that a chunk is, how long it is, and its filter mask."""
+        start = tuple(n * c for n, c in zip(position, self.info.chunks, strict=True))
+        stored = self._whole.identifier.get_chunk_info_by_coord(start)
+        if stored.byte_offset is None:
+            return -1, -1, -1
+        return int(stored.byte_offset), int(stored.size), int(stored.filter_mask)
+
+    def _range(self, position: Position) -> tuple[int, int] | None:
+        """Return where a chunk begins and ends; None for one that is not stored."""
+        number = self._number(position)
+        offset = int(self._listing.offsets[number])
+        return None if offset < 0 else (offset, offset + int(self._listing.sizes[number]))
 
     def _number(self, position: Position) -> int:
         """Return the number of a chunk in the order of the grid."""
@@ -692,7 +835,7 @@ def _check_expansion(dataset: Any, first: int, last: int, *, what: str) -> None:
 
 
 def _references_of(
-    dataset: Any, file: npt.NDArray[np.uint8], *, what: str
+    dataset: Any, span: Callable[[int, int], AnyArray], *, what: str
 ) -> Iterator[tuple[int | None, npt.NDArray[Any]]]:
     """Yield the elements of a dataset of strings as they are stored: as references to a heap.
 
@@ -702,7 +845,7 @@ def _references_of(
     offset = dataset.get_offset()
     if offset is not None:
         stop = offset + dataset.get_storage_size() // REFERENCE.itemsize * REFERENCE.itemsize
-        references = file[offset:stop].view(REFERENCE)
+        references = span(offset, stop).view(REFERENCE)
         for start in range(0, references.size, _REFERENCE_BLOCK):
             yield start, references[start : start + _REFERENCE_BLOCK]
         return

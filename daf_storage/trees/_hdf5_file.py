@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -21,11 +21,13 @@ from daf_storage.errors import CorruptDataError, InvalidInputError
 from daf_storage.stores import (
     DirectoryStore,
     MemoryStore,
+    ReadEstimate,
     allocate,
     check_length,
     check_linked,
     file_identity,
     fingerprint,
+    is_settled,
     map_file,
 )
 from daf_storage.trees._chunked_array import new_chunk_cache
@@ -81,6 +83,9 @@ class Hdf5File:
         """What was decoded of its datasets."""
         self.index_store = _index_store(file.filename if self.can_map else None, location)
         """Where the indexes of its data sets are."""
+
+    is_remote = False
+    """Whether its bytes are downloaded."""
 
     def close(self) -> None:
         """Close the file; arrays that were mapped stay valid."""
@@ -250,6 +255,24 @@ class Hdf5File:
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
+
+    def content_version(self) -> Hashable | None:
+        """Return what changes with each write to the file; None while it is too new to tell."""
+        status = self.status()
+        return None if status is None or not is_settled(status) else fingerprint(status)
+
+    def stored(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Return several ranges of the file, as views of its mapping."""
+        data = self.whole().data
+        return [data[start:stop] for start, stop in ranges]
+
+    def span(self, start: int, stop: int) -> AnyArray:
+        """Return a range of the file, as a view of its mapping."""
+        return self.whole()[start:stop]
+
+    def estimate(self, ranges: Sequence[tuple[int, int]], estimate: ReadEstimate) -> None:
+        """Add the bytes of several ranges."""
+        estimate.add_bytes(sum(stop - start for start, stop in ranges))
 
     def size_bytes(self) -> int:
         """Return how long the file is, with what HDF5 has not written yet."""

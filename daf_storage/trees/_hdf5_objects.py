@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from daf_storage.base import STAGING_NAME, StorageType, optional_import
-from daf_storage.errors import CorruptDataError, FormatError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.trees._protocol import NodeKind
 
 STAGING = STAGING_NAME
@@ -74,7 +74,12 @@ def as_object(found: Any, *, is_writable: bool) -> Any:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error in one line; h5py wraps some."""
+    """Return the message of an error in one line; h5py wraps some.
+
+    One of ours that came through HDF5, as of a server, is raised as it is.
+    """
+    if isinstance(error, DafError):
+        raise error
     return " ".join(str(error).split()) or type(error).__name__
 
 

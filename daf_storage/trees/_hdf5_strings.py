@@ -29,7 +29,11 @@ _COLLECTION: Final = struct.Struct("<4sB3xQ")
 """The header of a collection: its signature, a version and its size."""
 _OBJECT: Final = struct.Struct("<H6xQ")
 """The header of an object: its index, a count of references and padding, its size."""
-_HEADER_BYTES: Final = 16
+HEADER_BYTES: Final = 16
+"""How long the header of a collection is, and that of an object."""
+COLLECTION_BYTES: Final = 4096
+"""How long HDF5 makes a collection, if no string in it is longer."""
+_MAX_SIZE: Final = 1 << 32
 _MAX_OBJECTS: Final = 1 << 16
 _MAX_REMEMBERED: Final = 1 << 10
 """So many collections that were walked are remembered for one dataset."""
@@ -111,6 +115,12 @@ def read_many(
     return None
 
 
+def collection_bytes(file: Bytes, start: int) -> int:
+    """Return how long a collection says that it is; 0 for what is none."""
+    signature, version, size = _COLLECTION.unpack_from(file.data, start)
+    return int(size) if (signature, version) == (b"GCOL", 1) and size < _MAX_SIZE else 0
+
+
 class _Heaps:
     """The collections of a file, as far as one dataset refers to them."""
 
@@ -149,7 +159,7 @@ class _Heaps:
         firsts = np.flatnonzero(is_first)
         if firsts.size * _OBJECTS_IN_ROW > indexes.size:
             return None
-        needed = _HEADER_BYTES + (lengths + 7 & ~7)
+        needed = HEADER_BYTES + (lengths + 7 & ~7)
         counts = np.diff(np.append(firsts, indexes.size))
         rows = np.stack([indexes[firsts], counts, np.add.reduceat(needed, firsts)], 1).tolist()
         starts = addresses[firsts].tolist()
@@ -165,16 +175,16 @@ class _Heaps:
         at: Numbers = np.repeat(begins - before[firsts], counts) + before
         stored = self._file[at].astype(np.int64) | (self._file[at + 1].astype(np.int64) << 8)
         is_expected = (stored == indexes) & (_numbers_at(self._file, at + 8) == lengths)
-        return at + _HEADER_BYTES if bool(is_expected.all()) else None
+        return at + HEADER_BYTES if bool(is_expected.all()) else None
 
     def _begin(self, address: int, index: int) -> int:
         """Return where the header of an object begins."""
         if index == 1:
-            return address + self._base + _HEADER_BYTES
+            return address + self._base + HEADER_BYTES
         found = self.objects(address).get(index)
         if found is None:
             raise self._wrong_length()
-        return found[0] - _HEADER_BYTES
+        return found[0] - HEADER_BYTES
 
     def _one_by_one(
         self, addresses: npt.NDArray[np.uint64], indexes: Numbers, lengths: Numbers
@@ -204,7 +214,7 @@ class _Heaps:
                 raise self._damaged("collections of strings are said to lie in each other")
             if len(self._walked) >= _MAX_REMEMBERED:
                 self._walked.clear()
-            objects = self._walked[start] = self._walk(start + _HEADER_BYTES, stop)
+            objects = self._walked[start] = self._walk(start + HEADER_BYTES, stop)
         return objects
 
     def _stop(self, address: int) -> int:
@@ -212,12 +222,12 @@ class _Heaps:
         stop = self._stops.get(address)
         if stop is None:
             start, file_bytes = address + self._base, self._file.size
-            if start + _HEADER_BYTES > file_bytes:
+            if start + HEADER_BYTES > file_bytes:
                 raise self._damaged("strings are said to be behind the end of the file")
             signature, version, size_bytes = _COLLECTION.unpack_from(self._file.data, start)
             if signature != b"GCOL" or version != 1:
                 raise self._damaged("strings are said to be where none are")
-            if not _HEADER_BYTES <= size_bytes <= file_bytes - start:
+            if not HEADER_BYTES <= size_bytes <= file_bytes - start:
                 raise self._damaged("a collection of strings is said to be larger than the file")
             stop = self._stops[address] = start + size_bytes
         return stop
@@ -225,17 +235,17 @@ class _Heaps:
     def _walk(self, at: int, stop: int) -> Objects:
         data, objects = self._file.data, Objects()
         for _ in range(_MAX_OBJECTS + 1):
-            if at + _HEADER_BYTES > stop:
+            if at + HEADER_BYTES > stop:
                 return objects
             index, size = _OBJECT.unpack_from(data, at)
             # Of free space, the header counts.
-            needed = size if index == 0 else _HEADER_BYTES + (size + 7 & ~7)
-            if not _HEADER_BYTES <= needed <= stop - at:
+            needed = size if index == 0 else HEADER_BYTES + (size + 7 & ~7)
+            if not HEADER_BYTES <= needed <= stop - at:
                 raise self._damaged("a string is said to be larger than its collection")
             if index in objects:
                 raise self._damaged("two strings are stored under the same number")
             if index:
-                objects[index] = at + _HEADER_BYTES, size
+                objects[index] = at + HEADER_BYTES, size
             at += needed
         raise self._damaged("a collection of strings has no end")
 

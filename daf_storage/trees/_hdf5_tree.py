@@ -119,6 +119,10 @@ class Hdf5Tree:
             held = HeldObject(self._shared, found, self.path_in_file(path))
             return Hdf5Node(self._shared, held, kind, identity, what=f"{self.location}: {path}")
 
+    def close(self) -> None:
+        """Close the file, which others may share."""
+        self._shared.close()
+
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:
         """Hand out a group or a dataset as h5py has it, for the length of a block."""

@@ -28,7 +28,6 @@ from daf_storage import (
     DafReader,
     DafServer,
     DafWriter,
-    H5df,
     MemoryDaf,
     ZarrDaf,
     convert,
@@ -195,24 +194,6 @@ def test_urls_that_mean_nothing(name: str) -> None:
     """As for paths; nothing is asked."""
     with pytest.raises(errors.InvalidInputError, match="can't parse as URL of a data set"):
         open_daf(f"http://127.0.0.1:1/{name}")
-
-
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("x.h5df", "download it, or convert"),
-        ("x.h5dfs#/a", "download it, or convert"),
-        ("x.h5ad", "AnnData.write_zarr"),
-        ("x.h5?token=a", "AnnData.write_zarr"),
-    ],
-)
-def test_hdf5_is_not_read_from_a_server(name: str, advice: str) -> None:
-    """The message says what to do instead; nothing is asked."""
-    with pytest.raises(errors.InvalidInputError, match=f"HDF5 are not read from.*{advice}"):
-        open_daf(f"http://127.0.0.1:1/{name}")
-    if "h5ad" not in name:
-        with pytest.raises(errors.InvalidInputError, match="HDF5 are not read from.*download it"):
-            H5df(f"s3://me:hunter2@bucket/{name}")
 
 
 @pytest.mark.parametrize(
@@ -729,8 +710,8 @@ def test_secrets_are_not_shown(folder: Path) -> None:
         with pytest.raises(errors.RemoteError) as caught:
             slow.get_np_vector("cell", "score")
         assert "hunter2" not in "".join(traceback.format_exception(caught.value))
-    with pytest.raises(errors.InvalidInputError) as refused:
-        open_daf("https://me:hunter2@h/x.h5df")
+    with pytest.raises(errors.RemoteError) as refused:
+        DafReader(open_remote_tree("http://me:hunter2@127.0.0.1:9/x.h5df", impatient), name="z!")
     assert "hunter2" not in str(refused.value)
 
 

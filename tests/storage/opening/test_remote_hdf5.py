@@ -1,0 +1,263 @@
+"""Tests of HDF5 files on a server: AnnData, Cell Ranger and Daf, over loopback."""
+
+from __future__ import annotations
+
+import http.server
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import daf_query
+import daf_storage
+from daf_storage import errors
+from daf_storage.stores import _remote
+from tests.storage.cell_ranger.test_matrix_file import _write as write_cell_ranger
+from tests.support import contents, fill_served
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves the files of a folder by ranges, and counts what it sends."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folder = folder
+        self.requests = self.sent_bytes = 0
+        self.tag = '"1"'
+        self.has_ranges = True
+        self.first_refused = sys.maxsize
+        """The number of the request from which on the server refuses."""
+
+    def url(self, name: str) -> str:
+        """Return the URL of a file."""
+        return f"http://127.0.0.1:{self.server_port}/{name}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing when a client hangs up."""
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        server, path = self.server, self.server.folder / self.path.lstrip("/")
+        server.requests += 1
+        is_refused = server.requests >= server.first_refused
+        status = 403 if is_refused else 200 if path.is_file() else 404
+        data = path.read_bytes() if status == 200 else b""
+        start, stop = 0, len(data)
+        asked = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if data and asked and server.has_ranges:
+            start, stop = int(asked[1]), min(int(asked[2] or len(data)) + 1, len(data))
+            status = 206
+        self.send_response(status)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(data)}")
+        self.send_header("Content-Length", str(stop - start))
+        self.send_header("ETag", server.tag)
+        self.send_header("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT")
+        self.end_headers()
+        if self.command == "GET":
+            server.sent_bytes += stop - start
+            self.wfile.write(data[start:stop])
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Server]:
+    """Serve a folder while the block runs."""
+    with Server(folder) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+
+
+def _cells(n_cells: int = 300, n_genes: int = 40, *, is_dense: bool = False) -> anndata.AnnData:
+    """Return an AnnData with columns of all kinds, layers and an embedding."""
+    random = np.random.default_rng(5)
+    matrix = sp.random(n_cells, n_genes, density=0.2, random_state=random, format="csr", dtype="f4")
+    types = [f"type {n}" for n in random.integers(0, 5, n_cells)]
+    obs = pd.DataFrame(
+        {
+            "kind": pd.Categorical(types),
+            "note": [f"{'long ' * (n % 9)}{n}" for n in range(n_cells)],
+            "score": random.random(n_cells),
+            "flag": random.random(n_cells) > 0.5,
+            "maybe": pd.array(random.integers(0, 3, n_cells), "Int32"),
+        },
+        index=[f"cell-{n}" for n in range(n_cells)],
+    )
+    obs.loc[obs.index[3], "maybe"] = pd.NA
+    var = pd.DataFrame(index=[f"g{n}" for n in range(n_genes)])
+    adata = anndata.AnnData(matrix.toarray() if is_dense else matrix, obs, var)
+    adata.layers["counts"] = (adata.X * 10).astype(np.int32)
+    adata.obsm["X_umap"] = random.random((n_cells, 2)).astype("f4")
+    return adata
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+@pytest.mark.parametrize("compression", [None, "gzip", "lzf"])
+def test_an_anndata_is_read_as_from_the_disk(
+    tmp_path: Path, compression: Any, *, is_dense: bool
+) -> None:
+    """Every vector, matrix and scalar, plain and compressed, sparse and dense."""
+    path = tmp_path / "atlas.h5ad"
+    _cells(is_dense=is_dense).write_h5ad(path, compression=compression)
+    with served(tmp_path) as server, daf_storage.open_daf(server.url("atlas.h5ad")) as daf:
+        with daf_storage.open_daf(path) as local:
+            assert contents(daf) == contents(local)
+        assert daf.location == server.url("atlas.h5ad")
+
+
+def test_sql_and_slices_are_those_of_the_file(tmp_path: Path) -> None:
+    """Counts, filters by a gene, scattered cells and genes."""
+    adata = _cells()
+    adata.write_h5ad(tmp_path / "atlas.h5ad", compression="gzip")
+    with served(tmp_path) as server, daf_query.connect(server.url("atlas.h5ad")) as db:
+        counts = db.sql(
+            "SELECT kind, count(*) AS n FROM obs GROUP BY kind ORDER BY kind"
+        ).to_pandas()
+        assert counts["n"].tolist() == adata.obs["kind"].value_counts().sort_index().tolist()
+        found = db.sql(
+            "SELECT name FROM obs WHERE X['g7'] > 0.5 AND score < 0.7 ORDER BY index"
+        ).to_pydict()
+        dense = adata.X.toarray()
+        assert (
+            found["name"]
+            == adata.obs_names[(dense[:, 7] > 0.5) & (adata.obs["score"] < 0.7)].tolist()
+        )
+        part = db.matrix("obs", "var", "X", rows=slice(5, 300, 7), columns=["g3", "g30", "g4"])
+        assert np.array_equal(part.to_numpy(), dense[5:300:7][:, [3, 30, 4]])
+        assert part.to_anndata().obsm["X_umap"].shape == (43, 2)
+
+
+def test_files_of_cell_ranger_and_of_daf_are_read_too(tmp_path: Path) -> None:
+    """Whatever HDF5 holds, at its root or in a group."""
+    write_cell_ranger(tmp_path / "filtered_feature_bc_matrix.h5")
+    with daf_storage.open_daf(tmp_path / "x.daf.zarr", "w") as daf:
+        fill_served(daf)
+    for name in ("x.h5df", "s.h5dfs#/day/1"):
+        daf_storage.convert(tmp_path / "x.daf.zarr", f"{tmp_path}/{name}")
+    with served(tmp_path) as server:
+        for name in ("filtered_feature_bc_matrix.h5", "x.h5df", "s.h5dfs#/day/1"):
+            with (
+                daf_storage.open_daf(server.url(name)) as daf,
+                daf_storage.open_daf(f"{tmp_path}/{name}") as local,
+            ):
+                assert contents(daf) == contents(local)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_only_what_is_asked_for_is_downloaded(tmp_path: Path, compression: Any) -> None:
+    """The first answer, and a slice of some cells, are a few requests and a small part of the file."""
+    path = tmp_path / "atlas.h5ad"
+    _cells(20_000, 1_000).write_h5ad(path, compression=compression)
+    size_bytes = path.stat().st_size
+    with served(tmp_path) as server, daf_query.connect(server.url("atlas.h5ad")) as db:
+        db.sql("SELECT kind, count(*) FROM obs GROUP BY kind").to_pylist()
+        assert server.requests <= 20
+        assert server.sent_bytes < size_bytes / 5
+        before, requests = server.sent_bytes, server.requests
+        part = db.matrix("obs", "var", "X", rows=slice(3_000, 3_100))
+        explained = part.explain()
+        assert explained.requests
+        assert part.to_scipy().shape == (100, 1_000)
+        assert server.requests - requests <= 20
+        assert server.sent_bytes - before < size_bytes / 5
+        before = server.sent_bytes
+        db.matrix("obs", "var", "X", rows=slice(3_000, 3_100)).to_scipy()
+        assert server.sent_bytes == before
+    with served(tmp_path) as server, daf_query.connect(server.url("atlas.h5ad")) as db:
+        before = server.sent_bytes
+        with pytest.raises(errors.BudgetError):
+            db.matrix("obs", "var", "X", max_bytes="10kB")
+        assert server.sent_bytes - before < size_bytes / 5
+
+
+def test_a_file_that_changes_on_the_server_is_an_error(tmp_path: Path) -> None:
+    """No answer mixes two versions."""
+    _cells(20_000).write_h5ad(tmp_path / "atlas.h5ad")
+    with served(tmp_path) as server, daf_storage.open_daf(server.url("atlas.h5ad")) as daf:
+        server.tag = '"2"'
+        with pytest.raises(errors.CorruptDataError, match="was changed on the server"):
+            contents(daf)
+
+
+def test_a_server_that_fails_is_named(tmp_path: Path) -> None:
+    """Also where HDF5 was reading: by its status, and not as a damaged file."""
+    _cells(2_000).write_h5ad(tmp_path / "atlas.h5ad")
+    with served(tmp_path) as server:
+        for first in (1, 2, 3, 4):
+            server.requests, server.first_refused = 0, first
+            with pytest.raises(errors.RemoteError, match="403"):
+                contents(daf_storage.open_daf(server.url("atlas.h5ad")))
+
+
+def test_what_is_no_data_set_is_an_error(tmp_path: Path) -> None:
+    """Nothing there, another file, a file that was cut, and one of HDF5 that holds other things."""
+    (tmp_path / "text.h5ad").write_text("no HDF5" * 1_000)
+    _cells().write_h5ad(tmp_path / "whole.h5ad")
+    (tmp_path / "cut.h5ad").write_bytes((tmp_path / "whole.h5ad").read_bytes()[:9_000])
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["numbers"] = np.arange(3)
+    with served(tmp_path) as server:
+        for name, kind in {
+            "nothing.h5ad": errors.SourceNotFoundError,
+            "text.h5ad": errors.NotADafError,
+            "cut.h5ad": errors.FormatError,
+            "other.h5": errors.NotADafError,
+        }.items():
+            with pytest.raises(kind, match=re.escape(server.url(name))):
+                daf_storage.open_daf(server.url(name))
+        for mode in ("r+", "w", "w+"):
+            with pytest.raises(errors.ReadOnlyError, match="read-only there"):
+                daf_storage.open_daf(server.url("whole.h5ad"), mode)  # type: ignore[call-overload]
+
+
+def test_a_server_without_ranges_sends_small_files_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of larger ones the error says what to do."""
+    path = tmp_path / "atlas.h5ad"
+    _cells().write_h5ad(path)
+    with served(tmp_path) as server:
+        server.has_ranges = False
+        with (
+            daf_storage.open_daf(server.url("atlas.h5ad")) as daf,
+            daf_storage.open_daf(path) as local,
+        ):
+            assert contents(daf) == contents(local)
+        monkeypatch.setattr(_remote, "_MAX_WHOLE_BYTES", 1_000)
+        with pytest.raises(errors.UnsupportedDataError, match="answers ranges"):
+            daf_storage.open_daf(server.url("atlas.h5ad"))
+
+
+def test_a_program_ends_with_a_file_open(tmp_path: Path) -> None:
+    """HDF5 reads nothing through an interpreter that ends."""
+    _cells().write_h5ad(tmp_path / "atlas.h5ad")
+    script = "import daf_query, sys; db = daf_query.connect(sys.argv[1]); print(db.sql('SELECT count(*) AS n FROM obs').to_pylist())"
+    with served(tmp_path) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", script, server.url("atlas.h5ad")],
+            check=False, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "[{'n': 300}]\n"), done.stderr
