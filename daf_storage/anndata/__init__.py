@@ -33,7 +33,6 @@ from daf_storage.anndata._file_values import (
 from daf_storage.anndata._forms import form_of, no_form
 from daf_storage.anndata._frames import MISSING_SUFFIX, EntryNames
 from daf_storage.anndata._notes import keep_part
-from daf_storage.anndata._parts import is_anndata
 from daf_storage.anndata._report import (
     AXIS_KEYS,
     NOTES,

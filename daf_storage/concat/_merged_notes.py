@@ -16,8 +16,6 @@ from daf_storage.data import DafReader, DafWriter, kept
 
 Rule: TypeAlias = dict[str, Any]
 
-MISSING_SUFFIX: Final = "_is_missing"
-"""Ends the name of the Bool vector that tells a missing entry from an empty string."""
 
 _NOT_COMPARED: Final = frozenset({"is_missing", "missing", "categories", "ordered", "axis"})
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
+from daf_storage.anndata import MISSING_SUFFIX
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.concat._axes import with_prefix
 from daf_storage.concat._members import (
@@ -21,7 +22,7 @@ from daf_storage.concat._members import (
     promoted,
     string_of,
 )
-from daf_storage.concat._merged_notes import MISSING_SUFFIX, Rule, merged_rule
+from daf_storage.concat._merged_notes import Rule, merged_rule
 from daf_storage.concat._options import Options
 from daf_storage.data import (
     SparseVectorInput,

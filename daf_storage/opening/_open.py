@@ -366,7 +366,9 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
     where = parse_path(given) if "#/" in given else where
     is_file = where.kind == "hdf5"
     optional_import("anndata", extra="anndata")
-    if is_file and where.container.exists() and not h5py().is_hdf5(where.container):
+    if not where.container.exists():
+        raise errors.SourceNotFoundError(f"no such file: {path}")
+    if is_file and not h5py().is_hdf5(where.container):
         raise errors.FormatError(
             f"{path}: not an h5ad file: it is not HDF5; an h5ad is written by AnnData.write_h5ad()"
         )

@@ -1,11 +1,7 @@
-"""Tests of importing sparse matrices on all cores: each chunk is read once, in order or not."""
+"""Tests of importing sparse matrices: however they are stored, in order or not."""
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +12,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import MemoryDaf, errors, import_h5ad, open_daf
-from daf_storage.base import DecodedCache, Span
+from daf_storage import MemoryDaf, errors, import_h5ad
 from daf_storage.data import _blocks, _encoding
-from daf_storage.stores import _filled_file as filled_file
-from daf_storage.trees import Hdf5File, Hdf5Tree, _chunked_array, _decode_threads, _hdf5_array
+from daf_storage.trees import _decode_threads
 
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},
@@ -110,27 +104,6 @@ def test_both_layouts_are_those_of_scipy(
     assert found.toarray().tolist() == square.toarray().tolist()
 
 
-def test_what_is_decoded_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each chunk of indices and values is needed once: what queries need is left in memory."""
-    cache = DecodedCache(max_bytes=1 << 20)
-    monkeypatch.setattr(_chunked_array, "_process_cache", lambda: cache)
-    matrix = matrix_of(3, "f4", "i4")
-    path = tmp_path / "x.h5ad"
-    write(path, {"X": matrix}, **STORED["gzip and shuffle"])
-    settled = time.time_ns() - 10**9
-    os.utime(path, ns=(settled, settled))
-    time.sleep(0.15)
-    daf = MemoryDaf(name="nothing of the source is remembered!")
-    import_h5ad(path, daf)
-    assert cache.nbytes == 0
-    with h5py.File(path) as file:
-        node = Hdf5Tree(Hdf5File(file, location="x.h5ad")).node("X/data")
-        array = None if node is None else node.array()
-        assert array is not None
-        array.read_rows(Span(0, matrix.nnz))
-    assert cache.nbytes >= matrix.nnz * 4
-
-
 @pytest.mark.parametrize("stored", ["contiguous", "gzip and shuffle", "lzf"])
 def test_elements_out_of_order_and_twice(tmp_path: Path, stored: str) -> None:
     """Also where a row reaches from one range into the next one."""
@@ -152,46 +125,6 @@ def test_elements_out_of_order_and_twice(tmp_path: Path, stored: str) -> None:
         expected = sp.csr_matrix(matrix)
         expected.sum_duplicates()
         assert_is(daf, ("obs", "var"), "X", expected, "i4")
-
-
-def test_each_chunk_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For both layouts together, though rows do not end where chunks do; indices are looked at."""
-    matrix = matrix_of(5, "f8", "i4")
-    path = tmp_path / "x.h5ad"
-    options = {"compression": "gzip", "shuffle": True}
-    write(path, {"X": matrix}, chunks=(64,), **options)
-    with h5py.File(path, "r+") as file:
-        del file["X/indices"]
-        file["X"].create_dataset("indices", data=matrix.indices, chunks=(48,), **options)
-    decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()
-    lock = threading.Lock()
-    decode = _hdf5_array.Hdf5Chunks.decode
-
-    def counting(self: Any, position: Any, stored: Any) -> Any:
-        with lock:
-            decoded[self.what.rsplit("/", 1)[-1], position] += 1
-        return decode(self, position, stored)
-
-    def refuse(*_: Any) -> Any:
-        raise AssertionError("h5py read the elements")
-
-    monkeypatch.setattr(_hdf5_array.Hdf5Chunks, "decode", counting)
-    getitem = h5py.Dataset.__getitem__
-    monkeypatch.setattr(
-        h5py.Dataset,
-        "__getitem__",
-        lambda self, *args: (refuse if self.name in ("/X/data", "/X/indices") else getitem)(
-            self, *args
-        ),
-    )
-    daf = MemoryDaf(name="each chunk once!")
-    import_h5ad(path, daf)
-    expected = {("indices", (n,)) for n in range(-(-matrix.nnz // 48))}
-    expected |= {("data", (n,)) for n in range(-(-matrix.nnz // 64))}
-    assert set(decoded) == expected
-    assert all(count == 1 for (part, _), count in decoded.items() if part == "data")
-    assert all(count <= 3 for count in decoded.values())  # where rows end within a chunk
-    assert_is(daf, ("obs", "var"), "X", matrix, "i4")
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc"])
@@ -257,22 +190,3 @@ def test_too_little_memory_is_refused(tmp_path: Path, memory_bytes: Any) -> None
     with pytest.raises(errors.InvalidInputError, match=r"16 MiB.* or more"):
         import_h5ad(tmp_path / "none", tmp_path / "x.daf.zarr", memory_bytes=memory_bytes)
     assert not list(tmp_path.iterdir())
-
-
-def test_elements_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The layout of the file, each byte of its elements once: no page of them is cleared."""
-    monkeypatch.setattr(filled_file, "_LEAST_WRITE_BYTES", 1)
-    counted: list[int] = []
-    pwrite = os.pwrite
-
-    def counting(descriptor: int, data: Any, offset: int) -> int:
-        counted.append(len(data))
-        return pwrite(descriptor, data, offset)
-
-    monkeypatch.setattr(os, "pwrite", counting)
-    matrix = matrix_of(6, "f8", "i4")
-    write(tmp_path / "x.h5ad", {"X": matrix}, **STORED["gzip"])
-    import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
-    assert sum(counted) == matrix.nnz * 12 + 41 * 4
-    with open_daf(tmp_path / "x.daf.zarr") as daf:
-        assert_is(daf, ("obs", "var"), "X", matrix, "i4")
