@@ -44,6 +44,8 @@ from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.data import StoredMatrix
 from daf_storage.errors import FormatError
 
+SYMBOLS: Final = ("gene_symbols", "feature_name")
+"""Vectors of symbols, as Cell Ranger and CELLxGENE have them beside ids."""
 _ENTRY_BYTES: Final = 256
 _MAX_CANDIDATES: Final = 16
 _MAX_COMPARED: Final = 20_000
@@ -61,6 +63,12 @@ def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> in
     """Return the position of an entry of an axis; ``None`` if it has no such entry.
 
     An index of the names is asked where there is one; else the names are compared, once per entry.
+    What is no name may be the symbol of one entry, in one of the vectors `SYMBOLS`.
+
+    Raises
+    ------
+    InvalidInputError
+        It is the symbol of several entries.
     """
     identity = daf.vector_identity(axis, NAME)
     key = (daf.location, axis, NAME, "position", entry)
@@ -72,8 +80,27 @@ def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> in
         names = entry_names(daf, axis, cache)
         position = int(pc.index(names, pa.scalar(entry, names.type)).as_py())
     if position < 0:
-        return None
+        return _by_symbol(daf, axis, entry)
     return int(cache.get(key, identity, lambda: _Position(position)).position)
+
+
+def _by_symbol(daf: DafReader, axis: str, symbol: str) -> int | None:
+    """Return the position of the entry that has a symbol; ``None`` if none has."""
+    for name in SYMBOLS:
+        if not daf.has_vector(axis, name):
+            continue
+        symbols = daf.get_pa_vector(axis, name)
+        is_text = pa.types.is_string(symbols.type) or pa.types.is_large_string(symbols.type)
+        rows = pc.indices_nonzero(pc.equal(symbols, symbol)) if is_text else []
+        if len(rows) > 1:
+            entries = daf.get_pa_vector(axis, NAME).take(rows).to_pylist()
+            raise errors.InvalidInputError(
+                f"{daf.location}: {len(rows)} entries of axis {axis!r} have the {name} {symbol!r}; "
+                f"write one of {errors.known_names(entries, none='none')}"
+            )
+        if len(rows):
+            return int(rows[0].as_py())
+    return None
 
 
 def require_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> int:

@@ -123,6 +123,21 @@ def test_sql_and_slices_read_it_in_place(tmp_path: Path) -> None:
         assert np.array_equal(part.to_numpy(), counts[:4, ::2].T)
 
 
+def test_a_gene_is_found_by_a_symbol_that_is_unique(tmp_path: Path) -> None:
+    """Of a symbol that several features have, the error names their ids."""
+    path = _write(tmp_path / "x.h5")
+    with daf_query.connect(path) as db:
+        rows = db.sql("SELECT X['GNLY'] = X['ENSG3'] AS same FROM obs").to_pydict()["same"]
+        assert rows == [True] * 12
+        with pytest.raises(
+            errors.DafError,
+            match="2 entries of axis 'var' have the gene_symbols 'CD8A'; write one of ENSG0, ENSG2",
+        ):
+            db.sql("SELECT X['CD8A'] FROM obs").to_pydict()
+        with pytest.raises(errors.EntryNotFoundError, match="no entry 'GNLX'"):
+            db.sql("SELECT X['GNLX'] FROM obs").to_pydict()
+
+
 def test_samples_are_a_collection(tmp_path: Path) -> None:
     """Twenty samples have files of one name, in folders of theirs."""
     for sample in ("a", "b"):
