@@ -97,12 +97,11 @@ class Member:
         if self.knows_all(axis):
             names = None
         # What shows a change is looked at before the metadata: one in between shows the next time.
-        identity = self.daf.axis_identity(axis, names)
+        identity = self.daf.axis_identity(axis)
         if known is None or (known.names, known.identity) != (names, identity):
             columns: TableColumns | None = None
             if known and names and known.names and known.names < names:
-                # Of an archive, one value shows any change; of a directory, one for their names.
-                if known.identity in (identity, self.daf.axis_identity(axis, known.names)):
+                if known.identity == identity:
                     more = self._read(axis, names - known.names)
                     columns = known.columns.with_columns_of(more)
             columns = columns or self._read(axis, names)

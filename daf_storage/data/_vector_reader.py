@@ -41,7 +41,7 @@ from daf_storage.data._conversions import (
 )
 from daf_storage.data._layout import StoredVector
 from daf_storage.data._sparse_parts import SparseVectorParts
-from daf_storage.trees import Node, StoredArray, Tree, names_identity, release_kept
+from daf_storage.trees import Node, StoredArray, Tree, release_kept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -260,23 +260,15 @@ class VectorReader:
                 raise errors.entry_not_found(self.location, axis, str(bad[0]), sample(own))
         return positions
 
-    def axis_identity(self, axis: str, vectors: frozenset[str] | None = None) -> Hashable:
+    def axis_identity(self, axis: str) -> Hashable:
         """Return a value that changes whenever a vector of the axis is set or deleted.
 
         Or its metadata, or the entries, are rewritten in place by another program.
-
-        Parameters
-        ----------
-        vectors
-            The only vectors whose metadata are looked at, where each costs a look; by default all.
         """
         self._check_open()
-        path = layout.vectors_path(axis)
         return (
             self._tree.identity(layout.axis_path(axis)),
-            self._tree.listing_identity(path)
-            if vectors is None
-            else names_identity(self._tree, path, vectors),
+            self._tree.listing_identity(layout.vectors_path(axis)),
         )
 
     def _names(self, path: str) -> set[str]:

@@ -59,17 +59,9 @@ class DirectorySnapshot(Snapshot):
         """Return inode, size and times of each file, which any process sees alike."""
         return _identity.directory_version(self._descriptor)
 
-    def listing_identity(
-        self, files: Iterable[str], below: Iterable[str] | None = None
-    ) -> tuple[Hashable, ...]:
-        """Return what changes with the directories directly below, or these files in them.
-
-        Parameters
-        ----------
-        below
-            The only directories whose files are looked at; by default all.
-        """
-        return _identity.listing_identity(self._descriptor, files, below)
+    def listing_identity(self, files: Iterable[str]) -> tuple[Hashable, ...]:
+        """Return what changes with the directories directly below, or these files in them."""
+        return _identity.listing_identity(self._descriptor, files)
 
     def files_identity(self, endings: tuple[str, ...]) -> tuple[Hashable, ...]:
         """Return what changes with the files directly below whose names end so."""

@@ -104,21 +104,14 @@ def files_version(look: Callable[[], list[tuple[str, os.stat_result]]]) -> tuple
     return tuple((name, *fingerprint(status)) for name, status in found)
 
 
-def listing_identity(
-    descriptor: int, files: Iterable[str], below: Iterable[str] | None = None
-) -> tuple[Hashable, ...]:
+def listing_identity(descriptor: int, files: Iterable[str]) -> tuple[Hashable, ...]:
     """Return what differs whenever a directory changed, or the first of some files in those below.
 
     What is below costs one look each, so it is fit for many.
-
-    Parameters
-    ----------
-    below
-        The only directories below whose files are looked at; by default all.
     """
     found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
     known = list(files)
-    for name in _names(descriptor) if below is None else sorted(below):
+    for name in _names(descriptor):
         for file in known:
             try:
                 status = os.stat(f"{name}/{file}", dir_fd=descriptor)

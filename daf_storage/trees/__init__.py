@@ -52,7 +52,6 @@ from daf_storage.trees._protocol import (
     Tree,
     TreeTransaction,
     WritableTree,
-    names_identity,
     release_kept,
     version_of,
 )

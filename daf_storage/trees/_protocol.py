@@ -118,16 +118,6 @@ def version_of(tree: Tree, path: str) -> Hashable:
     return tree.version(path) if isinstance(tree, VersionedTree) else None
 
 
-def names_identity(tree: Tree, path: str, names: frozenset[str]) -> Hashable:
-    """Return a value that changes whenever a name below ``path`` comes, goes or is replaced.
-
-    Or what one of ``names`` is does: of a tree to which each costs a look, only these are looked
-    at.  Of another it is its `Tree.listing_identity`.
-    """
-    identity_of = getattr(tree, "names_identity", None)  # to check a protocol takes longer
-    return tree.listing_identity(path) if identity_of is None else identity_of(path, names)
-
-
 @runtime_checkable
 class KeepingTree(Protocol):
     """A tree that keeps mappings of files from one use to the next."""

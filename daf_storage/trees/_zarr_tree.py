@@ -27,7 +27,6 @@ from daf_storage.errors import (
     UnsupportedDataError,
 )
 from daf_storage.stores import (
-    DirectorySnapshot,
     DirectoryStore,
     MmapZipStore,
     ReadableStore,
@@ -138,13 +137,6 @@ class ZarrTree:
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path``, or what it is, does."""
         snapshot = self._snapshot(path)
-        return None if snapshot is None else snapshot.listing_identity(self.format.node_files)
-
-    def names_identity(self, path: str, names: frozenset[str]) -> Hashable:
-        """Return a value that changes whenever the names below ``path``, or what some are, do."""
-        snapshot = self._snapshot(path)
-        if isinstance(snapshot, DirectorySnapshot):
-            return snapshot.listing_identity(self.format.node_files, names)
         return None if snapshot is None else snapshot.listing_identity(self.format.node_files)
 
     def node(self, path: str) -> ZarrNode | None:

@@ -583,7 +583,7 @@ class MmapZipStore(ArchiveReader):
         first = len(self._index)
         is_late = bool(first) and entry.offset < self._index.entries[-1].offset
         with self._index_lock:
-            self._index.add([entry])
+            self._index.add(entry)
             if not self._hidden:
                 self._published = len(self._index)
         self._directory += entry.record

@@ -21,7 +21,6 @@ from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
 
-_MANY = 64
 _AFTER_SLASH = chr(ord("/") + 1)
 
 
@@ -41,17 +40,11 @@ class EntryIndex:
             return None
         return self.entries[number]
 
-    def add(self, entries: list[Entry]) -> None:
-        """Add entries under the next numbers; their names must be new."""
-        first = len(self.entries)
-        self.entries.extend(entries)
-        self._numbers.update((e.name, first + i) for i, e in enumerate(entries))
-        if len(entries) > _MANY:
-            self._names.extend(e.name for e in entries)
-            self._names.sort()
-        else:
-            for entry in entries:
-                insort(self._names, entry.name)
+    def add(self, entry: Entry) -> None:
+        """Add an entry under the next number; its name must be new."""
+        self._numbers[entry.name] = len(self.entries)
+        self.entries.append(entry)
+        insort(self._names, entry.name)
 
     def keep(self, kept: Iterable[Entry]) -> None:
         """Forget all entries but these."""
@@ -64,13 +57,10 @@ class EntryIndex:
         }
         self._names = sorted(self._numbers)
 
-    def names(self) -> list[str]:
-        """Return all names, sorted, without those of directories."""
-        return list(self._names)
-
     def below(self, prefix: str, limit: int | None = None) -> list[str]:
         """Return the names that begin with ``prefix`` and a slash, sorted."""
-        start, stop = self._range(prefix)
+        start = bisect_left(self._names, f"{prefix}/") if prefix else 0
+        stop = bisect_left(self._names, f"{prefix}{_AFTER_SLASH}", start) if prefix else None
         found = self._names[start:stop]
         if limit is None or limit >= len(self.entries):
             return found
@@ -78,21 +68,12 @@ class EntryIndex:
 
     def count_below(self, prefix: str, limit: int | None = None) -> int:
         """Return how many names begin with ``prefix`` and a slash."""
-        if limit is not None and limit < len(self.entries):
-            return len(self.below(prefix, limit))
-        start, stop = self._range(prefix)
-        return stop - start
+        return len(self.below(prefix, limit))
 
     def children(self, prefix: str, limit: int | None = None) -> list[str]:
         """Return the first parts of the names below ``prefix``, sorted, each once."""
         cut = len(prefix) + 1 if prefix else 0
         return sorted({name[cut:].split("/", 1)[0] for name in self.below(prefix, limit)})
-
-    def _range(self, prefix: str) -> tuple[int, int]:
-        if not prefix:
-            return 0, len(self._names)
-        start = bisect_left(self._names, f"{prefix}/")
-        return start, bisect_left(self._names, f"{prefix}{_AFTER_SLASH}", start)
 
 
 class ArchiveReader:
@@ -121,7 +102,7 @@ class ArchiveReader:
         return self._limit_bytes
 
     def __len__(self) -> int:
-        return len(self._index.names())
+        return len(self.keys())
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of all entries, sorted."""
@@ -140,23 +121,20 @@ class ArchiveReader:
         with self._index_lock:
             return list(self._index.entries[: self._published])
 
-    def subkeys(self, prefix: str = "") -> list[str]:
-        """Return the names of the entries directly below ``prefix``, sorted."""
-        start = f"{prefix}/" if prefix else ""
-        return [name for name in self.children(prefix) if f"{start}{name}" in self]
-
     def subdirs(self, prefix: str = "") -> list[str]:
         """Return the names directly below ``prefix`` that have entries below them, sorted."""
         start = f"{prefix}/" if prefix else ""
         return [name for name in self.children(prefix) if self.count_below(f"{start}{name}")]
 
-    def children(self, prefix: str = "") -> list[str]:
+    def children(self, prefix: str = "", limit: int | None = None) -> list[str]:
         """Return the names directly below ``prefix``, of entries and of directories, sorted."""
-        return self.find_names(prefix, self._published)
+        with self._index_lock:
+            return self._index.children(prefix, self._published if limit is None else limit)
 
     def size_of(self, key: str) -> int | None:
         """Return the uncompressed length of an entry; None if there is none."""
-        return self.find_size(key, self._published)
+        entry = self.find(key)
+        return None if entry is None else entry.size_bytes
 
     def storage_bytes(self, prefix: str = "") -> int:
         """Return the sum of the uncompressed lengths of the entries below ``prefix``."""
@@ -176,7 +154,8 @@ class ArchiveReader:
             The entry is damaged, encrypted, or compressed in an unknown way.
         """
         self._check_open()
-        return self.find_bytes(key, self._published)
+        entry = self.find(key)
+        return None if entry is None else self.bytes_of(entry)
 
     def try_mmap_entry_as(
         self, key: str, dtype: Any, shape: int | tuple[int, ...]
@@ -187,7 +166,7 @@ class ArchiveReader:
         not begin at a multiple of the type's alignment, as in some foreign archives.  Read-only;
         valid as long as it is referred to.
         """
-        entry = self._find(key, self._published)
+        entry = self.find(key)
         if entry is None or entry.method != records.STORED:
             return None
         data = self.get(key)
@@ -198,51 +177,34 @@ class ArchiveReader:
         values = np.frombuffer(data, dtype=wanted).reshape(shape)
         return values if values.flags.aligned else None
 
-    def find_names(self, prefix: str, limit: int) -> list[str]:
-        """Return the first parts of the names below ``prefix``, of the first ``limit`` entries."""
+    def find(self, key: str, limit: int | None = None) -> Entry | None:
+        """Return one of the first ``limit`` entries; by default, of all."""
         with self._index_lock:
-            return self._index.children(prefix, limit)
+            return self._index.find(key, self._published if limit is None else limit)
 
-    def find_size(self, key: str, limit: int) -> int | None:
-        """Return the length of one of the first ``limit`` entries."""
-        entry = self._find(key, limit)
-        return None if entry is None else entry.size_bytes
-
-    def is_mapped(self, key: str, alignment: int, limit: int) -> bool:
-        """Return whether one of the first ``limit`` entries is in the mapping, aligned like this.
+    def is_mapped(self, entry: Entry | None, alignment: int) -> bool:
+        """Return whether an entry is in the mapping, aligned like this.
 
         A missing one takes no place.  Of our own archives, nothing has to be looked at.
         """
-        if not self.is_local or self.is_own:
+        if not self.is_local or self.is_own or entry is None:
             return self.is_local
-        entry = self._find(key, limit)
-        if entry is None:
-            return True
         try:
             start = self.data_start(entry)
         except errors.CorruptDataError:
             return True  # reading it says so
         return entry.method == records.STORED and start % max(alignment, 1) == 0
 
-    def find_bytes(self, key: str, limit: int) -> memoryview | None:
-        """Return the bytes of one of the first ``limit`` entries."""
-        entry = self._find(key, limit)
-        if entry is None:
-            return None
+    def bytes_of(self, entry: Entry) -> memoryview:
+        """Return the data of an entry."""
         if entry.method == records.STORED:
             return self.stored_bytes(entry)
-        return self.decompressed(entry)
-
-    def find_ranges(self, key: str, ranges: list[tuple[int, int]], limit: int) -> list[memoryview]:
-        """Return parts of the bytes of one of the first ``limit`` entries."""
-        data = self.find_bytes(key, limit)
-        if data is None:
-            raise KeyError(key)
-        return [data[start:stop] for start, stop in ranges]
-
-    def decompressed(self, entry: Entry) -> memoryview:
-        """Return the data of a compressed entry, checked against its length and CRC."""
         return _codecs.decompress(entry, self.stored_bytes(entry), self._what(entry))
+
+    def ranges_of(self, entry: Entry, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Return parts of the data of an entry."""
+        data = self.bytes_of(entry)
+        return [data[start:stop] for start, stop in ranges]
 
     def stored_bytes(self, entry: Entry) -> memoryview:
         """Return the bytes of an entry as they are in the file, compressed or not; read-only."""
@@ -307,10 +269,6 @@ class ArchiveReader:
                 f"{self._what(entry)} is damaged: its local header and the directory differ; find "
                 f"out which is right with: daf repair {self.location}"
             )
-
-    def _find(self, key: str, limit: int) -> Entry | None:
-        with self._index_lock:
-            return self._index.find(key, limit)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -380,7 +338,10 @@ class ArchiveSnapshot(Snapshot):
 
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the bytes of an entry."""
-        return self._archive.find_ranges(self._start + key, ranges, self._limit)
+        entry = self._find(key)
+        if entry is None:
+            raise KeyError(key)
+        return self._archive.ranges_of(entry, ranges)
 
     def identity(self) -> Hashable:
         """Return what changes whenever something is added below the prefix, or rewritten."""
@@ -392,7 +353,7 @@ class ArchiveSnapshot(Snapshot):
 
     def is_entry_mapped(self, key: str, alignment: int) -> bool:
         """Return whether the bytes of an entry are in the mapping, at a multiple of so many."""
-        return self._archive.is_mapped(self._start + key, alignment, self._limit)
+        return self._archive.is_mapped(self._find(key), alignment)
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the very same entries."""
@@ -400,15 +361,21 @@ class ArchiveSnapshot(Snapshot):
 
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""
-        return self._archive.find_names(f"{self._start}{key}" if key else self._prefix, self._limit)
+        below = f"{self._start}{key}" if key else self._prefix
+        return self._archive.children(below, self._limit)
 
     def size(self, key: str) -> int | None:
         """Return the number of bytes."""
-        return self._archive.find_size(self._start + key, self._limit)
+        entry = self._find(key)
+        return None if entry is None else entry.size_bytes
 
     def map(self, key: str) -> memoryview | None:
         """Return the bytes as they lie in the mapping; those of compressed entries are decoded."""
-        return self._archive.find_bytes(self._start + key, self._limit)
+        entry = self._find(key)
+        return None if entry is None else self._archive.bytes_of(entry)
+
+    def _find(self, key: str) -> Entry | None:
+        return self._archive.find(self._start + key, self._limit)
 
 
 def _is_consistent(entry: Entry, header: records.LocalHeader) -> bool:

@@ -65,13 +65,10 @@ class RemoteArchive(ArchiveReader):
         """Download the bytes of an entry as they are in the archive."""
         return self._ranges(entry, [(0, entry.stored_bytes)])[0]
 
-    def find_ranges(self, key: str, ranges: list[tuple[int, int]], limit: int) -> list[memoryview]:
+    def ranges_of(self, entry: Entry, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Download parts of an entry; all of it if it is compressed."""
-        entry = self._find(key, limit)
-        if entry is None:
-            raise KeyError(key)
         if entry.method != records.STORED:
-            return super().find_ranges(key, ranges, limit)
+            return super().ranges_of(entry, ranges)
         if any(stop > entry.size_bytes for _, stop in ranges):
             raise errors.CorruptDataError(
                 f"{self._what(entry)} has {entry.size_bytes:,} bytes, fewer than its array needs"

@@ -53,7 +53,9 @@ def rows_in(data: bytes, suffix: str) -> Any:
         case "parquet":
             return pq.read_table(io.BytesIO(data)).to_pydict()
         case _:
-            return pyarrow.ipc.open_file(data).read_all().to_pydict()
+            is_file = data.startswith(b"ARROW1")  # in a pipe, it is a stream
+            opened = pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream
+            return opened(data).read_all().to_pydict()
     return {key: [row[key] for row in listed] for key in listed[0]}
 
 

@@ -14,9 +14,7 @@ from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, verify
 from daf_storage.base import _strings as strings
 from daf_storage.stores import DirectoryStore, MemoryStore, SnapshotZarrStore, WritableStore
 from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _file_changes, _zarr_chunks
-from daf_storage.trees._metadata import remembering
 from tests.suites import ChangingTreeSuite
-from tests.support import UMIS, create, fill, recorded_reads
 
 
 def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> WritableTree:
@@ -149,36 +147,6 @@ def test_chunks_that_are_missing_in_the_middle(
             stored.check_stored(is_complete=True)
     else:
         stored.check_stored(is_complete=True)
-
-
-def test_metadata_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often a part of a pinned matrix is asked for."""
-    fill(create(tmp_path / "x.daf.zarr"))
-    with recorded_reads(monkeypatch) as reads:
-        stored = ZarrDaf(tmp_path / "x.daf.zarr").open_matrix("cell", "gene", "sparse")
-        for _ in range(3):
-            assert stored.entries("rowval").info.size == np.count_nonzero(UMIS)
-        asked = [key for key in reads.keys if key.endswith("sparse/rowval/.zarray")]
-        assert len(asked) == 1
-
-
-def test_small_documents_are_parsed_once() -> None:
-    """For all arrays that have the same; large ones, which could fill memory, every time."""
-    parsed: list[tuple[int, str]] = []
-
-    def parse(data: bytes, what: str) -> int:
-        parsed.append((len(data), what))
-        if data == b"[]":
-            raise errors.CorruptDataError(f"{what}: not an object")
-        return len(data)
-
-    again = remembering(parse)
-    assert [again(b"{}", "a"), again(b"{}", "a"), again(b"{}", "b")] == [2, 2, 2]
-    assert [again(bytes(5000), "a"), again(bytes(5000), "a")] == [5000, 5000]
-    assert parsed == [(2, ""), (5000, "a"), (5000, "a")]
-    for what in ("a", "b"):
-        with pytest.raises(errors.CorruptDataError, match=f"^{what}: not an object"):
-            again(b"[]", what)
 
 
 def test_what_cannot_be_opened_is_an_array(
