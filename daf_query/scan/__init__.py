@@ -26,7 +26,6 @@ from daf_query.scan._columns import (
     Column,
     NumberColumn,
     OpenColumn,
-    RowIndex,
     VectorColumn,
     runs_of_chunks,
 )
@@ -71,8 +70,7 @@ from daf_query.scan._predicate import (
 )
 from daf_query.scan._scan import Scan
 from daf_query.scan._strings import MAX_SINGLE_STRINGS, DictionaryCodes, StringColumn
-from daf_query.scan._threads import side_by_side, until_interpreter_ends
-from daf_query.scan._zone_map import ZoneMap
+from daf_query.scan._zone_map import RowIndex, ZoneMap
 
 __all__ = [
     "COMPARISONS",
@@ -135,7 +133,5 @@ __all__ = [
     "parse",
     "plan_scan",
     "runs_of_chunks",
-    "side_by_side",
     "size_bytes",
-    "until_interpreter_ends",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
@@ -14,9 +14,8 @@ import pyarrow as pa
 from daf_query.scan._arrow_arrays import arrow_type, nulls_for_empty, number_array
 from daf_query.scan._evaluate import Values
 from daf_query.scan._options import Positions, Rows, ScanOptions
-from daf_query.scan._predicate import Predicate
-from daf_query.scan._strings import DictionaryCodes, StringColumn, StringRowIndex
-from daf_query.scan._zone_map import ZoneMap
+from daf_query.scan._strings import DictionaryCodes, StringColumn
+from daf_query.scan._zone_map import Indexes, RowIndex, ZoneMap
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings
 from daf_storage.data import StoredVector
@@ -32,53 +31,6 @@ _FIRST_OF_ROWS: Final = 1 << 16
 """Of a shorter one all is decoded."""
 
 ReadSpan: TypeAlias = Callable[[Span], npt.NDArray[Any]]
-
-
-class RowIndex(Protocol):
-    """Finds rows by the values of a column, or of two; of numbers, strings or points.
-
-    May return false positives, never false negatives: the caller applies the filter again.
-    """
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that it is of."""
-        ...
-
-    def divisor(self, options: ScanOptions) -> int:
-        """Return how selective it has to be: it is used if it names one row in so many at most."""
-        ...
-
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
-        """Return the rows for which all conditions may be true, ascending.
-
-        Parameters
-        ----------
-        conditions
-            Of the columns of the index.
-
-        Returns
-        -------
-        numpy.ndarray or None
-            ``None`` if there are more than ``max_rows``, or no condition restricts the rows.
-        """
-        ...
-
-
-class Indexes(Protocol):
-    """The indexes of the columns of a table."""
-
-    def numbers(self, column: str, cache: DecodedCache) -> RowIndex | None:
-        """Return the sorted index of a column of numbers, if there is one."""
-        ...
-
-    def strings(self, column: str, cache: DecodedCache) -> StringRowIndex | None:
-        """Return the sorted index of a column of strings, if there is one."""
-        ...
-
-    def zone_map(self, column: str, cache: DecodedCache) -> ZoneMap | None:
-        """Return the stored zone map of a column of numbers, if there is one."""
-        ...
 
 
 class OpenColumn(Protocol):

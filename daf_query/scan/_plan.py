@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query.scan._arrow_arrays import size_bytes
-from daf_query.scan._columns import Column, OpenColumn, RowIndex
+from daf_query.scan._columns import Column, OpenColumn
 from daf_query.scan._evaluate import Codes, Values, Zones, may_match
 from daf_query.scan._options import DEFAULT_OPTIONS, Positions, ScanOptions
 from daf_query.scan._predicate import (
@@ -32,6 +32,7 @@ from daf_query.scan._predicate import (
     conjuncts,
     describe,
 )
+from daf_query.scan._zone_map import RowIndex
 from daf_storage.base import DecodedCache, ForkLock, Span
 
 _T = TypeVar("_T")

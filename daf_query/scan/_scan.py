@@ -15,7 +15,6 @@ from daf_query.scan._evaluate import Mask, Values, evaluate
 from daf_query.scan._options import Rows
 from daf_query.scan._plan import OpenTable, ScanPlan
 from daf_query.scan._predicate import Predicate
-from daf_query.scan._threads import side_by_side
 from daf_storage.base import Span
 
 _NO_COLUMNS: Final = pa.schema([])
@@ -72,15 +71,11 @@ class Scan:
             yield batch_of(list(map(self._arrays(rows), names)), schema, rows.count)
 
     def count(self) -> int:
-        """Return the number of matching rows; of long tables, several threads count."""
+        """Return the number of matching rows."""
         partitions = self.plan.partitions
         if not self.plan.conditions:
             return self._count_unread(partitions)
-
-        def count(partitions: Sequence[Span]) -> int:
-            return sum(self._counted(span, is_counted=True)[0] for span in partitions)
-
-        return sum(side_by_side(count, partitions, threads=self._table.options.threads))
+        return sum(self._counted(span, is_counted=True)[0] for span in partitions)
 
     def _count_unread(self, partitions: Sequence[Span]) -> int:
         """Return the number of rows, or of those that indexes named; none of them is read."""

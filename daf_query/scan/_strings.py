@@ -6,9 +6,9 @@ codes are not kept beside them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from daf_query._runs import check_cancelled
 from daf_query.scan._arrow_arrays import nulls_for_empty
 from daf_query.scan._evaluate import Codes, Mask, Values, evaluate_strings
-from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, Positions, Rows, ScanOptions
+from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, Rows, ScanOptions
 from daf_query.scan._predicate import Predicate
-from daf_query.scan._zone_map import ZoneMap
+from daf_query.scan._zone_map import StringRowIndex, ZoneMap
 from daf_storage import errors
 from daf_storage.base import ForkLock, Span
 
@@ -147,27 +147,6 @@ def _is_varied(encoded: pa.DictionaryArray) -> bool:
     """Return whether the first strings are so many different ones that codes are not worth it."""
     sample = encoded.indices.slice(0, _SAMPLE_ROWS)
     return len(sample.unique()) > _MAX_DISTINCT_IN_SAMPLE
-
-
-class StringRowIndex(Protocol):
-    """A `RowIndex` of strings, which knows where each of them is stored."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column that it is of."""
-        ...
-
-    def divisor(self, options: ScanOptions) -> int:
-        """Return how selective it has to be."""
-        ...
-
-    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
-        """Return the rows for which all conditions may be true, ascending."""
-        ...
-
-    def strings(self, positions: Positions) -> pa.Array | None:
-        """Return the strings of up to `MAX_SINGLE_STRINGS` rows; ``None`` for others."""
-        ...
 
 
 class StringColumn:

@@ -1,17 +1,18 @@
-"""Zone maps: minimum, maximum and null count of each zone, 65,536 rows by default."""
+"""What leaves out rows: zone maps (minimum, maximum and null count of 65,536 rows), and indexes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from daf_query.scan._evaluate import Mask, Zones
-from daf_query.scan._options import ZONE_ROWS
+from daf_query.scan._options import ZONE_ROWS, Positions, ScanOptions
 from daf_query.scan._predicate import Predicate
-from daf_storage.base import Span
+from daf_storage.base import DecodedCache, Span
 
 
 class ZoneMap:
@@ -150,3 +151,58 @@ class ZoneMap:
             low, high = (valid.min(), valid.max()) if valid.size else (0, 0)
         self._low[zone], self._high[zone] = low, high
         self._is_known[zone] = True  # last: others may be reading
+
+
+class RowIndex(Protocol):
+    """Finds rows by the values of a column, or of two; of numbers, strings or points.
+
+    May return false positives, never false negatives: the caller applies the filter again.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is of."""
+        ...
+
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be: it is used if it names one row in so many at most."""
+        ...
+
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        """Return the rows for which all conditions may be true, ascending.
+
+        Parameters
+        ----------
+        conditions
+            Of the columns of the index.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            ``None`` if there are more than ``max_rows``, or no condition restricts the rows.
+        """
+        ...
+
+
+class StringRowIndex(RowIndex, Protocol):
+    """An index of strings, which knows where each of them is stored."""
+
+    def strings(self, positions: Positions) -> pa.Array | None:
+        """Return the strings of a few rows; ``None`` for many."""
+        ...
+
+
+class Indexes(Protocol):
+    """The indexes of the columns of a table."""
+
+    def numbers(self, column: str, cache: DecodedCache) -> RowIndex | None:
+        """Return the sorted index of a column of numbers, if there is one."""
+        ...
+
+    def strings(self, column: str, cache: DecodedCache) -> StringRowIndex | None:
+        """Return the sorted index of a column of strings, if there is one."""
+        ...
+
+    def zone_map(self, column: str, cache: DecodedCache) -> ZoneMap | None:
+        """Return the stored zone map of a column of numbers, if there is one."""
+        ...

@@ -161,7 +161,7 @@ class DirectScans:
         of_members = is_whole and (is_first or is_counted)
         used = query.used if query.columns or is_counted else None
         tables, known = self._table(query.source, used, of_members=of_members)
-        require(is_so=known.length <= MAX_ROWS or is_counted or (is_first and is_whole))
+        require(is_so=known.length <= MAX_ROWS or of_members)
         names = [] if query.columns or is_counted else known.schema.names
         names += [name_in(query.source, parts, known.columns) for parts in query.columns]
         require(is_so=all(_is_plain(known, name) for name in names))

@@ -37,7 +37,6 @@ from daf_query.scan import (
     field_names,
     parse,
     plan_scan,
-    until_interpreter_ends,
 )
 from daf_query.table._arrow_face import (
     BATCH_ROWS,
@@ -47,6 +46,7 @@ from daf_query.table._arrow_face import (
     cast_batches,
     nullable,
     plain_schema,
+    until_interpreter_ends,
 )
 from daf_query.table._columns import is_of_few_bits, wide_columns
 from daf_query.table._dask_frames import DaskFrames, PartSpan

@@ -26,7 +26,6 @@ from daf_query.matrix import (
 from daf_query.scan import (
     DEFAULT_OPTIONS,
     NAME,
-    Compare,
     OpenColumn,
     Positions,
     Rows,
@@ -47,7 +46,6 @@ from daf_storage.errors import FormatError
 SYMBOLS: Final = ("gene_symbols", "feature_name")
 """Vectors of symbols, as Cell Ranger and CELLxGENE have them beside ids."""
 _ENTRY_BYTES: Final = 256
-_MAX_CANDIDATES: Final = 16
 _MAX_COMPARED: Final = 20_000
 
 
@@ -62,7 +60,7 @@ class _Position:
 def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> int | None:
     """Return the position of an entry of an axis; ``None`` if it has no such entry.
 
-    An index of the names is asked where there is one; else the names are compared, once per entry.
+    The names are compared, once per entry.
     What is no name may be the symbol of one entry, in one of the vectors `SYMBOLS`.
 
     Raises
@@ -75,10 +73,8 @@ def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> in
     known: _Position | None = cache.peek(key, identity)
     if known is not None:
         return known.position
-    position = _by_index(daf, axis, entry, cache)
-    if position is None:
-        names = entry_names(daf, axis, cache)
-        position = int(pc.index(names, pa.scalar(entry, names.type)).as_py())
+    names = entry_names(daf, axis, cache)
+    position = int(pc.index(names, pa.scalar(entry, names.type)).as_py())
     if position < 0:
         return _by_symbol(daf, axis, entry)
     return int(cache.get(key, identity, lambda: _Position(position)).position)
@@ -127,22 +123,6 @@ def entry_not_found(
         names = names.filter(alike)
     nearest = names.slice(0, _MAX_COMPARED).to_pylist()
     return errors.entry_not_found(daf.location, axis, entry, nearest)
-
-
-def _by_index(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> int | None:
-    """Return the position by the index of the names, -1 if it has no such name.
-
-    ``None`` if there is no index, or it does not settle it.
-    """
-    index = StoredIndexes(daf, axis).strings(NAME, cache)
-    if index is None:
-        return None
-    rows = index.find([Compare(NAME, "==", entry)], _MAX_CANDIDATES)
-    names = None if rows is None else index.strings(rows)
-    if rows is None or names is None:
-        return None
-    place = int(pc.index(names, pa.scalar(entry, names.type)).as_py()) if len(names) else -1
-    return place if place < 0 else int(rows[place])
 
 
 def entry_names(

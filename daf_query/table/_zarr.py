@@ -13,7 +13,6 @@ were made of.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -45,23 +44,6 @@ else:
 ATTRIBUTE: Final = "daf_index"
 """The attribute of an index that says what it was made of."""
 
-_HELD_BYTES: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class FoundIndex:
-    """What came of looking for an index."""
-
-    tree: RTree | None = None
-    """The index, if there is one that fits."""
-    problem: str = ""
-    """Why it cannot be used, if there is one."""
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory it takes."""
-        return _HELD_BYTES if self.tree is None else self.tree.nbytes
-
 
 def attributes_of(data: npt.NDArray[np.uint8], column: Any) -> dict[str, Any]:
     """Return what is noted beside an index: its checksum, and what it was made of."""
@@ -89,22 +71,14 @@ def identity_of(index: Any, column: Any) -> Hashable:
     return None if None in states else tuple(states)
 
 
-def found_index(index: Any, column: Any, n_rows: int) -> FoundIndex:
+def _checked(index: Any, column: Any, n_rows: int) -> RTree:
     """Return an index after checking all of it."""
-    try:
-        return _checked(index, column, n_rows)
-    except UnfitIndexError as error:
-        return FoundIndex(problem=str(error))
-
-
-def _checked(index: Any, column: Any, n_rows: int) -> FoundIndex:
     if not isinstance(index, zarr.Array) or index.dtype != np.uint8 or index.ndim != 1:
         raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
     try:
         data = np.ascontiguousarray(np.asarray(index[:]))
     except Exception as error:  # zarr raises many kinds for data that it cannot read
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UnfitIndexError(f"it cannot be read ({reason})") from error
+        raise UnfitIndexError(f"it cannot be read ({reason_of(error)})") from error
     noted = index.attrs.get(ATTRIBUTE, {})
     if not isinstance(noted, Mapping):
         raise UnfitIndexError(f"its attribute {ATTRIBUTE!r} is malformed")
@@ -113,7 +87,7 @@ def _checked(index: Any, column: Any, n_rows: int) -> FoundIndex:
     tree = RTree.open(data, n_rows)
     if "source" in noted and not _is_of_now(noted, column):
         raise UnfitIndexError("the geometries were changed since it was built")
-    return FoundIndex(tree)
+    return tree
 
 
 def _is_of_now(noted: Mapping[str, Any], column: Any) -> bool:
@@ -312,20 +286,24 @@ class ZarrTable(TableDataset):
         if self._indexes is None or array is None or not self.options.indexes:
             return None
         try:
-            index = self._indexes.get(column)
-        except Exception as error:  # noqa: BLE001 - zarr raises many kinds for broken metadata
-            result = FoundIndex(problem=f"it cannot be opened ({reason_of(error)})")
-        else:
-            if index is None:
-                return None
-            identity = identity_of(index, array)
-            key = (self._location, "rtree", column)
-            load = partial(found_index, index, array, self.row_count)
-            result = load() if identity is None else self.cache.get(key, identity, load)
-        if result.problem:
+            return self._tree(column, array)
+        except UnfitIndexError as error:
             what = f"of {column!r}"
-            warn_once(self.cache, self._location, what, result.problem, "build it again")
-        return result.tree
+            warn_once(self.cache, self._location, what, str(error), "build it again")
+            return None
+
+    def _tree(self, column: str, array: Any) -> RTree | None:
+        try:
+            index = self._indexes.get(column)
+        except Exception as error:  # zarr raises many kinds for broken metadata
+            raise UnfitIndexError(f"it cannot be opened ({reason_of(error)})") from error
+        if index is None:
+            return None
+        load = partial(_checked, index, array, self.row_count)
+        identity = identity_of(index, array)
+        key = (self._location, "rtree", column)
+        tree: RTree = load() if identity is None else self.cache.get(key, identity, load)
+        return tree
 
     @property
     def row_count(self) -> int:

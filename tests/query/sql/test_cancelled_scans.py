@@ -13,7 +13,7 @@ import pytest
 
 from daf_query import ScanOptions, connect
 from daf_query._runs import CancelledWork, Endings, Runs, check_cancelled, checking
-from daf_query.scan import Scan, _threads
+from daf_query.scan import Scan
 from daf_query.session import DafSession
 from daf_storage import MemoryDaf
 
@@ -119,12 +119,9 @@ def test_a_scan_that_was_stopped_begins_no_other_partition(
     assert session.sql(query).to_arrow_table().num_rows
 
 
-def test_an_error_in_one_thread_ends_the_others(
-    session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C too: the threads of a scan begin no other partition."""
+def test_ctrl_c_ends_a_count(session: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scan begins no other partition."""
     query = QUERIES["count"]
-    monkeypatch.setattr(_threads, "_MIN_ROWS", 100)
     table = session.sql(query).to_arrow_table()
     counted = Counted(monkeypatch)
 
@@ -139,11 +136,10 @@ def test_an_error_in_one_thread_ends_the_others(
     assert session.sql(query).to_arrow_table().equals(table)
 
 
-def test_threads_of_a_scan_ask_what_their_query_asks(
+def test_a_count_asks_what_its_query_asks(
     session: DafSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cancelled query that several threads count ends in all of them."""
-    monkeypatch.setattr(_threads, "_MIN_ROWS", 100)
+    """A query that is cancelled ends between partitions."""
     counted = Counted(monkeypatch)
     stopped = threading.Event()
     counted.act = stopped.set

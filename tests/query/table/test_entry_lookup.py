@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from daf_query import connect
 from daf_query.table import _matrix_columns as lookup
 from daf_query.table import entry_not_found, find_entry
-from daf_storage import MemoryDaf, ZarrDaf
+from daf_storage import MemoryDaf
 from daf_storage.base import DecodedCache
-from tests.support import create
 
 
 def test_an_entry_is_found_once() -> None:
@@ -30,23 +26,6 @@ def test_an_entry_is_found_once() -> None:
     assert cache.hits == hits + 1
     daf.reorder_axis("gene", [1, 0, 2])
     assert find_entry(daf, "gene", "B", cache) == 0
-
-
-def test_an_index_of_the_names_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then the names are not decoded."""
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("gene", [f"g{i}" for i in range(1000)])
-    daf.close()
-    with connect(tmp_path / "x.daf.zarr", mode="r+") as session:
-        session.build_index("gene", "name")
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("the names were decoded")
-
-    monkeypatch.setattr(lookup, "entry_names", refuse)
-    reader = ZarrDaf(tmp_path / "x.daf.zarr")
-    assert find_entry(reader, "gene", "g700", DecodedCache()) == 700
-    assert find_entry(reader, "gene", "h", DecodedCache()) is None
 
 
 def test_the_nearest_entries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
