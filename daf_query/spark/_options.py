@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths
 from daf_storage import errors
 
-READING: Final = (
-    *("path", "table", "select", "matrix_columns", "rows_per_partition", "predicate"),
-    *("matrix", "axes", "rows", "columns", "by"),
-)
-"""All options."""
-
 MATRIX: Final = "matrix"
 PROFILE: Final = "profile"
-_OF_MATRICES: Final = ("matrix", "axes", "rows", "columns", "by")
+_OF_ALL: Final = ("path", "table", "select", "rows_per_partition")
+_OF_MATRIX: Final = (*_OF_ALL, "matrix", "axes", "rows", "columns")
+_OF_AXIS: Final = (*_OF_ALL, "matrix_columns", "predicate")
+_OPTIONS: Final = {MATRIX: (*_OF_MATRIX, "predicate"), PROFILE: (*_OF_MATRIX, "by")}
+READING: Final = tuple(dict.fromkeys([*_OF_AXIS, *_OF_MATRIX, "by"]))
+"""All options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +94,19 @@ class ReadOptions:
                 "name of an axis, 'matrix' or 'profile'"
             )
         is_matrix = "matrix" in given and table in (MATRIX, PROFILE)
-        if not is_matrix:
-            _refuse(given, _OF_MATRICES, f"the table of the axis {table!r}")
-        elif "axes" not in given:
+        known = _OPTIONS[table] if is_matrix else _OF_AXIS
+        for name in given:
+            if name not in known:
+                raise errors.InvalidInputError(
+                    f"the table {table!r} has no option {name!r}; it has "
+                    f"{errors.known_names(known, none='none')}; matrices are table='matrix' and "
+                    "table='profile', with the options 'matrix' and 'axes'"
+                )
+        if is_matrix and "axes" not in given:
             raise errors.InvalidInputError(
                 f"{_shown(paths)}: the matrix {given['matrix']!r} needs the option 'axes', such as "
                 "'cell, gene'"
             )
-        elif table == MATRIX:
-            _refuse(given, ("by", "matrix_columns"), "the long form of a matrix")
-        else:
-            _refuse(given, ("predicate", "matrix_columns"), "a profile")
         return cls(
             paths,
             table,
@@ -217,17 +218,6 @@ def _positive(value: str) -> int:
             f"rows_per_partition={value!r} is no positive number of rows"
         )
     return number
-
-
-def _refuse(given: Mapping[str, Any], names: Iterable[str], what: str) -> None:
-    for name in names:
-        if name in given:
-            raise errors.InvalidInputError(
-                f"{what} has no option {name!r}; it is of table='matrix' and table='profile', with "
-                "the options 'matrix' and 'axes'"
-                if name not in {"by", "predicate", "matrix_columns"}
-                else f"{what} has no option {name!r}"
-            )
 
 
 def _shown(paths: Paths) -> str:

@@ -119,7 +119,7 @@ WRONG = [
     ({"table": "matrix", "matrix": "Y", "axes": "cell, gene"}, "'Y'"),
     (
         {"table": "matrix", "matrix": "X", "axes": "cell, gene", "matrix_columns": "X['CD8A']"},
-        "the long form of a matrix has no option 'matrix_columns'",
+        "the table 'matrix' has no option 'matrix_columns'",
     ),
     ({"table": "profile", "predicate": "[]"}, "no axis 'profile'"),
     ({"table": "matrix"}, "no axis 'matrix'.* of a matrix, say the options 'matrix' and 'axes'"),
