@@ -81,7 +81,7 @@ class AxisRows:
     def noted_categories(self, vector: str) -> NotedCategories:
         """Return the order and the colours of the values of a vector, as far as they are noted."""
         tables = self.session._connections.schema(self.schema)  # noqa: SLF001 - our own
-        return noted_categories(tables, self.session.members(self.schema), self.axis, vector)
+        return noted_categories(tables, self.axis, vector)
 
     def values(self, *expressions: str) -> tuple[Positions, list[pa.ChunkedArray]]:
         """Return SQL expressions of each entry: the row of each, and the values of all rows.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from daf_query.plot import (
     write_labels,
 )
 from daf_query.session._matrices import MatrixQuestions
+from daf_query.session._stored_columns import is_any_string
 from daf_query.slice import Selector, chosen_positions, expression_table
 from daf_query.sql import AxisSchema, Engine, grouped_axis
 from daf_query.syntax import quoted_name
@@ -161,13 +163,12 @@ def _check_text(**given: Any) -> None:
 def _colouring(
     found: Coordinates, source: PlotSource, text: str, palette: Palette | None
 ) -> Colouring:
-    read = found.values(source, text, "color")
-    if palette is not None or read.palette is None:
-        return colouring_of(read.values, order=read.order, palette=palette)
-    try:
-        return colouring_of(read.values, order=read.order, palette=read.palette)
-    except errors.InvalidInputError:  # colours that were noted and are none, or are not of all
-        return colouring_of(read.values, order=read.order)
+    values, noted = found.values(source, text, "color")
+    if palette is None and noted.colours is not None:
+        # Colours that were noted may be none, or not of all.
+        with suppress(errors.InvalidInputError):
+            return colouring_of(values, order=noted.order, palette=noted.colours)
+    return colouring_of(values, order=noted.order, palette=palette)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,22 +185,6 @@ class PlotSource:
         """Its tables."""
         return self.engine.connections.schema(self.schema)
 
-    def members(self) -> dict[str, DafReader]:
-        """Return the data sets."""
-        return self.session.members(self.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class PlottedValues:
-    """The values of an expression for the entries that are drawn."""
-
-    values: pa.Array
-    """In the order of the entries."""
-    order: pa.Array | None
-    """The categories of the whole axis in their order; None where those of the values do."""
-    palette: dict[str, str] | None
-    """The colour of each category, if an import noted it."""
-
 
 @dataclass(frozen=True, slots=True)
 class NotedCategories:
@@ -211,25 +196,16 @@ class NotedCategories:
     """The colour of each category."""
 
 
-def noted_categories(
-    tables: AxisSchema, members: Mapping[str, DafReader], axis: str, vector: str
-) -> NotedCategories:
+def noted_categories(tables: AxisSchema, axis: str, vector: str) -> NotedCategories:
     """Return what is noted of a vector of an axis; nothing of what is none.
 
     Of several data sets the order is that of all, one after the other, and the first that has a
     colour for a category counts.
-
-    Parameters
-    ----------
-    tables
-        The tables of the data set, or of several as one.
-    members
-        The data sets.
     """
     grouped = grouped_axis(tables, axis)
     if vector not in grouped.vectors:
         return NotedCategories()
-    return NotedCategories(grouped.categories(vector), _noted_colours(members, vector))
+    return NotedCategories(grouped.categories(vector), _noted_colours(tables.readers(), vector))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,15 +220,19 @@ class Coordinates:
     labels: tuple[str, str]
     """What the two coordinates are called."""
 
-    def values(self, source: PlotSource, text: str, keyword: str) -> PlottedValues:
-        """Return the values of a vector or an expression.
+    def values(
+        self, source: PlotSource, text: str, keyword: str
+    ) -> tuple[pa.Array, NotedCategories]:
+        """Return the values of a vector or an expression, and what is noted of them.
+
+        If nothing is, categories have the order of those of the whole axis.
 
         Raises
         ------
         QueryError, VectorNotFoundError, EntryNotFoundError
             It is wrong.
         """
-        members, tables = source.members(), source.tables
+        tables = source.tables
         grouped = grouped_axis(tables, self.axis)
         expression = quoted_name(text) if text in grouped.vectors else text
         try:
@@ -263,11 +243,10 @@ class Coordinates:
         order = np.empty(grouped.length, np.int64)
         order[places] = np.arange(places.size)
         taken = table.column(1).take(pa.array(order[self.positions])).combine_chunks()
-        noted = noted_categories(tables, members, self.axis, text)
-        categories = noted.order
-        if categories is None and self.positions.size < grouped.length:
-            categories = _categories(table.column(1))
-        return PlottedValues(taken, categories, noted.colours)
+        noted = noted_categories(tables, self.axis, text)
+        if noted.order is None and self.positions.size < grouped.length:
+            noted = replace(noted, order=_categories(table.column(1)))
+        return taken, noted
 
 
 def _categories(values: pa.ChunkedArray) -> pa.Array | None:
@@ -280,16 +259,10 @@ def _categories(values: pa.ChunkedArray) -> pa.Array | None:
         if kind.ordered:
             return None
         values, kind = values.cast(kind.value_type), kind.value_type
-    if not (pa.types.is_boolean(kind) or _is_text(kind)):
+    if not (pa.types.is_boolean(kind) or is_any_string(kind)):
         return None
     distinct = values.unique().drop_null().cast(pa.string())
     return distinct.take(pc.array_sort_indices(distinct))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
 
 
 def _noted_colours(members: Mapping[str, DafReader], vector: str) -> dict[str, str] | None:
@@ -328,14 +301,18 @@ def coordinates_of(
     InvalidInputError
         Several axes have one; or it has no such columns.
     """
-    members = source.members()
+    members = source.tables.readers()
     axes = source.tables.axes_set()
     if axis is not None and axis not in axes:
         raise errors.axis_not_found(source.tables.location, axis, axes)
     found = {pair for daf in members.values() for pair in _matrices(daf, axis) if pair[2] == name}
-    if found:
-        rows_axis, columns_axis, _ = _only(found, name)
-        return _of_matrix(source, (rows_axis, columns_axis, name), components, rows)
+    if len(found) > 1:
+        listed = ", ".join(sorted({each[0] for each in found}))
+        raise errors.InvalidInputError(
+            f"matrices {name!r} are of several axes: {listed}; choose one with axis="
+        )
+    for matrix in found:
+        return _of_matrix(source, matrix, components, rows)
     for daf in members.values():
         for each in [axis] if axis is not None and daf.has_axis(axis) else axes_in_order(daf):
             for suffixes in _PAIRS:
@@ -343,15 +320,6 @@ def coordinates_of(
                 if all(daf.has_vector(each, vector) for vector in names):
                     return _of_vectors(source, each, names, rows)
     raise _not_found(members, name, axis)
-
-
-def _only(found: set[tuple[str, str, str]], name: str) -> tuple[str, str, str]:
-    if len(found) > 1:
-        axes = ", ".join(sorted({each[0] for each in found}))
-        raise errors.InvalidInputError(
-            f"matrices {name!r} are of several axes: {axes}; choose one with axis="
-        )
-    return next(iter(found))
 
 
 def _matrices(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]]:
@@ -381,7 +349,7 @@ def _of_matrix(
     axis, columns_axis, name = matrix
     length = max(
         daf.axis_length(columns_axis)
-        for daf in source.members().values()
+        for daf in source.tables.readers().values()
         if daf.has_axis(columns_axis)
     )
     if not _is_pair(components, length):
@@ -411,7 +379,7 @@ def _of_vectors(
 ) -> Coordinates:
     entries = plotted_axis(source, axis, rows)
     columns = [
-        entries.values(source, name, "name").values.cast(pa.float64(), safe=False) for name in names
+        entries.values(source, name, "name")[0].cast(pa.float64(), safe=False) for name in names
     ]
     points = np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
     return Coordinates(axis, entries.positions, points, names)
