@@ -1,7 +1,8 @@
-"""AnnData in and out: an import, and an export.
+"""AnnData in and out.
 
-What each part becomes is `daf_storage.anndata`'s: docs/reference/anndata.md.  Needs the extra
-``anndata``.
+**Nouns.** An *import* copies the data set that an AnnData is presented as; an *export* writes an
+AnnData of a data set.  What each part becomes is `daf_storage.anndata`'s:
+docs/reference/anndata.md.  Needs the extra ``anndata``.
 
 Must not know formats, SQL or queries.
 """

@@ -45,9 +45,9 @@ from daf_storage.trees._zarr_formats import FORMATS, ZarrFormat
 if TYPE_CHECKING:
     import zarr
 
-    from daf_storage.stores import _zarr_adapter as adapter
+    from daf_storage import stores
 else:
-    adapter = lazy_module("daf_storage.stores._zarr_adapter")
+    stores = lazy_module("daf_storage.stores")
     zarr = lazy_module("zarr")
 
 
@@ -163,7 +163,7 @@ class ZarrTree:
         if snapshot is None or self.kind(path) is None:
             raise CorruptDataError(f"{self.location}: {path} is missing")
         try:
-            store = adapter.SnapshotZarrStore(snapshot)
+            store = stores.SnapshotZarrStore(snapshot)
             found = zarr.open(store, path=path, mode="r", zarr_format=self.format.version)
         except Exception as error:  # zarr raises many kinds for what it does not know
             reason = " ".join(str(error).split()) or type(error).__name__
