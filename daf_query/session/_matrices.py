@@ -335,6 +335,8 @@ class MatrixQuestions(Connected):
             How many columns of each group, those with the highest scores; all by default.
         memory_bytes
             How much the values may take that are ranked at a time.
+        join, fill_value, along
+            Of several data sets as one, as for `profile`.
 
         Other parameters are those of `profile`.
 

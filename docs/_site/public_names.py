@@ -18,14 +18,14 @@ _OURS: Final = ("daf_storage", "daf_query")
 INNER_MEMBERS: Final = {
     "DafError": "sentence",
     "DafReader": """
-        axis_identity axis_state check_labels find_matrix known_entries known_strings
+        axis_identity axis_state check_labels find_matrix given_axis known_entries known_strings
         open_orientations
         string_array vector_identity
     """,
     "DafServer": """
         find handle_error is_called process_request process_request_thread serve_forever
     """,
-    "DafWriter": "check_orders reordered",
+    "DafWriter": "check_orders new_matrix new_vector reordered",
     "MatrixSlice": """
         data_sets figures loaded of_rows of_several record take_rows unchanged_axes
     """,
@@ -33,7 +33,7 @@ INNER_MEMBERS: Final = {
     "QueryResult": "is_described rows",
     "Report": "changed kept lost refuse_losses renamed warn",
     "TableDataset": """
-        column_not_found data_version filter_columns first_rows fragment needed open_table
+        column_not_found data_version filter_columns first_rows for_engine fragment needed open_table
         part_spans predicate_of read_spans readable replace_schema restricted scan scanner_of
         with_cache with_matrix_columns with_pickled with_reports
     """,

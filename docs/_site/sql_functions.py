@@ -27,6 +27,16 @@ _OURS: Final = {
         "matrix(rows_axis, columns_axis, name[, rows[, columns]])",
         "The [long form](../how-to/long-form.md) of a matrix, a row for each stored element.",
     ),
+    "markers": (
+        "markers(rows_axis, columns_axis, name, by[, rows[, columns]])",
+        "[Marker genes](../how-to/profiles.md#marker-genes): how each group of rows differs from "
+        "the rest, by Welch's t-test of logarithms.",
+    ),
+    "totals": (
+        "totals(rows_axis, columns_axis, name[, rows[, columns]])",
+        "[Sums](../how-to/profiles.md#quality-control), non-zeros, means and shares of the columns "
+        "for each row.",
+    ),
     "profile": (
         "profile(rows_axis, columns_axis, name, by[, rows[, columns]])",
         "[Statistics of a matrix](../how-to/profiles.md) in groups of its rows.",
