@@ -1,4 +1,4 @@
-"""What a client of Flight SQL sends, by pyarrow alone."""
+"""Messages that a client of Flight SQL sends, by pyarrow alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands need when they run, imported then: most of it takes longer than other commands."""
+"""Modules that commands need when they run, imported then: most take longer than a command."""
 
 from typing import TYPE_CHECKING
 

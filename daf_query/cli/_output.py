@@ -108,12 +108,14 @@ def print_rows(rows: Rows, file_format: Format) -> None:
     """Print rows for programs; on a terminal, visibly."""
     _refuse_binary(file_format)
     sys.stdout.flush()
-    if not sys.stdout.isatty():
+    is_terminal = sys.stdout.isatty()
+    if not is_terminal and hasattr(sys.stdout, "buffer"):  # a notebook's output has none
         row_files.write_rows(rows, file_format, sys.stdout.buffer)
         return
     written = io.BytesIO()
     row_files.write_rows(rows, file_format, written)
-    sys.stdout.write(visible(written.getvalue().decode()))
+    text = written.getvalue().decode()
+    sys.stdout.write(visible(text) if is_terminal else text)
 
 
 def to_file(

@@ -1,4 +1,4 @@
-"""What commands print: exit codes, colours, the pager, JSON, sizes, and the lines of tables.
+"""The output of commands: exit codes, colours, the pager, JSON, sizes, and the lines of tables.
 
 Colours are for a terminal; none in pipes and files, and none where ``NO_COLOR`` is set.  The pager
 is that of ``PAGER``, or less.

@@ -1,4 +1,4 @@
-"""What the page asks for, each answered in a thread of its own: queries, arrays, files, saving.
+"""Answers to the requests of the page, in threads of their own: queries, arrays, files, saving.
 
 SQL sees the selection of the page as the table ``selection``; where an axis, or anything else, has
 this name, it is ``selection_2``, and so on.  A download is asked for first and fetched once: a

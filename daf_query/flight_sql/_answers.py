@@ -1,4 +1,4 @@
-"""What is read and sent: messages of Flight SQL, limits, and errors with a status of gRPC.
+"""Messages that are read and sent: those of Flight SQL, limits, and errors with a status of gRPC.
 
 An exception of Python would leave with its traceback.  Those of Flight leave as they are, but there
 is none for a wrong argument, so that one is an `InvalidRequest`: it cannot be formatted.

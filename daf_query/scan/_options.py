@@ -1,4 +1,4 @@
-"""What is passed to everything that reads: which rows, and how, by frozen values."""
+"""Options of a scan, passed to everything that reads: which rows, and how, as frozen values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves out rows: zone maps (minimum, maximum and null count of 65,536 rows), and indexes."""
+"""Zone maps (minimum, maximum and null count of 65,536 rows) and indexes, which leave out rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the columns of rows: vectors, in the order of their axis, and new axes.
+"""Columns of rows that are stored: as vectors, in the order of their axis, and new axes.
 
 Numbers, booleans and strings are stored; missing numbers are NaN, missing strings empty ones that
 count as missing.

@@ -1,4 +1,4 @@
-"""What becomes of slices, of profiles, and of rows with an entry of either axis: matrices."""
+"""Slices, profiles, and rows with an entry of either axis, stored as matrices."""
 
 from __future__ import annotations
 

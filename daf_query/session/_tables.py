@@ -1,4 +1,4 @@
-"""What a session hands out: tables for other engines, and views whose entries SQL chooses."""
+"""The tables of a session: those for other engines, and views whose entries SQL chooses."""
 
 from __future__ import annotations
 

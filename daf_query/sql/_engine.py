@@ -265,7 +265,7 @@ class Engine:
     ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
         views = _all_named_views(self._views, query)
-        statements = _parsed([query, *views.values()])  # held, so that long texts are parsed once
+        statements = _parsed([query, *views.values()])  # kept, so that a long query is parsed once
         context = replace(
             current_context(),
             found={},

@@ -1,4 +1,4 @@
-"""What of an AnnData is neither axis, vector nor matrix: scalars of ``uns``, notes, kept parts.
+"""The rest of an AnnData, neither axis, vector nor matrix: scalars of ``uns``, notes, kept parts.
 
 The notes are made when they are read; so are the images of what Daf has no place for.
 """

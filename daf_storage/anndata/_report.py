@@ -1,4 +1,4 @@
-"""What became of each part of an AnnData: names, reports, and the notes that restore it.
+"""The fate of each part of an AnnData: names, reports, and the notes that restore it.
 
 The *notes* are one scalar, a JSON object, that has what Daf has no place for: the order of columns,
 the rules that restore them, sparse formats.  Pure.

@@ -1,4 +1,4 @@
-"""What is written: apart from all that is read, and in its place when it is complete."""
+"""New data sets: apart from all that is read, and in their place when they are complete."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ INNER_MEMBERS: Final = {
     "QueryResult": "is_described rows",
     "Report": "changed kept lost refuse_losses renamed warn",
     "TableDataset": """
-        column_not_found data_version filter_columns first_rows for_engine fragment needed open_table
+        column_not_found data_version filter_columns first_rows for_engine fragment needed
+        open_table
         part_spans predicate_of read_spans readable replace_schema restricted scan scanner_of
         with_cache with_matrix_columns with_pickled with_reports
     """,

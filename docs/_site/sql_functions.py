@@ -29,13 +29,11 @@ _OURS: Final = {
     ),
     "markers": (
         "markers(rows_axis, columns_axis, name, by[, rows[, columns]])",
-        "[Marker genes](../how-to/profiles.md#marker-genes): how each group of rows differs from "
-        "the rest, by Welch's t-test of logarithms.",
+        "[Markers](../how-to/profiles.md#marker-genes) of each group, by Welch's t-test.",
     ),
     "totals": (
         "totals(rows_axis, columns_axis, name[, rows[, columns]])",
-        "[Sums](../how-to/profiles.md#quality-control), non-zeros, means and shares of the columns "
-        "for each row.",
+        "[Sums](../how-to/profiles.md#quality-control), non-zeros, means and shares for each row.",
     ),
     "profile": (
         "profile(rows_axis, columns_axis, name, by[, rows[, columns]])",

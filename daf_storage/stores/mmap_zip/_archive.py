@@ -288,7 +288,7 @@ class MmapZipStore(ArchiveReader):
         return file_identity(status)
 
     def _bytes(self, start: int, stop: int) -> memoryview:
-        """Return a part of the file, mapped and read-only; of one that grows, mapped anew."""
+        """Return a part of the file, mapped and read-only; of one that grows, mapped again."""
         file = self._file
         if stop > len(self._view) and file is not None:
             self._view = map_file(file.descriptor, file.size(), what=self.location)

@@ -498,7 +498,7 @@ def test_filters_orders_and_fill_values_of_others(tmp_path: Path) -> None:
         ("bits", whole.ravel() > 30, {"chunks": (7,), "filters": [codecs.PackBits()]}),
         ("sum", whole.ravel(), {"chunks": (7,), "compressors": [codecs.CRC32()]}),
         ("text", text, {"chunks": (3, 1)}),
-        ("texts", text, {"chunks": (2, 1), "shards": (4, 2)}),
+        ("words", text, {"chunks": (2, 1), "shards": (4, 2)}),
     ):
         root.create_array(name, data=values, **options)
     for dtype, fill in (("U3", "äf"), ("S3", b"ff")):
