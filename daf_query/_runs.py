@@ -14,6 +14,7 @@ longest gives way to a new one.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import contextvars
 import ctypes
@@ -472,16 +473,24 @@ def _called_beside(function: Callable[[], _T]) -> _T:
         work.run(produce)
         ended.release()
 
+    def begin() -> None:
+        try:
+            thread.start()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            work.error = error
+            ended.release()
+
     ended.acquire()
     task = contextvars.copy_context().run
     thread = threading.Thread(target=task, args=(compute,), name="daf-attended", daemon=True)
     try:
-        thread.start()
+        # Not `thread.start()`, which waits in Python: Ctrl-C may leave the lock of that held.
+        _thread.start_new_thread(begin, ())
         while not ended.acquire(timeout=_LOOK_SECONDS):  # which not every Ctrl-C ends
             pass
     except BaseException:
         work.stop(CancelledWork())
-        if work.has_begun:
+        if work.has_begun and not work.has_ended.is_set():
             ended.acquire(timeout=_LAST_SECONDS)
         raise
     for warning in noted:

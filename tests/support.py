@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,10 +84,14 @@ def served(path: Path) -> Iterator[DafServer]:
         yield server
 
 
+_TRACED = ("contextlib.py", "/threading.py")
+
+
 class Interruption:
     """Raises KeyboardInterrupt at a line of this software that the main thread comes to.
 
-    Not at one of ``__del__``, in which Python lets no exception out.
+    Also at one of what starts threads.  Not at one of ``__del__`` or of a finalizer, out of which
+    Python lets no exception.
 
     Parameters
     ----------
@@ -112,7 +117,10 @@ class Interruption:
     def _trace(self, frame: FrameType, event: str, _: object) -> Any:
         code = frame.f_code
         is_ours = "/daf_query/" in code.co_filename or "/daf_storage/" in code.co_filename
-        if code.co_name == "__del__" or not (is_ours or code.co_filename.endswith("contextlib.py")):
+        is_freeing = code.co_name == "__del__" or (
+            frame.f_back is not None and frame.f_back.f_code.co_filename == weakref.__file__
+        )
+        if is_freeing or not (is_ours or code.co_filename.endswith(_TRACED)):
             return None
         if event == "line":
             self.lines += 1

@@ -150,6 +150,8 @@ def _check_usable(session: DafSession, ask: Question, expected: str, what: str) 
         raise WrongAnswerError(f"{what}: the next answer is another")
     if not gc.isenabled():
         raise WrongAnswerError(f"{what}: garbage is collected no more")
-    helpers = [each for each in threading.enumerate() if each.name == "daf-attended"]
-    if len(helpers) > 1:
-        raise WrongAnswerError(f"{what}: {len(helpers)} threads wait for work")
+    end = time.monotonic() + _MOST_SECONDS
+    while any(each.name == "daf-attended" for each in threading.enumerate()):
+        if time.monotonic() > end:
+            raise ChildHangError(f"{what}: a thread that computed for it never ends")
+        time.sleep(0.01)
