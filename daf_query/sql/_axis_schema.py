@@ -509,7 +509,27 @@ def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
     and the engine evaluates the rest.
     """
     frame = _context_of_tables().read_table(Table(dataset))
-    return frame.filter(_always(dataset.schema)).into_view(temporary=True)
+    filtered = frame.filter(_always(dataset.schema))
+    if any(_is_bytes(field) for field in dataset.schema):
+        filtered = filtered.select(*(_handed_out(field) for field in dataset.schema))
+    return filtered.into_view(temporary=True)
+
+
+def _is_bytes(field: pa.Field) -> bool:
+    """Return whether a column has bytes; those of geometries are known by the metadata."""
+    return field.type == pa.binary_view() and not field.metadata
+
+
+def _handed_out(field: pa.Field) -> datafusion.Expr:
+    """Return a column; one of bytes as an expression that is not converted for pyarrow.
+
+    The engine logs the filters of a table as Python shows them, and panics where bytes are no text;
+    so it evaluates these itself.  The greatest of one column is the column, not copied.
+    """
+    column = datafusion.col(quoted_name(field.name))
+    if not _is_bytes(field):
+        return column
+    return datafusion.functions.greatest(column).alias(field.name)
 
 
 @cache
