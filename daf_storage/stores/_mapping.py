@@ -57,7 +57,7 @@ def map_file(
     *,
     offset: int = 0,
     keep: object = None,
-    what: str,
+    what: str | None,
     is_writable: bool = False,
 ) -> memoryview:
     """Return a range of an open file, mapped; read-only unless it is to be written to.
@@ -69,7 +69,8 @@ def map_file(
     keep
         Something that is to live as long as a view of the mapping.
     what
-        The file as messages name it.
+        The file as messages name it.  None if the range may end behind the file, since its length
+        is looked at whenever the view is read.
 
     Raises
     ------
@@ -78,7 +79,8 @@ def map_file(
     """
     if size_bytes == 0:
         return memoryview(bytearray())
-    check_length(os.fstat(descriptor).st_size, offset + size_bytes, what=what)
+    if what is not None:
+        check_length(os.fstat(descriptor).st_size, offset + size_bytes, what=what)
     start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     length = offset - start + size_bytes
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if is_writable else 0)

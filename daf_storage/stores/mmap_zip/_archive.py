@@ -28,7 +28,7 @@ from zlib import crc32
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.base import AnyArray, OpenMode, check_mode
+from daf_storage.base import AnyArray, ForkLock, OpenMode, check_mode
 from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint
 from daf_storage.stores._mapping import check_length, map_file
 from daf_storage.stores._mapping_store import is_below
@@ -131,6 +131,7 @@ class MmapZipStore(ArchiveReader):
         self.recovery = Recovery()
         self._writer_lock = threading.RLock()
         self._append_lock = threading.RLock()
+        self._map_lock = ForkLock()
         self._reserved: dict[str, Reservation] = {}
         self._pending: dict[int, Reservation] = {}
         self._batches = 0
@@ -147,7 +148,8 @@ class MmapZipStore(ArchiveReader):
     def _open_for_reading(self) -> None:
         file, directory = _opening.open_for_reading(self.path, self.location)
         try:
-            self._view = map_file(file.descriptor, directory.offset, what=self.location)
+            # a writer may have moved its directory up since: what is behind the entries goes then
+            self._view = map_file(file.descriptor, directory.offset, what=None)
             self.file_identity = file.identity()
             self._opened_as = fingerprint(os.fstat(file.descriptor))
         finally:
@@ -156,7 +158,8 @@ class MmapZipStore(ArchiveReader):
         self.is_own = directory.is_own()
         self._index = EntryIndex(directory.entries)
         self._published = len(self._index)
-        _opening.check_last_entry(directory, self._view, self.location, self.path)
+        present = self._view[: self.present_bytes()]
+        _opening.check_last_entry(directory, present, self.location, self.path)
 
     def _open_for_writing(self, max_file_size: int, *, sync: bool) -> None:
         self._file = file = _opening.open_for_writing(self.path, self.mode, self.location)
@@ -255,15 +258,18 @@ class MmapZipStore(ArchiveReader):
     def close(self) -> None:
         """Refuse further use and let others write; arrays and pins handed out stay valid."""
         with self._append_lock:
-            file, self._file, self._is_closed = self._file, None, True
-            self._limit_bytes = self.size_bytes
-            if file is None or self._appender is None:
+            file, appender = self._file, self._appender
+            self._limit_bytes, self._is_closed = self.size_bytes, True
+            if file is None or appender is None:
                 return
             try:
-                self._appender.settle()
+                self._bytes(0, self._limit_bytes)  # which pins may not have asked for yet
+                appender.settle()
             finally:
-                file.close()
+                with self._map_lock:  # no thread maps what is closed
+                    self._file = None
                 self._appender = None
+                file.close()
 
     @property
     def is_writable(self) -> bool:
@@ -276,10 +282,11 @@ class MmapZipStore(ArchiveReader):
         return True
 
     def file_state(self) -> Hashable:
-        """Return what changes whenever another program writes into an archive that is read."""
-        if self._file is not None:
-            return None  # no other program may write to it
+        """Return what changes whenever another program writes into the archive in place."""
+        file = self._file
         try:
+            if file is not None:
+                return file.foreign_state()
             status = os.stat(self._path_text)
         except OSError:
             return None
@@ -288,11 +295,14 @@ class MmapZipStore(ArchiveReader):
         return file_identity(status)
 
     def _bytes(self, start: int, stop: int) -> memoryview:
-        """Return a part of the file, mapped and read-only; of one that grows, mapped again."""
-        file = self._file
-        if stop > len(self._view) and file is not None:
-            self._view = map_file(file.descriptor, file.size(), what=self.location)
-        return self._view[start:stop]
+        """Return a part of the file, or what is there of it; one that grew is mapped again."""
+        view = self._view
+        if stop > len(view):
+            with self._map_lock:  # no thread puts an older, shorter mapping in the place of another
+                if stop > len(self._view) and self._file is not None:
+                    self._view = self._file.map()
+                view = self._view
+        return view[start:stop]
 
     def versions(self, prefix: str, limit: int) -> tuple[Hashable, ...]:
         """Return the inode, and name, place, size and CRC of entries, as the path has them now.
@@ -326,7 +336,8 @@ class MmapZipStore(ArchiveReader):
     @property
     def size_bytes(self) -> int:
         """Length of the entries' part of the file: where the next entry goes."""
-        return self._limit_bytes if self._appender is None else self._appender.end
+        appender = self._appender
+        return self._limit_bytes if appender is None else appender.end
 
     def recover(self) -> bool:
         """Return whether opening found something to recover; asked again, there is nothing."""

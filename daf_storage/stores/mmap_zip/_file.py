@@ -10,12 +10,16 @@ import fcntl
 import os
 import stat
 import weakref
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from daf_storage import errors
+from daf_storage.base import ForkLock
 from daf_storage.stores._allocate import allocate
-from daf_storage.stores._identity import check_linked
+from daf_storage.stores._identity import Unsettled, check_linked, fingerprint, is_settled
 from daf_storage.stores._locks import release
+from daf_storage.stores._mapping import map_file
 
 _MAX_WRITE_BYTES = 1 << 30
 
@@ -35,6 +39,9 @@ class ArchiveFile:
         self.descriptor = descriptor
         self.location = location
         self._release = weakref.finalize(self, release, descriptor, os.getpid())
+        self._changes_lock = ForkLock()
+        self._known = fingerprint(os.fstat(descriptor))
+        self._foreign_changes = 0
 
     @classmethod
     def open(cls, path: Path, flags: int, location: str = "") -> ArchiveFile:
@@ -58,6 +65,40 @@ class ArchiveFile:
         """Return what tells this file from any other."""
         status = os.fstat(self.descriptor)
         return status.st_dev, status.st_ino
+
+    def map(self) -> memoryview:
+        """Return the whole file, mapped and read-only; its length does not change meanwhile."""
+        with self._changes_lock:
+            return map_file(self.descriptor, self.size(), what=self.location)
+
+    def foreign_state(self) -> Hashable:
+        """Return what changes whenever another program wrote into the file.
+
+        The lock keeps only other writers of this package away.  What this object writes does not
+        count, so that what was remembered of other entries outlives it.
+        """
+        with self._changes_lock:
+            status = self._look()
+            return self._foreign_changes if is_settled(status) else Unsettled()
+
+    def _look(self) -> os.stat_result:
+        """Count a change of the file that was not made here."""
+        status = os.fstat(self.descriptor)
+        if fingerprint(status) != self._known:
+            self._known = fingerprint(status)
+            self._foreign_changes += 1
+        return status
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Tell a change that is made here from others."""
+        with self._changes_lock:
+            self._look()
+            try:
+                with errors.os_errors(self.location):
+                    yield
+            finally:
+                self._known = fingerprint(os.fstat(self.descriptor))
 
     def require_linked(self) -> None:
         """Raise ``SourceNotFoundError`` if the file was deleted: what is written would be lost."""
@@ -124,7 +165,7 @@ class ArchiveFile:
     def write_at(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write all of ``data`` at ``offset``, growing the file if needed."""
         view = memoryview(data).cast("B")
-        with errors.os_errors(self.location):
+        with self._changing():
             while view:
                 written = os.pwrite(self.descriptor, view[:_MAX_WRITE_BYTES], offset)
                 offset += written
@@ -132,12 +173,12 @@ class ArchiveFile:
 
     def truncate(self, size_bytes: int) -> None:
         """Set the length of the file; one atomic step."""
-        with errors.os_errors(self.location):
+        with self._changing():
             os.ftruncate(self.descriptor, size_bytes)
 
     def allocate(self, offset: int, size_bytes: int) -> None:
         """Make sure that the disk has room for this range, so that filling it cannot fail."""
-        with errors.os_errors(self.location):
+        with self._changing():
             allocate(self.descriptor, offset, size_bytes)
 
     def sync(self) -> None:

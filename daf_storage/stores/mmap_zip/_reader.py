@@ -216,14 +216,16 @@ class ArchiveReader:
         start = self.data_start(entry)
         if present < start + entry.stored_bytes:
             check_length(present, start + entry.stored_bytes, what=self._what(entry))
-        return self._bytes(start, start + entry.stored_bytes)
+        data = self._bytes(start, start + entry.stored_bytes)
+        check_length(start + len(data), start + entry.stored_bytes, what=self._what(entry))
+        return data
 
     def present_bytes(self) -> int:
         """Return how much of the entries' part of the file is there, and may be touched."""
         return self.size_bytes
 
     def _bytes(self, start: int, stop: int) -> memoryview:
-        """Return a part of the file, mapped and read-only."""
+        """Return a part of the file, mapped and read-only, or what there is of it."""
         return self._view[start:stop]
 
     def data_start(self, entry: Entry) -> int:

@@ -470,6 +470,19 @@ def test_readers_while_a_writer_appends(tmp_path: Path) -> None:
     assert zipfile.ZipFile(tmp_path / "x.zip").testzip() is None
 
 
+def test_a_pin_reads_after_its_writer_was_closed(tmp_path: Path) -> None:
+    """Also an entry that nobody had read before, and the file that grew since it was mapped."""
+    store = MmapZipStore(tmp_path / "x.zip", "w")
+    store.append("a/first", b"1" * 100)
+    early = value(store, "a/first")
+    store.append("a/large", b"2" * 1_000_000)
+    pin = store.snapshot("a")
+    store.close()
+    assert pin is not None
+    assert pin.map("large") == b"2" * 1_000_000
+    assert pin.map("first") == early == b"1" * 100
+
+
 def test_other_processes_read_while_it_is_written(tmp_path: Path) -> None:
     """Whenever another process opens the archive, it is whole."""
     path = tmp_path / "x.zip"
