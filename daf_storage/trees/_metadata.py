@@ -560,9 +560,9 @@ def _dtype_v2(dtype: Any, filters: list[Any], *, what: str) -> np.dtype[Any] | N
     if dtype == "|O":
         if filters and filters[0]["id"] == "vlen-utf8":
             return None
-        used = ", ".join(codec["id"] for codec in filters) or "none"
+        used = shown(", ".join(codec["id"] for codec in filters)) if filters else "none"
         raise UnsupportedDataError(
-            f"{what}: the array holds Python objects with filters {shown(used)}; "
+            f"{what}: the array holds Python objects with filters {used}; "
             "only vlen-utf8 strings are read"
         )
     if isinstance(dtype, str) and _DTYPE.fullmatch(dtype):

@@ -105,12 +105,12 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], type[errors.DafError], str]] = {
     "objects": (
         lambda p: change_metadata(p / AGE, dtype="|O", filters=None),
         errors.UnsupportedDataError,
-        "Python objects with filters none",
+        "Python objects with filters none;",
     ),
     "json objects": (
         lambda p: change_metadata(p / AGE, dtype="|O", filters=[{"id": "json2"}]),
         errors.UnsupportedDataError,
-        "filters json2",
+        "filters 'json2'",
     ),
     "codec": (
         lambda p: change_metadata(p / AGE, compressor={"id": "imaginary"}),
