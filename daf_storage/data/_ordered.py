@@ -40,7 +40,7 @@ def ordered(stored: StoredMatrix) -> StoredMatrix:
     Raises
     ------
     CorruptDataError
-        A row number leaves its axis.
+        A row number leaves its axis, or a chunk of row numbers is missing.
     """
     if not stored.info.is_sparse or stored.is_ordered:
         return stored
@@ -67,13 +67,18 @@ def _is_in_order(stored: StoredMatrix) -> bool:
 
 
 def checked_indices(stored: StoredMatrix, rows: AnyArray) -> AnyArray:
-    """Return row numbers as they are stored, after checking that they are on their axis."""
+    """Return row numbers as they are stored, after checking that they are on their axis.
+
+    Of a file of others, also that none of them stands in for one that is missing.
+    """
     base, n_rows = stored.index_base, stored.info.shape[0]
     if rows.size and (int(rows.min()) < base or int(rows.max()) >= n_rows + base):
         raise CorruptDataError(
             f"{stored.what}: rowval leaves the range {base} to {n_rows + base - 1:,} of its rows "
             "axis"
         )
+    if rows.size and not stored.is_filled and not rows.all():  # what Zarr leaves out reads as zeros
+        stored.check_filled(asks_server=not (rows[1:] | rows[:-1]).all())
     return rows
 
 

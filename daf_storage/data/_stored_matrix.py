@@ -34,6 +34,7 @@ class StoredMatrix:
         self._colptr: AnyArray | None = None
         self._elements: tuple[StoredArray, ...] | None = None
         self._index_base: int | None = None
+        self._filled: frozenset[bool] = frozenset()
 
     @property
     def node(self) -> Node:
@@ -133,6 +134,38 @@ class StoredMatrix:
         """Raise if what is stored cannot be the matrix, by the sizes of files alone."""
         for name, array in self.arrays().items():
             array.check_stored(is_complete=name in ("colptr", "rowval"))
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether `check_filled` would find nothing, or the format has no zeros as row numbers."""
+        return self.index_base == 1 or True in self._filled
+
+    def check_filled(self, *, asks_server: bool) -> None:
+        """Raise if chunks of row numbers are missing that held more than the fill value; once.
+
+        Zarr leaves out chunks that hold nothing else.  But then no column has that row twice,
+        unless a writer stored elements twice, and in no other row for a whole chunk.
+
+        Raises
+        ------
+        CorruptDataError
+            A column would have several elements in one row.
+        """
+        if asks_server in self._filled or self.info.shape[0] <= 1:  # there is no other row
+            return
+        unstored = self.indices.unstored_chunks(asks_server=asks_server)
+        rows = self.indices.read() if unstored else np.empty(0, np.int64)
+        for name, span in unstored:
+            same = np.flatnonzero(rows == rows[span.start])
+            columns = np.searchsorted(self.colptr(), same, side="right")
+            is_twice = columns[1:] == columns[:-1]
+            if np.any(is_twice & (same[1:] >= span.start) & (same[:-1] < span.stop)):
+                raise CorruptDataError(
+                    f"{self._what}: {name} is missing: as it is read, several elements of a row "
+                    "or a column are in one place"
+                )
+        is_known = asks_server or self.indices.info.is_mappable  # of what is mapped, all is
+        self._filled |= {is_known, False}
 
     def has_values(self) -> bool:
         """Return whether a sparse matrix stores its values; if not, all are true (Bool)."""

@@ -66,6 +66,10 @@ class ChunkLocator(Protocol):
     most_chunks: int
     """Nobody would wait for a read of more."""
 
+    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+        """Return whether a chunk is there, or cannot be told without asking a server."""
+        ...
+
     def name(self, position: Position) -> str:
         """Return what messages call a chunk."""
         ...
@@ -301,6 +305,18 @@ class ChunkedArray(StoredArray):
         """Raise if chunks are missing or too short, by the sizes of files alone."""
         if self.info.size:
             self._locator.check_stored(is_complete=is_complete)
+
+    def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:
+        """Return the chunks of a list in whose place the fill value is read."""
+        length, height = self.info.shape[0], self.info.chunks[0]
+        return [
+            (
+                f"{self.what}: {self._locator.name((number,))}",
+                Span(number * height, min((number + 1) * height, length)),
+            )
+            for number in range(-(-length // max(height, 1)))
+            if not self._locator.is_stored((number,), asks_server=asks_server)
+        ]
 
     def fingerprint(self) -> list[int] | None:
         """Return what tells the stored bytes from any others, if that is known."""

@@ -666,6 +666,13 @@ class Hdf5Chunks(ChunkedArray):
         else:
             estimate.add_bytes(elements_bytes(self.info, spans, within))
 
+    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+        """Return whether the file has a chunk."""
+        if self._shared.is_remote and not asks_server:
+            return True
+        self._look_up([position])
+        return self._range(position) is not None
+
     def name(self, position: Position) -> str:
         """Return what messages call a chunk."""
         return f"chunk {list(position)}"

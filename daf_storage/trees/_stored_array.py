@@ -118,6 +118,13 @@ class StoredArray:
             Files are missing, truncated, or not regular files.
         """
 
+    def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:  # noqa: ARG002
+        """Return the chunks of a list in whose place the fill value is read: their names and rows.
+
+        None of an array of which that is not known, such as one on a server that is not asked.
+        """
+        return []
+
     def fingerprint(self) -> list[int] | None:
         """Return numbers that change with the elements; None if changes cannot be detected."""
         return None

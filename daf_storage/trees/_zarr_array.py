@@ -188,6 +188,15 @@ class PlainArray(StoredArray):
             self._snapshot, self._path, self._metadata, is_complete=is_complete, what=self._what
         )
 
+    def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:
+        """Return the chunk of a list if it is not stored."""
+        if not (self.info.size and (asks_server or self._snapshot.is_local)):
+            return []
+        if self._snapshot.size(self._key) is not None:
+            return []
+        name = f"{self._what}: chunk {self._metadata.first_chunk_key!r}"
+        return [(name, Span(0, self.info.shape[0]))]
+
     def fingerprint(self) -> list[int] | None:
         """Return what tells the chunk from any other."""
         return self._snapshot.fingerprint(self._key) if self.info.size else None

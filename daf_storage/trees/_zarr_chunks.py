@@ -122,6 +122,11 @@ class FileChunks:
         is_file = snapshot.is_local and not has_entries(snapshot)
         self._is_read = bool(metadata.encoding.codecs) and is_file and is_small
 
+    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+        """Return whether a chunk is there, by the size of its file."""
+        is_known = asks_server or self._snapshot.is_local
+        return not is_known or self._snapshot.size(self._key(position)) is not None
+
     def name(self, position: Position) -> str:
         """Return what messages call a chunk."""
         return f"chunk {self._metadata.chunk_key(position)!r}"
@@ -298,6 +303,11 @@ class ShardChunks:
             math.prod(heights), metadata.item_bytes, n_chunks=math.prod(layout.grid)
         )
         self._first = self._file((0,) * len(self._grid))
+
+    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+        """Return whether a chunk is there, by the index of its file."""
+        is_known = asks_server or self._snapshot.is_local
+        return not is_known or any(self._places([position]).values())
 
     def name(self, position: Position) -> str:
         """Return what messages call a chunk."""

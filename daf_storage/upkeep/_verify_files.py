@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from daf_storage.base import METADATA_NAMES
 from daf_storage.errors import CorruptDataError, DafError
 from daf_storage.files_daf import (
     METADATA_FILE,
@@ -21,7 +22,7 @@ from daf_storage.files_daf import (
     parse_consolidated,
 )
 from daf_storage.stores import DirectoryStore
-from daf_storage.trees import ZarrTree, consolidated_paths
+from daf_storage.trees import Node, ZarrTree, consolidated_paths
 
 Level: TypeAlias = Literal["error", "warning"]
 
@@ -102,3 +103,42 @@ def verify_zarr_directory(store: DirectoryStore) -> Iterator[Finding]:
                 "this folder is empty: a chunk that was here is missing, and is read as the fill "
                 "value; unless it was set to that since, it is lost",
             )
+        if {"data", "indices", "indptr"} <= set(folders):
+            yield from _verify_elements(tree, path, Path(place))
+
+
+def _verify_elements(tree: ZarrTree, path: str, folder: Path) -> Iterator[Finding]:
+    """Look for chunks of the elements of a sparse matrix where those of their positions are.
+
+    The other way round, reading the matrix is an error where it would be wrong.
+    """
+    try:
+        node = tree.node(path)
+        if node is None or not _are_alike(node):
+            return
+        data, indices = _chunk_files(folder / "data"), _chunk_files(folder / "indices")
+    except DafError:  # found when the matrix was read
+        return
+    if data and indices - data:
+        yield Finding(
+            "warning",
+            f"{path}/data",
+            f"the chunk file {min(indices - data)!r} is missing, and that of the positions is "
+            "there: unless all of its elements are stored zeros, they are lost",
+        )
+
+
+def _chunk_files(folder: Path) -> set[str]:
+    return {
+        (Path(place) / file).relative_to(folder).as_posix()
+        for place, _, files in os.walk(folder)
+        for file in files
+        if file not in METADATA_NAMES
+    }
+
+
+def _are_alike(node: Node) -> bool:
+    """Return whether elements and positions are stored in chunks of the same length."""
+    arrays = [node.array(name) for name in ("data", "indices")]
+    infos = [None if array is None else (array.info.shape, array.info.chunks) for array in arrays]
+    return None not in infos and infos[0] == infos[1]

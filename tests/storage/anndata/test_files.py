@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import scipy.sparse as sp
 import zarr
 
 from daf_query import connect
-from daf_storage import AnnDataWarning, DafReader, errors, open_daf, verify
+from daf_storage import AnnDataWarning, DafReader, errors, import_h5ad, open_daf, verify
 from daf_storage.trees._hdf5_array import Hdf5Array
 from tests.storage.anndata.example import FORMS, N_OBS, N_VAR, Form, consolidate, write
 from tests.support import recorded_reads, served
@@ -383,7 +384,7 @@ def test_a_damaged_frame_of_a_zarr_is_not_called_old(
     ("gone", "level", "path"),
     [
         ("layers/dense/zarr.json", "error", "layers/dense"),
-        ("X/indices/c/1", "error", "X/indices"),
+        ("X/indices/c/1", "error", "matrices/var/obs/counts"),
         ("X/data/c/1", "warning", "X/data"),
         ("layers/dense/c/0/0", "warning", "layers/dense/c/0"),
     ],
@@ -405,3 +406,48 @@ def test_files_that_are_missing(
     (copy / gone).unlink()
     found = set(verify(copy, progress="never")) - before
     assert {(finding.level, finding.path) for finding in found} == {(level, path)}
+
+
+@pytest.mark.parametrize("form", ["zarr2", "zarr3", "zip"])
+@pytest.mark.parametrize("chunk", [50, None], ids=["chunks", "whole"])
+def test_positions_that_are_missing_are_never_made_up(
+    form: Form, chunk: int | None, paths: dict[Form, Path], tmp_path: Path
+) -> None:
+    """Where a row would have several elements in one place, reading is an error, in all ways."""
+    copy = tmp_path / "copy.zarr"
+    if form == "zip":
+        with zipfile.ZipFile(paths[form]) as archive:
+            archive.extractall(copy)
+    else:
+        shutil.copytree(paths[form], copy)
+    root: Any = zarr.open_group(copy, mode="r+", use_consolidated=False)
+    values = root["X/indices"][:]
+    del root["X/indices"]
+    root["X"].create_array("indices", data=values, chunks=(chunk or values.size,), compressors=None)
+    key = root["X/indices"].metadata.encode_chunk_key((1 if chunk else 0,))
+    (copy / "X/indices" / key).unlink()
+    consolidate(copy)
+    path = Path(shutil.make_archive(str(copy), "zip", copy)) if form == "zip" else copy
+    message = f"matrices/var/obs/counts: .*X/indices: chunk '{key}' is missing"
+    for _ in range(2):
+        with open_daf(path) as daf, pytest.raises(errors.CorruptDataError, match=message):
+            daf.get_np_matrix("obs", "var", "counts")
+    with connect(path) as session, pytest.raises(errors.CorruptDataError, match=message):
+        session.matrix("obs", "var", "counts", columns=[0, 3]).to_scipy()
+    with pytest.raises(errors.CorruptDataError, match=message):
+        import_h5ad(path, tmp_path / "made.daf.zarr")
+
+
+def test_positions_in_the_first_place_need_no_chunk(zarr_path: Path, tmp_path: Path) -> None:
+    """Zarr leaves out chunks of zeros: those of a matrix with elements in its first column only."""
+    copy = copied(zarr_path, tmp_path)
+    root: Any = zarr.open_group(copy, mode="r+", use_consolidated=False)
+    matrix = sp.csr_matrix(np.eye(1, N_VAR, dtype=np.float32).repeat(N_OBS, axis=0))
+    del root["X"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what the next release of anndata does
+        anndata.io.write_elem(root, "X", matrix)
+    consolidate(copy)
+    assert not list((copy / "X/indices").glob("c/*"))
+    with open_daf(copy) as daf:
+        assert np.array_equal(daf.get_np_matrix("obs", "var", "counts").toarray(), matrix.toarray())
