@@ -67,7 +67,7 @@ class ChunkLocator(Protocol):
     """Nobody would wait for a read of more."""
 
     def is_stored(self, position: Position, *, asks_server: bool) -> bool:
-        """Return whether a chunk is there, or cannot be told without asking a server."""
+        """Return whether a chunk is there, or that cannot be known without asking a server."""
         ...
 
     def name(self, position: Position) -> str:
