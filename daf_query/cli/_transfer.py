@@ -42,8 +42,8 @@ _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
 
 @command(
     "import",
-    "turn an h5ad file, or an AnnData in Zarr, into a Daf data set, streaming its matrices",
-    option("IN.h5ad", dest="source"),
+    "turn an h5ad file, an AnnData in Zarr, or what Cell Ranger wrote into a Daf data set",
+    option("IN.h5ad", "or a .zarr, a .h5 of Cell Ranger, or a folder of its .mtx", dest="source"),
     option("OUT", "such as pbmc.daf.zarr or pbmc.daf.zarr.zip", dest="destination"),
     option("--obs-is AXIS", "name of the axis of obs (default: obs)"),
     option("--var-is AXIS", "name of the axis of var (default: var)"),
@@ -59,6 +59,7 @@ _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
     QUIET,
     examples="""
     daf import pbmc.h5ad pbmc.daf.zarr.zip
+    daf import filtered_feature_bc_matrix run.daf.zarr
     daf import monday.h5ad week.dafs.zarr.zip#/monday
     daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs
     daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite
@@ -71,15 +72,26 @@ def import_command(options: Namespace) -> None:
     """Import an h5ad file and print the report."""
     started = time.monotonic()
     warnings.simplefilter("ignore", daf_storage.AnnDataWarning)  # the report lists them
-    report = daf_storage.import_h5ad(
-        options.source,
-        options.destination,
-        counts_as=counts_of(options),
-        packed=packing_of(options, chunk_kb=_IMPORT_CHUNK_KB),
-        progress=progress_of(options),
-        **given(options, "obs_is", "var_is", "X_is", "categorical_axes", "relayout", "duplicates"),
-        **given(options, "strict", "if_exists", "zarr_format", "memory_bytes"),
-    )
+    report = None
+    how = {
+        "packed": packing_of(options, chunk_kb=_IMPORT_CHUNK_KB),
+        "progress": progress_of(options),
+        **given(options, "obs_is", "var_is", "X_is", "relayout", "if_exists", "zarr_format"),
+    }
+    of_anndata = given(options, "categorical_axes", "duplicates", "strict", "memory_bytes")
+    if Path(options.source).is_dir() and not options.source.rstrip("/").endswith(".zarr"):
+        is_unique = options.duplicates == "make_unique"
+        if options.categorical_axes or options.strict or is_unique or options.counts_as:
+            raise errors.InvalidInputError(
+                f"{options.source} is a folder, of which matrix.mtx is imported: --axis-of, "
+                "--make-unique, --strict and --counts-as are for an AnnData; leave them out"
+            )
+        daf_storage.import_10x_mtx(options.source, options.destination, **how)
+    else:
+        counts_as = counts_of(options)
+        report = daf_storage.import_h5ad(
+            options.source, options.destination, counts_as=counts_as, **how, **of_anndata
+        )
     if options.quiet:
         return
     seconds = time.monotonic() - started
@@ -93,7 +105,8 @@ def import_command(options: Namespace) -> None:
         f"{lengths}; {len(summary.axes)} axes, {vectors} vectors, {matrices}, "
         f"{_on_disk(options.destination)}"
     )
-    _print_report(report)
+    if report is not None:
+        _print_report(report)
 
 
 @command(

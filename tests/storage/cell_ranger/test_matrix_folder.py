@@ -13,6 +13,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import daf_storage
+from daf_query.cli import main
 from daf_storage import errors
 
 FEATURES = (
@@ -186,3 +187,17 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         _imported(folder)
     with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
         _imported(tmp_path / "nothing")
+
+
+def test_the_command_line_imports_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options that are for an AnnData are refused."""
+    folder, path = _folder(tmp_path / "run"), tmp_path / "x.daf.zarr"
+    assert main(["import", str(folder), str(path), "--obs-is", "cell", "--packed"]) == 0
+    assert "4 cell x 3 var" in capsys.readouterr().out
+    assert daf_storage.open_daf(path).get_np_matrix("cell", "var", "X").nnz == 5
+    assert main(["import", str(folder), str(path), "--strict", "--overwrite"]) == 1
+    assert "are for an AnnData; leave them out" in capsys.readouterr().err
+    assert main(["import", str(tmp_path), str(path), "--overwrite"]) == 1
+    assert "there is no matrix.mtx or matrix.mtx.gz" in capsys.readouterr().err
