@@ -141,7 +141,8 @@ def test_ratios_of_the_readme() -> None:
     """What it says of other systems is what was measured last."""
     measured: dict[tuple[str, str], str] = {}
     systems: list[str] = []
-    for line in (ROOT / "benchmarks/results/daily.md").read_text().splitlines():
+    results = [ROOT / "benchmarks/results" / name for name in ("daily.md", "peers.md")]
+    for line in "\n".join(each.read_text() for each in results).splitlines():
         task, *cells = [cell.strip(" *") for cell in line.strip("|").split("|")]
         systems = cells if "daf-query" in cells else systems
         for system, cell in zip(systems, cells, strict=False):
