@@ -197,7 +197,7 @@ def test_what_a_sparse_matrix_does_not_store_counts_in_recipes(
 
 def test_links_lead_somewhere() -> None:
     """Relative links between the pages and to files exist."""
-    for page in [*PAGES, ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]:
+    for page in [*PAGES, *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page}: {target}"
 
@@ -219,10 +219,10 @@ def test_every_picture_is_shown_and_described() -> None:
     )
 
 
-def test_there_are_four_rooms() -> None:
+def test_there_are_four_kinds_of_pages() -> None:
     """Tutorial, how-to, reference and explanation, each with pages."""
-    for room in ("tutorial", "how-to", "reference", "explanation"):
-        assert list((ROOT / "docs" / room).glob("*.md")), room
+    for folder in ("tutorial", "how-to", "reference", "explanation"):
+        assert list((ROOT / "docs" / folder).glob("*.md")), folder
 
 
 def test_promises_name_tests_that_exist() -> None:

@@ -1,6 +1,6 @@
-"""Tests of the floor plan: how many modules a package has at its top, and that rooms have doors.
+"""Tests of the floor plan: how many modules a package has at its top, and what others import of it.
 
-Which room may import which is a contract of import-linter in ``pyproject.toml``.
+Which package may import which is a contract of import-linter in ``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -38,23 +38,24 @@ def _imported(path: Path) -> tuple[str, ...]:
     )
 
 
-def _room(module: str) -> str:
+def _package(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_few_modules_are_directly_under_a_package(package: str) -> None:
-    """What else there is, is in a room."""
+    """What else there is, is in a subpackage."""
     assert len(list((ROOT / package).glob("*.py"))) <= MOST_MODULES
 
 
-def test_rooms_are_entered_by_their_doors() -> None:
-    """No module imports a private module of another room, or a private name of any."""
+def test_packages_are_imported_by_their_public_names() -> None:
+    """No module imports a private module of another package, or a private name of any."""
     found = [
         f"{module} imports {name}"
         for module, path in _modules()
         for name in _imported(path)
-        if _room(name) != _room(module) and any(part[0] == "_" for part in name.split(".")[2:])
+        if _package(name) != _package(module)
+        and any(part[0] == "_" for part in name.split(".")[2:])
     ]
     assert found == []
 
@@ -76,7 +77,7 @@ def test_modules_that_are_no_doors_are_private() -> None:
     }
 
 
-def test_every_room_says_what_it_is() -> None:
+def test_every_package_says_what_it_is() -> None:
     """Its docstring has its nouns, and what it must not know."""
     for package in PACKAGES:
         for door in sorted((ROOT / package).glob("*/__init__.py")):
@@ -86,26 +87,26 @@ def test_every_room_says_what_it_is() -> None:
 
 
 def _arrows() -> dict[str, set[str]]:
-    """Return which rooms each room imports, but for the errors and settings, which all use."""
-    rooms = {_room(module) for module, _ in _modules()} - {*PACKAGES, *EVERYWHERE}
-    found: dict[str, set[str]] = {room: set() for room in rooms}
+    """Return which packages each one imports, but for the errors and settings, which all use."""
+    packages = {_package(module) for module, _ in _modules()} - {*PACKAGES, *EVERYWHERE}
+    found: dict[str, set[str]] = {package: set() for package in packages}
     for module, path in _modules():
-        room = _room(module)
-        if room in rooms:
-            found[room] |= {_room(name) for name in _imported(path)} & rooms - {room}
+        package = _package(module)
+        if package in packages:
+            found[package] |= {_package(name) for name in _imported(path)} & packages - {package}
     return found
 
 
 def _reached(arrows: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return which rooms each room imports, itself or through others."""
+    """Return which packages each one imports, itself or through others."""
     found: dict[str, set[str]] = {}
 
-    def of(room: str) -> set[str]:
-        if room not in found:
-            found[room] = arrows[room].union(*(of(other) for other in arrows[room]))
-        return found[room]
+    def of(package: str) -> set[str]:
+        if package not in found:
+            found[package] = arrows[package].union(*(of(other) for other in arrows[package]))
+        return found[package]
 
-    return {room: of(room) for room in arrows}
+    return {package: of(package) for package in arrows}
 
 
 def _drawing() -> list[str]:
@@ -116,11 +117,11 @@ def _drawing() -> list[str]:
         f"    {start} --> {end}"
         for start in sorted(arrows)
         for end in sorted(arrows[start])
-        if not any(end in reached[room] for room in arrows[start] - {end})
+        if not any(end in reached[package] for package in arrows[start] - {end})
     ]
 
 
-def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
+def test_the_picture_of_the_packages_is_that_of_the_imports() -> None:
     """The document has each arrow that does not follow from others, and no other one."""
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     drawn = [line for line in page.splitlines() if " --> " in line]

@@ -203,7 +203,7 @@ def test_tests_of_a_line(tmp_path: Path) -> None:
     assert not is_of_module("tests/storage/test_small.py::a", "daf_query/_small.py")
 
 
-def test_tests_that_are_new_are_tried_on_all_of_their_room(tmp_path: Path) -> None:
+def test_tests_that_are_new_are_tried_on_all_of_their_package(tmp_path: Path) -> None:
     """Nobody knows yet which lines they execute; those that are known not to are left out."""
     layer = tmp_path / "measured" / "000"
     path = "daf_query/scan/_small.py"

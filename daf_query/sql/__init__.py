@@ -1,4 +1,4 @@
-"""SQL over tables; the only room that imports DataFusion.
+"""SQL over tables; the only package that imports DataFusion.
 
 **Nouns.** The *connections* are data sets and tables by name.  The *catalog* shows them to
 DataFusion: each data set as a schema, each axis as a table.  The *engine* plans queries, each in a

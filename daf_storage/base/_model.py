@@ -1,4 +1,4 @@
-"""Value objects that every room shares: element types, spans, modes and names.
+"""Value objects that every package shares: element types, spans, modes and names.
 
 Nouns: a *storage type* is one of the twelve element types that Daf can hold; a *span* is a
 half-open range of positions.  Nothing here opens a file or knows a format.

@@ -40,7 +40,7 @@ INNER_MEMBERS: Final = {
     """,
     "ZarrTable": "rtree spatial_index",
 }
-"""Members without an underscore that other rooms of this project call, and users do not."""
+"""Members without an underscore that other packages of this project call, and users do not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _END: Final = "<!-- make house: up to here -->\n"
 def measured() -> dict[str, Any]:
     """Return all figures, as JSON has them."""
     sizes = {
-        package: {room: vars(size) for room, size in sizes_of(package).items()}
+        package: {part: vars(size) for part, size in sizes_of(package).items()}
         for package in PACKAGES
     }
     return {"sizes": sizes, "walks": walks()}
@@ -32,16 +32,16 @@ def measured() -> dict[str, Any]:
 
 def tables(now: dict[str, Any], then: dict[str, Any]) -> str:
     """Return the figures as Markdown, beside those of the last release."""
-    lines = ["| package, room | files | code lines | syntax nodes |", "|---|---|---|---|"]
+    lines = ["| package | files | code lines | syntax nodes |", "|---|---|---|---|"]
     for package in PACKAGES:
-        rooms = now["sizes"][package]
-        for room in sorted(rooms, key=lambda each: (each != package, -rooms[each]["lines"])):
-            old = then["sizes"][package].get(room, {})
+        parts = now["sizes"][package]
+        for part in sorted(parts, key=lambda each: (each != package, -parts[each]["lines"])):
+            old = then["sizes"][package].get(part, {})
             cells = [
-                _beside(rooms[room][key], old.get(key) if room == package else None)
+                _beside(parts[part][key], old.get(key) if part == package else None)
                 for key in ("files", "lines", "nodes")
             ]
-            name = f"**{package}**" if room == package else f"`{room}`"
+            name = f"**{package}**" if part == package else f"`{part}`"
             lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", "| request | " + " | ".join(f"{each}: files / functions" for each in PACKAGES)]
     lines[-1] += " |"

@@ -52,11 +52,11 @@ def size_of(source: str) -> Size:
 
 
 def sizes_of(package: str) -> dict[str, Size]:
-    """Return the size of each room of a package, and of the whole by its own name."""
+    """Return the size of each subpackage, and of the whole by its own name."""
     sizes: dict[str, Size] = defaultdict(Size)
     for path in sorted((ROOT / package).rglob("*.py")):
         size = size_of(path.read_text(encoding="utf8"))
-        room = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
-        sizes[room].add(size)
+        part = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
+        sizes[part].add(size)
         sizes[package].add(size)
     return dict(sizes)

@@ -98,7 +98,7 @@ class CoveringTests:
 
         Python's tracing does not see what the engine's own threads and other processes call.  So
         the other tests of the line's module come last, and, for a line with few tests, those that
-        execute most lines of the file, and all others of its room.  Tests of the room that were
+        execute most lines of the file, and all others of its package.  Tests of the package that were
         written since all were measured come last, too.
         """
         module = {test for test in self._existing if is_of_module(test, path)}
@@ -132,7 +132,7 @@ class CoveringTests:
 
 
 def is_of_module(test: str, path: str) -> bool:
-    """Return whether a test is in the file that belongs to a module, or to the room it is in.
+    """Return whether a test is in the file that belongs to a module, or to the package it is in.
 
     Examples
     --------
@@ -146,22 +146,22 @@ def is_of_module(test: str, path: str) -> bool:
     True
     """
     file, module = Path(test.partition("::")[0]), Path(path)
-    package, *rooms = module.parts[:-1]
+    package, *folders = module.parts[:-1]
     if file.parent == _ENGINES:
-        return bool(rooms) and rooms[0].startswith(file.stem.removeprefix("test_"))
-    folder = Path("tests", package.removeprefix("daf_"), *rooms)
-    is_of_room = file.parent == folder.parent and file.name.startswith(f"test_{folder.name}")
-    is_in_room = file.parent == folder and (
+        return bool(folders) and folders[0].startswith(file.stem.removeprefix("test_"))
+    folder = Path("tests", package.removeprefix("daf_"), *folders)
+    is_of_package = file.parent == folder.parent and file.name.startswith(f"test_{folder.name}")
+    is_in_package = file.parent == folder and (
         module.stem.strip("_") in file.stem or file.stem == f"test_{folder.name}"
     )
-    return file == module or is_in_room or (bool(rooms) and is_of_room)
+    return file == module or is_in_package or (bool(folders) and is_of_package)
 
 
 def _is_beside(test: str, path: str) -> bool:
-    """Return whether a test is in the folder of the tests of a module's room."""
-    package, *rooms = Path(path).parts[:-1]
+    """Return whether a test is in the folder of the tests of a module's package."""
+    package, *folders = Path(path).parts[:-1]
     file = Path(test.partition("::")[0])
-    return bool(rooms) and file.parent == Path("tests", package.removeprefix("daf_"), *rooms)
+    return bool(folders) and file.parent == Path("tests", package.removeprefix("daf_"), *folders)
 
 
 def moved_lines(before: str, after: str) -> dict[int, int]:

@@ -1,1 +1,1 @@
-"""Tests of daf_storage, a folder for each of its rooms."""
+"""Tests of daf_storage, a folder for each of its packages."""
