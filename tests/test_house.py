@@ -71,6 +71,7 @@ def test_modules_that_are_no_doors_are_private() -> None:
         "daf_query.demo",
         "daf_query.flight_sql.messages_pb2",  # generated
         "daf_storage.errors",
+        "daf_storage.examples",
         "daf_storage.settings",
         "daf_storage.spi",
         "daf_storage.testing",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 import datafusion
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_query._runs import call_engine
 from daf_query.sql._axis_schema import CATALOG
@@ -34,10 +36,49 @@ def new_context(default: str, *, memory_bytes: int | None) -> datafusion.Session
         .set("datafusion.optimizer.enable_topk_aggregation", "false")
     )
     ENGINE.note_start()
-    if memory_bytes is None:
-        return datafusion.SessionContext(config)
-    runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_disabled()
-    return datafusion.SessionContext(config, runtime.with_greedy_memory_pool(memory_bytes))
+    runtime = None
+    if memory_bytes is not None:
+        runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_disabled()
+        runtime = runtime.with_greedy_memory_pool(memory_bytes)
+    context = datafusion.SessionContext(config, runtime)
+    context.register_udaf(
+        datafusion.udaf(_Mode, [pa.string()], pa.string(), _Mode.STATE, "immutable", "mode")
+    )
+    return context
+
+
+class _Mode(datafusion.Accumulator):
+    """The most frequent string of a group; of several the first in the alphabet."""
+
+    STATE: Final = [pa.list_(pa.string()), pa.list_(pa.int64())]
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def update(self, *values: pa.Array) -> None:
+        """Count the strings of a batch; NULL counts for nothing."""
+        counted = pc.value_counts(values[0].drop_null())
+        self._add(counted.field("values"), counted.field("counts"))
+
+    def merge(self, states: list[pa.Array]) -> None:
+        """Add what other partitions have counted."""
+        values, counts = states
+        self._add(values.flatten(), counts.flatten())
+
+    def state(self) -> list[pa.Scalar]:
+        """Return the strings and how often each occurs."""
+        values, counts = self.STATE
+        return [pa.scalar([*self._counts], values), pa.scalar([*self._counts.values()], counts)]
+
+    def evaluate(self) -> pa.Scalar:
+        """Return the most frequent one; NULL of a group without any."""
+        most = max(self._counts.values(), default=0)
+        first = min((value for value, n in self._counts.items() if n == most), default=None)
+        return pa.scalar(first, pa.string())
+
+    def _add(self, values: pa.Array, counts: pa.Array) -> None:
+        for value, count in zip(values.to_pylist(), counts.to_pylist(), strict=True):
+            self._counts[value] += count
 
 
 def copy_functions(context: datafusion.SessionContext, other: datafusion.SessionContext) -> None:

@@ -43,6 +43,10 @@ _OURS: Final = {
         "category_order('axis.vector', value)",
         "The position of a value among the [categories](../how-to/sql.md#categoricals).",
     ),
+    "mode": (
+        "mode(expression)",
+        "Returns the most frequent string, of several the first; numbers become strings.",
+    ),
     "range": ("range(start, stop[, step])", "A row for each number, without the last."),
     "generate_series": (
         "generate_series(start, stop[, step])",
@@ -146,8 +150,8 @@ def page() -> str:
         "# Functions of SQL",
         "",
         f"The {count} functions of the dialect, as the engine lists them with `SHOW FUNCTIONS` and",
-        "in `information_schema.routines`. All but the table functions and `category_order` are",
-        "[DataFusion's](https://datafusion.apache.org/user-guide/sql/index.html), and",
+        "in `information_schema.routines`. All but the table functions, `category_order` and",
+        "`mode` are [DataFusion's](https://datafusion.apache.org/user-guide/sql/index.html), and",
         "described in its words. What is refused, and where the engine errs, stands in",
         "[limits](limits.md). With the extra `spatial` there are",
         "[spatial functions](../how-to/zarr-tables.md) too.",
