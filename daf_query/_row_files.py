@@ -6,7 +6,7 @@ import gzip
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +104,10 @@ def write_rows(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
     rows = rows.plain()
     _check_types(rows.schema, file_format)
     if file_format in ("json", "ndjson"):
-        for line in json_lines(rows, file_format):
+        names = rows.schema.names
+        lists = (values for batch in rows.batches for values in lists_of(batch))
+        objects = (dict(zip(names, values, strict=True)) for values in lists)
+        for line in json_lines(objects, file_format):
             file.write(f"{line}\n".encode())
         return
     sink = pa.PythonFile(file, mode="w")
@@ -194,39 +197,35 @@ def _plain_type(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
-def lists_of(batch: pa.RecordBatch) -> Iterator[list[Any]]:
+def lists_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a batch as Python values."""
-    columns = [column.to_pylist() for column in batch.columns]
-    for position in range(batch.num_rows):
-        yield [column[position] for column in columns]
+    yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def json_lines(rows: Rows, file_format: Format) -> Iterator[str]:
-    """Yield the lines of a JSON array, or of an object per line."""
-    names = rows.schema.names
-    objects = (_json_object(names, row) for batch in rows.batches for row in lists_of(batch))
+def json_lines(objects: Iterable[Mapping[str, Any]], file_format: Format) -> Iterator[str]:
+    """Yield the lines of a JSON array, or of an object per line.
+
+    >>> list(json_lines([{"x": float("nan")}], "ndjson"))
+    ['{"x": null}']
+    """
+    lines = (json.dumps(_with_nulls(each), ensure_ascii=False, default=str) for each in objects)
     if file_format == "ndjson":
-        yield from objects
+        yield from lines
         return
     yield "["
-    previous = None
-    for line in objects:
-        if previous is not None:
-            yield f"  {previous},"
+    previous = next(lines, None)
+    for line in lines:
+        yield f"  {previous},"
         previous = line
     if previous is not None:
         yield f"  {previous}"
     yield "]"
 
 
-def _json_object(names: Sequence[str], row: Sequence[Any]) -> str:
-    values = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
-    return json.dumps(values, ensure_ascii=False, default=str)
-
-
-def _json_value(value: Any) -> Any:
-    """JSON has neither NaN nor the infinities."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _with_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values for JSON, which has neither NaN nor the infinities."""
+    is_finite = {name: not isinstance(v, float) or math.isfinite(v) for name, v in values.items()}
+    return {name: value if is_finite[name] else None for name, value in values.items()}
 
 
 def wire_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

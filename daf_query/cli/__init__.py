@@ -1,7 +1,8 @@
 """The command ``daf``: a parser, a function for each command, and what they print.
 
 **Nouns.** A *command* opens data sets, asks, and prints or writes the answer.  Exit codes: 0 done,
-1 the request failed (one line on stderr says why), 2 wrong usage, 3 repaired, but data was lost.
+1 the request failed (one line on stderr says why), 2 wrong usage, 3 repaired, but data was lost,
+4 done, but some data sets of a pattern were left out.
 
 Must not know DataFusion, stores or trees; nothing imports it.
 """
@@ -13,7 +14,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from daf_query.cli._terminal import INTERRUPTED
+from daf_query.cli._output import INTERRUPTED
 from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import daf_storage
 from daf_query.cli import _output as outputs
 from daf_query.cli import _selection as selection
-from daf_query.cli._later import (
-    display,
-    np,
-    pa,
-    row_files,
-    session,
-    storage_data,
-    syntax,
-    table,
-)
+from daf_query.cli._later import display, np, pa, row_files, session, storage_data, syntax, table
+from daf_query.cli._output import aligned, pager_of, print_json
 from daf_query.cli._parser import (
     AXIS,
     AXIS_NAMES,
@@ -28,12 +20,12 @@ from daf_query.cli._parser import (
     OVERLAY,
     PATH,
     REPORT_FORMAT,
-    choice,
+    SKIP_BROKEN,
     command,
+    grouped,
     option,
     whole_number,
 )
-from daf_query.cli._terminal import aligned, pager_of, print_json
 from daf_query.cli._upkeep import sidecar_line
 from daf_storage import errors
 from daf_storage._terminal_text import visible, visible_name
@@ -62,30 +54,32 @@ several the least; there is none if no value occurs twice.
 
 
 @command(
-    "info",
-    "say what a data set holds; reads metadata only",
     PATH,
-    choice(
+    grouped(
+        None,
         REPORT_FORMAT,
         option("--diagram", "the axes and their relations, for Mermaid"),
         option("--values", "also ranges and top values of vectors, of samples of large ones"),
     ),
     OVERLAY,
     *AXIS_NAMES,
-    takes_patterns=True,
-    examples="""
+    SKIP_BROKEN,
+)
+def info_command(options: Namespace) -> None:
+    """Say what a data set holds; reads metadata only.
+
+    Examples
+    --------
     daf info pbmc.daf.zarr
     daf info pbmc.daf.zarr --format json | jq .axes
     daf info pbmc.daf.zarr --diagram > pbmc.mmd
     daf info atlas.h5ad --values
     daf info atlas.h5ad --overlay notes.daf.zarr --obs-is cell --var-is gene
     daf info 'runs/*.h5ad'
-    """,
-)
-def info_command(options: Namespace) -> None:
-    """Print what a data set holds."""
-    if any(character in options.path for character in "*?[") and session.is_pattern(options.path):
-        _describe_all(options)
+    """
+    is_pattern = any(character in options.path for character in "*?[")
+    if is_pattern and session.is_pattern(options.path):
+        _show_all(options)
         return
     base = daf_storage.open_daf(options.path, obs_is=options.obs_is, var_is=options.var_is)
     layered = options.overlay is not None
@@ -114,22 +108,21 @@ def _value_lines(daf: DafReader) -> Iterator[str]:
             yield from (f"  {line}" for line in lines)
 
 
-def _describe_all(options: Namespace) -> None:
+def _show_all(options: Namespace) -> None:
     """Print what each of several data sets holds."""
     for name in ("diagram", "values", "overlay"):
         if getattr(options, name):
             raise errors.InvalidInputError(
                 f"{options.path!r} means several data sets, and --{name} is for one; name one"
             )
-    names = session.axis_names(options.obs_is, options.var_is)
-    with session.connect(options.path, mode="r", **names) as connected:
-        describe: Any = _summary if options.format == "json" else _text
-        described = {name: describe(daf, daf) for name, daf in connected.members().items()}
+    with selection.reading(options) as connected:
+        shown: Any = _summary if options.format == "json" else _text
+        found = {name: shown(daf, daf) for name, daf in connected.members().items()}
     if options.format == "json":
-        print_json({"path": options.path, "data_sets": described})
+        print_json({"path": options.path, "data_sets": found})
         return
-    print(f"{options.path}: {len(described):,} data sets")
-    for name, text in described.items():
+    print(f"{options.path}: {len(found):,} data sets")
+    for name, text in found.items():
         print(visible(f"\n{visible_name(name)}\n{text}"))
 
 
@@ -151,75 +144,67 @@ _SHOWN: Final = (
     NO_PAGER,
     OVERLAY,
     *AXIS_NAMES,
+    SKIP_BROKEN,
 )
 
 
 @command(
-    "head",
-    "print the first entries of an axis with their vectors",
     PATH,
     AXIS,
     option("-n, --rows N", "how many (default: 10)", type=whole_number, default=10),
     *_SHOWN,
-    examples="""
+)
+def head_command(options: Namespace) -> None:
+    """Print the first entries of an axis with their vectors.
+
+    Examples
+    --------
     daf head pbmc.daf.zarr cell
     daf head atlas.h5ad obs -n 3 --columns donor,age --format json
     daf head atlas.h5ad cell --obs-is cell --var-is gene --no-pager
-    """,
-)
-def head_command(options: Namespace) -> None:
-    """Print the first entries of an axis."""
+    """
     with selection.reading(options) as connected:
         name = syntax.quoted_name(options.axis)
-        rows = connected.sql(f"SELECT * FROM {name}")  # noqa: S608 - it is planned only
-        columns = rows.column_names
+        columns = connected.sql(f"SELECT * FROM {name}").column_names  # noqa: S608 - it is planned only
         order = ", ".join(each for each in (table.DATASET, "index") if each in columns)
         chosen = ["name", *_chosen(options, columns)] if options.columns is not None else columns
         listed = ", ".join(map(syntax.quoted_name, dict.fromkeys(chosen)))
         rows = connected.sql(f"SELECT {listed} FROM {name} ORDER BY {order} LIMIT {options.rows}")  # noqa: S608 - quoted
-        outputs.to_stdout(rows, options.format, max_rows=0, pager=pager_of(options))
+        outputs.print_rows(rows, options.format, max_rows=0, pager=pager_of(options))
 
 
-@command(
-    "describe",
-    "print what the vectors of an axis are like: count, missing, distinct, range, mean, "
-    "quartiles, the most frequent value",
-    PATH,
-    AXIS,
-    *_SHOWN,
-    examples="""
+@command(PATH, AXIS, *_SHOWN)
+def describe_command(options: Namespace) -> None:
+    """Print what the vectors of an axis are like.
+
+    Count, missing, distinct, range, mean, quartiles, and the most frequent value.
+
+    Examples
+    --------
     daf describe pbmc.daf.zarr cell
     daf describe atlas.h5ad obs --columns donor,age --format json
     daf describe atlas.h5ad cell --obs-is cell --var-is gene --overlay notes.daf.zarr
-    """,
-)
-def describe_command(options: Namespace) -> None:
-    """Print what the vectors of an axis are like."""
+    """
     with selection.reading(options) as connected:
         name = syntax.quoted_name(options.axis)
         columns = connected.sql(f"SELECT * FROM {name}").column_names  # noqa: S608 - it is planned only
         every = [each for each in columns if each not in ("name", "index")]
         chosen = every if options.columns is None else _chosen(options, columns)
-        described = [
+        found = [
             description_of(each, *session.value_counts(connected, name, each)) for each in chosen
         ]
-    if options.format in ("json", "ndjson"):
-        plain = [{key: _plain(each[key]) for key in _DESCRIPTION} for each in described]
-        for part in [plain] if options.format == "json" else plain:
-            print_json(part, indent=2 if options.format == "json" else None)
+    if options.format in ("json", "ndjson"):  # in which numbers stay numbers
+        print(*map(visible, row_files.json_lines(found, options.format)), sep="\n")
         return
-    is_table = options.format == "table"
-    for each in described:
+    for each in found:
         for key in ("min", "max", "top"):
             if each[key] is not None:
-                each[key] = outputs.cell_text(each[key]) if is_table else str(each[key])
+                is_read = options.format == "table" or isinstance(each[key], bool)
+                each[key] = outputs.cell_text(each[key]) if is_read else str(each[key])
     types = [(key, getattr(pa, kind)()) for key, kind in _DESCRIPTION.items()]
-    listed = pa.Table.from_pylist(described, schema=pa.schema(types))
+    listed = pa.Table.from_pylist(found, schema=pa.schema(types))
     rows = row_files.Rows(listed.schema, listed.to_batches())
-    if is_table:
-        outputs.show_table(rows, pager=pager_of(options))
-    else:
-        outputs.print_rows(rows, options.format)
+    outputs.print_rows(rows, options.format, max_rows=0, pager=pager_of(options))
 
 
 def _chosen(options: Namespace, columns: Sequence[str]) -> list[str]:
@@ -272,10 +257,6 @@ def _statistics(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
 def _value(value: pa.Scalar) -> Any:
     """Return a value; of a float of 32 bits, the one with the fewest digits that is the same."""
     plain = value.as_py()
+    if isinstance(plain, float) and math.isinf(plain):  # which is no JSON
+        return str(plain)
     return float(str(np.float32(plain))) if pa.types.is_float32(value.type) else plain
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON has; numbers stay numbers, but for infinite ones."""
-    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-    return value if value is None or is_number else str(value)

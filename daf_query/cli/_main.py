@@ -21,41 +21,23 @@ from typing import Any, Final, NoReturn
 
 from daf_query.cli import _look, _query, _saving, _serve, _transfer, _upkeep
 from daf_query.cli._later import storage_base
+from daf_query.cli._output import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    LEFT_OUT,
+    coloured,
+    failure_sentence,
+)
 from daf_query.cli._parser import Command, Parser
-from daf_query.cli._terminal import DONE, FAILED, INTERRUPTED, coloured, failure_sentence
 from daf_storage import errors
 from daf_storage._terminal_text import visible
 
-_COMMANDS: Final[dict[str, Command]] = {
+_COMMANDS: Final = {
     each.name: each
-    for each in (
-        _transfer.import_command,
-        _look.info_command,
-        _look.head_command,
-        _look.describe_command,
-        _query.sql_command,
-        _query.extract_command,
-        _query.profile_command,
-        _query.markers_command,
-        _query.totals_command,
-        _query.diagnose_command,
-        _query.split_command,
-        _transfer.export_command,
-        _transfer.convert_command,
-        _transfer.concat_command,
-        _saving.save_vector_command,
-        _saving.save_axis_command,
-        _saving.save_matrix_command,
-        _saving.annotate_command,
-        _saving.reorder_command,
-        _upkeep.index_command,
-        _upkeep.provenance_command,
-        _upkeep.verify_command,
-        _upkeep.repair_command,
-        _serve.serve_command,
-        _serve.explore_command,
-        _serve.demo_command,
-    )
+    for module in (_look, _query, _transfer, _saving, _upkeep, _serve)
+    for each in vars(module).values()
+    if isinstance(each, Command)
 }
 """As help lists them."""
 _FILES: Final = re.compile(r"PATH|SRC|DST|OUT|.*FILE(\.sql)?|.*\.h5ad")
@@ -138,7 +120,7 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         written = (getattr(options, name, None) for name in ("output", "destination"))
         return _fail(failure_sentence(error, next(filter(None, written), None)), FAILED)
-    return DONE if code is None else int(code)
+    return (LEFT_OUT if hasattr(options, "has_left_out") else DONE) if code is None else code
 
 
 def _parsed(arguments: Sequence[str]) -> Namespace:
@@ -205,7 +187,7 @@ def _built(chosen: Any) -> tuple[Parser, list[Parser]]:
   daf demo
 
 exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is lost or damaged,
-  130 interrupted, 143 terminated
+  4 done, without what --skip-broken left out, 130 interrupted, 143 terminated
 'daf COMMAND --help' says more; DAF_DEBUG=1 shows where an error comes from.""",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
@@ -219,7 +201,7 @@ exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is
     built = [command.add_to(commands) for command in chosen]
     if not built:
         for command in _COMMANDS.values():
-            commands.add_parser(command.name, help=command.summary)
+            command.add_to(commands, is_listed=True)
     return parser, built
 
 

@@ -1,32 +1,204 @@
-"""Print the rows of a query, or write them to a file; batches are written as they come."""
+"""The output of commands: exit codes, colours, the pager, tables, JSON, files, and sentences.
+
+Colours are for a terminal; none in pipes and files, and none where ``NO_COLOR`` is set.  The pager
+is that of ``PAGER``, or less.  Rows are written as they come.
+"""
 
 from __future__ import annotations
 
 import io
+import itertools
 import math
+import os
+import pydoc
+import re
+import shutil
+import signal
 import sys
+import textwrap
 from argparse import Namespace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
 from daf_query._formats import FILE_FORMATS, ROW_FORMATS
-from daf_query.cli._later import pa, row_files, stores
-from daf_query.cli._terminal import aligned, pager_of, print_json, print_table, progress_of
-from daf_storage import errors
-from daf_storage._terminal_text import visible
+from daf_query.cli._later import display, json, pa, provenance, row_files, sql, stores
+from daf_storage import DafError, errors
+from daf_storage._terminal_text import text_width, visible, visible_name
 
 if TYPE_CHECKING:
     from daf_query._row_files import Format, Rows
-    from daf_query.sql import Explanation, QueryPlan, QueryResult
+    from daf_query.session import DafSession
+    from daf_query.sql import QueryResult
     from daf_storage import ShowProgress
 
 OutputFormat: TypeAlias = "Format | Literal['table']"
 """How rows are printed or written."""
+Style: TypeAlias = Literal["heading", "faint", "error"]
+"""What is set apart."""
 
-_STANDARD_OUTPUT = 1
-_TERMINAL_ROWS = 40
-_PAGED_ROWS = 10_000
-_MAX_CELL = 60
+DONE: Final = 0
+FAILED: Final = 1
+"""The request failed, or `verify` found an error; wrong usage is 2, as argparse has it."""
+DATA_LOST: Final = 3
+"""A repair is done, and something is lost or damaged: the output names it."""
+LEFT_OUT: Final = 4
+"""It is done, without those data sets of a pattern that cannot be opened: stderr names them."""
+INTERRUPTED: Final = 128 + signal.SIGINT
+
+_CODES: Final = {"heading": "1", "faint": "2", "error": "1;31"}
+_ESCAPES: Final = re.compile(r"\x1b\[[\d;]*m")
+_BLANKS: Final = str.maketrans("\n\t", "  ")
+_STANDARD_OUTPUT: Final = 1
+_TERMINAL_ROWS: Final = 40
+_PAGED_ROWS: Final = 10_000
+_MAX_CELL: Final = 60
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal with colours that nobody has switched off."""
+    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    return not is_plain and stream.isatty()
+
+
+def coloured(text: str, style: Style, stream: TextIO) -> str:
+    """Return text as it is printed on a stream."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if has_colours(stream) else text
+
+
+def pager_of(options: Namespace) -> str | None:
+    """Return the pager of a command; None if it was refused."""
+    return None if options.no_pager else pager()
+
+
+def pager() -> str | None:
+    """Return the command of the pager; None where there is none, or ``PAGER`` is empty or cat."""
+    if not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
+        return None
+    is_dumb = os.environ.get("TERM") == "dumb"  # less asks for a key before it shows anything
+    chosen = os.environ.get("PAGER", "" if is_dumb else "less").strip()
+    program = chosen.split(maxsplit=1)[0] if chosen else ""
+    is_there = program not in ("", "cat") and shutil.which(program) is not None
+    return chosen if is_there else None
+
+
+def print_table(lines: Sequence[str], command: str | None) -> None:
+    """Print the lines of a table, its two first apart; in a pager if there is one and need be."""
+    lines = [
+        coloured(lines[0], "heading", sys.stdout),
+        *(coloured(line, "faint", sys.stdout) for line in lines[1:2]),
+        *lines[2:],
+    ]
+    size = shutil.get_terminal_size()
+    is_wide = any(text_width(_ESCAPES.sub("", line)) > size.columns for line in lines)
+    if command is None or (len(lines) < size.lines and not is_wide):
+        print(*lines, sep="\n")
+        return
+    sys.stdout.flush()
+    os.environ.setdefault("LESS", "RSX")  # colours, long lines cut, and it stays on the screen
+    pydoc.pipepager("\n".join(lines) + "\n", command)
+
+
+def aligned(
+    names: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    is_number: Sequence[bool],
+    *,
+    is_wrapped: bool = False,
+) -> list[str]:
+    """Return the lines of a table, numbers to the right; long cells are wrapped at words, or cut.
+
+    >>> aligned(["type", "n"], [["B", "12"]], [False, True])
+    ['type   n', '----  --', 'B     12']
+    """
+    listed = [[visible(cell).translate(_BLANKS) for cell in row] for row in (names, *rows)]
+    parts = [[_cell_lines(cell, is_wrapped=is_wrapped) for cell in row] for row in listed[1:]]
+    shown = [line for row in parts for line in itertools.zip_longest(*row, fillvalue="")]
+    widths = [max(map(text_width, column)) for column in zip(listed[0], *shown, strict=True)]
+    lines = []
+    for row in (listed[0], ["-" * width for width in widths], *shown):
+        cells = []
+        for cell, width, to_right in zip(row, widths, is_number, strict=True):
+            blanks = " " * (width - text_width(cell))
+            cells.append(blanks + cell if to_right else cell + blanks)
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _cell_lines(cell: str, *, is_wrapped: bool) -> list[str]:
+    if is_wrapped and len(cell) > _MAX_CELL:
+        return textwrap.wrap(cell, _MAX_CELL) or [""]
+    return [cell]
+
+
+def cell_text(value: Any) -> str:
+    """Return a value as people read it in a table.
+
+    >>> cell_text(None), cell_text(True), cell_text(1228.43219)
+    ('NULL', 'true', '1228.43')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        is_large = 1e6 <= abs(value) < 1e15
+        return f"{value:.1f}" if is_large else f"{value:.6g}"
+    return str(value)
+
+
+def table_lines(
+    rows: Rows,
+    *,
+    max_rows: int | None,
+    max_counted: int | None = None,
+    option: str = "--max-rows",
+    is_wrapped: bool = False,
+) -> list[str]:
+    """Return rows as an aligned table; numbers to the right, at most ``max_rows`` of them.
+
+    Parameters
+    ----------
+    max_counted
+        Up to how many rows are counted, where not all are shown; None counts them all.
+    option
+        What shows all.
+    is_wrapped
+        Whether long cells are wrapped at words; else they are cut.
+    """
+    rows = rows.plain()
+    shown: list[list[str]] = []
+    total = 0
+    most = math.inf if max_rows is None or max_counted is None else max(max_rows, max_counted)
+    for batch in rows.batches:
+        total += batch.num_rows
+        page = batch if max_rows is None else batch.slice(0, max_rows - len(shown))
+        shown.extend([cell_text(value) for value in row] for row in row_files.lists_of(page))
+        if total > most:
+            break
+    if not is_wrapped:
+        cut = " ".join  # of the lines of a cell
+        shown = [[_shortened(cut(cell.split("\n"))) for cell in row] for row in shown]
+    types = pa.types
+    is_number = [types.is_integer(t) or types.is_floating(t) for t in rows.schema.types]
+    lines = aligned(rows.schema.names, shown, is_number, is_wrapped=is_wrapped)
+    if total > len(shown):
+        count = f"{total:,}" if total <= most else f"more than {most:,}"
+        lines.append(f"... {count} rows; {len(shown)} shown, {option} 0 shows all")
+    elif not shown:
+        lines.append("(no rows)")
+    return lines
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 1]}…"
+
+
+def shown_rows(max_rows: int | None, pager: str | None) -> int | None:
+    """Return how many rows of a table are printed; None for all."""
+    if max_rows is None and sys.stdout.isatty():
+        return _TERMINAL_ROWS if pager is None else _PAGED_ROWS
+    return max_rows or None
 
 
 def format_of(output: str | None) -> OutputFormat:
@@ -49,16 +221,7 @@ def file_of(output: str | None) -> str | None:
     )
 
 
-def to_standard_output(file_format: str | None) -> str:
-    """Return the path of standard output, for what is written as bytes."""
-    if file_format is None:
-        raise errors.InvalidInputError("standard output has no suffix; name the format: --format")
-    _refuse_binary(file_format)
-    sys.stdout.flush()
-    return "/dev/stdout"
-
-
-def _refuse_binary(file_format: str) -> None:
+def refuse_binary(file_format: str) -> None:
     """Refuse to print what no terminal shows."""
     is_text = any(each.is_text for each in FILE_FORMATS if each.name == file_format)
     if not is_text and sys.stdout.isatty():
@@ -67,46 +230,22 @@ def _refuse_binary(file_format: str) -> None:
         )
 
 
-def to_stdout(
-    result: QueryResult,
+def print_rows(
+    result: QueryResult | Rows,
     file_format: OutputFormat,
     *,
-    max_rows: int | None,
+    max_rows: int | None = None,
     pager: str | None = None,
 ) -> None:
-    """Print the rows of a query; a long table in a pager, if one is given."""
+    """Print rows, as a table or for programs; on a terminal, visibly."""
+    rows: Rows = result  # type: ignore[assignment] # unless it is a result
+    if not isinstance(result, row_files.Rows):
+        is_described = file_format != "table" and ROW_FORMATS[file_format].is_described
+        rows = result.rows(provenance=None if is_described else False)
     if file_format == "table":
-        show_table(result.rows(), max_rows=shown_rows(max_rows, pager), pager=pager)
+        print_table(table_lines(rows, max_rows=shown_rows(max_rows, pager)), pager)
         return
-    is_described = None if ROW_FORMATS[file_format].is_described else False
-    print_rows(result.rows(provenance=is_described), file_format)
-
-
-def show_table(rows: Rows, *, pager: str | None, max_rows: int | None = None) -> None:
-    """Print rows as a table, in a pager if there is one and they do not fit."""
-    print_table(table_lines(rows, max_rows=max_rows), pager)
-
-
-def show_or_save(
-    result: QueryResult, file_format: OutputFormat, output: str | None, options: Namespace
-) -> None:
-    """Print the rows of a query, or write them to a file, as the options of a command say."""
-    if output is None:
-        to_stdout(result, file_format, max_rows=options.max_rows, pager=pager_of(options))
-    else:
-        to_file(result, file_format, Path(output), progress=progress_of(options))
-
-
-def shown_rows(max_rows: int | None, pager: str | None) -> int | None:
-    """Return how many rows of a table are printed; None for all."""
-    if max_rows is None and sys.stdout.isatty():
-        return _TERMINAL_ROWS if pager is None else _PAGED_ROWS
-    return max_rows or None
-
-
-def print_rows(rows: Rows, file_format: Format) -> None:
-    """Print rows for programs; on a terminal, visibly."""
-    _refuse_binary(file_format)
+    refuse_binary(file_format)
     sys.stdout.flush()
     is_terminal = sys.stdout.isatty()
     if not is_terminal and hasattr(sys.stdout, "buffer"):  # a notebook's output has none
@@ -118,7 +257,7 @@ def print_rows(rows: Rows, file_format: Format) -> None:
     sys.stdout.write(visible(text) if is_terminal else text)
 
 
-def to_file(
+def save_rows(
     result: QueryResult, file_format: OutputFormat, path: Path, *, progress: ShowProgress
 ) -> None:
     """Write the rows of a query; the file appears when it is complete."""
@@ -130,61 +269,127 @@ def to_file(
         file.write(("\n".join(lines) + "\n").encode())
 
 
-def explanation(explained: QueryPlan | Explanation, file_format: str) -> None:
-    """Print the plan of a query, or its costs."""
-    if file_format not in ("table", "json"):
+def show_or_save(
+    session: DafSession, result: QueryResult, options: Namespace, file_format: OutputFormat
+) -> None:
+    """Print the rows of an answer, or write them to a file, as the options of a command say."""
+    output = file_of(options.output)
+    if output is None:
+        pager = pager_of(options)
+        print_rows(result, file_format, max_rows=options.max_rows, pager=pager)
+    else:
+        provenance.refuse_own_files(session._connections.data_sets(), output)  # noqa: SLF001 - our own
+        save_rows(result, file_format, Path(output), progress=progress_of(options))
+
+
+def print_json(record: Any, **how: Any) -> None:
+    """Print a record for programs."""
+    print(visible(json.dumps(record, **{"indent": 2, **how})), flush=True)  # the same JSON
+
+
+def report(options: Namespace, text: object, **record: Any) -> None:
+    """Say what a command has done: a sentence, unless it is to be quiet, or JSON for programs."""
+    if options.format == "json":
+        print_json(record)
+    elif not options.quiet:
+        print(visible(text))
+
+
+def print_report(found: Any, file_format: str | None) -> None:
+    """Print what a command has found, as text or as JSON."""
+    if file_format not in (None, "table", "text", "json"):
         raise errors.InvalidInputError(f"a plan is printed as a table or json, not {file_format}")
     if file_format == "json":
-        print_json(explained.as_dict())
+        print_json(found.as_dict() if hasattr(found, "as_dict") else found.to_dict())
     else:
-        print(visible(str(explained)))
+        print(visible(found))
 
 
-def table_lines(
-    rows: Rows, *, max_rows: int | None, max_counted: int | None = None, option: str = "--max-rows"
-) -> list[str]:
-    """Return rows as an aligned table; numbers to the right, at most ``max_rows`` of them.
+def note(text: str) -> None:
+    """Say on stderr what may not be what was meant."""
+    print(visible_name(f"daf: note: {text}"), file=sys.stderr)
+
+
+def described(path: str) -> str:
+    """Return a file that was written, with its size if it has one."""
+    is_there = Path(path).is_dir() or stores.find_output(path).is_regular
+    return f"{path} ({display.readable_bytes(size_bytes(path))})" if is_there else path
+
+
+def size_bytes(path: str) -> int:
+    """Return how many bytes a data set has on disk."""
+    container = Path(path.split("#/", 1)[0])
+    files = container.rglob("*") if container.is_dir() else [container]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+_ARGUMENTS: Final = (
+    *("rows", "columns", "obs_is", "var_is", "X_is", "fill", "name", "key", "merge", "empty"),
+    *("port", "host", "max_bytes"),
+)
+_QUOTED: Final = "'([^']*)'"
+_FORMS: Final[Any] = (
+    (re.escape(errors.REPLACE), "--overwrite"),
+    (r'\bduplicates="make_unique"', "--make-unique"),
+    (
+        r"\bempty=\{(\([^)]*\)|'[^']*'): [^}]*\}",
+        lambda found: f"--empty {'/'.join(re.findall(_QUOTED, found[1]))}=VALUE",
+    ),
+    (r'\b(join|merge)="(\w+)"', r"--\1 \2"),
+    (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
+    (r"\bparams=(?= has)", "--param"),
+    (r"\bprefix=True", "--prefix"),
+    (r"\bnames=\[\.\.\.\]", "--names"),
+    (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
+    (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf annotate \1 \2"),
+    (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
+    (
+        rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;]|$)",
+        lambda found: f"--{found[1].replace('_', '-')}",
+    ),
+)
+"""How arguments and calls are written in messages, and on the command line."""
+
+
+def option_forms(text: str) -> str:
+    """Return a message of the packages in the words of the command line.
+
+    >>> option_forms("pass empty={('cell', 'age'): ...}, or prefix=True")
+    'pass --empty cell/age=VALUE, or --prefix'
+    >>> option_forms("rows= on axis 'cell': no vector 'a'")
+    "--rows on axis 'cell': no vector 'a'"
+    """
+    for pattern, form in _FORMS:
+        text = re.sub(pattern, form, text)
+    return text
+
+
+def failure_sentence(error: Exception, target: str | None = None) -> str:
+    """Return what is printed of an error; of the engine's, which raises plain ones, the core.
 
     Parameters
     ----------
-    max_counted
-        Up to how many rows are counted, where not all are shown; None counts them all.
-    option
-        What shows all.
+    target
+        The file that was being written, where the error of the system names none.
+
+    Examples
+    --------
+    >>> failure_sentence(errors.path_exists("x.daf.zarr"))
+    'x.daf.zarr exists already; pass --overwrite to replace it, or name another path'
     """
-    rows = rows.plain()
-    shown: list[list[str]] = []
-    total = 0
-    most = math.inf if max_rows is None or max_counted is None else max(max_rows, max_counted)
-    for batch in rows.batches:
-        total += batch.num_rows
-        page = batch if max_rows is None else batch.slice(0, max_rows - len(shown))
-        shown.extend([cell_text(value) for value in row] for row in row_files.lists_of(page))
-        if total > most:
-            break
-    types = pa.types
-    is_number = [types.is_integer(t) or types.is_floating(t) for t in rows.schema.types]
-    lines = aligned(rows.schema.names, shown, is_number)
-    if total > len(shown):
-        count = f"{total:,}" if total <= most else f"more than {most:,}"
-        lines.append(f"... {count} rows; {len(shown)} shown, {option} 0 shows all")
-    elif not shown:
-        lines.append("(no rows)")
-    return lines
+    if isinstance(error, DafError):  # some are errors of the system, too
+        remedy = error.remedy
+        if remedy is not None and remedy.argument == errors.ALLOW_WRITE:  # there is no such option
+            remedy = errors.Remedy("", "write its rows to a file with -o FILE")
+        return option_forms(str(error) if remedy is None else error.sentence(remedy))
+    if isinstance(error, OSError):
+        where = "" if error.filename is not None else target or "standard output"
+        return str(errors.from_os_error(error, where))
+    if isinstance(error, MemoryError):
+        return "not enough memory for the result; ask for fewer rows or columns"
+    return sql.strip_prefixes(str(error)) or type(error).__name__
 
 
-def cell_text(value: Any) -> str:
-    """Return a value as people read it in a table.
-
-    >>> cell_text(None), cell_text(True), cell_text(1228.43219)
-    ('NULL', 'true', '1228.43')
-    """
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        is_large = 1e6 <= abs(value) < 1e15
-        return f"{value:.1f}" if is_large else f"{value:.6g}"
-    text = " ".join(str(value).split("\n"))
-    return text if len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 1]}…"
+def progress_of(options: Namespace) -> ShowProgress:
+    """Return whether a command shows a progress bar."""
+    return "never" if options.quiet else "auto"

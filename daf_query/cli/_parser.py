@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import inspect
 import sys
 import textwrap
 from argparse import Namespace
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
+from daf_query._formats import ROW_FORMATS
 from daf_query.cli._later import slices
 from daf_storage import DafError
 
@@ -27,6 +29,7 @@ Option: TypeAlias = Callable[[Any], object]
 """Adds an option, or several, to a parser or a group of one."""
 Run: TypeAlias = Callable[[Namespace], int | None]
 """Runs a command, and returns its exit code; None if it is done."""
+_EXAMPLES: Final = "\n\nExamples\n--------\n"
 
 
 def option(spec: str, what: str | None = None, **more: Any) -> Option:
@@ -57,22 +60,11 @@ def option(spec: str, what: str | None = None, **more: Any) -> Option:
     return lambda parser: parser.add_argument(*names, **{"help": what, **more})
 
 
-def choice(*options: Option) -> Option:
-    """Return options of which one may be given."""
+def grouped(title: str | None, *options: Option) -> Option:
+    """Return options that stand together in help, below a title; or of which one may be given."""
 
     def add(parser: argparse.ArgumentParser) -> None:
-        group = parser.add_mutually_exclusive_group()
-        for each in options:
-            each(group)
-
-    return add
-
-
-def titled(title: str, *options: Option) -> Option:
-    """Return options that stand together in help."""
-
-    def add(parser: argparse.ArgumentParser) -> None:
-        group = parser.add_argument_group(title)
+        group = parser.add_argument_group(title) if title else parser.add_mutually_exclusive_group()
         for each in options:
             each(group)
 
@@ -102,32 +94,32 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command: what it is called, what it takes, and what runs it."""
+    """A command: what runs it, what it takes, and what its help says, which is the docstring."""
 
-    name: str
-    summary: str
-    options: tuple[Option, ...]
-    examples: str
     run: Run
+    options: tuple[Option, ...]
     one_of: tuple[str, ...] = ()
     """Arguments of which exactly one has to be given."""
     any_of: tuple[str, ...] = ()
     """Arguments of which at least one has to be given."""
-    takes_patterns: bool = False
-    """Whether its path may be a pattern, for several data sets as one."""
     has_prompt: bool = False
     """Whether none of `one_of` is given for a prompt, which needs a terminal."""
 
-    def add_to(self, commands: Any) -> Parser:
-        """Return its parser, added to that of all commands."""
-        examples = textwrap.indent(textwrap.dedent(self.examples).strip(), "  ")
+    @property
+    def name(self) -> str:
+        """What is typed."""
+        return self.run.__name__.removesuffix("_command").replace("_", "-")
+
+    def add_to(self, commands: Any, *, is_listed: bool = False) -> Parser:
+        """Return its parser, added to that of all commands; without options, if it is listed."""
+        said, _, examples = inspect.cleandoc(self.run.__doc__ or "").partition(_EXAMPLES)
         parser: Parser = commands.add_parser(
             self.name,
-            help=self.summary,
-            description=self.summary[0].upper() + self.summary[1:] + ".",
-            epilog=f"examples:\n{examples}",
+            help=said.partition("\n")[0].rstrip(".").replace("%", "%%"),
+            description=said,
+            epilog=f"examples:\n{textwrap.indent(examples, '  ')}",
         )
-        for each in self.options:
+        for each in () if is_listed else self.options:
             each(parser)
         return parser
 
@@ -139,7 +131,7 @@ class Command:
             if word.startswith("--") and " " not in word:
                 parser.refuse("there is no option", word.partition("=")[0], known)
         if rest:
-            parser.error(f"unrecognized arguments: {' '.join(rest)}{self._pattern(options, rest)}")
+            parser.error(f"unrecognized arguments: {' '.join(rest)}{_pattern(options, rest)}")
         given = sum(getattr(options, name) is not None for name in self.one_of)
         if self.one_of and given != 1 and not (self.has_prompt and given == 0 and is_terminal()):
             is_prompt = self.has_prompt and given == 0
@@ -149,14 +141,15 @@ class Command:
             parser.error(f"give {' or '.join(map(_shown, self.any_of))}")
         return options
 
-    def _pattern(self, options: Namespace, rest: Sequence[str]) -> str:
-        """Return what to write for the files that a shell made of a pattern."""
-        words = [Path(word) for word in (*vars(options).values(), *rest) if isinstance(word, str)]
-        paths = [path for path in words if path.suffix and len(path.name) < _LONGEST_NAME]
-        if not self.takes_patterns or sum(path.exists() for path in paths) < 2:
-            return ""
-        pattern = paths[0].with_name(f"*{paths[0].suffix}")
-        return f"; several data sets are one pattern, in quotes: '{pattern}'"
+
+def _pattern(options: Namespace, rest: Sequence[str]) -> str:
+    """Return what to write for the files that a shell made of a pattern."""
+    words = [Path(word) for word in (*vars(options).values(), *rest) if isinstance(word, str)]
+    paths = [path for path in words if path.suffix and len(path.name) < _LONGEST_NAME]
+    if not hasattr(options, "skip_broken") or sum(path.exists() for path in paths) < 2:
+        return ""
+    pattern = paths[0].with_name(f"*{paths[0].suffix}")
+    return f"; several data sets are one pattern, in quotes: '{pattern}'"
 
 
 def _shown(name: str) -> str:
@@ -168,17 +161,9 @@ def _shown(name: str) -> str:
     return name.upper() if name in ("query", "axis") else f"--{name.replace('_', '-')}"
 
 
-def command(
-    name: str, summary: str, *options: Option, examples: str, **rules: Any
-) -> Callable[[Run], Command]:
+def command(*options: Option, **rules: Any) -> Callable[[Run], Command]:
     """Declare the function below as a command."""
-
-    def declared(run: Run) -> Command:
-        return Command(
-            name=name, summary=summary, options=options, examples=examples, run=run, **rules
-        )
-
-    return declared
+    return lambda run: Command(run=run, options=options, **rules)
 
 
 def is_terminal() -> bool:
@@ -207,24 +192,24 @@ def byte_size(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _constant(spec: str, what: str, dest: str, value: Any, otherwise: Any) -> Option:
-    """Return a flag that stands for a value."""
+def flag(spec: str, what: str, dest: str, value: Any, otherwise: Any) -> Option:
+    """Return an option without a value that stands for one."""
     return option(spec, what, dest=dest, action="store_const", const=value, default=otherwise)
 
 
 def overwrite(what: str) -> Option:
     """Return ``--overwrite`` of a command that replaces something."""
-    return _constant("--overwrite", f"replace {what}", "if_exists", "replace", "error")
+    return flag("--overwrite", f"replace {what}", "if_exists", "replace", "error")
 
 
 def one_layout(what: str) -> Option:
     """Return ``--one-layout`` of a command that stores matrices."""
-    return _constant("--one-layout", what, "relayout", value=False, otherwise=True)
+    return flag("--one-layout", what, "relayout", value=False, otherwise=True)
 
 
 def make_unique(what: str) -> Option:
     """Return ``--make-unique`` of a command that refuses duplicates otherwise."""
-    return _constant("--make-unique", what, "duplicates", "make_unique", "error")
+    return flag("--make-unique", what, "duplicates", "make_unique", "error")
 
 
 def join_options(default: str) -> tuple[Option, ...]:
@@ -261,27 +246,54 @@ MEMORY: Final = option(
 PARAM: Final = option(
     "--param NAME=VALUE...", 'the value of $NAME in the SQL: JSON (60, true, [1, 2], "60") or text'
 )
-REPORT_FORMAT: Final = option("--format", choices=("text", "json"), default="text")
+REPORT_FORMAT: Final = option(
+    "--format", "of what is printed", choices=("text", "json"), default="text"
+)
+REPORT: Final = (REPORT_FORMAT, QUIET)
+"""Of a command that says what it has done."""
 OVERLAY: Final = option("--overlay OVERLAY", "a data set on top of PATH, which is only read")
+SKIP_BROKEN: Final = option(
+    "--skip-broken", "of a pattern: leave out what cannot be opened, and end with exit code 4"
+)
 AXIS_NAMES: Final = tuple(
     option(f"--{key}-is AXIS", f"what the axis of {key} of an AnnData is called")
     for key in ("obs", "var")
 )
-MATRIX: Final = option("--matrix NAME", required=True)
 ROWS: Final = option(
     "--rows WHICH", "a SQL predicate, a SELECT of name or index, names (A,B), or @FILE with names"
 )
-COLUMNS: Final = option("--columns WHICH", "the same for the other axis")
-SLICE_AXES: Final = tuple(
-    option(f"--{key}-axis AXIS", "needed where it is ambiguous") for key in ("rows", "columns")
+SLICE: Final = (
+    PATH,
+    option("--matrix NAME", required=True),
+    ROWS,
+    option("--columns WHICH", "the same for the other axis"),
+    PARAM,
+    *(option(f"--{key}-axis AXIS", "needed where it is ambiguous") for key in ("rows", "columns")),
+    OVERLAY,
+    SKIP_BROKEN,
 )
+"""Of a command that reads a part of a matrix."""
 NO_PROVENANCE: Final = option(
     "--no-provenance", "write no SQL, names and versions into files that have a place for them"
 )
-MAX_ROWS: Final = option(
-    "--max-rows N",
-    "rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
-    type=whole_number,
-)
 NO_PAGER: Final = option("--no-pager", "print long tables instead of showing them in $PAGER")
+
+
+def rows_out(*more_formats: str) -> tuple[Option, ...]:
+    """Return where rows go, and how: of a command whose answer is a table."""
+    formats = ("table", *ROW_FORMATS, *more_formats)
+    return (
+        option("--format", "default: by the suffix of FILE, else table", choices=formats),
+        option("-o, --output FILE", "default, or '-': standard output; .csv.gz is packed"),
+        option(
+            "--max-rows N",
+            "rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
+            type=whole_number,
+        ),
+        NO_PAGER,
+        NO_PROVENANCE,
+        QUIET,
+    )
+
+
 QUERY_FILE: Final = option("-f, --file FILE.sql", "a file with the query; comments are allowed")

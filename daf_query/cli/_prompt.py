@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import refuse_own_files
 from daf_query._row_files import Rows
 from daf_query.cli import _output as outputs
-from daf_query.cli._terminal import (
+from daf_query.cli._output import (
     coloured,
     described,
     failure_sentence,
@@ -242,17 +243,13 @@ class _Prompt:
         result = self._session.sql(sql, params=params or None)
         output, settings.output = settings.output, None
         lines: list[str] = []
-        if output is not None:
-            outputs.to_file(result, outputs.format_of(str(output)), output, progress="never")
-        elif settings.mode != "table":
-            outputs.to_stdout(result, settings.mode, max_rows=None)
-        elif result.column_names == _PLAN:
-            lines = [visible(each) for each in _plan_lines(result.rows())]
-        else:
-            most = outputs.shown_rows(settings.max_rows, settings.pager)
-            lines = outputs.table_lines(
-                result.rows(), max_rows=most, max_counted=_MOST_COUNTED, option=".maxrows"
-            )
+        if output is None and settings.mode != "table":
+            outputs.print_rows(result, settings.mode)
+        with _sign_of_life():
+            if output is not None:
+                outputs.save_rows(result, outputs.format_of(str(output)), output, progress="never")
+            elif settings.mode == "table":
+                lines = self._lines(result)
         seconds = time.perf_counter() - began
         if lines:
             print_table(lines, settings.pager)
@@ -261,6 +258,19 @@ class _Prompt:
         sys.stdout.flush()
         if settings.timer:
             print(coloured(f"time: {seconds:.3f} s", "faint", sys.stdout))
+
+    def _lines(self, result: Any) -> list[str]:
+        """Return the lines of a table, or of a plan."""
+        settings = self._settings
+        if result.column_names == _PLAN:
+            return [visible(each) for each in _plan_lines(result.rows())]
+        return outputs.table_lines(
+            result.rows(),
+            max_rows=outputs.shown_rows(settings.max_rows, settings.pager),
+            max_counted=_MOST_COUNTED,
+            option=".maxrows",
+            is_wrapped=True,
+        )
 
     def _command(self, line: str) -> None:
         """Run a line that begins with a dot."""
@@ -307,7 +317,7 @@ class _Prompt:
         parts = [f"SELECT {listed} FROM {quoted_name(name)}.matrices" for name in schemas]  # noqa: S608 - names of ours
         rows = self._session.sql(" UNION ALL ".join(parts))
         rows = rows.sort("rows_axis", "columns_axis", "name")
-        outputs.show_table(rows.rows(), pager=self._settings.pager)
+        outputs.print_rows(rows, "table", max_rows=0, pager=self._settings.pager)
 
     def mode(self, argument: str) -> None:
         """Set how rows are shown."""
@@ -373,7 +383,8 @@ class _Prompt:
 
     def _show(self, columns: Mapping[str, Any]) -> None:
         table = pa.table(dict(columns))
-        outputs.show_table(Rows(table.schema, table.to_batches()), pager=self._settings.pager)
+        rows = Rows(table.schema, table.to_batches())
+        outputs.print_rows(rows, "table", max_rows=0, pager=self._settings.pager)
 
 
 _SUFFIXES: Final = ", ".join(f".{name}" for name in (*ROW_FORMATS, "txt"))
@@ -416,6 +427,30 @@ def _report(error: Exception, written: str) -> None:
     if place is not None:
         for line in place.mark(written).split("\n"):
             print(f"  {visible(line)}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _sign_of_life() -> Iterator[None]:
+    """Show on a terminal how many seconds have gone, from the first on."""
+    ended = threading.Event()
+
+    def show() -> None:
+        seconds = 0
+        while not ended.wait(1):
+            seconds += 1
+            print(f"\r{seconds} s; Ctrl-C cancels", end="", file=sys.stderr, flush=True)
+        if seconds:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=show, daemon=True)
+    if sys.stderr.isatty():
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if thread.ident is not None:
+            thread.join()
 
 
 def _plan_lines(rows: Rows) -> Iterator[str]:

@@ -9,49 +9,40 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from daf_query._formats import ROW_FORMATS, SLICE_FORMATS
+from daf_query._formats import SLICE_FORMATS
 from daf_query.cli import _output as outputs
 from daf_query.cli import _selection as selection
-from daf_query.cli._later import (
-    provenance,
-    slices,
-    storage_base,
-)
+from daf_query.cli._later import slices, storage_base
+from daf_query.cli._output import described, pager_of, print_json, print_report, progress_of
 from daf_query.cli._parser import (
     AXIS,
     AXIS_NAMES,
-    COLUMNS,
-    MATRIX,
-    MAX_ROWS,
-    NO_PAGER,
     NO_PROVENANCE,
     OVERLAY,
     PARAM,
     PATH,
     QUERY_FILE,
     QUIET,
+    REPORT,
     REPORT_FORMAT,
-    ROWS,
-    SLICE_AXES,
+    SKIP_BROKEN,
+    SLICE,
     byte_size,
     command,
     given,
     join_options,
     option,
+    rows_out,
 )
-from daf_query.cli._terminal import described, pager_of, print_json, progress_of
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
-from daf_storage._terminal_text import visible, visible_name
+from daf_storage._terminal_text import visible_name
 
 if TYPE_CHECKING:
     from daf_query.cli import _prompt as prompt
-    from daf_query.session import DafSession
-    from daf_query.slice import MatrixSlice
 else:
     prompt = lazy_module("daf_query.cli._prompt")
 
-_PRINTED: Final = ("table", *ROW_FORMATS)
 _H5AD: Final = "h5ad"
 _ANNDATA: Final = {
     "layers": "over both axes",
@@ -64,28 +55,27 @@ _ANNDATA: Final = {
 
 
 @command(
-    "sql",
-    "ask a SQL question; each axis is a table with the columns name, index and its vectors; "
-    "without a QUERY, on a terminal, start a prompt",
     PATH,
     option("[QUERY]", "'-': read it from standard input"),
     QUERY_FILE,
     option("--table NAME=FILE...", "your own .csv, .tsv, .parquet or .arrow (also .csv.gz)"),
     PARAM,
-    option("--format", "default: by the suffix of FILE, else table", choices=_PRINTED),
-    option("-o, --output FILE", "default, or '-': standard output; .csv.gz is packed"),
-    MAX_ROWS,
-    NO_PAGER,
+    *rows_out(),
     option("--explain", "print the plan instead of the rows, and execute nothing"),
     option("--analyze", "execute it, and print what it read instead of the rows"),
     OVERLAY,
     *AXIS_NAMES,
-    NO_PROVENANCE,
-    QUIET,
+    SKIP_BROKEN,
     one_of=("query", "file"),
-    takes_patterns=True,
     has_prompt=True,
-    examples="""
+)
+def sql_command(options: Namespace) -> None:
+    r"""Ask a SQL question; without one, on a terminal, start a prompt.
+
+    Each axis is a table with the columns name, index and its vectors.
+
+    Examples
+    --------
     daf sql pbmc.daf.zarr "SELECT type, avg(age) FROM cell GROUP BY type"
     daf sql atlas.h5ad "SELECT type, avg(age) FROM obs GROUP BY type"
     daf sql pbmc.daf.zarr "SELECT * FROM cell WHERE age > 60" -o old.parquet
@@ -98,34 +88,31 @@ _ANNDATA: Final = {
     daf sql pbmc.daf.zarr 'SELECT name FROM cell WHERE donor = $who' --param who=N3
     daf sql atlas.daf.zarr --overlay notes.daf.zarr "SELECT label, age FROM cell"
     daf sql atlas.h5ad --obs-is cell --var-is gene "SELECT count(*) FROM cell"
-    daf sql pbmc.daf.zarr --table samples=samples.csv \\
+    daf sql pbmc.daf.zarr --table samples=samples.csv \
         "SELECT cell.name, centre FROM cell JOIN samples ON donor = samples.id"
-    """,
-)
-def sql_command(options: Namespace) -> None:
-    """Print or write the rows of a query; without one, start a prompt."""
+    """
     is_prompt = options.query is None and options.file is None
-    if is_prompt:
-        settings = _prompt_settings(options)
-    else:
-        output = outputs.file_of(options.output)
-        file_format = options.format or outputs.format_of(output)
-        query = selection.query_of(options)
+    settings = _prompt_settings(options) if is_prompt else None
+    file_format: Any = "table" if is_prompt else _format_of(options)
+    query = "" if is_prompt else selection.query_of(options)
     params = selection.named_values(options.param)
     with selection.reading(options) as session:
         for name, path in map(selection.named_table, options.table):
             selection.check_table(path, "--table")
             session.register(path, name)
-        if is_prompt:
+        if settings is not None:
             prompt.run_prompt(session, settings, output=options.output)
         elif options.explain or options.analyze:
             run = session.explain_analyze if options.analyze else session.explain
-            outputs.explanation(run(query, params=params), file_format)
+            print_report(run(query, params=params), file_format)
         else:
             result = session.sql(query, params=params)
-            if output is not None:
-                provenance.refuse_own_files(session._connections.data_sets(), output)  # noqa: SLF001 - our own
-            outputs.show_or_save(result, file_format, output, options)
+            outputs.show_or_save(session, result, options, file_format)
+
+
+def _format_of(options: Namespace) -> Any:
+    """Return the format of the rows of a command: what it says, or the suffix of its file."""
+    return options.format or outputs.format_of(outputs.file_of(options.output))
 
 
 def _prompt_settings(options: Namespace) -> prompt.PromptSettings:
@@ -149,57 +136,52 @@ def _prompt_settings(options: Namespace) -> prompt.PromptSettings:
 
 
 @command(
-    "extract",
-    "write a slice of a matrix to a file; only the slice is read",
-    PATH,
-    MATRIX,
-    ROWS,
-    COLUMNS,
-    PARAM,
-    *SLICE_AXES,
+    *SLICE,
     *join_options("inner"),
     option("-o, --output FILE", f"{', '.join(SLICE_FORMATS)}, by its suffix; '-': standard output"),
-    option("--format", "json: of what --dry-run prints", choices=(*SLICE_FORMATS, "json")),
+    option("--format", "json: of what is printed", choices=(*SLICE_FORMATS, "json")),
     option("--dry-run", "print what would be read, and how much memory it takes"),
     option("--max-bytes SIZE", "refuse a slice that takes more, such as 500MB", type=byte_size),
     *(
         option(f"--{part} KEYS", f"of .h5ad and .zarr, matrices {which}: A,B, all or none")
         for part, which in _ANNDATA.items()
     ),
-    OVERLAY,
     NO_PROVENANCE,
     QUIET,
     any_of=("output", "dry_run"),
-    takes_patterns=True,
-    examples="""
+)
+def extract_command(options: Namespace) -> None:
+    r"""Write a slice of a matrix to a file; only the slice is read.
+
+    Examples
+    --------
     daf extract pbmc.daf.zarr --matrix X --columns MS4A1,CD8A -o two.csv
-    daf extract pbmc.daf.zarr --matrix X --rows "age > 60 ORDER BY age DESC LIMIT 10" \\
+    daf extract pbmc.daf.zarr --matrix X --rows "age > 60 ORDER BY age DESC LIMIT 10" \
         --columns @genes.txt -o old.h5ad --layers counts --obsm X_umap --obsp none
     daf extract pbmc.daf.zarr --matrix X --rows 'donor = $who' --param who=N3 -o n3.h5ad
     daf extract pbmc.daf.zarr --matrix X --format csv -o - | head
     daf extract pbmc.daf.zarr --matrix X --rows "age > 60" --dry-run
-    daf extract pbmc.daf.zarr --matrix X --varm PCs --varp correlation -o pcs.h5ad \\
+    daf extract pbmc.daf.zarr --matrix X --varm PCs --varp correlation -o pcs.h5ad \
         --no-provenance
-    daf extract 'runs/*.daf.zarr' --matrix X --rows 'age > 60' --join outer \\
+    daf extract 'runs/*.daf.zarr' --matrix X --rows 'age > 60' --join outer \
         --fill-value 0 --along cell -o old.h5ad
-    daf extract pbmc.daf.zarr --matrix X --rows-axis gene --columns-axis cell \\
+    daf extract pbmc.daf.zarr --matrix X --rows-axis gene --columns-axis cell \
         --rows "SELECT name FROM gene ORDER BY means DESC LIMIT 50" -o top.csv
-    """,
-)
-def extract_command(options: Namespace) -> None:
-    """Write a slice of a matrix, or say what that would cost."""
+    """
+    is_json = options.format == "json"
+    file_format = None if is_json else options.format
     output = outputs.file_of(options.output)
-    target = output or ""
-    if not options.dry_run:
-        target = output or outputs.to_standard_output(options.format)
-    if target and options.format != "json":
-        slices.check_format(Path(target), options.format)
+    target = output or ("" if options.dry_run else _standard_output(options.format))
+    if target:
+        slices.check_format(Path(target), file_format)
     with selection.reading(options) as session:
-        part = _chosen_slice(session, options)
+        axes, chosen = selection.selected(session, options, join="inner")
+        part = session.matrix(*axes, options.matrix, **chosen, max_bytes=options.max_bytes)
+        for each in part.empty_selections if options.dry_run or not options.quiet else ():
+            diagnosing = shlex.join(["daf", "diagnose", options.path, each.axis, each.predicate])
+            outputs.note(f"--{each.keyword} selects no {each.axis}; {diagnosing} says why")
         if options.dry_run:
-            explanation = part.explain()
-            _note_empty(part, options.path)
-            _print_report(explanation, options.format)
+            print_report(part.explain(), "json" if is_json else None)
             return
         element_bytes = part.dtype.itemsize + 4
         cost_bytes = sum(member.part.plan.cost_bytes for member in part.whole.members)
@@ -208,27 +190,31 @@ def extract_command(options: Namespace) -> None:
         ) as progress:
             part.save(
                 target,
-                format=options.format,
+                format=file_format,
                 progress=lambda done: progress.add(done * element_bytes),
                 **_anndata_choice(options),
             )
-        if not options.quiet:
-            _note_empty(part, options.path)
-            where = "standard output" if output is None else described(output)
-            counts = part.counts if part.of_several else {}
+        counts = part.counts if part.of_several else {}
+        if is_json:
+            shape = {"rows": part.shape[0], "columns": part.shape[1], "nonzero": part.nnz}
+            print_json({"path": output, "axes": axes, **shape, "data_sets": counts})
+        elif not options.quiet:
             members = [f"\n  {visible_name(name)}: {count:,}" for name, count in counts.items()]
             print(
                 f"wrote {part.shape[0]:,} {visible_name(part.rows_axis)} x {part.shape[1]:,} "
-                f"{visible_name(part.columns_axis)} "
-                f"({part.nnz:,} non-zero) to {where}{''.join(members)}",
+                f"{visible_name(part.columns_axis)} ({part.nnz:,} non-zero) to "
+                f"{'standard output' if output is None else described(output)}{''.join(members)}",
                 file=sys.stderr if output is None else sys.stdout,
             )
 
 
-def _chosen_slice(session: DafSession, options: Namespace) -> MatrixSlice:
-    """Return the slice that the options choose."""
-    axes, chosen = selection.selected(session, options, join="inner")
-    return session.matrix(*axes, options.matrix, **chosen, max_bytes=options.max_bytes)
+def _standard_output(file_format: str | None) -> str:
+    """Return the path of standard output, for what is written as bytes."""
+    if file_format in (None, "json"):
+        raise errors.InvalidInputError("standard output has no suffix; name the format: --format")
+    outputs.refuse_binary(str(file_format))
+    sys.stdout.flush()
+    return "/dev/stdout"
 
 
 def _anndata_choice(options: Namespace) -> Any:
@@ -240,51 +226,31 @@ def _anndata_choice(options: Namespace) -> Any:
     }
 
 
-def _note_empty(part: MatrixSlice, path: str) -> None:
-    """Say on stderr which predicates select nothing."""
-    for each in part.empty_selections:
-        diagnosing = shlex.join(["daf", "diagnose", path, each.axis, each.predicate])
-        said = f"daf: note: --{each.keyword} selects no {each.axis}; {diagnosing} says why"
-        print(visible_name(said), file=sys.stderr)
-
-
 @command(
-    "profile",
-    "count, sum, mean, variance and more of each column of a matrix in groups of its rows",
-    PATH,
-    MATRIX,
+    *SLICE,
     option("--by WHAT", "vectors or SQL expressions, with commas between them, each also AS name"),
-    ROWS,
-    COLUMNS,
-    PARAM,
-    *SLICE_AXES,
     *join_options("outer"),
     option("--statistic NAME", "what X of an .h5ad file is (default: mean)"),
-    option("--format", "default: by the suffix of FILE, else table", choices=(*_PRINTED, _H5AD)),
-    option("-o, --output FILE", "default, or '-': standard output"),
-    MAX_ROWS,
-    NO_PAGER,
-    OVERLAY,
-    NO_PROVENANCE,
-    QUIET,
-    takes_patterns=True,
-    examples="""
-    daf profile pbmc.daf.zarr --matrix X --by bulk_labels -o profile.parquet
-    daf profile pbmc.daf.zarr --matrix X --by bulk_labels --columns MS4A1,CD8A --no-pager
-    daf profile pbmc.daf.zarr --matrix X --by "donor, age > 60 AS old" \\
-        --rows "phase = 'G1'" --columns "is_marker" -o profile.csv
-    daf profile pbmc.daf.zarr --matrix UMIs --by "donor, type" --statistic sum \\
-        -o pseudobulk.h5ad
-    daf profile pbmc.daf.zarr --matrix X --by type --param least=60 \\
-        --rows 'age > $least' --rows-axis cell --columns-axis gene --max-rows 0
-    daf profile 'runs/*.daf.zarr' --matrix X --by dataset --join inner --fill-value nan \\
-        --along cell -o runs.parquet
-    """,
+    *rows_out(_H5AD),
 )
 def profile_command(options: Namespace) -> None:
-    """Print or write a profile."""
+    r"""Count, sum, mean, variance and more of each column of a matrix in groups of its rows.
+
+    Examples
+    --------
+    daf profile pbmc.daf.zarr --matrix X --by bulk_labels -o profile.parquet
+    daf profile pbmc.daf.zarr --matrix X --by bulk_labels --columns MS4A1,CD8A --no-pager
+    daf profile pbmc.daf.zarr --matrix X --by "donor, age > 60 AS old" \
+        --rows "phase = 'G1'" --columns "is_marker" -o profile.csv
+    daf profile pbmc.daf.zarr --matrix UMIs --by "donor, type" --statistic sum \
+        -o pseudobulk.h5ad
+    daf profile pbmc.daf.zarr --matrix X --by type --param least=60 \
+        --rows 'age > $least' --rows-axis cell --columns-axis gene --max-rows 0
+    daf profile 'runs/*.daf.zarr' --matrix X --by dataset --join inner --fill-value nan \
+        --along cell -o runs.parquet
+    """
     output = outputs.file_of(options.output)
-    is_h5ad = _H5AD in (options.format, Path(output or "").suffix[1:] if not options.format else "")
+    is_h5ad = (options.format or Path(output or "").suffix[1:]) == _H5AD
     if is_h5ad and output is None:
         raise errors.InvalidInputError("h5ad is not written to standard output; give -o FILE.h5ad")
     if options.statistic is not None and not is_h5ad:
@@ -293,7 +259,7 @@ def profile_command(options: Namespace) -> None:
             "statistic; leave it out, or give -o FILE.h5ad"
         )
     try:
-        file_format = options.format or ("table" if is_h5ad else outputs.format_of(output))
+        file_format: Any = "table" if is_h5ad else _format_of(options)
     except errors.InvalidInputError as error:
         raise errors.InvalidInputError(f"{error}; a profile is also written as .h5ad") from None
     with selection.reading(options) as session:
@@ -305,126 +271,82 @@ def profile_command(options: Namespace) -> None:
             if isinstance(chosen["rows"], str):
                 diagnosing = shlex.join(["daf", "diagnose", options.path, axes[0], chosen["rows"]])
                 advice = f"; {diagnosing} says why"
-            print(f"daf: note: --rows selects no {axes[0]}{advice}", file=sys.stderr)
+            outputs.note(f"--rows selects no {axes[0]}{advice}")
         if is_h5ad and output is not None:
             profile.save_h5ad(output, statistic=options.statistic or "mean")
         else:
-            outputs.show_or_save(profile, file_format, output, options)
+            outputs.show_or_save(session, profile, options, file_format)
+
+
+def _answer(options: Namespace, question: str, join: str | None, **more: Any) -> None:
+    """Ask a part of a matrix by a method of sessions; print or write the rows of the answer."""
+    file_format = _format_of(options)
+    with selection.reading(options) as session:
+        axes, chosen = selection.selected(session, options, join=join)
+        how = {**chosen, **more, "progress": progress_of(options)}
+        found = getattr(session, question)(*axes, options.matrix, **how)
+        outputs.show_or_save(session, found, options, file_format)
 
 
 @command(
-    "markers",
-    "how each group of rows differs from the others, column by column: marker genes",
-    PATH,
-    MATRIX,
+    *SLICE,
     option("--by WHAT", "vectors or SQL expressions, with commas between them", required=True),
     option("--reference GROUP", "compare the others with this group (default: each with the rest)"),
     option("--method", "default: t-test", choices=("t-test", "wilcoxon")),
     option("--counts", "the values are counts, and no logarithms of counts and 1"),
     option("--top N", "only the N highest scores of each group", type=int),
-    ROWS,
-    COLUMNS,
-    PARAM,
-    *SLICE_AXES,
     *join_options("outer"),
-    option("--format", "default: by the suffix of FILE, else table", choices=_PRINTED),
-    option("-o, --output FILE", "default, or '-': standard output"),
-    MAX_ROWS,
-    NO_PAGER,
-    OVERLAY,
-    NO_PROVENANCE,
-    QUIET,
-    takes_patterns=True,
-    examples="""
+    *rows_out(),
+)
+def markers_command(options: Namespace) -> None:
+    """Tell how each group of rows differs from the others, column by column: marker genes.
+
+    Examples
+    --------
     daf markers pbmc.h5ad --matrix X --by bulk_labels --top 5
     daf markers pbmc.daf.zarr --matrix X --by louvain --rows "phase = 'G1'" -o markers.csv
     daf markers pbmc.daf.zarr --matrix UMIs --by type --reference T --counts --method wilcoxon
-    """,
-)
-def markers_command(options: Namespace) -> None:
-    """Print or write the markers of groups."""
-    output = outputs.file_of(options.output)
-    file_format = options.format or outputs.format_of(output)
-    with selection.reading(options) as session:
-        axes, chosen = selection.selected(session, options, join="outer")
-        found = session.markers(
-            *axes,
-            options.matrix,
-            by=options.by,
-            reference=options.reference or "rest",
-            method=options.method or "t-test",
-            is_log1p=not options.counts,
-            top=options.top,
-            **chosen,
-            progress=progress_of(options),
-        )
-        outputs.show_or_save(found, file_format, output, options)
+    """
+    more = given(options, "by", "reference", "method", "top")
+    _answer(options, "markers", "outer", is_log1p=not options.counts, **more)
 
 
-@command(
-    "totals",
-    "sum, non-zeros, mean and share of chosen columns for each row: quality control",
-    PATH,
-    MATRIX,
-    ROWS,
-    COLUMNS,
-    PARAM,
-    *SLICE_AXES,
-    option("--format", "default: by the suffix of FILE, else table", choices=_PRINTED),
-    option("-o, --output FILE", "default, or '-': standard output"),
-    MAX_ROWS,
-    NO_PAGER,
-    OVERLAY,
-    NO_PROVENANCE,
-    QUIET,
-    takes_patterns=True,
-    examples="""
+@command(*SLICE, *rows_out())
+def totals_command(options: Namespace) -> None:
+    """Sum, count, average and share chosen columns for each row: quality control.
+
+    Examples
+    --------
     daf totals pbmc.h5ad --matrix X -o counts.parquet
     daf totals pbmc.h5ad --matrix X --columns "name LIKE 'MT-%'" --max-rows 10
-    """,
-)
-def totals_command(options: Namespace) -> None:
-    """Print or write what each row has of chosen columns."""
-    output = outputs.file_of(options.output)
-    file_format = options.format or outputs.format_of(output)
-    with selection.reading(options) as session:
-        axes, chosen = selection.selected(session, options)
-        progress = progress_of(options)
-        found = session.totals(*axes, options.matrix, **chosen, progress=progress)
-        outputs.show_or_save(found, file_format, output, options)
+    """
+    _answer(options, "totals", None)
 
 
 @command(
-    "diagnose",
-    "say how many rows each part of a predicate leaves, and why it leaves none",
     PATH,
     AXIS,
     option("PREDICATE", "as for extract --rows; or a SELECT of this table"),
     PARAM,
     OVERLAY,
     REPORT_FORMAT,
-    takes_patterns=True,
-    examples="""
+    SKIP_BROKEN,
+)
+def diagnose_command(options: Namespace) -> None:
+    """Say how many rows each part of a predicate leaves, and why it leaves none.
+
+    Examples
+    --------
     daf diagnose pbmc.daf.zarr cell "donor = 'n3' AND age > 60"
     daf diagnose pbmc.daf.zarr cell 'donor = $who AND age > 60' --param who=n3
     daf diagnose pbmc.daf.zarr gene "SELECT name FROM gene WHERE means > 100"
     daf diagnose atlas.h5ad obs "label = 'T'" --overlay notes.daf.zarr
     daf diagnose pbmc.daf.zarr cell "age > 60" --format json | jq '.conjuncts[].rows'
-    """,
-)
-def diagnose_command(options: Namespace) -> None:
-    """Print how many rows each part of a predicate leaves, and why."""
+    """
     with selection.reading(options) as session:
         params = selection.named_values(options.param)
         diagnosis = session.diagnose(options.axis, options.predicate, params=params)
-    _print_report(diagnosis, options.format)
-
-
-def _print_report(report: Any, file_format: str) -> None:
-    if file_format == "json":
-        print_json(report.to_dict())
-    else:
-        print(visible(str(report)))
+    print_report(diagnosis, options.format)
 
 
 def share(text: str) -> tuple[str, float]:
@@ -445,8 +367,6 @@ def share(text: str) -> tuple[str, float]:
 
 
 @command(
-    "split",
-    "choose entries for a training loop, with splits and weights, and write them to a file",
     option("PATH", "a data set, or a pattern of several"),
     AXIS,
     option("--where SQL", "which entries (default: all)"),
@@ -458,17 +378,19 @@ def share(text: str) -> tuple[str, float]:
     PARAM,
     option("-o, --output FILE", ".parquet, .arrow, .csv, .tsv, .json or .ndjson", required=True),
     OVERLAY,
-    QUIET,
-    takes_patterns=True,
-    examples="""
-    daf split pbmc.daf.zarr cell --share train=0.8 --share val=0.2 -o split.parquet
-    daf split pbmc.daf.zarr cell --where 'age > $least' --param least=60 \\
-        --share train=0.8 --share val=0.2 --stratify type --groups donor --seed 1 -o s.csv
-    daf split 'runs/*.h5ad' obs --weights '1 / count(*) OVER (PARTITION BY type)' -o w.csv
-    """,
+    SKIP_BROKEN,
+    *REPORT,
 )
 def split_command(options: Namespace) -> None:
-    """Write chosen entries with their splits and weights, and say how many there are."""
+    r"""Choose entries for a training loop, with splits and weights, and write them to a file.
+
+    Examples
+    --------
+    daf split pbmc.daf.zarr cell --share train=0.8 --share val=0.2 -o split.parquet
+    daf split pbmc.daf.zarr cell --where 'age > $least' --param least=60 \
+        --share train=0.8 --share val=0.2 --stratify type --groups donor --seed 1 -o s.csv
+    daf split 'runs/*.h5ad' obs --weights '1 / count(*) OVER (PARTITION BY type)' -o w.csv
+    """
     shares = dict(options.share)
     if len(shares) < len(options.share):
         raise errors.InvalidInputError("--share names a split twice; give each once")
@@ -480,7 +402,13 @@ def split_command(options: Namespace) -> None:
             **given(options, "where", "weights", "seed", "stratify", "groups"),
         )
         sampler.save(options.output)
-    if not options.quiet:
-        sizes = ", ".join(f"{visible_name(name)} {n:,}" for name, n in sampler.sizes.items())
-        what = f"{len(sampler):,} of {sampler.axis_length:,} entries of {sampler.axis}"
-        print(f"{options.output}: {what}{': ' if sizes else ''}{sizes}")
+    sizes = ", ".join(f"{visible_name(name)} {n:,}" for name, n in sampler.sizes.items())
+    what = f"{len(sampler):,} of {sampler.axis_length:,} entries of {sampler.axis}"
+    outputs.report(
+        options,
+        f"{options.output}: {what}{': ' if sizes else ''}{sizes}",
+        path=options.output,
+        axis=sampler.axis,
+        entries=len(sampler),
+        splits=sampler.sizes,
+    )

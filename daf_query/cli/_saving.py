@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import session
+from daf_query.cli._output import progress_of, report
 from daf_query.cli._parser import (
     AXIS,
     PARAM,
     PATH,
     QUERY_FILE,
-    QUIET,
-    REPORT_FORMAT,
+    REPORT,
     command,
     given,
     one_layout,
     option,
     overwrite,
 )
-from daf_query.cli._terminal import print_json, progress_of
 from daf_storage import errors
-from daf_storage._terminal_text import visible_name
 
 if TYPE_CHECKING:
     from daf_query.profile import Profile
@@ -34,8 +32,6 @@ _NAME: Final = option("NAME")
 
 
 @command(
-    "save-vector",
-    "store what a query says of each entry of an axis as a vector",
     PATH,
     AXIS,
     _NAME,
@@ -43,29 +39,29 @@ _NAME: Final = option("NAME")
     QUERY_FILE,
     PARAM,
     overwrite("the vector, if there is one"),
-    QUIET,
+    *REPORT,
     one_of=("query", "file"),
-    examples="""
+)
+def save_vector_command(options: Namespace) -> None:
+    r"""Store what a query says of each entry of an axis as a vector.
+
+    Examples
+    --------
     daf save-vector pbmc.daf.zarr cell is_old "age > 60"
-    daf save-vector pbmc.daf.zarr cell rank \\
+    daf save-vector pbmc.daf.zarr cell rank \
         "SELECT name, rank() OVER (PARTITION BY type ORDER BY age) FROM cell"
     daf save-vector pbmc.daf.zarr cell is_old 'age > $least' --param least=50 --overwrite
     daf save-vector pbmc.daf.zarr cell score -f score.sql --quiet
-    """,
-)
-def save_vector_command(options: Namespace) -> None:
-    """Store a vector and say so."""
+    """
     with session.connect(options.path, mode="r+") as connected:
         connected.save_vector(
             options.axis, options.name, selection.query_of(options), **_choice(options)
         )
-    if not options.quiet:
-        print(f"stored vector {options.name} of axis {options.axis} in {options.path}")
+    text = f"stored vector {options.name} of axis {options.axis} in {options.path}"
+    report(options, text, path=options.path, axis=options.axis, vector=options.name)
 
 
 @command(
-    "save-axis",
-    "store the rows of a query as an axis with its vectors, in one step",
     PATH,
     AXIS,
     option("[QUERY]", "a SELECT with a row for each entry of the new axis; '-': standard input"),
@@ -73,24 +69,26 @@ def save_vector_command(options: Namespace) -> None:
     option("--name COLUMN", "of the names (default: name)", default="name"),
     PARAM,
     overwrite("the axis, if there is one, with its vectors and matrices"),
-    QUIET,
+    *REPORT,
     one_of=("query", "file"),
-    examples="""
-    daf save-axis pbmc.daf.zarr type \\
+)
+def save_axis_command(options: Namespace) -> None:
+    r"""Store the rows of a query as an axis with its vectors, in one step.
+
+    Examples
+    --------
+    daf save-axis pbmc.daf.zarr type \
         "SELECT type AS name, count(*) AS n, avg(age) AS age FROM cell GROUP BY type"
     daf save-axis pbmc.daf.zarr donor "SELECT DISTINCT donor FROM cell" --name donor
     daf save-axis pbmc.daf.zarr type -f types.sql --param least=5 --overwrite --quiet
-    """,
-)
-def save_axis_command(options: Namespace) -> None:
-    """Store an axis with its vectors and say so."""
+    """
     with session.connect(options.path, mode="r+") as connected:
         connected.save_axis(
             options.axis, selection.query_of(options), name=options.name, **_choice(options)
         )
         length = connected.reader().axis_length(options.axis)
-    if not options.quiet:
-        print(f"stored axis {options.axis} in {options.path}: {length:,} entries")
+    text = f"stored axis {options.axis} in {options.path}: {length:,} entries"
+    report(options, text, path=options.path, axis=options.axis, entries=length)
 
 
 def _choice(options: Namespace) -> dict[str, Any]:
@@ -99,8 +97,6 @@ def _choice(options: Namespace) -> dict[str, Any]:
 
 
 @command(
-    "save-matrix",
-    "store a slice of a matrix, means of groups, or the rows of a query, as a matrix",
     PATH,
     _NAME,
     option("[QUERY]", "a SELECT of an entry of either axis, and a value; '-': standard input"),
@@ -117,20 +113,22 @@ def _choice(options: Namespace) -> dict[str, Any]:
     one_layout("store it once; by default also its transpose"),
     PARAM,
     overwrite("the matrix, if there is one"),
-    QUIET,
+    *REPORT,
     one_of=("query", "file", "matrix"),
-    examples="""
-    daf save-matrix pbmc.daf.zarr part --matrix UMIs --rows 'donor = $who' \\
-        --columns is_marker --param who=N3 --one-layout --overwrite --quiet
-    daf save-matrix pbmc.daf.zarr mean_X --matrix X --by louvain --statistic mean
-    daf save-matrix pbmc.daf.zarr UMIs --from run2.daf.zarr --matrix counts \\
-        --rows-axis cell --columns-axis gene
-    daf save-matrix pbmc.daf.zarr share --rows-axis type --columns-axis donor --fill 0 \\
-        "SELECT type, donor, avg(age) AS age FROM cell GROUP BY type, donor"
-    """,
 )
 def save_matrix_command(options: Namespace) -> None:
-    """Store a matrix and say so."""
+    r"""Store a slice of a matrix, means of groups, or the rows of a query, as a matrix.
+
+    Examples
+    --------
+    daf save-matrix pbmc.daf.zarr part --matrix UMIs --rows 'donor = $who' \
+        --columns is_marker --param who=N3 --one-layout --overwrite --quiet
+    daf save-matrix pbmc.daf.zarr mean_X --matrix X --by louvain --statistic mean
+    daf save-matrix pbmc.daf.zarr UMIs --from run2.daf.zarr --matrix counts \
+        --rows-axis cell --columns-axis gene
+    daf save-matrix pbmc.daf.zarr share --rows-axis type --columns-axis donor --fill 0 \
+        "SELECT type, donor, avg(age) AS age FROM cell GROUP BY type, donor"
+    """
     choice: dict[str, Any] = {
         "fill": selection.value_of(options.fill),
         "relayout": options.relayout,
@@ -157,8 +155,8 @@ def save_matrix_command(options: Namespace) -> None:
                 options.columns_axis or content.columns_axis,
             )
         connected.save_matrix(content, *axes, options.name, **choice)
-    if not options.quiet:
-        print(f"stored matrix {options.name} of axes {axes[0]} and {axes[1]} in {options.path}")
+    text = f"stored matrix {options.name} of axes {axes[0]} and {axes[1]} in {options.path}"
+    report(options, text, path=options.path, axes=axes, matrix=options.name)
 
 
 def _profile(connected: DafSession, options: Namespace) -> tuple[tuple[str, str], Profile]:
@@ -192,8 +190,6 @@ def _given_axes(options: Namespace) -> tuple[str, str]:
 
 
 @command(
-    "annotate",
-    "store columns of a table as vectors, in a data set on top of one that is only read",
     option("PATH", "only read, if OVERLAY is given"),
     option("[OVERLAY]", "what is written, made if it is missing (default: PATH itself)"),
     option("--axis AXIS", required=True),
@@ -203,18 +199,19 @@ def _given_axes(options: Namespace) -> tuple[str, str]:
     option("--fill NAME=VALUE...", "the value of entries without one: JSON (0, false) or text"),
     option("--strict", "fail if a key is no entry, and write nothing"),
     overwrite("vectors that are there"),
-    REPORT_FORMAT,
-    QUIET,
-    examples="""
+    *REPORT,
+)
+def annotate_command(options: Namespace) -> None:
+    r"""Store columns of a table as vectors, in a data set on top of one that is only read.
+
+    Examples
+    --------
     daf annotate atlas.h5ad notes.daf.zarr --axis cell --csv labels.csv --key barcode
-    daf annotate atlas.daf.zarr notes.daf.zarr --axis cell --csv labels.parquet \\
+    daf annotate atlas.daf.zarr notes.daf.zarr --axis cell --csv labels.parquet \
         --columns cell_type=label,score --overwrite --strict
     daf annotate pbmc.daf.zarr --axis cell --csv doublets.tsv --fill is_doublet=false
     daf sql atlas.h5ad --overlay notes.daf.zarr "SELECT cell_type, age FROM cell"
-    """,
-)
-def annotate_command(options: Namespace) -> None:
-    """Store columns of a file as vectors, and say how many keys are no entries."""
+    """
     selection.check_table(options.table, "--csv")
     target = options.path if options.overlay is None else options.overlay
     access: dict[str, Any] = (
@@ -230,10 +227,7 @@ def annotate_command(options: Namespace) -> None:
             strict=options.strict,
             if_exists=options.if_exists,
         )
-    if options.format == "json":
-        print_json({"path": target, **found.to_dict()})
-    elif not options.quiet:
-        print(visible_name(f"stored in {target}: {found}"))
+    report(options, f"stored in {target}: {found}", path=target, **found.to_dict())
 
 
 def _columns(given: str | None) -> dict[str, str] | None:
@@ -254,20 +248,20 @@ def _columns(given: str | None) -> dict[str, str] | None:
 
 
 @command(
-    "reorder",
-    "put the entries of an axis into another order; its vectors and matrices follow",
     PATH,
     AXIS,
     option("--by ORDER", "what comes after ORDER BY in SQL", required=True),
-    QUIET,
-    examples="""
-    daf reorder pbmc.daf.zarr cell --by "type, age DESC"
-    daf reorder pbmc.daf.zarr gene --by "name"
-    """,
+    *REPORT,
 )
 def reorder_command(options: Namespace) -> None:
-    """Put an axis into another order and say so."""
+    """Put the entries of an axis into another order; its vectors and matrices follow.
+
+    Examples
+    --------
+    daf reorder pbmc.daf.zarr cell --by "type, age DESC"
+    daf reorder pbmc.daf.zarr gene --by "name"
+    """
     with session.connect(options.path, mode="r+") as connected:
         connected.reorder_axis(options.axis, options.by, progress=progress_of(options))
-    if not options.quiet:
-        print(f"reordered axis {options.axis} of {options.path} by {options.by}")
+    text = f"reordered axis {options.axis} of {options.path} by {options.by}"
+    report(options, text, path=options.path, axis=options.axis, by=options.by)

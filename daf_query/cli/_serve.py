@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 import daf_storage
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import demo, explore, flight_sql, session, storage_base, syntax
+from daf_query.cli._output import print_json
 from daf_query.cli._parser import (
     REPORT_FORMAT,
     byte_size,
     command,
     given,
+    grouped,
     option,
-    titled,
     whole_number,
 )
-from daf_query.cli._terminal import print_json
 from daf_storage import errors
 
 if TYPE_CHECKING:
@@ -63,24 +63,28 @@ class ClearTextWarning(errors.DafWarning):
 
 
 @command(
-    "serve",
-    "serve a data set over HTTP, or data sets as SQL tables over Flight SQL, read-only, to "
-    "programs of this machine",
     option("PATH", dest="paths", nargs="+"),
     option("--port", "default: 8000, or 31337 with --flight-sql; 0: any", type=whole_number),
     option("--host", "address to listen on (default: this machine only)", default="127.0.0.1"),
     REPORT_FORMAT,
-    titled(
+    grouped(
         "over HTTP",
         option("--host-name NAME...", "another name of this server, such as that of a proxy"),
         option("--allow-origin ORIGIN", "let web pages of it read (CORS); * for all"),
     ),
-    titled(
+    grouped(
         "over Flight SQL",
         option("--flight-sql", "answer SQL of other programs; each PATH is a schema"),
         *_OF_FLIGHT_SQL.values(),
     ),
-    examples="""
+)
+def serve_command(options: Namespace) -> None:
+    r"""Serve a data set over HTTP, or data sets as SQL tables over Flight SQL, read-only.
+
+    By default, programs of this machine alone can ask.
+
+    Examples
+    --------
     daf serve pbmc.daf.zarr.zip --port 8000
     daf serve pbmc.daf.zarr --host 0.0.0.0 --host-name data.lab.org
     daf serve pbmc.daf.zarr --allow-origin https://viewer.lab.org
@@ -88,15 +92,12 @@ class ClearTextWarning(errors.DafWarning):
     daf serve --flight-sql pbmc.daf.zarr liver.h5ad
     daf serve --flight-sql 'runs/*.daf.zarr' --port 0 --format json
     daf serve --flight-sql pbmc.daf.zarr --host 0.0.0.0 --token-file token.txt \
---tls-cert server.pem --tls-key server.key
+        --tls-cert server.pem --tls-key server.key
     daf serve --flight-sql pbmc.daf.zarr --token-env DAF_TOKEN --max-seconds 60 \
---max-queries 4 --max-rows 1000000 --max-bytes 500MB
+        --max-queries 4 --max-rows 1000000 --max-bytes 500MB
     daf serve --flight-sql pbmc.daf.zarr --max-memory-bytes 1GB --max-query-bytes 64KiB
     daf serve --flight-sql pbmc.daf.zarr --host 10.0.0.5 --allow-anyone
-    """,
-)
-def serve_command(options: Namespace) -> None:
-    """Serve until interrupted."""
+    """
     others, why = tuple(_OF_FLIGHT_SQL), "for --flight-sql, and not for HTTP"
     if options.flight_sql:
         others, why = _OF_HTTP, "for HTTP, and not for --flight-sql"
@@ -118,9 +119,8 @@ def serve_command(options: Namespace) -> None:
         host_names=options.host_name,
         allow_origin=options.allow_origin,
     ) as server:
-        _announce(options, {"url": server.url}, options.paths[0], server.url)
-        with contextlib.suppress(KeyboardInterrupt):
-            server.serve_forever()
+        text = f"serving {options.paths[0]} at {server.url}; stop with Ctrl-C"
+        _run(options, server, text, url=server.url)
 
 
 def _serve_flight_sql(options: Namespace) -> None:
@@ -144,19 +144,21 @@ def _serve_flight_sql(options: Namespace) -> None:
         if tokens and not has_tls and not flight_sql.is_loopback(options.host):
             said = "tokens and rows are sent in clear: give --tls-cert and --tls-key"
             warnings.warn(ClearTextWarning(said), stacklevel=2)
-        access = {"needs_token": bool(tokens), "tls": has_tls}
-        address = {"uri": server.uri, "schemas": list(sources), **access}
-        _announce(options, address, ", ".join(sources), server.uri)
-        with contextlib.suppress(KeyboardInterrupt):
-            server.serve_forever()
+        text = f"serving {', '.join(sources)} at {server.uri}; stop with Ctrl-C"
+        access: dict[str, Any] = {"needs_token": bool(tokens), "tls": has_tls}
+        _run(options, server, text, uri=server.uri, schemas=list(sources), **access)
 
 
-def _announce(options: Namespace, address: dict[str, Any], served: str, where: str) -> None:
-    """Print where the server is, in one line."""
+def _run(options: Namespace, server: Any, text: str, *, opens: str = "", **address: Any) -> None:
+    """Print where a server is, and wait until it is interrupted."""
     if options.format == "json":
         print_json(address, indent=None)
     else:
-        print(f"serving {served} at {where}; stop with Ctrl-C", flush=True)
+        print(text, flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        if opens:
+            webbrowser.open(opens)
+        server.serve_forever()
 
 
 def _tokens(options: Namespace) -> list[str]:
@@ -178,8 +180,6 @@ def _tokens(options: Namespace) -> list[str]:
 
 
 @command(
-    "explore",
-    "look at data sets in the browser, on this machine alone: tables, SQL, charts, embeddings",
     option("PATH", dest="paths", nargs="+"),
     option("--query SQL", "the query that the page starts with"),
     option("--color EXPRESSION", "what colours the embedding first: a vector, or X['CD8A']"),
@@ -189,16 +189,19 @@ def _tokens(options: Namespace) -> list[str]:
     option("--max-rows N", "of a query (default: 1000000)", type=whole_number, dest="rows"),
     option("--max-bytes SIZE", "of one answer (default: 1GiB)", type=byte_size, dest="bytes"),
     option("--seconds N", "until the last row is sent (default: 120)", type=whole_number),
-    examples="""
+    REPORT_FORMAT,
+)
+def explore_command(options: Namespace) -> None:
+    """Look at data sets in the browser, on this machine alone: tables, SQL, charts, embeddings.
+
+    Examples
+    --------
     daf explore pbmc.h5ad
     daf explore pbmc.h5ad --color phase --query "SELECT * FROM obs WHERE n_genes > 1500"
     daf explore pbmc.daf.zarr liver.daf.zarr.zip --port 8080 --no-browser
     daf explore 'runs/*.daf.zarr' --max-rows 10000 --max-bytes 500MB --seconds 30
     daf explore pbmc.h5ad --write notes.daf.zarr
-    """,
-)
-def explore_command(options: Namespace) -> None:
-    """Serve the explorer until interrupted."""
+    """
     for module in ("starlette", "uvicorn"):
         storage_base.optional_import(module, extra="explore")
     if options.write is not None and len(options.paths) > 1:
@@ -212,12 +215,12 @@ def explore_command(options: Namespace) -> None:
         _check_start(data.session, options)
         server = stack.enter_context(explore.ExploreServer(data, port=options.port, limits=limits))
         start = {"query": options.query, "color": options.color}
-        print(f"exploring {', '.join(options.paths)} at {server.page_url(**start)}", flush=True)
-        print("stop with Ctrl-C", flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            if not options.no_browser and _has_screen():
-                webbrowser.open(server.opening_url(**start))
-            server.serve_forever()
+        url = server.page_url(**start)
+        # In a window, and not in this terminal.
+        has_screen = sys.platform == "darwin" or any(map(os.environ.get, _SCREENS))
+        opens = server.opening_url(**start) if has_screen and not options.no_browser else ""
+        text = f"exploring {', '.join(options.paths)} at {url}\nstop with Ctrl-C"
+        _run(options, server, text, opens=opens, url=url)
 
 
 def _check_start(connected: DafSession, options: Namespace) -> None:
@@ -229,21 +232,16 @@ def _check_start(connected: DafSession, options: Namespace) -> None:
         for name, tables in connected._connections.schemas.items()  # noqa: SLF001 - our own
         for axis in tables.axes_set()
     ]
-    problems: list[errors.DafError] = []
+    problem: errors.DafError | None = None
     for _, name in sorted(axes) if options.color is not None else ():
         try:
             connected.sql(f"SELECT {options.color} FROM {name}")  # noqa: S608 - it is planned only
         except errors.DafError as error:
-            problems.append(error)
+            problem = problem or error
         else:
             return
-    if problems:
-        raise errors.InvalidInputError(f"--color: {problems[0]}")
-
-
-def _has_screen() -> bool:
-    """Return whether a browser would open in a window, and not in this terminal."""
-    return sys.platform == "darwin" or any(map(os.environ.get, _SCREENS))
+    if problem is not None:
+        raise errors.InvalidInputError(f"--color: {problem}")
 
 
 def _connected(options: Namespace) -> DafSession:
@@ -254,15 +252,15 @@ def _connected(options: Namespace) -> DafSession:
 
 
 @command(
-    "demo",
-    "import, query, slice and plot the PBMC data set that scanpy ships",
     option("[TARGET]", "a folder, or the data set to make in one", default="daf-demo"),
-    examples="""
+)
+def demo_command(options: Namespace) -> None:
+    """Import, query, slice and plot the PBMC data set that scanpy ships.
+
+    Examples
+    --------
     daf demo
     daf demo somewhere/else
     daf demo somewhere/pbmc.daf.zarr.zip
-    """,
-)
-def demo_command(options: Namespace) -> None:
-    """Run the demonstration."""
+    """
     demo.run_demo(Path(options.target), options.main)

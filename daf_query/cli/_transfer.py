@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import time
 import warnings
@@ -11,14 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
-from daf_query.cli._later import display
+from daf_query.cli import _selection as selection
+from daf_query.cli._later import display, session
+from daf_query.cli._output import described, option_forms, progress_of, report, size_bytes
 from daf_query.cli._parser import (
     COUNTS_AS,
     MEMORY,
     OVERLAY,
     PACKING,
     PATH,
-    QUIET,
+    REPORT,
+    SKIP_BROKEN,
     STRICT,
     command,
     given,
@@ -27,9 +29,8 @@ from daf_query.cli._parser import (
     option,
     overwrite,
 )
-from daf_query.cli._terminal import described, option_forms, progress_of, size_bytes
 from daf_storage import errors
-from daf_storage._terminal_text import visible, visible_name
+from daf_storage._terminal_text import visible_name
 
 if TYPE_CHECKING:
     from daf_storage import Packing, Report
@@ -41,8 +42,6 @@ _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
 
 
 @command(
-    "import",
-    "turn an h5ad file, an AnnData in Zarr, or what Cell Ranger wrote into a Daf data set",
     option("IN.h5ad", "or a .zarr, a .h5 of Cell Ranger, or a folder of its .mtx", dest="source"),
     option("OUT", "such as pbmc.daf.zarr or pbmc.daf.zarr.zip", dest="destination"),
     option("--obs-is AXIS", "name of the axis of obs (default: obs)"),
@@ -56,23 +55,25 @@ _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
     overwrite("what is at OUT"),
     *PACKING,
     COUNTS_AS,
-    QUIET,
-    examples="""
+    *REPORT,
+)
+def import_command(options: Namespace) -> None:
+    r"""Turn an h5ad file, an AnnData in Zarr, or what Cell Ranger wrote into a Daf data set.
+
+    Examples
+    --------
     daf import pbmc.h5ad pbmc.daf.zarr.zip
     daf import filtered_feature_bc_matrix run.daf.zarr
     daf import monday.h5ad week.dafs.zarr.zip#/monday
     daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs
     daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite
     daf import pbmc.h5ad pbmc.daf.zarr --one-layout --strict --quiet
-    daf import pbmc.h5ad small.daf.zarr --codec blosc-zstd-shuffle --level 7 \\
+    daf import pbmc.h5ad small.daf.zarr --codec blosc-zstd-shuffle --level 7 \
         --chunk-kb 128 --zarr-format 3 --overwrite
-    """,
-)
-def import_command(options: Namespace) -> None:
-    """Import an h5ad file and print the report."""
+    """
     started = time.monotonic()
     warnings.simplefilter("ignore", daf_storage.AnnDataWarning)  # the report lists them
-    report = None
+    found = None
     how = {
         "packed": packing_of(options, chunk_kb=_IMPORT_CHUNK_KB),
         "progress": progress_of(options),
@@ -89,29 +90,20 @@ def import_command(options: Namespace) -> None:
         daf_storage.import_10x_mtx(options.source, options.destination, **how)
     else:
         counts_as = counts_of(options)
-        report = daf_storage.import_h5ad(
+        found = daf_storage.import_h5ad(
             options.source, options.destination, counts_as=counts_as, **how, **of_anndata
         )
-    if options.quiet:
-        return
-    seconds = time.monotonic() - started
     with daf_storage.open_daf(options.destination) as daf:
         summary = daf.summary()
     lengths = " x ".join(f"{axis.length:,} {visible_name(axis.name)}" for axis in summary.axes[:2])
     vectors = sum(len(axis.vectors) for axis in summary.axes)
     matrices = f"{len(summary.matrices)} {'matrix' if len(summary.matrices) == 1 else 'matrices'}"
-    print(
-        f"imported {options.source} into {options.destination} in {seconds:.1f} s\n"
-        f"{lengths}; {len(summary.axes)} axes, {vectors} vectors, {matrices}, "
-        f"{_on_disk(options.destination)}"
-    )
-    if report is not None:
-        _print_report(report)
+    holds = f"{lengths}; {len(summary.axes)} axes, {vectors} vectors, {matrices}, "
+    done = f"imported {options.source} into {options.destination}"
+    _say(options, done, options.destination, started, holds, found)
 
 
 @command(
-    "export",
-    "turn a whole data set into an h5ad file, streaming its matrices",
     PATH,
     option("OUT.h5ad", dest="destination"),
     option("--obs-is AXIS", "the axis of obs (default: as imported)"),
@@ -120,34 +112,34 @@ def import_command(options: Namespace) -> None:
     OVERLAY,
     STRICT,
     overwrite("what is at OUT.h5ad"),
-    QUIET,
-    examples="""
+    *REPORT,
+)
+def export_command(options: Namespace) -> None:
+    """Turn a whole data set into an h5ad file, streaming its matrices.
+
+    Examples
+    --------
     daf export pbmc.daf.zarr pbmc.h5ad
     daf export atlas.daf.zarr atlas.h5ad --obs-is cell --var-is gene --X-is UMIs
     daf export atlas.h5ad labelled.h5ad --overlay notes.daf.zarr
     daf export pbmc.daf.zarr pbmc.h5ad --strict --overwrite --quiet
-    """,
-)
-def export_command(options: Namespace) -> None:
-    """Export a data set and print the report."""
+    """
     warnings.simplefilter("ignore", daf_storage.AnnDataWarning)  # the report lists them
     base = daf_storage.open_daf(options.path)
     layered = options.overlay is not None
     with daf_storage.open_overlay(base, options.overlay, "r") if layered else base as daf:
-        report = daf_storage.export_h5ad(
+        found = daf_storage.export_h5ad(
             daf,
             options.destination,
             progress=progress_of(options),
             **given(options, "obs_is", "var_is", "X_is", "strict", "if_exists"),
         )
-    if not options.quiet:
-        print(f"exported {options.path} to {described(options.destination)}")
-        _print_report(report)
+    notes = _notes(found)
+    text = "\n  ".join([f"exported {options.path} to {described(options.destination)}", *notes])
+    report(options, text, path=options.destination, notes=notes)
 
 
 @command(
-    "convert",
-    "copy a data set into the format that the path asks for, and compare the two",
     option("SRC", dest="source"),
     option("DST", dest="destination"),
     overwrite("what is at DST"),
@@ -155,19 +147,21 @@ def export_command(options: Namespace) -> None:
     COUNTS_AS,
     option("--link", "between directories: share the files that are the same, by hard links"),
     MEMORY,
-    QUIET,
-    examples="""
+    *REPORT,
+)
+def convert_command(options: Namespace) -> None:
+    r"""Copy a data set into the format that the path asks for, and compare the two.
+
+    Examples
+    --------
     daf convert pbmc.daf.zarr pbmc.daf.zarr.zip
     daf convert pbmc.daf.zarr.zip pbmc.h5df
     daf convert monday.daf.zarr week.dafs.zarr.zip#/monday
-    daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --chunk-kb 128 \\
+    daf convert atlas.daf.zarr small.daf.zarr --codec zstd --level 19 --chunk-kb 128 \
         --overwrite --quiet
     daf convert atlas.daf.zarr small.daf.zarr --packed --counts-as UMIs=uint16
     daf convert atlas.daf.zarr copy.daf.zarr --link
-    """,
-)
-def convert_command(options: Namespace) -> None:
-    """Copy a data set into another format and print its size."""
+    """
     started = time.monotonic()
     daf_storage.convert(
         options.source,
@@ -177,17 +171,13 @@ def convert_command(options: Namespace) -> None:
         progress=progress_of(options),
         **given(options, "if_exists", "zarr_format", "link", "memory_bytes"),
     )
-    if not options.quiet:
-        seconds = time.monotonic() - started
-        print(
-            f"converted {options.source} to {options.destination} in {seconds:.1f} s, and compared "
-            f"the two; {_on_disk(options.destination)}"
-        )
+    size = f"{display.readable_bytes(size_bytes(options.destination))} on disk"
+    seconds = time.monotonic() - started
+    text = f"converted {options.source} to {options.destination} in {seconds:.1f} s, and compared "
+    report(options, f"{text}the two; {size}", path=options.destination, seconds=seconds)
 
 
 @command(
-    "concat",
-    "put the entries of an axis of several data sets one after the other, in a new data set",
     option("PATH", "a data set, or a pattern", dest="sources", nargs="+"),
     option("-o, --output OUT", "such as all.daf.zarr", required=True),
     option("--axis AXIS", "whose entries are concatenated (default: obs)", action="append"),
@@ -209,24 +199,30 @@ def convert_command(options: Namespace) -> None:
     ),
     option("--empty PROPERTY=VALUE...", "a number or text for a property that one lacks"),
     one_layout("store matrices once, by the axis"),
+    SKIP_BROKEN,
     overwrite("what is at OUT"),
     *PACKING,
-    QUIET,
-    examples="""
+    *REPORT,
+)
+def concat_command(options: Namespace) -> None:
+    r"""Put the entries of an axis of several data sets one after the other, in a new data set.
+
+    Examples
+    --------
     daf concat runs/*.h5ad -o all.daf.zarr
     daf concat runs/*.daf.zarr -o all.daf.zarr.zip --join outer --prefix
     daf concat a.h5df b.daf.zarr -o both.daf.zarr --names first,second --axis cell
-    daf concat runs/*.daf.zarr -o all.daf.zarr --merge same --merge version=collect \\
+    daf concat runs/*.daf.zarr -o all.daf.zarr --merge same --merge version=collect \
         --merge gene/mean=last --empty cell/donor=unknown --fill-value 0 --make-unique
     daf concat 'runs/*.daf.zarr' -o all.daf.zarr --dataset-axis run --one-layout
-    """,
-)
-def concat_command(options: Namespace) -> None:
-    """Concatenate data sets, and say what became of them."""
+    """
     started = time.monotonic()
-    paths = _matching(options.sources)
+    named = [session.matching_paths(p) if session.is_pattern(p) else [p] for p in options.sources]
+    paths = [path for each in named for path in each]
+    if options.skip_broken:
+        paths = selection.usable(options, paths)
     axes = options.axis or [_obs_axis(paths[0])]
-    report = daf_storage.concatenate(
+    found = daf_storage.concatenate(
         options.output,
         axes,
         paths,
@@ -239,14 +235,29 @@ def concat_command(options: Namespace) -> None:
         **given(options, "prefix", "duplicates", "join", "fill_value", "relayout", "if_exists"),
         **given(options, "zarr_format"),
     )
-    if options.quiet:
-        return
-    seconds = time.monotonic() - started
     with daf_storage.open_daf(options.output) as daf:
         lengths = ", ".join(f"{daf.axis_length(axis):,} {visible_name(axis)}" for axis in axes)
-    head = f"concatenated {len(paths):,} data sets into {options.output} in {seconds:.1f} s"
-    print(visible(f"{head}\n{lengths}; {_on_disk(options.output)}"))
-    _print_report(report)
+    done = f"concatenated {len(paths):,} data sets into {options.output}"
+    _say(options, done, options.output, started, f"{lengths}; ", found)
+
+
+def _say(
+    options: Namespace,
+    done: str,
+    path: str,
+    started: float,
+    holds: str,
+    found: Report | None,
+) -> None:
+    """Say what was made, in which time and size, and what became of its parts."""
+    seconds, size, notes = time.monotonic() - started, size_bytes(path), _notes(found)
+    head = f"{done} in {seconds:.1f} s\n{holds}{display.readable_bytes(size)} on disk"
+    text = "\n  ".join([head, *notes])
+    report(options, text, path=path, seconds=seconds, bytes=size, notes=notes)
+
+
+def _notes(found: Report | None) -> list[str]:
+    return [option_forms(visible_name(item)) for item in found.items] if found else []
 
 
 def packing_of(options: Namespace, **defaults: Any) -> bool | Packing:
@@ -269,29 +280,6 @@ def counts_of(options: Namespace) -> Any:
             "--counts-as: of several types, each needs the name of its matrix, such as X=uint16"
         )
     return dict(pairs) or None
-
-
-def _on_disk(path: str) -> str:
-    return f"{display.readable_bytes(size_bytes(path))} on disk"
-
-
-def _print_report(report: Report) -> None:
-    for item in report.items:
-        print(f"  {option_forms(visible_name(item))}")
-
-
-def _matching(given: list[str]) -> list[str]:
-    """Return paths, and those that patterns stand for."""
-    paths: list[str] = []
-    for path in given:
-        if not glob.has_magic(path) or Path(path).exists():
-            paths.append(path)
-            continue
-        matching = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - as it was typed
-        if not matching:
-            raise errors.SourceNotFoundError(f"no file or directory matches {path!r}")
-        paths += matching
-    return paths
 
 
 def _obs_axis(path: str) -> str:

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 
 import daf_storage
 from daf_query.cli._later import index, provenance, table, zarr_append
-from daf_query.cli._parser import (
-    PATH,
-    QUIET,
-    REPORT_FORMAT,
-    byte_size,
-    command,
-    option,
-    titled,
-)
-from daf_query.cli._terminal import DATA_LOST, DONE, FAILED, print_json, progress_of
+from daf_query.cli._output import DATA_LOST, DONE, FAILED, print_json, progress_of, report
+from daf_query.cli._parser import PATH, REPORT, byte_size, command, grouped, option
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import visible_name
 
@@ -29,19 +21,18 @@ if TYPE_CHECKING:
 
 
 @command(
-    "verify",
-    "read a whole data set and list what is wrong with it; exit code 1 if something is",
     PATH,
-    REPORT_FORMAT,
-    QUIET,
-    examples="""
+    *REPORT,
+)
+def verify_command(options: Namespace) -> int:
+    """Read a whole data set and list what is wrong with it; exit code 1 if something is.
+
+    Examples
+    --------
     daf verify pbmc.daf.zarr.zip
     daf verify days.dafs.zarr.zip          # all data sets of an archive
     daf verify pbmc.daf.zarr --format json | jq '.findings[].path'
-    """,
-)
-def verify_command(options: Namespace) -> int:
-    """Read everything, list what is wrong, and fail if something is."""
+    """
     findings = daf_storage.verify(options.path, progress=progress_of(options))
     n_errors = sum(finding.level == "error" for finding in findings)
     if options.format == "json":
@@ -58,19 +49,18 @@ def verify_command(options: Namespace) -> int:
 
 
 @command(
-    "repair",
-    "mend what a crash or an interrupted copy left; exit code 3 if data is lost or damaged",
     PATH,
-    REPORT_FORMAT,
-    QUIET,
-    examples="""
+    *REPORT,
+)
+def repair_command(options: Namespace) -> int:
+    """Mend what a crash or an interrupted copy left; exit code 3 if data is lost or damaged.
+
+    Examples
+    --------
     daf repair pbmc.daf.zarr.zip
     daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr
     daf repair pbmc.daf.zarr --format json | jq .lost
-    """,
-)
-def repair_command(options: Namespace) -> int:
-    """Mend the container, say what was done, and fail if something is lost or damaged."""
+    """
     report = daf_storage.repair(options.path, progress=progress_of(options))
     is_there = Path(options.path.split("#/", 1)[0]).exists()  # or else only leftovers were
     rebuilt = index.rebuild_indexes(options.path) if is_there else []
@@ -97,14 +87,11 @@ def repair_command(options: Namespace) -> int:
 
 
 @command(
-    "index",
-    "store an index with which rows are found by name or by another value at once; of a file "
-    "that is read in place, also the other layout of a matrix",
     PATH,
     option("[AXIS]"),
     option("VECTOR", "'name' for the entries", dest="vectors", nargs="*"),
     option("--points", "two vectors of coordinates, together", metavar=("X", "Y"), nargs=2),
-    titled(
+    grouped(
         "of a file that is read in place, such as atlas.h5ad",
         option("--matrix NAME...", "write its other layout, and decoded columns, into a sidecar"),
         option("--into SIDECAR", "a name ending in .daf.zarr, instead of beside the file"),
@@ -112,9 +99,16 @@ def repair_command(options: Namespace) -> int:
         option("--refresh", "make the sidecar fit the file as it is now"),
         option("--remove", "delete the sidecar"),
     ),
-    QUIET,
+    *REPORT,
     any_of=("axis", "matrix", "refresh", "remove", "into"),
-    examples="""
+)
+def index_command(options: Namespace) -> None:
+    """Store an index with which rows are found by name or by another value at once.
+
+    Of a file that is read in place, also the other layout of a matrix.
+
+    Examples
+    --------
     daf index pbmc.daf.zarr cell              # the names, and strings with many values
     daf index pbmc.daf.zarr cell barcode age
     daf index slide.daf.zarr cell --points x y   # cells within a box or a polygon
@@ -124,10 +118,7 @@ def repair_command(options: Namespace) -> int:
     daf index /shared/atlas.h5ad --matrix X --into mine.daf.zarr
     daf index atlas.h5ad --refresh            # it was copied, or changed
     daf index atlas.h5ad --remove
-    """,
-)
-def index_command(options: Namespace) -> None:
-    """Build indexes and say which."""
+    """
     if options.matrix or options.refresh or options.remove or options.into is not None:
         _sidecar(options)
         return
@@ -151,29 +142,30 @@ def index_command(options: Namespace) -> None:
         if options.points is not None:
             index.build_point_index(daf, options.axis, *options.points)
             done.append(f"the points ({', '.join(options.points)})")
-    if not options.quiet:
-        listed = ", ".join(done) or "nothing: no string vector has many distinct values"
-        print(visible_name(f"indexed {listed} of axis {options.axis} of {options.path}"))
+    listed = ", ".join(done) or "nothing: no string vector has many distinct values"
+    text = f"indexed {listed} of axis {options.axis} of {options.path}"
+    report(options, visible_name(text), path=options.path, axis=options.axis, indexed=done)
 
 
 def _index_table(options: Namespace) -> None:
     """Build the R-trees of a group of Zarr arrays."""
     for column in options.vectors or [table.GEOMETRY]:
         count = zarr_append.build_spatial_index(options.path, column, options.axis)
-        if not options.quiet:
-            print(f"indexed {column} of {count:,} rows of {options.axis} of {options.path}")
+        text = f"indexed {column} of {count:,} rows of {options.axis} of {options.path}"
+        report(options, text, path=options.path, table=options.axis, indexed=[column], rows=count)
 
 
 def _sidecar(options: Namespace) -> None:
     """Write, refresh or remove the sidecar of a file that is read in place."""
     if options.refresh or options.remove:  # the remedies that the warning names
         warnings.simplefilter("ignore", daf_storage.SidecarWarning)
+    status = None
     with daf_storage.open_daf(options.path, sidecar=options.into) as daf:
         if options.remove:
             said = "removed" if daf_storage.remove_sidecar(daf) else "there was none"
             text = f"the sidecar of {options.path}: {said}"
         elif options.refresh:
-            text = sidecar_line(index.refreshed(daf, progress=progress_of(options)))
+            status = index.refreshed(daf, progress=progress_of(options))
         else:
             status = index.accelerated(
                 daf,
@@ -183,9 +175,9 @@ def _sidecar(options: Namespace) -> None:
                 max_bytes=options.max_bytes,
                 progress=progress_of(options),
             )
-            text = sidecar_line(status)
-    if not options.quiet:
-        print(visible_name(text))
+    record = {"sidecar": None} if status is None else {"sidecar": dataclasses.asdict(status)}
+    text = text if status is None else sidecar_line(status)
+    report(options, visible_name(text), path=options.path, **record)
 
 
 def sidecar_line(status: SidecarStatus) -> str:
@@ -202,16 +194,17 @@ def sidecar_line(status: SidecarStatus) -> str:
 
 
 @command(
-    "provenance",
-    "print which query, data sets and packages a file was made of",
     option("FILE", "an .h5ad, .zarr, Parquet or Arrow file", dest="path"),
-    examples="""
-    daf provenance markers.h5ad
-    daf provenance old.parquet | jq -r .sql
-    """,
+    option("--format", "what it prints", choices=("json",), default="json"),
 )
 def provenance_command(options: Namespace) -> int:
-    """Print the provenance of a file as JSON; fail if it has none."""
+    """Print which query, data sets and packages a file was made of.
+
+    Examples
+    --------
+    daf provenance markers.h5ad
+    daf provenance old.parquet | jq -r .sql
+    """
     record = provenance.provenance(options.path)
     if record is None:
         print(f"daf: error: {options.path} does not say where it comes from", file=sys.stderr)

@@ -696,5 +696,74 @@ def test_a_pattern_without_quotes(
         assert "unrecognized arguments" in error
         assert "several data sets are one pattern, in quotes: '*.zarr'" in error
     with pytest.raises(SystemExit):
-        main(["head", *others, "cell"])
+        main(["verify", *others])
     assert "pattern" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sql", "PATTERN", "SELECT count(*) FROM cell"],
+        ["info", "PATTERN", "--format", "json"],
+        ["head", "PATTERN", "cell"],
+        ["totals", "PATTERN", "--matrix", "UMIs", "--quiet"],
+        ["concat", "PATTERN", "-o", "all.daf.zarr", "--axis", "cell", "--prefix"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_is_broken_is_left_out(
+    words: list[str],
+    tiny_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a pattern, if it is asked for: it is named, and the exit code is another."""
+    monkeypatch.chdir(tiny_path.parent)
+    shutil.copytree(tiny_path, "other.daf.zarr")
+    Path("broken.h5ad").write_bytes(b"no HDF5")
+    words = [word.replace("PATTERN", "*[rny].*") for word in words]
+    assert run(capsys, *words)[0] == 1
+    code, _, error = run(capsys, *words, "--skip-broken")
+    assert code == 4
+    assert error.startswith("daf: warning: left out: broken.h5ad: ")
+
+
+def test_one_path_is_not_left_out(tiny_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor is there an answer if nothing can be opened."""
+    command = ["sql", str(tiny_path), "SELECT 1", "--skip-broken"]
+    code, _, error = run(capsys, *command)
+    assert (code, "--skip-broken is for a pattern" in error) == (1, True)
+    (tiny_path.parent / "broken.h5ad").write_bytes(b"no HDF5")
+    command[1] = str(tiny_path.parent / "b*.h5ad")
+    code, _, error = run(capsys, *command)
+    assert (code, "none of 1 data sets can be opened" in error) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["save-vector", "PATH", "cell", "is_first", "index = 0"], "vector"),
+        (["save-axis", "PATH", "kind", "SELECT DISTINCT 'a' AS name FROM cell"], "entries"),
+        (["reorder", "PATH", "cell", "--by", "name DESC"], "by"),
+        (["index", "PATH", "cell", "name"], "indexed"),
+        (["convert", "PATH", "x.h5df"], "seconds"),
+        (["split", "PATH", "cell", "--share", "all=1", "-o", "s.csv"], "splits"),
+        (["extract", "PATH", "--matrix", "UMIs", "-o", "s.npz"], "nonzero"),
+        (["verify", "PATH"], "findings"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_was_done_as_json(
+    words: list[str],
+    key: str,
+    tiny_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A record with the path, and nothing else on standard output."""
+    monkeypatch.chdir(tiny_path.parent)
+    code, out, _ = run(
+        capsys, *(word.replace("PATH", str(tiny_path)) for word in words), "--format", "json"
+    )
+    assert code == 0
+    assert {"path", key} <= json.loads(out).keys()
