@@ -228,3 +228,34 @@ def test_a_gene_of_the_matrix_of_the_list(explorer: Explorer, by: str) -> None:
     explorer.page.keyboard.type(by)
     explorer.page.keyboard.press("Enter")
     explorer.page.wait_for_selector(f'.map[data-shown="{by}"]')
+
+
+def test_filters_beside_the_map_filter_each_other(explorer: Explorer, pbmc_path: Path) -> None:
+    """Counts of each are those of the points that the others leave; all leave the selection."""
+    page = explorer.page
+    db = daf_query.connect(pbmc_path)
+    page.locator(".facets summary").click()
+    for vector in ("phase", "bulk_labels", "n_genes"):
+        page.get_by_label("Add a filter").select_option(label=vector)
+        page.get_by_role("region", name=f"Filter of {vector}").wait_for()
+    page.get_by_role("button", name="phase S", exact=True).click()
+    page.locator(".selection-bar").get_by_text("182 of 700 cells selected").wait_for()
+    labels = db.sql(
+        "SELECT bulk_labels AS b, count(*) AS n FROM cell WHERE phase = 'S' GROUP BY b"
+    ).to_pydict()
+    for label, count in zip(labels["b"], labels["n"], strict=True):
+        entry = page.get_by_role("button", name=f"bulk_labels {label}", exact=True)
+        assert entry.inner_text().split("\n")[-1] == str(count)
+    assert "501" in page.get_by_role("button", name="phase G1", exact=True).inner_text()
+    page.get_by_label("Least of n_genes").fill("25")
+    page.get_by_label("Least of n_genes").dispatch_event("change")
+    explorer.wait_until(
+        "!document.querySelector('.selection-bar strong').textContent.startsWith('182')"
+    )
+    selected = int(page.locator(".selection-bar strong").inner_text().split(" ")[0])
+    least = float(page.locator(".facet .facts").inner_text().split(" to ")[0].replace(",", ""))
+    query = f"SELECT count(*) AS n FROM cell WHERE phase = 'S' AND n_genes >= {least}"
+    assert db.sql(query).to_pydict()["n"] == [selected]
+    page.get_by_role("group", name="Selection").get_by_role("button", name="Clear").click()
+    pressed = page.get_by_role("button", name="phase S", exact=True).get_attribute("aria-pressed")
+    assert pressed == "false"

@@ -58,6 +58,26 @@ def test_the_chart_is_chosen_by_the_types(explorer: Explorer) -> None:
     assert page.get_by_text("No rows to draw").is_visible()
 
 
+def test_bars_are_parted_by_a_second_column(explorer: Explorer) -> None:
+    """Side by side at first, stacked on request; counts of two columns of rows are stacked."""
+    page = explorer.page
+    page.get_by_role("tab", name="Chart").click()
+    explorer.run(
+        "SELECT phase, n_genes > 1500 AS many, count(*) AS cells FROM cell GROUP BY phase, many "
+        "ORDER BY phase, many"
+    )
+    said = "by phase and many: G1 false 480 true 21, G2M false 11 true 6, S false 161 true 21"
+    assert page.get_by_role("img", name=f"Grouped bars of cells {said}").is_visible()
+    page.get_by_label("Parts").select_option("stacked")
+    assert page.get_by_role("img", name=f"Stacked bars of cells {said}").is_visible()
+    assert strings(page.locator(".chart-key li")) == ["false", "true"]
+    explorer.run("SELECT phase, n_genes > 1500 AS many FROM cell")
+    counted = page.get_by_role("img", name="Stacked bars of rows by phase and many: G1 false 480")
+    assert counted.is_visible()
+    page.get_by_label("Split by").select_option(label="nothing")
+    assert page.get_by_role("img", name="Bars of rows by phase: G1 501").is_visible()
+
+
 def test_bars_have_the_names_for_which_there_is_room(explorer: Explorer) -> None:
     """However long the longest is; what is too long is cut off."""
     names = ["type A", "type B, rare", "CD8+ Cytotoxic T and some others"]
@@ -94,7 +114,26 @@ def test_completion_knows_tables_columns_and_genes(explorer: Explorer) -> None:
     offered.get_by_text("CST3").first.wait_for()
     explorer.page.wait_for_timeout(200)  # CodeMirror takes no choice in its first 75 ms
     explorer.page.keyboard.press("Tab")
-    assert explorer.sql.startswith("SELECT name FROM cell WHERE \"gene_raw.X\"['CST3']")
+    assert explorer.sql == "SELECT name FROM cell WHERE \"gene_raw.X\"['CST3']"
+
+
+def test_completion_knows_values_and_columns_before_from(explorer: Explorer) -> None:
+    """Within quotes, the values of the column that is compared; without FROM, columns of all axes."""
+    offered = explorer.page.locator(".cm-tooltip-autocomplete")
+    for start, typed, value in (
+        ("SELECT name FROM cell WHERE phase = ", "'G2", "'G2M'"),
+        ("SELECT name FROM cell WHERE phase IN ('S', ", "'G2", "'G2M'"),
+        ("SELECT * FROM gene WHERE name = ", "'CST", "'CST3'"),
+    ):
+        explorer.write(start)
+        explorer.page.keyboard.type(typed)
+        offered.get_by_text(value.strip("'")).first.wait_for()
+        explorer.page.wait_for_timeout(200)  # CodeMirror takes no choice in its first 75 ms
+        explorer.page.keyboard.press("Tab")
+        assert explorer.sql.rstrip(")") == start + value
+    explorer.write("SELECT ")
+    explorer.page.keyboard.type("bulk")
+    offered.get_by_text("bulk_labels").first.wait_for()
 
 
 def test_the_history_brings_a_query_back(explorer: Explorer) -> None:

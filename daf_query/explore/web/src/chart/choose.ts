@@ -8,6 +8,8 @@ export interface Choice {
   readonly shape: Shape;
   readonly x: number;
   readonly y: number | null;
+  readonly by: number | null; // the column whose values part the bars
+  readonly stacked: boolean;
 }
 
 export interface ChartColumn {
@@ -41,13 +43,20 @@ export function chooseChart(table: Table): Choice | null {
   const words = columns.filter((column) =>
     (column.sort === "string" || column.sort === "boolean") && !isIdentifier(table, column));
   const [first, second] = numbers;
-  if (dates[0] && first) return { shape: "line", x: dates[0].place, y: first.place };
-  if (words[0] && first && table.numRows <= 200) return { shape: "bars", x: words[0].place, y: first.place };
-  if (first && second) return { shape: "dots", x: first.place, y: second.place };
-  if (first) return { shape: "histogram", x: first.place, y: null };
-  if (words[0]) return { shape: "counts", x: words[0].place, y: null };
+  const whole = { by: null, stacked: true };
+  if (dates[0] && first) return { shape: "line", x: dates[0].place, y: first.place, ...whole };
+  if (words[0] && first && table.numRows <= 200) {
+    return { shape: "bars", x: words[0].place, y: first.place, by: words[1]?.place ?? null, stacked: false };
+  }
+  if (first && second) return { shape: "dots", x: first.place, y: second.place, ...whole };
+  if (first) return { shape: "histogram", x: first.place, y: null, ...whole };
+  if (words[0]) return { shape: "counts", x: words[0].place, y: null, by: words[1]?.place ?? null, stacked: true };
   return null;
 }
+
+/** Whether bars of a shape can be parted by a column. */
+export const parts = (shape: Shape, sort: Sort): boolean =>
+  (shape === "bars" || shape === "counts") && (sort === "string" || sort === "boolean");
 
 /** Why a shape cannot be drawn of a column, or null. */
 export function fits(shape: Shape, axis: "x" | "y", sort: Sort): boolean {

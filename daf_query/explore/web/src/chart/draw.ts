@@ -4,6 +4,7 @@ import { bin, extent, max, min } from "d3-array";
 import { scaleBand, scaleLinear, scaleUtc } from "d3-scale";
 import { h, svg } from "../dom";
 import { formatCount, formatNumber } from "../format";
+import { categoryColour } from "../map/colours";
 import { asNumber, asText, numbersOf, sortOf, valuesOf } from "../result/values";
 import type { Choice } from "./choose";
 
@@ -69,12 +70,17 @@ interface Bar {
   readonly value: number;
 }
 
+/** How many letters of names have room on the left of bars, and where these begin. */
+function roomOf(names: readonly string[], size: Size): { letters: number; left: number } {
+  const room = Math.floor((size.width * 0.45 - 16) / LETTER_WIDTH);
+  const letters = Math.min(Math.max(...names.map((name) => name.length)), room, 30);
+  return { letters, left: Math.max(letters * LETTER_WIDTH + 16, 60) };
+}
+
 function drawBars(bars: readonly Bar[], hidden: number, size: Size, title: string, of: string): SVGSVGElement {
   const rowHeight = 24;
   const height = bars.length * rowHeight + 64;
-  const room = Math.floor((size.width * 0.45 - 16) / LETTER_WIDTH);
-  const letters = Math.min(Math.max(...bars.map(({ name }) => name.length)), room, 30);
-  const left = Math.max(letters * LETTER_WIDTH + 16, 60);
+  const { letters, left } = roomOf(bars.map(({ name }) => name), size);
   const values = bars.map(({ value }) => (Number.isNaN(value) ? 0 : value));
   const x = scaleLinear([Math.min(0, min(values) ?? 0), Math.max(0, max(values) ?? 1)], [left, size.width - 76]).nice();
   const y = scaleBand(bars.map((_, place) => place), [16, height - 48]).padding(0.22);
@@ -97,6 +103,82 @@ function counted(table: Table, place: number): Bar[] {
   const counts = new Map<string, number>();
   for (const word of words(table, place)) counts.set(word, (counts.get(word) ?? 0) + 1);
   return [...counts].map(([name, value]) => ({ name, value })).sort((one, other) => other.value - one.value);
+}
+
+const MOST_PARTS = 20;
+
+/** What bars are made of: a value for each name and part; rows that share both are added up. */
+function partedValues(table: Table, choice: Choice, by: number) {
+  const [names, parts] = [words(table, choice.x), words(table, by)];
+  const column = choice.y === null ? null : table.getChildAt(choice.y);
+  const value = column ? valuesOf(column) : null;
+  const ofName = new Map<string, Map<string, number>>();
+  const sizes = new Map<string, number>();
+  let isSum = false;
+  names.forEach((name, row) => {
+    const [part, much] = [parts[row] as string, value ? asNumber(value(row)) : 1];
+    if (Number.isNaN(much)) return;
+    const values = ofName.get(name) ?? new Map<string, number>();
+    isSum ||= value !== null && values.has(part);
+    values.set(part, (values.get(part) ?? 0) + much);
+    ofName.set(name, values);
+    sizes.set(part, (sizes.get(part) ?? 0) + Math.abs(much));
+  });
+  const ordered = [...sizes.keys()].sort((one, other) => (sizes.get(other) ?? 0) - (sizes.get(one) ?? 0));
+  return { ofName, parts: ordered.slice(0, MOST_PARTS), hiddenParts: Math.max(ordered.length - MOST_PARTS, 0), isSum };
+}
+
+const total = (values: Map<string, number>): number => [...values.values()].reduce((sum, value) => sum + value, 0);
+
+/** Bars of names, each parted by the values of another column: one after the other, or side by side. */
+function drawParted(table: Table, choice: Choice, by: number, size: Size): Element {
+  const { ofName, parts, hiddenParts, isSum } = partedValues(table, choice, by);
+  const every = [...ofName];
+  if (choice.y === null) every.sort(([, one], [, other]) => total(other) - total(one));
+  const rows = every.slice(0, MOST_BARS);
+  if (!rows.length) return h("p", { class: "hint" }, "No value can be drawn: all are missing.");
+  const values = rows.flatMap(([, of]) => parts.flatMap((part) => of.get(part) ?? []));
+  const isStacked = choice.stacked && (min(values) ?? 0) >= 0; // what is below zero cannot stand on another
+  const thickness = isStacked ? 22 : Math.max(8, 26 / Math.sqrt(parts.length));
+  const block = (isStacked ? thickness : thickness * parts.length) + 8;
+  const height = rows.length * block + 64;
+  const { letters, left } = roomOf(rows.map(([name]) => name), size);
+  const ends = isStacked ? rows.map(([, of]) => parts.reduce((sum, part) => sum + (of.get(part) ?? 0), 0)) : values;
+  const x = scaleLinear([Math.min(0, min(ends) ?? 0), Math.max(0, max(ends) ?? 1)], [left, size.width - 76]).nice();
+  const marks = rows.map(([name, of], place) => {
+    const top = 16 + place * block;
+    let sum = 0;
+    const bars = parts.flatMap((part, row) => {
+      const value = of.get(part);
+      if (value === undefined) return [];
+      const [start, end] = isStacked ? [x(sum), x(sum + value)] : [x(0), x(value)];
+      sum += value;
+      return [svg("g", {}, svg("title", {}, `${name}, ${part}: ${formatNumber(value)}`),
+        svg("rect", {
+          x: Math.min(start, end), y: top + (isStacked ? 0 : row * thickness), width: Math.max(Math.abs(end - start), 1),
+          height: isStacked ? thickness : thickness - 1, fill: categoryColour(row),
+        }))];
+    });
+    const middle = top + (block - 8) / 2;
+    return svg("g", {}, ...bars,
+      svg("text", { x: left - 8, y: middle, dy: "0.35em", "text-anchor": "end", class: "bar-name" }, shorten(name, letters)),
+      ...(isStacked ? [svg("text", { x: x(sum) + 6, y: middle, dy: "0.35em", class: "bar-value" }, formatNumber(sum))] : []));
+  });
+  const fields = table.schema.fields;
+  const [of, other] = [fields[choice.x]?.name ?? "", fields[by]?.name ?? ""];
+  const what = choice.y === null ? "rows" : fields[choice.y]?.name ?? "";
+  const notes = [[every.length - rows.length, of], [hiddenParts, other]] as const;
+  const note = notes.flatMap(([count, name]) => (count > 0 ? `; ${formatCount(count)} more of ${name} are not shown` : [])).join("");
+  const title = `${isSum ? "sum of " : ""}${what}${note}`;
+  const said = rows.slice(0, 4).map(([name, values]) => `${name} ${parts.map((part) => `${part} ${formatNumber(values.get(part) ?? 0)}`).slice(0, 6).join(" ")}`).join(", ");
+  const key = parts.map((part, place) => {
+    const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
+    swatch.style.backgroundColor = categoryColour(place);
+    return h("li", {}, swatch, part || "(empty)");
+  });
+  return h("div", {}, h("ul", { class: "chart-key", "aria-label": `Values of ${other}` }, ...key),
+    frame({ width: size.width, height }, `${isStacked ? "Stacked" : "Grouped"} bars of ${title} by ${of} and ${other}: ${said}`,
+      bottomAxis(x, { width: size.width, height }, height - 46, title), ...marks));
 }
 
 function drawHistogram(table: Table, place: number, size: Size): Element {
@@ -171,6 +253,8 @@ function drawDots(table: Table, choice: Choice, size: Size): HTMLElement {
 
 export function drawChart(table: Table, choice: Choice, size: Size): Element {
   const of = table.schema.fields[choice.x]?.name ?? "";
+  const isBars = choice.shape === "counts" || (choice.shape === "bars" && choice.y !== null);
+  if (isBars && choice.by !== null && choice.by !== choice.x) return drawParted(table, choice, choice.by, size);
   if (choice.shape === "counts") {
     const bars = counted(table, choice.x);
     return drawBars(bars.slice(0, MOST_BARS), bars.length - MOST_BARS, size, "rows", of);

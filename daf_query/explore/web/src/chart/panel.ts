@@ -1,7 +1,7 @@
 // The chart of the result, with choices of its shape and columns.
 import type { Table } from "apache-arrow";
 import { h, option, redraw } from "../dom";
-import { type Choice, chooseChart, columnsOf, fits, SHAPE_NAMES, type Shape } from "./choose";
+import { type ChartColumn, type Choice, chooseChart, columnsOf, fits, parts, SHAPE_NAMES, type Shape } from "./choose";
 import { drawChart } from "./draw";
 
 export class ChartPanel {
@@ -56,7 +56,23 @@ export class ChartPanel {
       select("Chart", shapes, (shape) => this.choose({ ...choice, shape: shape as Shape })),
       select(choice.shape === "bars" || choice.shape === "counts" ? "Names" : "X", choices("x", choice.x), (x) => this.choose({ ...choice, x: Number(x) })),
       ...(choice.shape === "histogram" || choice.shape === "counts" ? []
-        : [select(choice.shape === "bars" ? "Values" : "Y", choices("y", choice.y), (y) => this.choose({ ...choice, y: Number(y) }))]));
+        : [select(choice.shape === "bars" ? "Values" : "Y", choices("y", choice.y), (y) => this.choose({ ...choice, y: Number(y) }))]),
+      ...(choice.shape === "bars" || choice.shape === "counts" ? this.parting(select, columns, choice) : []));
+  }
+
+  /** What bars are parted by, and whether the parts stand on each other. */
+  private parting(
+    select: (label: string, options: HTMLOptionElement[], change: (value: string) => void) => HTMLElement,
+    columns: readonly ChartColumn[], choice: Choice,
+  ): HTMLElement[] {
+    const by = columns.filter(({ place, sort }) => place !== choice.x && parts(choice.shape, sort));
+    if (!by.length) return [];
+    const options = [option("", "nothing", choice.by === null), ...by.map(({ name, place }) => option(String(place), name, place === choice.by))];
+    const arrangements = [option("stacked", "stacked", choice.stacked), option("grouped", "side by side", !choice.stacked)];
+    return [
+      select("Split by", options, (place) => this.choose({ ...choice, by: place === "" ? null : Number(place) })),
+      ...(choice.by === null ? [] : [select("Parts", arrangements, (way) => this.choose({ ...choice, stacked: way === "stacked" }))]),
+    ];
   }
 
   private choose(choice: Choice): void {
@@ -70,7 +86,8 @@ export class ChartPanel {
     const x = valid("x", choice.x);
     const y = choice.shape === "histogram" || choice.shape === "counts" ? null : valid("y", choice.y);
     if (x === null || (y === null && ["bars", "line", "dots"].includes(choice.shape))) return this.drawControls();
-    this.choice = { shape: choice.shape, x, y };
+    const by = columns.find(({ place, sort }) => place === choice.by && place !== x && parts(choice.shape, sort))?.place ?? null;
+    this.choice = { shape: choice.shape, x, y, by, stacked: choice.stacked };
     this.stale = true;
     this.redraw();
   }

@@ -5,6 +5,7 @@ import { announce, h, iconButton, option, toast } from "../dom";
 import { countOf, formatCount, plural } from "../format";
 import { ColourControl } from "./colour_control";
 import { type Colouring, colouringOf, onGround, plainColouring, recoloured } from "./colours";
+import { Facets } from "./facets";
 import { combine } from "./find";
 import { Legend } from "./legend";
 import { type Combining, Scatter } from "./scatter";
@@ -60,6 +61,7 @@ export class MapPanel {
   private readonly scatter: Scatter | null;
   private readonly legend: Legend;
   private readonly colour: ColourControl;
+  private readonly facets = new Facets({ filtered: (positions) => void this.filter(positions) });
   private readonly chooser = h("select", { class: "wide", "aria-label": "Embedding", change: () => this.chooseEmbedding() });
   private readonly note = h("div", { class: "map-note", role: "status" });
   private readonly litNote = h("span", { class: "lit-note" });
@@ -97,7 +99,7 @@ export class MapPanel {
     this.element = h("section", { class: "map", "aria-label": "Embedding" },
       h("div", { class: "map-controls" },
         h("label", { class: "control" }, h("span", { class: "control-label" }, "Map"), this.chooser), this.colour.element),
-      view, this.bar, this.legend.element);
+      view, this.bar, this.legend.element, this.facets.element);
   }
 
   private tools(): HTMLElement {
@@ -211,6 +213,7 @@ export class MapPanel {
     else this.scatter?.setColours(colouring);
     this.legend.show(colouring);
     this.colour.show(place.data, place.axis.name, state.colour);
+    this.facets.offer(state.schema, place.axis);
     this.note.textContent = this.scatter && !this.scatter.hasPlaces ? `No ${place.axis.name} has a place in ${state.embedding}.` : "";
     const label = `${state.embedding}: ${plural(place.axis.length ?? 0, "point")} of ${place.axis.name}`
       + (state.colour ? `, coloured by ${colourLabel(state.colour)}` : "");
@@ -237,9 +240,17 @@ export class MapPanel {
     announce("all points are shown alike");
   }
 
-  private async select(positions: Uint32Array, combining: Combining): Promise<void> {
+  /** Select what the filters leave; without filters, nothing. */
+  private async filter(positions: Uint32Array | null): Promise<void> {
+    if (positions?.length) return this.select(positions, "replace", { byFilters: true });
+    await this.clearSelection({ byFilters: true });
+    if (positions) announce("no point is left");
+  }
+
+  private async select(positions: Uint32Array, combining: Combining, { byFilters = false } = {}): Promise<void> {
     const state = this.state;
     if (!state) return;
+    if (!byFilters) this.facets.reset();
     const before = this.selection?.positions;
     const combined = !before || combining === "replace" ? positions : combine(before, positions, { remove: combining === "remove" });
     if (!combined.length) return this.clearSelection();
@@ -264,8 +275,9 @@ export class MapPanel {
     void this.select(Uint32Array.from(positions), "replace");
   }
 
-  async clearSelection(): Promise<void> {
+  async clearSelection({ byFilters = false } = {}): Promise<void> {
     this.sending += 1;
+    if (!byFilters) this.facets.reset();
     const had = this.selection !== null;
     this.selection = null;
     this.light(null, "");
