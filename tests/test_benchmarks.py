@@ -107,184 +107,59 @@ def test_another_answer_does_not_count(tmp_path: Path, monkeypatch: pytest.Monke
     assert [results[name].median for name in said] == [1.0, None, None, 2.0]
 
 
-def test_data_in_place_are_measured() -> None:
-    """Four forms, each with seven tasks; answers of other ways to read them are compared."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "attach.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
+PROGRAMS: dict[str, dict[str, int]] = {
+    "attach.py --small": {" again ": 4 * 7, "    backed   ": 3 * 7, "DuckDB does not read": 2},
+    "gather.py --small --fit": {"\n": 1 + 10 + 7 + 1, "_ns ": 7},
+    "-m benchmarks.imports --small --repeats 1": {" MiB | ": 6},
+    "explore.py --small": {" bytes ": 2 * 10},
+    "doors.py --small": {" modules: ": 11},
+    "formats.py --small": {" ok": 9 * 9, " equal\n": 9},
+    "zarr_search.py --small": {"  -\n": 9},
+    "analytics.py --small": {"\n": 2 + 16 + 1, "| geometric mean |": 1},
+    "archive.py --small": {" x\n": 12},
+    "remote.py --small": {" ms\n": 1 + 6},
+    "names.py --small": {" GB\n": 5},
+    "compare.py HEAD --small": {" x\n": 15},
+    "many_files.py --small --folder": {" GB\n": 4 + 3 + 8},
+    "many_members.py --small --form archive --folder": {" processor seconds, ": 7},
+    "many_members.py --small --form directory --folder": {" processor seconds, ": 7},
+}
+"""Commands, and how often their output has what stands on a line of it."""
+
+
+def output_of(command: str, folder: Path) -> str:
+    """Return what a program prints; it compares the answers that it measures itself."""
+    words = command.split()
+    if words[0] != "-m":
+        words[0] = str(FOLDER / words[0])
+    if words[-1] == "--folder":
+        words.append(str(folder))
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=True, cwd=FOLDER.parent
     )
-    assert found.stdout.count(" again ") == 4 * 7
-    assert found.stdout.count("    backed   ") == 3 * 7
-    assert found.stdout.count("DuckDB does not read") == 2
+    return done.stdout
 
 
-def test_training_is_measured() -> None:
+@pytest.mark.parametrize("command", PROGRAMS)
+def test_a_program_measures_equal_answers(command: str, tmp_path: Path) -> None:
+    """It has a line for each thing that is measured."""
+    if command.startswith("compare.py") and not (FOLDER.parent / ".git").exists():
+        pytest.skip("there is no earlier revision")
+    printed = output_of(command, tmp_path)
+    assert {part: printed.count(part) for part in PROGRAMS[command]} == PROGRAMS[command]
+
+
+def test_training_is_measured(tmp_path: Path) -> None:
     """Beside scipy; and beside annbatch and scDataset, or it says that they are not installed."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "training.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" x\n") + found.stdout.count("is not installed") == 3
-    assert found.stdout.count("ours, ") == 3
+    printed = output_of("training.py --small", tmp_path)
+    assert printed.count(" x\n") + printed.count("is not installed") == 3
+    assert printed.count("ours, ") == 3
 
 
-def test_gathering_is_measured() -> None:
-    """Ten slices, each compared with scipy's, and the constants of their costs."""
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "gather.py"), "--small", "--fit"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.count("\n") == 1 + 10 + 7 + 1
-    assert done.stdout.count("_ns ") == 7
-
-
-def test_imports_are_measured() -> None:
-    """Three ways to store the elements, within two memories each; layouts are compared."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.imports", "--small", "--repeats", "1"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=FOLDER.parent,
-    )
-    assert done.stdout.count(" MiB | ") == 6
-
-
-def test_the_explorer_is_measured() -> None:
-    """Two forms, each with ten questions."""
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "explore.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.count(" bytes ") == 2 * 10
-
-
-def test_the_doors_are_measured() -> None:
-    """It prints a line for each."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "doors.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" modules: ") == 11
-
-
-def test_every_pair_of_formats_is_equal() -> None:
-    """It prints the matrix of all ordered pairs, each compared with what was put in."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "formats.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" ok") == 9 * 9
-    assert found.stdout.count(" equal\n") == 9
-
-
-def test_the_benchmark_of_zarr_tables_runs() -> None:
-    """Without the other package, our two ways are compared."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "zarr_search.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count("  -\n") == 9
-
-
-def test_analytic_queries_are_measured() -> None:
-    """All systems give equal answers, and each query has its times and ratios."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "analytics.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = found.stdout.splitlines()
-    assert len(lines) == 2 + 16 + 1
-    assert lines[-1].startswith("| geometric mean |")
-
-
-def test_archives_are_measured() -> None:
-    """Beside directories, plain writes and zipfile."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "archive.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" x\n") == 12
-
-
-def test_the_remote_benchmark_runs() -> None:
-    """It counts requests and bytes of three tasks in two formats."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "remote.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" ms\n") == 1 + 6
-
-
-def test_the_benchmark_of_names_runs() -> None:
-    """Each step takes some time and memory."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "names.py"), "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" GB\n") == 5
-
-
-@pytest.mark.skipif(not (FOLDER.parent / ".git").exists(), reason="there is no earlier revision")
-def test_two_revisions_are_compared() -> None:
-    """Both give the same answers, and each task has a line with its ratio."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "compare.py"), "HEAD", "--small"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" x\n") == 15
-
-
-def test_the_benchmark_of_many_files_runs(tmp_path: Path) -> None:
-    """Each task is done in every way, with equal answers."""
-    found = subprocess.run(
-        [sys.executable, str(FOLDER / "many_files.py"), "--small", "--folder", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.count(" GB\n") == 4 + 3 + 8
-
-
-def test_the_benchmark_of_scale_runs(tmp_path: Path) -> None:
+def test_scale_is_measured(tmp_path: Path) -> None:
     """The session, Sail and Dask answer alike; of one data set, the partitions of the others are none."""
-    command = [sys.executable, str(FOLDER / "scale_out.py"), "--small", "--folder", str(tmp_path)]
-    measured = subprocess.run(command, capture_output=True, text=True, check=True)
-    lines = measured.stdout.splitlines()
-    assert measured.stdout.count(" processor seconds") == 3 * 3
+    printed = output_of("scale_out.py --small --folder", tmp_path)
+    assert printed.count(" processor seconds") == 3 * 3
+    lines = printed.splitlines()
     [pruned] = [line for line in lines if line.startswith("one data set") and " dask " in line]
     assert " 2 partitions," in pruned
-
-
-@pytest.mark.parametrize("form", ["archive", "directory"])
-def test_the_benchmark_of_many_members_runs(tmp_path: Path, form: str) -> None:
-    """Each step has its processor seconds and its memory."""
-    command = [sys.executable, str(FOLDER / "many_members.py"), "--small", "--form", form]
-    command += ["--folder", str(tmp_path)]
-    measured = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert measured.stdout.count(" processor seconds, ") == 7
-    assert measured.stdout.startswith("connect")
