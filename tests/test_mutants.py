@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import coverage
 import pytest
 
-from tests.mutants import runner
-from tests.mutants.__main__ import shuffled
 from tests.mutants.again import Again, find_again, printed
-from tests.mutants.covering import CoveringTests, is_of_module, measure, moved_lines
+from tests.mutants.covering import CoveringTests, is_of_module, measure
 from tests.mutants.mutations import Mutation, mutations
 from tests.mutants.trying import Outcome, try_all
 
@@ -47,46 +44,6 @@ def test_the_changes_of_a_line(before: str, after: list[str]) -> None:
     assert sorted(changed(before)) == sorted(after)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "progress.add(a + 1)",
-        "bar.add(2)",
-        "warn('x', stacklevel=2)",
-        "print(a + 1)",
-        "a = b.reshape(-1, a)",
-        "for c in zip(a, b, strict=True): pass",
-        "raise AssertionError(a)",
-        "raise NotImplementedError",
-    ],
-)
-def test_what_no_test_should_pin_stays(body: str) -> None:
-    """Progress bars and words for people are left alone, and the accounts of caches."""
-    assert changed(body) == []
-    assert list(mutations("x.py", "SIZE = 5\ndef nbytes(a=3):\n    return a + 1\n")) == []
-
-
-def test_functions_that_wait_are_changed_as_others_are() -> None:
-    """Each once, also where one is within another."""
-    source = """\
-async def f(a):
-    async def g(b):
-        return b + 1
-    await g(a)
-    return await g(a < 3)
-"""
-    found = [(one.function, one.line, one.after.strip()) for one in mutations("x.py", source)]
-    assert sorted(found) == [
-        ("f", 4, "pass"),
-        ("f", 5, "return None"),
-        ("f", 5, "return await g(a < 4)"),
-        ("f", 5, "return await g(a <= 3)"),
-        ("f.g", 3, "return (b - 1)"),
-        ("f.g", 3, "return None"),
-        ("f.g", 3, "return b + 2"),
-    ]
-
-
 def test_a_mutation_changes_its_line_alone() -> None:
     """Every other line stays, also where the line has letters of several bytes."""
     source = "def f(a):\n    b = 'é' if a > 1 else 'x'\n    return b\n"
@@ -96,12 +53,6 @@ def test_a_mutation_changes_its_line_alone() -> None:
         before, after = source.splitlines(), one.apply(source).splitlines()
         assert [i for i in range(3) if before[i] != after[i]] == [one.line - 1]
     assert "b = 'é' if a >= 1 else 'x'" in [one.after.strip() for one in found]
-
-
-def test_lines_are_found_again_after_changes() -> None:
-    """What was measured stays true for the lines that did not change."""
-    assert moved_lines("a\nb\nc\nd\n", "x\na\nb\nC\nd\n") == {1: 2, 2: 3, 4: 5}
-    assert moved_lines("", "a\n") == {}
 
 
 SMALL = {
@@ -183,15 +134,6 @@ def test_small_project(
     assert file.read_text() == before
 
 
-def test_a_run_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long before it might have computed as much as it may."""
-    monkeypatch.setattr(runner, "_WAITING", 10_000)
-    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
-        assert runner._wait(process.pid, 1.0) is None
-    with subprocess.Popen(["false"], start_new_session=True) as process:
-        assert runner._wait(process.pid, 60.0) == 1
-
-
 def test_tests_of_a_line(tmp_path: Path) -> None:
     """A line that nobody was seen executing has the tests of its module, each function in turn."""
     (tmp_path / "measured").mkdir()
@@ -222,16 +164,6 @@ def test_tests_that_are_new_are_tried_on_all_of_their_package(tmp_path: Path) ->
     assert set(covering.of_line(path, 2)) == {*known[1:], new}
 
 
-def test_cases_of_the_module_come_before_second_cases_of_other_tests(tmp_path: Path) -> None:
-    """Eight of each function of its own for one of each other."""
-    (tmp_path / "measured").mkdir()
-    own = [f"tests/query/scan/test_small.py::a[{number}]" for number in range(9)]
-    other = ["tests/query/scan/test_other.py::b[0]", "tests/query/scan/test_other.py::b[1]"]
-    covering = CoveringTests(tmp_path, tmp_path, {*own, *other})
-    ordered = covering._ordered({*own, *other}, set(own))
-    assert ordered == [*own[:8], other[0], own[8], other[1]]
-
-
 def test_what_was_printed_is_found_again_wherever_its_line_is_now() -> None:
     """By file, function and text: not by the number of the line, nor beside what is gone."""
     before = "def f(a):\n    return a + 1\n\n\ndef g(a):\n    return a + 1\n"
@@ -257,33 +189,3 @@ def test_what_was_printed_is_found_again_wherever_its_line_is_now() -> None:
     assert find_again(first, mutations("x.py", "def f(a):\n    return a - 1\n")) == Again(
         (), (old[0].key,)
     )
-
-
-def test_the_names_of_functions() -> None:
-    """Those within classes and functions have the names of both."""
-    source = "class A:\n    def f(a):\n        def g(b):\n            return b\n        return g\n"
-    assert {(one.line, one.function) for one in mutations("x.py", source)} == {
-        (4, "A.f.g"),
-        (5, "A.f"),
-    }
-
-
-def test_a_sample_stays_the_same_while_its_lines_do() -> None:
-    """Lines that are added or moved elsewhere change nothing of the order of the others."""
-    body = "def f(a, b):\n    a = b < 3\n    a = a + b\n    if not b: f(a, b)\n    return a\n"
-    moved = "def g(a):\n    return a * 2\n\n\n" + body
-    before, after = mutations("x.py", body), mutations("x.py", moved)
-    there = {one.key for one in before}
-    order = [one.key for one in shuffled(before, seed=3)]
-    assert sorted(order) == sorted(one.key for one in before)
-    assert [one.key for one in shuffled(after, seed=3) if one.key in there] == order
-    assert [one.key for one in shuffled(before, seed=4)] != order
-
-
-def test_a_line_that_is_there_twice_is_two_mutants() -> None:
-    """Of two equal changes each has a place of its own, so that a sample may have one of them."""
-    twice = "def f(a):\n    a = a + 1\n    f(a)\n    f(a)\n    a = a + 1\n    return a\n"
-    found = mutations("x.py", twice)
-    lines = [one.line for one in shuffled(found, seed=1)]
-    assert sorted(lines) == sorted(one.line for one in found)
-    assert lines != sorted(lines)

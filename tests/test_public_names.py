@@ -20,7 +20,7 @@ import daf_storage
 import daf_storage.spi
 import daf_storage.testing
 from daf_storage import errors
-from daf_storage.base import install_command, optional_import
+from daf_storage.base import install_command
 
 PACKAGES = [daf_storage, daf_query]
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -133,9 +133,3 @@ def test_what_installs_an_extra(
     found = importlib.metadata.PathDistribution(tmp_path)
     monkeypatch.setattr(importlib.metadata, "distribution", lambda _: found)
     assert install_command("x") == command
-
-
-def test_a_missing_module_inside_a_package_is_another_error() -> None:
-    """Only the package itself counts as not installed."""
-    with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[x\]"):
-        optional_import("no_such_package.part", extra="x")

@@ -30,27 +30,6 @@ def test_a_planted_word_is_found(content: str, word: str) -> None:
     assert str(finding).startswith(f"x.py:{content.count(chr(10), 0, content.find(word)) + 1}: ")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        '"""Strings of a column."""\ncontexts = both = timestamp = "Both are read"\n',
-        '"""String columns."""\n',
-        '"""Nothing but names."""\n',
-    ],
-)
-def test_other_words_are_not(content: str) -> None:
-    """Longer words, and words of prose that are banned as names only."""
-    assert words.findings_in("x.py", content) == []
-
-
-def test_pages_are_read_too() -> None:
-    """Prose of the documents, where a docstring plays no part."""
-    assert [f.word for f in words.findings_in("x.md", "Reading is dear.\nTold again.")] == [
-        "dear",
-        "Told",
-    ]
-
-
 def test_a_planted_file_is_found(tmp_path: Path) -> None:
     """In a folder of the project, at any depth."""
     folder = tmp_path / "daf_query" / "scan"

@@ -182,33 +182,3 @@ def test_comments_do_not_break_a_lasso(opened: Open, hostile: ExploreServer) -> 
     explorer.page.locator(".selection-bar strong").wait_for()
     explorer.wait_until_answered()
     assert strings(explorer.page.locator(".message.problem:visible")) == []
-
-
-def test_an_axis_called_selection(opened: Open) -> None:
-    """A lasso narrows the query by another table, which is completed, and is lit nowhere else."""
-    daf = odd("selected", [f"C{number}" for number in range(9)])
-    daf.add_axis("selection", ["a", "b"])
-    daf.set_vector("cell", "dataset", ["x"] * 9)
-    with daf_query.connect({"one": daf}) as session, ExploreServer(session) as server:
-        explorer = opened(server.url).wait_until_drawn()
-        assert explorer.listed("dataset").count() == 1
-        explorer.lasso(*EVERYTHING)
-        explorer.page.locator(".selection-bar strong").wait_for()
-        explorer.wait_until_answered()
-        assert "SELECT name FROM selection_2" in explorer.sql
-        explorer.wait_until(
-            "document.querySelector('.query-status').textContent.startsWith('9 rows')"
-        )
-
-
-def test_a_download_has_the_rows_that_are_shown(
-    opened: Open, hostile: ExploreServer, tmp_path: Path
-) -> None:
-    """Also of a query that has others each time."""
-    explorer = opened(hostile.url).wait_until_drawn()
-    explorer.run("SELECT uuid() AS v FROM cell LIMIT 5")
-    with explorer.page.expect_download() as started:
-        explorer.page.get_by_role("button", name="CSV", exact=True).click()
-    started.value.save_as(tmp_path / "rows.csv")
-    lines = (tmp_path / "rows.csv").read_text().split()
-    assert [line.strip('"') for line in lines] == ["v", *explorer.column("v")]

@@ -43,16 +43,6 @@ def test_a_link_brings_another_page_to_the_same_state(
     other.page.wait_for_selector('.map[data-shown="NKG7"]')
 
 
-def test_lit_rows_stay_lit_in_another_embedding(explorer: Explorer) -> None:
-    """The rows of the query are those of the axis, wherever its entries are drawn."""
-    explorer.run("SELECT name FROM cell WHERE phase = 'S'")
-    note = explorer.page.locator(".lit-note")
-    expect(note).to_have_text("lit: 182 points of the query")
-    explorer.page.get_by_role("combobox", name="Embedding").select_option(label="X_pca")
-    explorer.wait_until("location.hash.includes('embedding=X_pca')")
-    expect(note).to_have_text("lit: 182 points of the query")
-
-
 def test_without_a_token_the_page_says_what_to_do(opened: Open, server: ExploreServer) -> None:
     """There are no data, and a sentence that helps."""
     explorer = opened(server.url.partition("?")[0])

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import anndata
 import numpy as np
-import pandas as pd
-import pytest
-import scipy.sparse
 from matplotlib.image import imread
 from playwright.sync_api import expect
 
@@ -107,27 +103,6 @@ def test_the_rows_of_a_query_are_lit(explorer: Explorer) -> None:
     expect(note).to_contain_text("lit: 240 points")
 
 
-@pytest.fixture(scope="module")
-def server_of_red(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExploreServer]:
-    """Return a server of 3,000 red cells of three stages, with a graph of their neighbours."""
-    numbers = np.arange(3000)
-    stages = ["early", "mid", "late"]
-    obs = pd.DataFrame(
-        {
-            "cell_type": pd.Categorical(["T"] * 3000),
-            "stage": pd.Categorical([stages[number % 3] for number in numbers]),
-        },
-        index=[f"c{number}" for number in numbers],
-    )
-    data = anndata.AnnData(np.ones((3000, 5), "f4"), obs, uns={"cell_type_colors": [RED]})
-    data.obsm["X_umap"] = np.stack([numbers % 60, numbers // 60], 1).astype("f4")
-    data.obsp["connectivities"] = scipy.sparse.eye(3000, format="csr", dtype="f4")
-    path = tmp_path_factory.mktemp("red") / "red.h5ad"
-    data.write_h5ad(path)
-    with daf_query.connect(path) as session, ExploreServer(session) as server:
-        yield server
-
-
 def red(explorer: Explorer) -> int:
     """Return how many pixels of the map are in full colour."""
     explorer.page.wait_for_timeout(300)
@@ -135,38 +110,6 @@ def red(explorer: Explorer) -> int:
     pixels = np.asarray(imread(io.BytesIO(png)))[:, :, :3] * 255
     full = np.array([int(RED[place : place + 2], 16) for place in (1, 3, 5)])
     return int((np.abs(pixels - full).max(axis=2) < 60).sum())
-
-
-def test_the_first_map_is_in_full_colour(opened: Open, server_of_red: ExploreServer) -> None:
-    """A LIMIT chooses nothing; what a condition has chosen is lit, until all is shown again."""
-    explorer = opened(server_of_red.url).wait_until_drawn()
-    assert explorer.sql.endswith("LIMIT 1000")
-    assert explorer.status.startswith("1,000 rows")
-    note = explorer.page.locator(".lit-note")
-    whole = red(explorer)
-    assert whole > 3000
-    assert note.is_hidden()
-    explorer.run("SELECT name FROM obs WHERE stage = 'mid'")
-    expect(note).to_have_text("lit: 1,000 points of the query")
-    assert red(explorer) < 0.7 * whole
-    explorer.page.get_by_role("button", name="Show all").click()
-    expect(note).to_be_hidden()
-    assert red(explorer) == whole
-
-
-def test_the_main_matrix_is_offered_first(opened: Open, server_of_red: ExploreServer) -> None:
-    """Not a graph of the cells, whose name comes before; and cells are counted in words."""
-    explorer = opened(server_of_red.url).wait_until_drawn()
-    assert explorer.page.locator(".matrix-name").first.inner_text() == "X"
-    explorer.page.locator(".scatter-canvas").press("s")
-    expect(explorer.page.locator(".selection-bar")).to_contain_text("3,000 of 3,000 obs selected")
-    explorer.page.get_by_role("button", name="Extract…").click()
-    dialog = explorer.page.get_by_role("dialog")
-    matrix = dialog.get_by_label("Matrix")
-    chosen = matrix.evaluate("box => box.selectedOptions[0].text")
-    assert re.fullmatch(r"X \(obs \S var\)", chosen)
-    which = dialog.get_by_label("Which")
-    assert which.evaluate("box => box.selectedOptions[0].text") == "the selection: 3,000 obs"
 
 
 def test_selected_cells_are_extracted(explorer: Explorer, tmp_path: Path) -> None:
@@ -219,15 +162,6 @@ def test_a_selection_is_saved_into_the_overlay(
         selected = explorer.page.locator(".selection-bar strong").inner_text().split()[0]
         explorer.run("SELECT count(*) AS n FROM cell WHERE left_side = 'in'")
         assert explorer.column("n") == [selected]
-
-
-@pytest.mark.parametrize("by", ["CST3", "NKG7"])
-def test_a_gene_of_the_matrix_of_the_list(explorer: Explorer, by: str) -> None:
-    """The list of matrices leads to the field of genes."""
-    explorer.page.get_by_role("button", name="colour of cell by gene_raw X").click()
-    explorer.page.keyboard.type(by)
-    explorer.page.keyboard.press("Enter")
-    explorer.page.wait_for_selector(f'.map[data-shown="{by}"]')
 
 
 def test_filters_beside_the_map_filter_each_other(explorer: Explorer, pbmc_path: Path) -> None:

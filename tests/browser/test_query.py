@@ -78,17 +78,6 @@ def test_bars_are_parted_by_a_second_column(explorer: Explorer) -> None:
     assert page.get_by_role("img", name="Bars of rows by phase: G1 501").is_visible()
 
 
-def test_bars_have_the_names_for_which_there_is_room(explorer: Explorer) -> None:
-    """However long the longest is; what is too long is cut off."""
-    names = ["type A", "type B, rare", "CD8+ Cytotoxic T and some others"]
-    explorer.page.get_by_role("tab", name="Chart").click()
-    for count in (1, 2, 3):
-        rows = ", ".join(f"('{name}', 3)" for name in names[:count])
-        explorer.run(f"SELECT column1 AS type, column2 AS cells FROM (VALUES {rows})")
-        bars = explorer.page.locator(".bar-name").all_text_contents()
-        assert bars == [name if len(name) <= 30 else f"{name[:29]}…" for name in names[:count]]
-
-
 def test_an_error_is_said_and_its_place_underlined(explorer: Explorer) -> None:
     """The misspelt column is underlined, and goes on being shown until the next run."""
     explorer.run("SELECT name,\n       bulk_lables\nFROM cell")
@@ -204,16 +193,3 @@ def test_a_query_can_be_stopped(explorer: Explorer, server: ExploreServer) -> No
             break
         explorer.page.wait_for_timeout(50)
     assert server.running_queries == 0
-
-
-def test_columns_are_as_wide_as_their_values(explorer: Explorer) -> None:
-    """Neither digits, nor capitals, nor a long name of a column are cut off."""
-    explorer.run(
-        "SELECT 'c' || CAST(5242800 + index AS VARCHAR) AS digits, upper(bulk_labels) AS capitals,"
-        " index AS a_long_name_of_a_column FROM cell"
-    )
-    cells = "[...document.querySelectorAll('.table-head [role], .table-body [role=row] [role]')]"
-    cut = explorer.page.evaluate(
-        f"{cells}.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.textContent)"
-    )
-    assert cut == []

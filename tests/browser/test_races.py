@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Error, Locator, Page, Route, expect
+from playwright.sync_api import Error, Locator, Page, Route
 
 import daf_query
 from daf_query.explore import ExploreServer
@@ -17,7 +17,6 @@ from tests.browser.conftest import Open
 from tests.browser.explorer import Explorer
 
 EVERYTHING = ((0.3, 0.01), (0.99, 0.01), (0.99, 0.99), (0.3, 0.99))
-FOCUSED = "document.activeElement.getAttribute('aria-label')"
 
 
 def little(name: str) -> DafWriter:
@@ -110,61 +109,6 @@ def test_clearing_a_selection_brings_the_query_back(explorer_of_little: Explorer
         "document.querySelector('.query-status').textContent.startsWith('30 rows in')"
     )
     assert explorer_of_little.sql == before
-
-
-def test_controls_keep_the_focus(explorer_of_little: Explorer) -> None:
-    """Who chooses a colour or a chart with the keyboard can go on with it."""
-    page = explorer_of_little.page
-    page.get_by_role("combobox", name="Column").focus()
-    page.keyboard.press("ArrowUp")
-    explorer_of_little.wait_until("document.querySelector('.map').dataset.shown === 'same'")
-    assert page.evaluate(FOCUSED) == "Column"
-    page.get_by_role("tab", name="Chart").click()
-    page.get_by_role("combobox", name="Chart").focus()
-    page.keyboard.press("ArrowUp")
-    assert page.evaluate(FOCUSED) == "Chart"
-
-
-def test_what_cannot_be_shown_leaves_the_controls_as_they_are(
-    explorer_of_little: Explorer,
-) -> None:
-    """The chosen embedding is the one that is seen."""
-    page = explorer_of_little.page
-    page.route("**/api/points", lambda route: route.abort())
-    chooser = page.get_by_role("combobox", name="Embedding")
-    shown = chooser.input_value()
-    chooser.select_option(label="X_nowhere")
-    page.locator(".toast.problem").wait_for()
-    assert chooser.input_value() == shown
-    explorer_of_little.complaints.clear()
-
-
-def test_nothing_to_see_is_said(explorer_of_little: Explorer) -> None:
-    """Points without a place, values that are all missing, and a bar for those all alike."""
-    page = explorer_of_little.page
-    page.get_by_role("combobox", name="Embedding").select_option(label="X_nowhere")
-    page.get_by_text("No cell has a place in X_nowhere.").wait_for()
-    page.get_by_role("tab", name="Chart").click()
-    explorer_of_little.run("SELECT missing FROM cell")
-    page.get_by_text("No value of missing can be drawn: all are missing.").wait_for()
-    explorer_of_little.run("SELECT same FROM cell")
-    bar = page.locator(".chart rect.mark[width]").evaluate_all(
-        "bars => Math.max(...bars.filter((bar) => bar.height.baseVal.value > 0).map((bar) => bar.width.baseVal.value))"
-    )
-    assert bar > 10
-
-
-def test_low_values_can_be_seen_on_a_dark_ground(
-    opened: Open, server_of_little: ExploreServer
-) -> None:
-    """The ramp begins with a lighter colour there, also when the ground changes."""
-    explorer = opened(server_of_little.url, color_scheme="light").wait_until_drawn()
-    explorer.colour_by("Column", "same")
-    first = explorer.page.locator(".ramp rect >> nth=0")
-    light = first.get_attribute("fill")
-    assert light
-    explorer.page.emulate_media(color_scheme="dark")
-    expect(first).not_to_have_attribute("fill", light)
 
 
 def test_downloads_are_of_the_rows_that_are_shown(
