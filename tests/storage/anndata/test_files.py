@@ -228,18 +228,6 @@ def test_a_truncated_file(h5ad_path: Path, tmp_path: Path) -> None:
         open_daf(path)
 
 
-def test_an_index_that_is_gone_while_a_zarr_is_open(zarr_path: Path, tmp_path: Path) -> None:
-    """What needs it says so from then on, also columns, whose length it is."""
-    path = tmp_path / zarr_path.name
-    shutil.copytree(zarr_path, path)
-    with open_daf(path) as daf:
-        assert daf.get_np_vector("obs", "int8").size == N_OBS
-        shutil.rmtree(path / "obs" / "barcode")
-        for column in ("int8", "uint64"):
-            with pytest.raises(errors.CorruptDataError, match="obs/barcode'? is missing"):
-                daf.get_np_vector("obs", column)
-
-
 def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
     """The same of a directory: codes, categories and a scalar written in place, a column more."""
     adata = adata_of([0, 0, 1], [[1, 0], [0, 2], [3, 0]])
@@ -262,25 +250,6 @@ def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
         group["obs"].attrs["column-order"] = ["kind", "n"]
         time.sleep(0.02)
         assert session.sql(query).to_pydict()["n"] == [0, 1, 2]
-
-
-def test_columns_are_listed_without_objects_of_h5py(
-    h5ad_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which take longer to make than HDF5 to open the dataset."""
-    made: list[str] = []
-    real_init = h5py.Dataset.__init__
-
-    def noted(self: Any, bind: Any, **options: Any) -> None:
-        made.append(h5py.h5i.get_name(bind).decode())
-        real_init(self, bind, **options)
-
-    monkeypatch.setattr(h5py.Dataset, "__init__", noted)
-    with open_daf(h5ad_path) as daf:
-        infos = dict(daf.vector_infos("obs"))
-    numbers = {"float32", "float64", "int8", "uint64", "bool"}
-    assert numbers <= infos.keys()
-    assert not [name for name in made if name.removeprefix("/obs/") in numbers]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -359,27 +328,6 @@ def test_a_damaged_group_of_an_h5ad_takes_itself_only(
         assert part == "X" or any(str(each.message).startswith(top) for each in warned)
 
 
-def test_a_damaged_main_matrix_of_a_zarr_takes_itself_only(zarr_path: Path, tmp_path: Path) -> None:
-    """Who uses it gets the error; the layers are read."""
-    copy = copied(zarr_path, tmp_path)
-    (copy / "X/zarr.json").write_text("[]")
-    with open_daf(copy) as daf:
-        assert daf.get_np_matrix("obs", "var", "dense").shape == (N_OBS, N_VAR)
-        with pytest.raises(errors.CorruptDataError, match="X: zarr.json holds no JSON object"):
-            daf.get_np_matrix("obs", "var", "counts")
-
-
-@pytest.mark.parametrize("part", ["obs", "var"])
-def test_a_damaged_frame_of_a_zarr_is_not_called_old(
-    part: str, zarr_path: Path, tmp_path: Path
-) -> None:
-    """The error says what is wrong with its metadata."""
-    copy = copied(zarr_path, tmp_path)
-    (copy / part / "zarr.json").write_text("null")
-    with pytest.raises(errors.CorruptDataError, match=f"{part}: zarr.json holds no JSON object"):
-        open_daf(copy)
-
-
 @pytest.mark.parametrize(
     ("gone", "level", "path"),
     [
@@ -436,18 +384,3 @@ def test_positions_that_are_missing_are_never_made_up(
         session.matrix("obs", "var", "counts", columns=[0, 3]).to_scipy()
     with pytest.raises(errors.CorruptDataError, match=message):
         import_h5ad(path, tmp_path / "made.daf.zarr")
-
-
-def test_positions_in_the_first_place_need_no_chunk(zarr_path: Path, tmp_path: Path) -> None:
-    """Zarr leaves out chunks of zeros: those of a matrix with elements in its first column only."""
-    copy = copied(zarr_path, tmp_path)
-    root: Any = zarr.open_group(copy, mode="r+", use_consolidated=False)
-    matrix = sp.csr_matrix(np.eye(1, N_VAR, dtype=np.float32).repeat(N_OBS, axis=0))
-    del root["X"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what the next release of anndata does
-        anndata.io.write_elem(root, "X", matrix)
-    consolidate(copy)
-    assert not list((copy / "X/indices").glob("c/*"))
-    with open_daf(copy) as daf:
-        assert np.array_equal(daf.get_np_matrix("obs", "var", "counts").toarray(), matrix.toarray())

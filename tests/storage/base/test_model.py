@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daf_storage import errors
-from daf_storage.base import Span, StorageType, name_problem
+from daf_storage.base import Span, StorageType
 
 
 def test_storage_types_and_numpy_dtypes_correspond() -> None:
@@ -32,11 +32,6 @@ def test_spans_cannot_be_wrong() -> None:
     for start, stop in ((-1, 2), (3, 2)):
         with pytest.raises(errors.InvalidInputError, match="a span needs"):
             Span(start, stop)
-
-
-def test_names_of_other_types_are_refused() -> None:
-    """A name is a string."""
-    assert name_problem(5) == "is of type int, not a string"
 
 
 def test_errors_survive_copying_and_pickling() -> None:
@@ -69,11 +64,3 @@ def test_long_lists_of_names_are_shortened() -> None:
     """A message stays readable where there are hundreds of vectors."""
     text = str(errors.vector_not_found("x", "cell", "q", [f"v{i:03}" for i in range(500)]))
     assert text.endswith("v011 and 488 more")
-
-
-def test_types_that_there_are_not() -> None:
-    """Whoever asks for the type of a dtype without one gets an error; whoever looks, None."""
-    assert StorageType.of(np.dtype("i4")) is StorageType.INT32
-    with pytest.raises(errors.UnsupportedInputError, match="no type for numpy dtype complex128"):
-        StorageType.of(np.dtype("c16"))
-    assert StorageType.from_numpy(np.dtype("c16")) is None

@@ -44,21 +44,6 @@ def test_bytes_are_those_of_numcodecs(strings: list[str]) -> None:
     assert decoded(data) == strings
 
 
-@given(STRING_LISTS, st.integers(0, 5), st.sampled_from([pa.string(), pa.large_string()]))
-def test_slices_are_encoded_as_what_they_show(
-    strings: list[str], start: int, kind: pa.DataType
-) -> None:
-    """The offset of a sliced Arrow array is respected."""
-    array = pa.array(strings, kind).slice(start)
-    assert decoded(b"".join(encode_vlen_utf8(array))) == strings[start:]
-
-
-@given(STRING_LISTS, st.integers(8, 64))
-def test_large_payloads_are_split_between_strings(strings: list[str], limit: int) -> None:
-    """However small the pages, the strings are the same."""
-    assert decoded(encoded(strings) if strings else bytes(4), max_page_bytes=limit) == strings
-
-
 def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond 2 GiB of them the offsets are 64-bit, and no sooner."""
     data = memoryview(encoded(["ab", "c"] * 10))
@@ -103,13 +88,6 @@ def test_chunks_are_decoded_together(chunks: list[list[str]]) -> None:
     longer, shorter = bytearray(three), three[:4] + three[5:]
     longer[-5] = 2  # the length of the last string
     assert decode_vlen_chunks([memoryview(longer), memoryview(shorter)], [3, 3]) is None
-
-
-@given(STRING_LISTS)
-def test_the_size_of_a_chunk_is_known_beforehand(strings: list[str]) -> None:
-    """As many bytes as encoding yields."""
-    array = pa.array(strings, pa.string())
-    assert vlen.encoded_bytes(array) == sum(map(len, encode_vlen_utf8(array)))
 
 
 @pytest.mark.parametrize(

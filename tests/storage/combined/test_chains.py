@@ -35,7 +35,7 @@ from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.trees._zarr_tree import ZarrTransaction
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
-from tests.support import CELLS, GENES, PBMC, UMIS, contents, dense, fill, fill_served
+from tests.support import CELLS, PBMC, UMIS, contents, dense, fill, fill_served
 
 
 def memory(**vectors: Any) -> DafWriter:
@@ -253,16 +253,6 @@ def test_what_is_not_a_chain() -> None:
         only.axes_set()
 
 
-def test_leftovers_of_a_data_set_without_the_axis_are_not_seen() -> None:
-    """A crashed writer may leave vectors of an axis that was not put in place."""
-    base, mine = memory(age=[1, 2, 3]), memory(label=["a", "b", "c"])
-    with mine.writable_tree.transaction() as changes:
-        changes.remove("axes/cell")
-    chain = chain_reader([base, mine])
-    assert chain.vectors_set("cell") == {"age"}
-    assert not chain.has_vector("cell", "label")
-
-
 def test_a_chain_is_pickled_by_its_paths(tmp_path: Path) -> None:
     """As other readers are; a chain with a part in memory says that it cannot be."""
     for name, value in (("a", [1, 2, 3]), ("b", [4, 5, 6])):
@@ -298,18 +288,6 @@ def test_indexes_are_of_the_vector_that_is_seen(tmp_path: Path) -> None:
         stored = IndexStorage(chain).load(place)
         assert stored is not None
         assert stored.state == "fit"
-
-
-def test_an_axis_of_the_last_one_only_has_its_groups_there() -> None:
-    """What is written is a data set of its own: it names no axis that it lacks."""
-    base, mine = fill(MemoryDaf()), MemoryDaf()
-    chain = chain_writer([base, mine])
-    chain.add_axis("donor", ["N1"])
-    assert set(mine.tree.children("matrices")) == {"donor"}
-    chain.set_vector("gene", "x", [1, 2, 3, 4])
-    assert mine.axes_set() == {"donor", "gene"}
-    assert set(mine.tree.children("matrices/gene")) == {"donor", "gene"}
-    assert mine.axis_entries("gene").tolist() == GENES
 
 
 def test_an_archive_hides_what_it_has_not(tmp_path: Path) -> None:

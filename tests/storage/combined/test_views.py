@@ -344,32 +344,6 @@ def test_parts_of_an_anndata_are_hidden_by_their_names(tmp_path: Path) -> None:
             view(daf, data={"uns.twig": None})
 
 
-def test_two_parts_of_one_axis() -> None:
-    """Both are shown; matrices of one with the other are not, since they would be two."""
-    daf = large(MemoryDaf())
-    part = view(daf, {"old": ("cell", slice(0, 9)), "young": ("cell", slice(9, 20))})
-    assert part.axes_set() == {"cell", "gene", "donor", "old", "young"}
-    assert part.matrices_set("old", "young") == part.matrices_set("cell", "old") == set()
-    near = dense(daf.get_np_matrix("cell", "cell", "near"))
-    assert dense(part.get_np_matrix("old", "old", "near")).tolist() == near[:9, :9].tolist()
-    assert part.matrices_set("gene", "young") == daf.matrices_set("gene", "cell")
-    assert part.summary().as_dict()["problems"] == []
-
-
-def test_vectors_of_a_view_that_hides_some_are_those_of_the_base() -> None:
-    """The very arrays; a vector may be of entries, so renamed or shorter axes have their own."""
-    daf = large(MemoryDaf())
-    of_base = daf.tree.node("vectors/cell/age")
-    assert of_base is not None
-    assert of_base.is_same(view(daf, data={("cell", "who"): None}).tree.node("vectors/cell/age"))
-    for axes in ({"obs": "cell"}, {"donor": ["N1"]}):
-        part = view(daf, axes)
-        axis = "cell" if "cell" in part.axes_set() else "obs"
-        assert not of_base.is_same(part.tree.node(f"vectors/{axis}/age"))
-        values = part.get_np_vector(axis, "age")
-        assert values.tolist() == daf.get_np_vector("cell", "age").tolist()
-
-
 def test_relations_follow_the_names() -> None:
     """To the new name of the axis; not to an axis that is hidden, or of which entries lack."""
     daf = large(MemoryDaf())
@@ -482,11 +456,3 @@ def test_damaged_row_numbers_are_named() -> None:
         changes.publish("matrices/cell/gene/X", replace=True)
     with pytest.raises(errors.CorruptDataError, match="rowval leaves the range 1 to 3"):
         view(daf, {"cell": [1]}).matrix_info("cell", "gene", "X")
-
-
-def test_a_predicate_is_for_the_view_of_a_session() -> None:
-    """Here a string is the name of an axis; the message says where SQL is understood."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A"], vectors={"age": [1]})
-    with pytest.raises(errors.AxisNotFoundError, match=r"predicate is for .*connect\(daf\)\.view"):
-        view(daf, axes={"cell": "age > 50"})

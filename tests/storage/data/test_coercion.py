@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from daf_query import connect
 from daf_storage import DafWriter, MemoryDaf, errors
 from daf_storage.errors import UnsupportedInputError
 
@@ -69,18 +68,6 @@ def test_a_single_value_is_stored_and_filled_as_it_is(daf: DafWriter, value: Any
     assert found.tolist() == [[value] * 2] * 3
 
 
-def test_numpy_scalars_and_arrow_scalars_convert_exactly(daf: DafWriter) -> None:
-    """Wide floats round to the float that is asked for, and to nothing else."""
-    daf.set_scalar("half", np.float16(0.5), dtype="float32")
-    daf.set_scalar("arrow", pa.scalar(5))
-    daf.set_scalar("rounded", 0.1, dtype="float32")
-    assert daf.get_scalar("half") == 0.5
-    assert daf.get_scalar("arrow") == 5
-    assert daf.get_scalar("rounded") == float(np.float32(0.1))
-    with pytest.raises(UnsupportedInputError, match="holds 16777217, which"):
-        daf.set_scalar("s", 2**24 + 1, dtype="float32")
-
-
 @pytest.mark.parametrize(
     "entries",
     [
@@ -124,12 +111,6 @@ def test_entries_are_strings(daf: DafWriter, entries: Any, message: str) -> None
     assert daf.axes_set() == {"cell", "gene"}
 
 
-def test_lookups_of_what_is_no_unicode_are_errors(daf: DafWriter) -> None:
-    """Of ours, not of the codec."""
-    with pytest.raises(UnsupportedInputError, match=r"'\\ud800' at position 0"):
-        daf.axis_indices("cell", ["\ud800"])
-
-
 @pytest.mark.parametrize(
     "frame",
     [
@@ -162,16 +143,6 @@ def test_columns_that_do_not_fit_are_named(daf: DafWriter, frame: Any, message: 
     """A common float would round one of them."""
     with pytest.raises(UnsupportedInputError, match=message):
         daf.set_matrix("cell", "gene", "m", frame)
-
-
-def test_frames_of_strings_are_stored(daf: DafWriter) -> None:
-    """Of nullable strings too, if none is missing, and of mixed widths."""
-    frame = pd.DataFrame({"g": ["x\0", "", "z"], "h": pd.array(["u", "v", "w"], dtype="string")})
-    wanted = [["x\0", "u"], ["", "v"], ["z", "w"]]
-    for value in (frame, wanted, np.array(wanted, dtype=object)):
-        daf.set_matrix("cell", "gene", "m", value, if_exists="replace")
-        assert daf.get_np_matrix("cell", "gene", "m").tolist() == wanted
-        assert daf.get_np_matrix("gene", "cell", "m").T.tolist() == wanted
 
 
 @pytest.mark.parametrize(
@@ -218,18 +189,6 @@ def test_defaults_keep_their_values(daf: DafWriter) -> None:
         daf.get_np_matrix("cell", "gene", "no", default=[[1, 2]])
 
 
-def test_queries_store_large_unsigned_integers(daf: DafWriter) -> None:
-    """A vector out of a query has the values that the query has."""
-    daf.set_vector("cell", "u", [2**64 - 1, 2**63, 0])
-    session = connect(daf)
-    session.save_vector("cell", "same", "u")
-    session.save_vector("cell", "text", "name || chr(1)")
-    assert daf.get_np_vector("cell", "same").tolist() == [2**64 - 1, 2**63, 0]
-    assert daf.get_np_vector("cell", "text").tolist() == ["a\1", "b\1", "c\1"]
-    with pytest.raises(errors.UnsupportedDataError, match="decimal"):
-        session.save_vector("cell", "d", "arrow_cast(u, 'Decimal128(38, 2)')")
-
-
 @pytest.mark.parametrize(
     "value",
     [[1, 2, 3], ["a", "b", "c"], np.zeros(3), np.zeros((3, 2, 1)), sp.coo_array(np.ones(3))],
@@ -265,11 +224,3 @@ def test_types_of_what_comes_in(daf: DafWriter, values: Any, dtype: str) -> None
     found = daf.get_np_vector("cell", "v")
     assert found.dtype == np.dtype(dtype)
     assert found.tolist() == [np.dtype(dtype).type(one).item() for one in values]
-
-
-@pytest.mark.parametrize("value", [["a", "b"], [], np.zeros((1, 1)), np.zeros(2)])
-def test_scalars_are_single_values(daf: DafWriter, value: Any) -> None:
-    """Anything else is refused, strings and numbers."""
-    with pytest.raises(UnsupportedInputError, match="pass a single"):
-        daf.set_scalar("s", value)
-    assert not daf.has_scalar("s")

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 
 from daf_storage import MemoryDaf, open_daf
@@ -62,11 +61,6 @@ erDiagram
     )
 
 
-def test_a_data_set_without_axes() -> None:
-    """An empty picture."""
-    assert MemoryDaf(name="none").diagram() == "erDiagram"
-
-
 def test_odd_names() -> None:
     """Every line is one that the grammar has, and names are still there."""
     daf = MemoryDaf(name="odd")
@@ -110,13 +104,3 @@ def test_the_picture_of_pbmc(pbmc_path: Path) -> None:
         '"PCs (dense Float64)"',
     ]
     assert '    a0["cell (700)"] {' in lines
-
-
-@pytest.mark.parametrize("name", ["type", "type.manual"])
-def test_numbers_are_drawn_without_an_edge(name: str) -> None:
-    """They refer to nothing."""
-    daf = MemoryDaf(name="m")
-    daf.add_axis("type", ["B"])
-    daf.set_vector("type", name, [1])
-    assert " : " not in daf.diagram()
-    assert "FK" not in daf.diagram()

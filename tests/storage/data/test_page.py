@@ -6,15 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import anndata
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, open_daf
-from daf_storage.data import _samples, data_set_section
+from daf_storage.data import _samples
 from daf_storage.display import PREVIEW_ROWS, PreviewBudget
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import PlainArray
@@ -99,44 +97,6 @@ def test_little_is_read_of_a_large_data_set(
     assert "a sample of 4,096 of 60,000" in page
 
 
-def test_hdf5_too(large: dict[str, Path]) -> None:
-    """Numbers are sampled; strings of which all would be read are not looked at."""
-    with open_daf(large["hdf5"]) as daf:
-        budget = PreviewBudget(1 << 20)
-        page = data_set_section(daf.summary(), daf, budget)
-    assert "0 to 89" in page
-    assert _samples.TOO_MUCH in page
-    assert budget.spent_bytes <= 1 << 20
-
-
-def test_a_spent_budget_is_said(large: dict[str, Path], read_bytes: list[int]) -> None:
-    """Without bytes, the names and types are there; without time, what is small is there, too."""
-    with open_daf(large["plain"]) as daf:
-        summary = daf.summary()
-        read_bytes.clear()
-        poor = data_set_section(summary, daf, PreviewBudget(0))
-        assert sum(read_bytes) == 0
-        late = data_set_section(summary, daf, PreviewBudget(seconds=0))
-    assert "<svg" in late
-    for page in (poor, late):
-        assert "score" in page
-    assert "<svg" not in poor
-    assert _samples.TOO_MUCH in poor
-
-
-def test_small_data_are_looked_at_on_a_busy_machine() -> None:
-    """Every vector and matrix has its values on the page, however late it is."""
-    daf = MemoryDaf(name="busy")
-    daf.add_axis("cell", ["A", "B", "C"])
-    daf.add_axis("gene", ["X", "Y"])
-    for number in range(20):
-        daf.set_vector("cell", f"v{number}", [number, 1, 2])
-    daf.set_matrix("cell", "gene", "X", [[1, 2], [3, 4], [5, 6]])
-    page = data_set_section(daf.summary(), daf, PreviewBudget(seconds=0))
-    assert page.count("<svg") == 21
-    assert "not looked at" not in page
-
-
 def test_small_data_are_shown_exactly() -> None:
     """All values are looked at; counts, ranges and missing values are those of pandas."""
     daf = MemoryDaf()
@@ -168,18 +128,6 @@ def test_samples_are_values_of_the_vector(form: str, large: dict[str, Path]) -> 
         assert strings[0].slice(0, 3).to_pylist() == ["0", "1", "2"]  # type: ignore[union-attr]  # it was read
 
 
-def test_the_prefix_of_strings_is_cut_between_two(large: dict[str, Path]) -> None:
-    """A budget that ends within them, and a damaged length, leave whole strings."""
-    with open_daf(large["plain"]) as daf:
-        data = daf.string_array("cell", "name").plain_strings()
-    assert data is not None
-    assert _first(data, PreviewBudget()) == ["0", "1", "2", "3", "4"]
-    assert _first(data, PreviewBudget(0)) == _samples.TOO_MUCH
-    damaged = bytearray(data[:30])
-    damaged[9:13] = b"\xff\xff\xff\x7f"
-    assert _first(memoryview(damaged), PreviewBudget()) == ["0"]
-
-
 def _first(data: memoryview, budget: PreviewBudget) -> Any:
     sample = _samples._first_strings(data, 5, budget)
     return sample if isinstance(sample, str) else sample[0].to_pylist()
@@ -198,19 +146,6 @@ def test_hostile_names_and_values_are_escaped() -> None:
     assert page.count("&lt;img") >= 6
 
 
-def test_an_anndata_in_place(tmp_path: Path) -> None:
-    """Categoricals are sampled by their codes."""
-    obs = pd.DataFrame(
-        {"type": pd.Categorical(["T", None, "B", "T"] * 3000)},
-        index=[f"c{n}" for n in range(12000)],
-    )
-    anndata.AnnData(np.ones((12000, 2), "f4"), obs=obs).write_h5ad(tmp_path / "a.h5ad")
-    with open_daf(tmp_path / "a.h5ad") as daf:
-        page = daf._repr_html_()
-    assert "T 2,048, B 1,024" in page
-    assert re.search(r"1,024 missing, a sample of 4,096 of 12,000", page)
-
-
 def test_a_server_is_not_asked_for_values(
     large: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,17 +155,6 @@ def test_a_server_is_not_asked_for_values(
         page = daf._repr_html_()
     assert _samples.REMOTE in page
     assert "<svg" not in page
-
-
-def test_many_vectors_are_named_and_not_all_shown() -> None:
-    """The page stays small: a hundred have a line each, some more a name."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A"])
-    for number in range(230):
-        daf.set_vector("cell", f"v{number:03}", [number])
-    page = daf._repr_html_()
-    assert "130 more: v100" in page
-    assert page.count("<tr>") < 110
 
 
 def test_a_damaged_vector_does_not_hide_the_others(tmp_path: Path) -> None:

@@ -306,24 +306,3 @@ def test_nothing_is_reserved_in_place_of_what_is_there(
     assert len(prepared) == 1
     assert not dense(wide.get_np_matrix(*axes, "s")).any()
     assert wide.get_np_matrix(*axes, "d").tolist() == VALUES.tolist()
-
-
-def test_a_sparse_fill_whose_colptr_ends_wrong(wide: DafWriter) -> None:
-    """It starts at 1 and rises, and does not come to the number of elements: nothing is stored."""
-    for packed in (False, True):
-        with (
-            pytest.raises(errors.InvalidInputError, match="does not rise from 1 to 5"),
-            wide.empty_sparse_matrix("cell", "gene", "s", "f8", 4, packed=packed) as parts,
-        ):
-            parts.colptr[:], parts.rowval[:] = [1, 2, 3, 4], [1, 2, 3, 4]
-        assert not wide.has_matrix("cell", "gene", "s")
-
-
-def test_zarr_v2_is_not_packed(tmp_path: Path) -> None:
-    """The refusal says what to do, and leaves nothing behind."""
-    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
-    assert isinstance(daf, DafWriter)
-    daf.add_axis("cell", [f"c{i}" for i in range(N)])
-    with pytest.raises(errors.InvalidInputError, match="Zarr v2.*convert it with packed=True"):
-        daf.set_vector("cell", "v", VALUES[:, 0], packed=True)
-    assert daf.vectors_set("cell") == set()

@@ -28,7 +28,6 @@ from daf_storage import (
 )
 from daf_storage.data import _blocks
 from daf_storage.data import _reorder as reordering
-from daf_storage.stores import DirectoryStore
 from tests.storage.data.test_crashes import Crash, FaultInjector, take_two_steps
 from tests.suites.changing_suite import reordered
 from tests.support import contents, create, dense, every, fill, fill_served, reopen
@@ -235,86 +234,6 @@ def test_readers_keep_what_they_have(tmp_path: Path) -> None:
     del pinned, ages
     daf.set_scalar("x", 1)
     assert not (path / ".daf.staging").exists()
-
-
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """What the path points to is reordered."""
-    path = tmp_path / "real.daf.zarr"
-    before = contents(fill(create(path)))
-    link = tmp_path / "link.daf.zarr"
-    link.symlink_to(path)
-    reopen(link).reorder_axis("cell", ORDER)
-    assert link.is_symlink()
-    assert contents(ZarrDaf(path)) == contents(ZarrDaf(link)) == reordered(before, "cell", ORDER)
-
-
-def test_other_writers(tmp_path: Path) -> None:
-    """Their unfinished work would be lost, so it is refused."""
-    path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
-    with (
-        DirectoryStore(path).transaction(),
-        pytest.raises(errors.InUseError, match="another writer"),
-    ):
-        daf.reorder_axis("cell", ORDER)
-    daf.reorder_axis("cell", ORDER)
-
-
-def test_without_permission_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy is made beside the directory, and the error says so."""
-    path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
-    mkdir = Path.mkdir
-
-    def refuse(self: Path, *args: Any, **kwargs: Any) -> None:
-        if self.name.endswith(".rebuilt"):
-            raise PermissionError(13, "Permission denied")
-        mkdir(self, *args, **kwargs)
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(errors.ReadOnlyError, match="permission to write in the directory"):
-        daf.reorder_axis("cell", ORDER)
-
-
-def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are copied where the file system has none."""
-    path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
-    before = contents(daf)
-
-    def refuse(*_: Any) -> None:
-        raise OSError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", refuse)
-    copied = shutil.copyfile
-    done: list[int] = []
-
-    def stop(source: Any, target: Any) -> Any:
-        done.append(1)
-        if len(done) == 3:
-            Path(target).write_bytes(Path(source).read_bytes()[:1])
-            raise Crash
-        return copied(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "copyfile", stop)
-        with pytest.raises(Crash):
-            daf.reorder_axis("cell", ORDER)
-    daf.reorder_axis("cell", ORDER)
-    assert contents(ZarrDaf(path)) == reordered(before, "cell", ORDER)
-    assert verify(path) == []
-    assert not list(path.rglob("*.copied"))
-
-
-def test_permissions_stay(tmp_path: Path) -> None:
-    """Those of the directories, which are made again, too: a lab shares them by group."""
-    path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
-    path.chmod(0o2770)
-    (path / "vectors").chmod(0o750)
-    daf.reorder_axis("cell", ORDER)
-    assert path.stat().st_mode & 0o7777 == 0o2770
-    assert (path / "vectors").stat().st_mode & 0o7777 == 0o750
 
 
 # What the reference implementation leaves

@@ -102,24 +102,3 @@ def test_row_numbers_outside_of_the_axis_are_refused(tmp_path: Path, wrong: int)
         with pytest.raises(errors.CorruptDataError, match="leaves the range 1 to 3"):
             daf.relayout_matrix("a", "b", "m")
         assert not daf.has_matrix("b", "a", "m", relayout=False)
-
-
-def test_an_exception_ends_all_threads() -> None:
-    """Progress that raises, as an interrupt does, leaves no task behind."""
-    daf = with_matrix(sp.random_array((50, 50), density=0.5, rng=np.random.default_rng(0)))
-
-    def interrupt(_: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        daf.relayout_matrix("a", "b", "m", progress=interrupt)
-    daf.relayout_matrix("a", "b", "m")
-    assert daf.has_matrix("b", "a", "m", relayout=False)
-
-
-def test_all_true_matrices_in_both_layouts() -> None:
-    """Of which no values are stored."""
-    daf = with_matrix(sp.csc_array(np.eye(2, 3, dtype=bool)))
-    daf.relayout_matrix("a", "b", "m")
-    for axes, expected in ((("a", "b"), np.eye(2, 3)), (("b", "a"), np.eye(3, 2))):
-        assert np.array_equal(daf.get_np_matrix(*axes, "m", relayout=False).toarray(), expected)

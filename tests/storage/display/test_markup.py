@@ -5,7 +5,6 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 from daf_storage.display import (
-    Markup,
     histogram,
     html_details,
     html_element,
@@ -58,37 +57,12 @@ def test_no_string_becomes_an_element_or_an_attribute() -> None:
     assert "\u2028" not in page
 
 
-def test_a_string_that_looks_like_a_cell_is_none() -> None:
-    """Only markup is taken as a cell."""
-    assert _parsed(html_table((), [("<td>x</td>",)])).tags == ["table", "tr", "td"]
-    assert _parsed(html_table((), [(Markup("<td>x</td>"),)])).tags == ["table", "tr", "td"]
-    assert html_table((), [("<td>x</td>",)]).count("<td>") == 1
-
-
 def test_colours_are_those_of_the_page_around() -> None:
     """So that a dark page shows light text: no colour is named, and nothing runs."""
     page = html_page(html_table(("a",), [("b",)]), histogram([1, 2, 0], title="t"))
     assert "currentColor" in page
     for word in ("#", "rgb(", "color: white", "black", "<script", "javascript", "http"):
         assert word not in page
-
-
-def test_the_bars_of_a_histogram_are_as_high_as_the_counts() -> None:
-    """The highest fills the picture, a small one can still be seen, none is drawn for nothing."""
-    heights = [
-        float(value or 0)
-        for name, value in _parsed(histogram([1, 0, 1000, 500], title="t")).attributes
-        if name == "height"
-    ]
-    assert heights == [20, 1, 20, 10]
-
-
-def test_proportions_fill_the_bar() -> None:
-    """Each part is as wide as its share."""
-    found = _parsed(proportions([3, 1], title="t")).attributes
-    widths = [float(value or 0) for name, value in found if name == "width"]
-    assert widths == [96, 71.5, 23.5]
-    assert _parsed(proportions([], title="t")).tags == ["svg", "title"]
 
 
 def test_long_text_is_cut_and_stays_in_one_line() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from daf_storage.display import PreviewBudget, extent_text, preview_cells, preview_of
+from daf_storage.display import PreviewBudget, preview_of
 
 
 @pytest.mark.parametrize(
@@ -60,31 +59,6 @@ def test_the_most_frequent_strings() -> None:
     assert (empty.distinct, empty.missing) == (5, 2)
 
 
-def test_other_types() -> None:
-    """Truth values are counted, dates have a range, lists are only counted."""
-    assert preview_of(pa.array([True, False, True]), total=3).top == (("True", 2), ("False", 1))
-    days = pa.array([dt.date(2020, 1, 1), dt.date(2021, 5, 1)])
-    assert preview_of(days, total=2).greatest == "2021-05-01"
-    moments = pa.array([dt.datetime(2020, 1, 1), None])  # noqa: DTZ001 - Arrow's have none either
-    assert preview_of(moments, total=2).least == "2020-01-01 00:00:00"
-    assert preview_of(pa.array([[1], None]), total=2).missing == 1
-    assert preview_of(pa.array([1, 2]).cast(pa.decimal128(22, 2)), total=2).greatest == "2"
-
-
-def test_what_was_looked_at_is_said() -> None:
-    """All, the first, or a sample; and why nothing was."""
-    values = pa.array(["x", "x", "y"])
-    assert extent_text(preview_of(values, total=3)) == ""
-    cells = "".join(preview_cells(preview_of(values, total=90, extent="spread")))
-    assert "a sample of 3 of 90" in cells
-    assert "x 2, y 1" in cells
-    different = "".join(
-        preview_cells(preview_of(pa.array(list("abcdef")), total=90, extent="first"))
-    )
-    assert "a, b, c, d, at least 2 more" in different
-    assert "too large" in "".join(preview_cells("too large"))
-
-
 def test_a_budget_ends() -> None:
     """By bytes, by the share of one column, and by time."""
     now = [0.0]
@@ -101,9 +75,3 @@ def test_a_budget_ends() -> None:
     now[0] = 2.0
     assert not large.spend(100_000)
     assert large.spend(10_000)
-
-
-def test_a_budget_counts_what_is_opened() -> None:
-    """Of many small properties, the last are not looked at."""
-    budget = PreviewBudget(16 * 4096)
-    assert [budget.look() for _ in range(17)] == [True] * 16 + [False]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,6 @@ from daf_query.index import build_index
 from daf_storage import (
     DafReader,
     FilesDaf,
-    Packing,
     RecoveryWarning,
     ZarrDaf,
     errors,
@@ -29,7 +27,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.files_daf import WritableFilesTree
-from tests.support import contents, fill, served
+from tests.support import served
 
 
 def test_modes(tmp_path: Path) -> None:
@@ -265,46 +263,6 @@ def test_an_interrupted_reordering_of_the_reference(tmp_path: Path) -> None:
     assert daf.get_np_vector("cell", "age").tolist() == [1, 2, 3]
     assert not backup.exists()
     assert list(FilesDaf(path).axis_entries("cell")) == ["a", "b", "c"]
-
-
-def test_metadata_file_after_something_is_deleted(tmp_path: Path) -> None:
-    """It is taken out of the list at once, whatever it was."""
-    path = tmp_path / "x.daf"
-
-    def listed() -> set[str]:
-        return set(json.loads((path / "metadata.json").read_text()))
-
-    with FilesDaf(path, "w") as daf:
-        daf.set_scalar("n", 1)
-        daf.add_axis("gene", ["x"])
-        daf.add_axis("cell", ["a", "b"], vectors={"age": [1, 2]})
-        daf.set_matrix("cell", "gene", "m", [[1], [2]], relayout=False)
-        assert {"scalars/n", "vectors/cell/age"} < listed()
-        daf.delete_scalar("n")
-        daf.delete_vector("cell", "age")
-        assert listed() == {"axes/cell", "axes/gene", "matrices/cell/gene/m"}
-        daf.delete_matrix("cell", "gene", "m")
-        assert listed() == {"axes/cell", "axes/gene"}
-        daf.delete_axis("gene")
-        assert listed() == {"axes/cell"}
-        assert verify(path) == []
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_archives_that_another_program_has_compressed(tmp_path: Path, *, packed: bool) -> None:
-    """They read as before."""
-    path, compressed = tmp_path / "x.daf.zip", tmp_path / "y.daf.zip"
-    with FilesDaf(path, "w", packed=Packing("zstd", chunk_kb=1) if packed else False) as daf:
-        fill(daf).add_axis("more", map(str, range(2000)), vectors={"age": np.arange(2000.0)})
-        before = contents(daf)
-    with (
-        zipfile.ZipFile(path) as old,
-        zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new,
-    ):
-        for name in old.namelist():
-            new.writestr(name, old.read(name))
-    assert contents(open_daf(compressed)) == before
-    assert verify(compressed) == []
 
 
 @pytest.mark.parametrize("axis", ["cell", "gene"])

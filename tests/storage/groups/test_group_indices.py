@@ -51,17 +51,6 @@ def test_random_groups_are_those_of_a_loop() -> None:
         assert group_names(strings, members, prefix="M") == _slow_names(names, slow, "M")
 
 
-def test_groups_without_members() -> None:
-    """There may be no entries, no groups, and numbers that do not occur."""
-    indices, count = compact_groups([])
-    assert (indices.tolist(), count) == ([], 0)
-    assert collect_group_members([]) == []
-    assert collect_group_members([0, 0]) == []
-    assert [m.tolist() for m in collect_group_members([0, 3, 1])] == [[2], [], [1]]
-    assert group_names(["A"], [], prefix="G") == []
-    assert group_names(["A"], [[], [0]], prefix="") == _slow_names(["A"], [[], [0]], "")
-
-
 @pytest.mark.parametrize(
     ("indices", "message"),
     [
@@ -76,15 +65,3 @@ def test_what_are_no_group_indices(indices: object, message: str) -> None:
     for function in (compact_groups, collect_group_members):
         with pytest.raises(InvalidInputError, match=message):
             function(indices)
-
-
-def test_what_are_no_members() -> None:
-    """A position outside the axis is refused, and so is a group beyond the entries."""
-    with pytest.raises(InvalidInputError, match="group 2 has the position 5; the axis has 2"):
-        group_names(["A", "B"], [[0], [1, 5]], prefix="G")
-    with pytest.raises(InvalidInputError, match="group 1 has the position -1"):
-        group_names(["A", "B"], [[-1]], prefix="G")
-    with pytest.raises(InvalidInputError, match="members of group 1 must be integers"):
-        group_names(["A", "B"], [["A"]], prefix="G")
-    with pytest.raises(InvalidInputError, match="group 9,000, but there are 2 entries"):
-        collect_group_members([9000, 1])

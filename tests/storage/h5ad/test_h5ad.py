@@ -158,10 +158,6 @@ class TestPbmc:
         assert_same(without_axis_keys(read(tmp_path / "back.h5ad")), expected)
         assert_same(without_axis_keys(to_anndata(daf)), expected)
 
-    def test_nothing_is_reported(self, tmp_path: Path) -> None:
-        """All of it can be represented, but for uns."""
-        assert import_h5ad(PBMC, tmp_path / "x.daf.zarr").items == []
-
     def test_the_default_names(self, tmp_path: Path) -> None:
         """As in the reference: obs, var and X; they are written into uns on export."""
         import_h5ad(PBMC, tmp_path / "x.daf.zarr")
@@ -248,13 +244,6 @@ class TestRoundTrip:
         assert not single.has_matrix("obs", "var", "X", relayout=False)
         assert_same(without_axis_keys(to_anndata(single)), rich)
 
-    def test_square_matrices_are_those_of_anndata(self, rich: Any) -> None:
-        """Obsp and varp are read as they were; see test_convention for their bytes."""
-        daf = from_anndata(rich)
-        found = daf.get_np_matrix("obs", "obs", "csr").toarray()
-        assert found.tolist() == rich.obsp["csr"].toarray().tolist()
-        assert daf.get_np_matrix("obs", "obs", "dense").tolist() == rich.obsp["dense"].tolist()
-
     def test_categoricals_with_colours_become_axes(self, rich: Any) -> None:
         """And others when asked for; the order of the categories is that of the entries."""
         daf = from_anndata(rich, categorical_axes=["stage"])
@@ -286,11 +275,6 @@ class TestRoundTrip:
             "gene",
             "UMIs",
         }
-
-    def test_without_x(self, rich: Any) -> None:
-        """An AnnData need not have a main matrix."""
-        del rich.X
-        assert to_anndata(from_anndata(rich)).X is None
 
 
 COLUMNS: dict[str, Any] = {
@@ -343,17 +327,6 @@ def test_every_kind_of_column_comes_back(kind: str) -> None:
     pd.testing.assert_frame_equal(found, obs)
     some, _ = axis_frame(daf, "obs", np.array([2, 0]))
     pd.testing.assert_frame_equal(some, obs.iloc[[2, 0]])
-
-
-def test_sparse_columns_are_exported_as_they_are() -> None:
-    """What was set since in another type is a dense column of that type."""
-    obs = pd.DataFrame({"x": pd.arrays.SparseArray([0, 0, 2], fill_value=0)}, index=list("abc"))
-    daf = from_anndata(anndata.AnnData(obs=obs))
-    assert daf.get_np_vector("obs", "x").tolist() == [0, 0, 2]
-    daf.set_vector("obs", "x", [0.5, 0, 2], if_exists="replace")
-    column = axis_frame(daf, "obs")[0]["x"]
-    assert column.dtype == np.float64
-    assert column.tolist() == [0.5, 0, 2]
 
 
 def test_objects_that_are_numbers_become_floats() -> None:
@@ -417,18 +390,6 @@ def test_names_that_daf_cannot_store(rich: Any) -> None:
     assert adata.obsm["e/f"].tolist() == [[1]] * rich.n_obs
 
 
-def test_square_matrices_of_names_that_daf_cannot_store(rich: Any) -> None:
-    """They are kept as they are, whichever form they have."""
-    square = np.eye(rich.n_obs) * 3
-    rich.obsp["g/h"] = square
-    rich.obsp["i/j"] = sp.csr_matrix(square)
-    daf = from_anndata(rich)
-    assert not {"g/h", "i/j"} & daf.matrices_set("obs", "obs")
-    adata = to_anndata(daf)
-    assert adata.obsp["g/h"].tolist() == square.tolist()
-    assert adata.obsp["i/j"].toarray().tolist() == square.tolist()
-
-
 @pytest.mark.parametrize("is_sparse", [True, False])
 def test_a_backed_anndata_is_streamed_from_its_file(
     rich: Any, tmp_path: Path, *, is_sparse: bool
@@ -482,11 +443,6 @@ class TestBadInput:
             from_anndata(rich)
         daf = from_anndata(rich, duplicates="make_unique")
         assert daf.axis_entries("var").tolist()[:3] == ["g0", "g0-1", "g2"]
-
-    def test_both_axes_of_one_name(self, rich: Any) -> None:
-        """They need different names."""
-        with pytest.raises(errors.InvalidInputError, match="both axes would be called 'x'"):
-            from_anndata(rich, obs_is="x", var_is="x")
 
     def test_a_destination_that_is_not_empty(self, rich: Any, tmp_path: Path) -> None:
         """Neither a data set with axes nor an existing path is overwritten unasked."""
@@ -681,22 +637,6 @@ def test_replaced_annotations_are_not_rounded() -> None:
     assert found.obsm["b"]["x"].tolist() == [1.5, 2.5]
 
 
-def test_a_numeric_vector_named_like_an_axis_stays_numeric() -> None:
-    """Only strings can be entries."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("batch", ["x", "y"])
-    daf.set_vector("cell", "batch", [1, 2])
-    assert axis_frame(daf, "cell")[0]["batch"].tolist() == [1, 2]
-
-
-def test_columns_of_one_name_are_all_exported() -> None:
-    """Pandas allows it; the second gets the name of its vector."""
-    obs = pd.DataFrame([[1, 2]], columns=["a", "a"], index=["x"])
-    daf = from_anndata(anndata.AnnData(obs=obs))
-    assert axis_frame(daf, "obs")[0].to_dict("records") == [{"a": 1, "a_": 2}]
-
-
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_what_stays_behind_is_reported_by_name(tmp_path: Path, *, in_memory: bool) -> None:
     """Strings, vectors of other axes and matrices between them; colours of categoricals go along."""
@@ -814,14 +754,6 @@ def test_nullable_integers_of_64_bits() -> None:
     found = to_anndata(from_anndata(adata)).obs["n"]
     assert found.dtype == "Int64"
     assert found.tolist() == [2**53 + 1, -(2**62) - 1]
-
-
-def test_a_series_in_uns() -> None:
-    """It is no DataFrame: anndata cannot write it, so it is lost, and a warning names it."""
-    adata = anndata.AnnData(np.eye(2), uns={"series": pd.Series([1, 2])})
-    with pytest.warns(AnnDataWarning, match=r"uns\['series'\].*Series"):
-        daf = from_anndata(adata)
-    assert "series" not in to_anndata(daf).uns
 
 
 @pytest.mark.parametrize("part", ["obs", "X", "layers/away", "uns/away", "obsm/away", "obs/away"])

@@ -109,29 +109,6 @@ def test_a_base_that_is_gone_or_no_path(tmp_path: Path) -> None:
             complete_daf(path)
 
 
-def test_a_long_chain_is_no_circle(tmp_path: Path) -> None:
-    """It is refused by its length."""
-    for number in range(70):
-        with ZarrDaf(tmp_path / f"{number}.daf.zarr", "w") as daf:
-            if number:
-                daf.set_scalar("base_daf_repository", f"{number - 1}.daf.zarr")
-    with complete_daf(tmp_path / "60.daf.zarr") as daf:
-        assert daf.scalars_set() == {"base_daf_repository"}
-    with pytest.raises(errors.UnsupportedDataError, match="more than 64 data sets are based on"):
-        complete_daf(tmp_path / "69.daf.zarr")
-
-
-def test_a_view_that_is_nested_too_deep_is_no_json(tmp_path: Path, base: Path) -> None:
-    """Python's parser of JSON has a limit of its own."""
-    path = tmp_path / "mine.daf.zarr"
-    with ZarrDaf(path, "w") as daf:
-        daf.set_scalar("base_daf_repository", "data/base.daf.zarr")
-        daf.set_scalar("base_daf_view", "[" * 20_000)
-    assert base.exists()
-    with pytest.raises(errors.CorruptDataError, match=r"its scalar 'base_daf_view' is no JSON"):
-        complete_daf(path)
-
-
 def test_an_overlay_of_other_entries_is_refused(tmp_path: Path, base: Path) -> None:
     """Fewer cells at once, the same number of others when what is on top is read."""
     mine = tmp_path / "mine.daf.zarr"
@@ -187,13 +164,6 @@ def test_groups_of_files_and_servers(tmp_path: Path, base: Path) -> None:
             assert daf.get_scalar("base_daf_repository") == url
         with complete_daf(tmp_path / "s.daf.zarr") as daf:
             assert daf.axis_entries("cell").tolist() == CELLS
-
-
-def test_a_base_in_memory_is_not_recorded() -> None:
-    """No path leads to it."""
-    mine = MemoryDaf()
-    with open_overlay(fill(MemoryDaf()), mine) as daf:
-        assert "base_daf_repository" not in daf.scalars_set()
 
 
 @pytest.mark.usefixtures("base")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -141,13 +139,6 @@ def _check_dataset(name: str, found: Any) -> None:
         assert offset is None or offset % 8 == 0, name
 
 
-@pytest.mark.skipif(shutil.which("h5dump") is None, reason="h5dump is not installed")
-def test_h5dump_reads_it(path: Path) -> None:
-    """HDF5's own program finds the values."""
-    done = subprocess.run(["h5dump", str(path)], capture_output=True, text=True, check=True)
-    assert "H5T_NATIVE_B8" in done.stdout or "H5T_STD_B8LE" in done.stdout
-
-
 def test_reads_are_views_of_the_file(path: Path) -> None:
     """Contiguous data is mapped, read-only, and valid after the file is closed."""
     daf = H5df(path)
@@ -208,16 +199,6 @@ def test_modes_and_names(tmp_path: Path) -> None:
     assert new(path, "w").scalars_set() == set()
     group = new(f"{tmp_path}/g.h5dfs#/a/b", "w+")
     assert group.name.startswith(f"{tmp_path}/g.h5dfs#/a/b")
-
-
-def test_a_group_is_emptied_alone(tmp_path: Path) -> None:
-    """Mode ``w`` on a group leaves the other groups."""
-    path = f"{tmp_path}/x.h5dfs"
-    for group in ("a", "b"):
-        fill(new(f"{path}#/{group}", "w+")).close()
-    new(f"{path}#/a", "w").close()
-    assert H5df(f"{path}#/a").axes_set() == set()
-    assert H5df(f"{path}#/b").axes_set() == {"cell", "gene"}
 
 
 @pytest.mark.parametrize(
@@ -369,41 +350,6 @@ def test_mostly_empty_strings_are_stored_sparse(tmp_path: Path) -> None:
     assert verify(path) == []
 
 
-def test_slices_of_strings_that_are_stored_sparse(tmp_path: Path) -> None:
-    """Each layout gives the same cells; so does each range of a stored vector or matrix."""
-    test_mostly_empty_strings_are_stored_sparse(tmp_path)
-    daf = H5df(tmp_path / "x.h5df")
-    whole = daf.get_np_matrix("batch", "cell", "labels")
-    for rows, columns in (([2], [1, 0]), ([19, 2, 3], [2]), (list(range(20)), [0, 1, 2])):
-        part = connect(daf).matrix("batch", "cell", "labels", rows=rows, columns=columns)
-        assert part.to_numpy().tolist() == whole[np.ix_(rows, columns)].tolist()
-    matrix = daf.open_matrix("batch", "cell", "labels").dense()
-    by_columns = whole.T.tolist()
-    assert matrix.read().tolist() == by_columns
-    assert matrix.read_rows(Span(1, 3)).tolist() == by_columns[1:]
-    spans = [Span(2, 3), Span(0, 2)]
-    assert [part.tolist() for part in matrix.read_spans(spans)] == [by_columns[2:], by_columns[:2]]
-    within = [part.tolist() for part in matrix.read_spans(spans, Span(2, 20))]
-    assert within == [[row[2:] for row in by_columns[2:]], [row[2:] for row in by_columns[:2]]]
-
-
-@pytest.mark.parametrize(
-    ("part", "values", "message"),
-    [
-        ("vectors/batch/label/nzind", [21], "nzind does not rise"),
-        ("matrices/batch/cell/labels/colptr", [1, 2, 1, 3], "do not fit together"),
-        ("matrices/batch/cell/labels/rowval", [3, 21], "outside 1 to 20"),
-    ],
-)
-def test_damaged_sparse_strings(tmp_path: Path, part: str, values: list[int], message: str) -> None:
-    """Places outside of the axis are an error, not a wrong string."""
-    self = tmp_path / "x.h5df"
-    test_mostly_empty_strings_are_stored_sparse(tmp_path)
-    with h5py.File(self, "r+") as file:
-        file[part][:] = values
-    assert any(message in finding.problem for finding in verify(self))
-
-
 def read_labels(daf: DafReader, part: str) -> None:
     """Read the property that a part belongs to."""
     if part.startswith("vectors"):
@@ -504,18 +450,6 @@ def test_other_versions_are_refused(path: Path, version: list[int]) -> None:
         file["daf"] = np.array(version, "u8")
     with pytest.raises(errors.VersionError):
         H5df(path)
-
-
-def test_a_reader_handle_cannot_write(path: Path) -> None:
-    """An open file decides what is possible; an aligned one gives no warning."""
-    with h5py.File(path, alignment_threshold=1, alignment_interval=8) as file:
-        with pytest.raises(errors.ReadOnlyError, match="opened for reading"):
-            H5df(file, "r+")
-        assert H5df(file).get_scalar("n") == 7
-    with h5py.File(path, "r+", alignment_threshold=1, alignment_interval=8) as file:
-        daf = H5df(file, "r+")
-        daf.close()
-        assert file.id.valid
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "w+"])
@@ -657,38 +591,6 @@ def test_strings_go_in_and_out_in_blocks(
     assert daf.vectors_set("cell") == set()
 
 
-@pytest.mark.parametrize("shrinks", [False, True])
-def test_a_file_that_this_process_changes_meanwhile_is_not_one_that_was_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shrinks: bool
-) -> None:
-    """Another thread writes between looking at the length and comparing it."""
-    status = Hdf5File.status
-    states: list[int] = []
-
-    def overtaken(self: Hdf5File) -> Any:
-        found = status(self)
-        if not states and found is not None:
-            states.append(found.st_size)
-            if shrinks:  # as HDF5 does in the middle of a flush
-                return os.stat_result((*found[:6], 10, *found[7:]))
-            file.create_dataset("large", data=np.ones(100_000))
-            shared.flush()
-        return found
-
-    with h5py.File(tmp_path / "x.h5df", "w") as file:
-        file.create_dataset("small", data=np.ones(1000))
-        file.flush()
-        shared = Hdf5File(file, location="x.h5df", file_identity=(1, 1))
-        monkeypatch.setattr(Hdf5File, "status", overtaken)
-        shared.check_length(what="x.h5df")
-        assert states
-        monkeypatch.undo()
-        os.truncate(tmp_path / "x.h5df", 100)
-        with pytest.raises(errors.CorruptDataError, match="another program has cut it"):
-            shared.check_length(what="x.h5df")
-        os.truncate(tmp_path / "x.h5df", states[0])
-
-
 def test_a_file_that_another_one_has_replaced(path: Path, tmp_path: Path) -> None:
     """The open one is read on, and nothing stays open of the other."""
     daf = H5df(path)
@@ -705,26 +607,6 @@ def test_a_file_that_another_one_has_replaced(path: Path, tmp_path: Path) -> Non
     assert open_descriptors() == before
 
 
-@pytest.mark.parametrize("mask", [0, 1, 2, 3])
-def test_chunks_of_which_filters_were_left_out(
-    path: Path, monkeypatch: pytest.MonkeyPatch, mask: int
-) -> None:
-    """HDF5 may store single chunks without compression, or without shuffling."""
-    monkeypatch.setattr(_hdf5_array, "_FREE_BYTES", 1)
-    monkeypatch.setattr(_hdf5_array, "_DEFLATE_RATIO", 1 << 40)
-    values = np.array([30, 60, 90], "<i8")
-    data = values.view(np.uint8).reshape(3, 8)
-    shuffled = data if mask & 1 else data.T
-    raw = shuffled.tobytes() if mask & 2 else zlib.compress(shuffled.tobytes())
-    with h5py.File(path, "r+") as file:
-        del file["vectors/cell/age"]
-        dataset = file.create_dataset(
-            "vectors/cell/age", (3,), "<i8", chunks=(3,), compression="gzip", shuffle=True
-        )
-        dataset.id.write_direct_chunk((0,), raw, filter_mask=mask)
-    assert H5df(path).get_np_vector("cell", "age").tolist() == [30, 60, 90]
-
-
 def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
     """No more than the file has may be said to be there."""
     daf = H5df(path)
@@ -736,42 +618,6 @@ def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
         array._check_size(offset, end - offset)
         with pytest.raises(errors.CorruptDataError, match="the file is truncated"):
             array._check_size(offset, end - offset + 1)
-
-
-def test_a_read_that_failed_is_tried_again_if_the_file_was_opened_again(path: Path) -> None:
-    """Another thread may do that meanwhile; any other failure is an error at once."""
-    daf = H5df(path)
-    array = daf.open_vector("cell", "age").all_arrays()[0]
-    assert isinstance(array, _hdf5_array.Hdf5Array)
-    calls = []
-
-    def interrupted() -> int:
-        calls.append(1)
-        if len(calls) == 1:
-            array._shared.file.close()
-            array._shared.file = h5py.File(path)
-            raise OSError("interrupted")
-        return int(array._held.get()[1])
-
-    def broken() -> int:
-        calls.append(1)
-        raise OSError("broken")
-
-    assert (array._attempt(interrupted), len(calls)) == (60, 2)
-    with pytest.raises(errors.CorruptDataError, match="broken"):
-        array._attempt(broken)
-    assert len(calls) == 3
-
-
-def test_reading_strings_leaves_nothing_open(path: Path) -> None:
-    """Also not the descriptor by which their heaps are checked."""
-    with H5df(path) as daf:
-        daf.get_pa_vector("gene", "name")
-        before = open_descriptors()
-        for _ in range(5):
-            assert daf.get_pa_vector("cell", "type").to_pylist() == ["Bcell", "TCell", "TCell"]
-            daf.open_vector("cell", "type").read_strings()
-        assert open_descriptors() == before
 
 
 def test_what_was_stored_is_in_the_file(path: Path, tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ import scipy.sparse as sp
 import zarr
 
 from daf_query import connect
-from daf_query.cli import main
 from daf_storage import (
     DafReader,
     DafServer,
@@ -39,7 +38,7 @@ from daf_storage import (
 from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.upkeep import _serve as serving
-from tests.support import contents, create, fill, fill_served
+from tests.support import contents, create, fill_served
 
 Fault = Callable[[Any], bool]
 """Answers a request wrongly and returns true, or leaves it to the server."""
@@ -327,13 +326,6 @@ def failing(status: int, times: int) -> Fault:
     return fault
 
 
-def ignore_ranges(handler: Any) -> bool:
-    """Answer with the whole file."""
-    if "Range" in handler.headers:
-        del handler.headers["Range"]
-    return False
-
-
 def hang(handler: Any) -> bool:
     """Do not answer in time."""
     if handler.path.endswith("/score/0"):
@@ -430,30 +422,6 @@ def test_servers_without_ranges_are_good_enough(folder: Path, name: str) -> None
         assert _Plain.downloads[f"/{name}"] <= 2  # once to see that there are no ranges
 
 
-def test_a_whole_file_that_another_thread_has_downloaded(folder: Path) -> None:
-    """Whoever waited for it takes it from there."""
-    with plainly_served(folder) as base:
-        files = RemoteFiles(base)
-        expected = (folder / ".zmetadata").read_bytes()
-        files._has_ranges = False
-        _Plain.downloads.clear()
-        parts = [files._part_of_whole(".zmetadata", 0, stop) for stop in (len(expected), 20)]
-    assert parts == [expected, expected[:20]]
-    assert _Plain.downloads == {"/.zmetadata": 1}
-
-
-def test_a_file_that_is_empty_by_now(tmp_path: Path) -> None:
-    """There is nothing to ask the server for: what was wanted of it is not there."""
-    (tmp_path / "empty").touch()
-    with served(tmp_path) as server:
-        files = RemoteFiles(server.url)
-        assert files.size("empty") == 0
-        before = len(server.asked)
-        with pytest.raises(errors.CorruptDataError, match="empty ends too early: bytes 0 to 5"):
-            files.read_ranges("empty", [(0, 5)])
-        assert len(server.asked) == before
-
-
 def test_large_files_of_servers_without_ranges(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -502,12 +470,6 @@ def test_announced_lengths_take_no_memory(folder: Path, length: int) -> None:
             open_remote_tree(server.url, impatient)
 
 
-def test_files_that_are_said_to_be_endless(folder: Path) -> None:
-    """What a server says of the length of a file makes nobody plan a million requests."""
-    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="at most"):
-        impatient(server.url).read_ranges("vectors/cell/score/0", [(0, 2**40)])
-
-
 def test_answers_longer_than_asked_are_not_received(folder: Path) -> None:
     """A part of 32 KiB that arrives with 64 KiB is refused, and nothing of it is used."""
     with served(folder) as server:
@@ -528,13 +490,6 @@ def test_a_short_file_is_one_request(folder: Path) -> None:
         assert len(server.asked) == files.requests == 1
         assert files.size("vectors/cell/none/0") is None
         assert len(server.asked) == 2
-
-
-def test_deeply_nested_metadata(folder: Path) -> None:
-    """It is malformed, and not an exhausted stack."""
-    (folder / ".zmetadata").write_text("[" * 100_000)
-    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="malformed"):
-        open_daf(server.url)
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -732,14 +687,6 @@ def test_many_threads(large: Path) -> None:
         assert found == [float(np.arange(20_000).sum())] * 8
 
 
-def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A URL is a path."""
-    with served(folder) as server:
-        assert main(["info", server.url]) == 0
-        assert main(["sql", server.url, "SELECT count(*) AS n FROM cell"]) == 0
-        assert "3" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
 def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> None:
     """A conversion from a URL is a download; a server's data set can be verified, not changed."""
@@ -756,23 +703,6 @@ def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> N
             convert(folder, server.url)
 
 
-def test_trees_of_a_server_can_be_listed(folder: Path) -> None:
-    """By the metadata, since a server cannot be asked."""
-    with served(folder) as server:
-        tree = open_remote_tree(server.url)
-        assert sorted(tree.children("vectors/cell")) == ["score", "type"]
-        assert tree.kind("vectors/nope") is None
-        assert tree.identity("vectors") == tree.identity("vectors")
-
-
-def test_a_small_data_set_of_one_of_everything(tmp_path: Path) -> None:
-    """The one that most tests look at, through an archive."""
-    path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
-    with served(path) as server:
-        assert contents(open_daf(server.url)) == contents(fill(MemoryDaf()))
-
-
 def test_another_version_is_refused(folder: Path) -> None:
     """As on the disk: what a later version means by its files is not known."""
     (folder / "daf" / "0").write_bytes(bytes([2, 0]))
@@ -781,38 +711,6 @@ def test_another_version_is_refused(folder: Path) -> None:
         pytest.raises(errors.VersionError, match=r"incompatible format version: 2\.0"),
     ):
         open_daf(f"http://127.0.0.1:{server.server_port}/{folder.name}")
-
-
-def test_remembered_blocks_take_a_bounded_part_of_memory(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The oldest are forgotten, and downloaded again when they are wanted."""
-    monkeypatch.setattr(_remote, "_BLOCK_BYTES", 16)
-    monkeypatch.setattr(_remote, "_CACHE_BYTES", 64)
-    expected = (folder / ".zmetadata").read_bytes()
-    with served(folder) as server:
-        files = RemoteFiles(server.url)
-        for start in (*range(0, 320, 40), 0):
-            (part,) = files.read_ranges(".zmetadata", [(start, start + 30)])
-            assert bytes(part) == expected[start : start + 30]
-            assert sum(len(block) for block in files._blocks.values()) <= 64
-        before = len(server.asked)
-        files.read_ranges(".zmetadata", [(0, 30)])
-        assert len(server.asked) == before
-
-
-def test_pins_of_one_place_are_the_same(folder: Path) -> None:
-    """As long as the server answers the same; those of other places are others."""
-    with served(folder) as server:
-        tree = open_remote_tree(server.url)
-        one, other = (tree.node(path) for path in ("vectors/cell/score", "vectors/cell/type"))
-        again = tree.node("vectors/cell/score")
-        assert one is not None
-        assert other is not None
-        assert again is not None
-        assert one.is_same(again)
-        assert not one.is_same(other)
-        assert not one.is_same(5)
 
 
 def test_files_that_change_on_the_server(folder: Path) -> None:
@@ -833,18 +731,3 @@ def test_files_that_change_on_the_server(folder: Path) -> None:
             with pytest.raises(errors.CorruptDataError, match=r"\.zmetadata was changed on the s"):
                 second(files)
             assert files.size(".zmetadata") == len(before)
-
-
-def test_ranges_of_nothing_and_behind_the_end(folder: Path) -> None:
-    """No bytes are asked for where none are wanted; where there are none, it is an error."""
-    size = (folder / ".zmetadata").stat().st_size
-    with served(folder) as server:
-        files = RemoteFiles(server.url)
-        assert [bytes(part) for part in files.read_ranges(".zmetadata", [(5, 5)])] == [b""]
-        assert files.requests == 0
-        assert files.size(".zmetadata") == size
-        for start in (size - 1, 1 << 30):
-            with pytest.raises(errors.CorruptDataError, match="ends too early"):
-                files.read_ranges(".zmetadata", [(start, start + 5)])
-        assert files.size("absent") is None
-        assert files.read("absent") is None

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import zarr
 
 from daf_query import connect
-from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, settings, verify
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, settings, verify
 from daf_storage.stores import MmapZipStore
 from tests.suites import AppendOnlyDafSuite
 from tests.support import UMIS, contents, create, dense, fill, is_mapped, reopen
@@ -131,14 +131,6 @@ def test_the_first_open_decides_whether_it_can_be_written(path: Path) -> None:
     reopen(path).close()
 
 
-def test_a_forgotten_handle_is_released(path: Path) -> None:
-    """A reader that nobody holds any more does not keep a writer out."""
-    ZarrDaf(path).get_scalar("n")
-    reopen(path)
-    with MmapZipStore(path, "r+") as store:
-        assert len(store) > 10
-
-
 def test_another_process_may_not_write(path: Path) -> None:
     """A second writer is refused while the first lives, and may go on after it was killed."""
     code = (
@@ -192,14 +184,6 @@ def test_modes_that_create(tmp_path: Path) -> None:
         first.set_scalar("x", 1)
 
 
-def test_emptying_leaves_readers_what_they_had(path: Path) -> None:
-    """Mode ``w`` puts another file in the place; who reads the old one goes on."""
-    reader = ZarrDaf(path)
-    create(path).add_axis("cell", ["other"])
-    assert reader.get_np_vector("cell", "age").tolist() == [30, 60, 90]
-    assert ZarrDaf(path).axis_length("cell") == 1
-
-
 def test_several_data_sets_in_one_archive(tmp_path: Path) -> None:
     """Interleaved changes do not leak from one to the other, and late ones are seen."""
     path = tmp_path / "x.dafs.zarr.zip"
@@ -248,16 +232,6 @@ def test_an_archive_of_several_says_which(tmp_path: Path) -> None:
     ZarrDaf(f"{path}#/other/one", "w+")
     with pytest.raises(errors.InvalidInputError, match="it holds other/one, present"):
         ZarrDaf(path)
-
-
-def test_a_group_within_a_data_set_is_refused(tmp_path: Path) -> None:
-    """A data set may lie below another one, and not among its properties."""
-    path = _shared(tmp_path)
-    with pytest.raises(errors.InvalidInputError, match="'vectors' is the name of a part"):
-        ZarrDaf(f"{path}#/present/vectors/cell", "w+")
-    with pytest.raises(errors.InvalidInputError, match="'axes' is the name of a part"):
-        ZarrDaf(f"{path}#/axes", "w+")
-    ZarrDaf(f"{path}#/present/more", "w+")
 
 
 def test_directories_and_other_files_are_no_archives(tmp_path: Path) -> None:
@@ -399,16 +373,6 @@ def test_contents_equal_those_in_memory(tmp_path: Path) -> None:
     assert contents(ZarrDaf(path)) == contents(fill(MemoryDaf()))
 
 
-def test_pins_outlive_their_reader(path: Path) -> None:
-    """A vector that was opened can be read after its reader is gone, as in a directory."""
-
-    def opened() -> DafReader:
-        return ZarrDaf(path)
-
-    vector = opened().open_vector("cell", "type")
-    assert vector.read_strings().to_pylist() == ["Bcell", "TCell", "TCell"]
-
-
 def test_sql_scans_while_a_writer_appends(tmp_path: Path) -> None:
     """Queries of several threads see whole vectors, and every one that is there."""
     path = tmp_path / "x.daf.zarr.zip"
@@ -473,23 +437,6 @@ def test_unaligned_data_of_foreign_archives(tmp_path: Path) -> None:
     part = session.matrix("cell", "gene", "sparse", rows="age > 30").to_scipy()
     assert part.toarray().tolist() == UMIS[1:].tolist()
     assert daf.get_pa_vector("cell", "age").to_pylist() == [30, 60, 90]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda daf: daf.set_vector("cell", "age", np.arange(3), if_exists="replace"),
-        lambda daf: daf.set_matrix("cell", "gene", "UMIs", np.ones((3, 4)), if_exists="replace"),
-        lambda daf: daf.add_axis("gene", ["a"], if_exists="replace"),
-        lambda daf: daf.empty_dense_vector("cell", "age", "i4", if_exists="replace").__enter__(),
-    ],
-)
-def test_a_refused_replacement_adds_nothing(path: Path, change: Any) -> None:
-    """The file does not grow by what it refuses."""
-    before = path.read_bytes()
-    with reopen(path) as daf, pytest.raises(errors.AppendOnlyError):
-        change(daf)
-    assert path.read_bytes() == before
 
 
 def test_a_damaged_directory_is_an_error_of_ours(tmp_path: Path) -> None:

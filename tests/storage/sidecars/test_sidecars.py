@@ -342,59 +342,6 @@ def test_a_changed_number_is_not_believed(
     assert "matrices/obs/var/X, 2 columns" in capsys.readouterr().out
 
 
-def test_large_contents_are_compared_by_verify_alone(
-    h5ad: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Opening does not read them; adding to a damaged sidecar writes it again."""
-    monkeypatch.setattr(_sidecar_tree, "_CHECKED_BYTES", 100)
-    write_sidecar(open_daf(h5ad), columns=[("obs", "age")])
-    file = Path(f"{h5ad}.daf.zarr/vectors/obs/age/0")
-    file.write_bytes(bytes(file.stat().st_size))
-    assert not open_daf(h5ad).get_np_vector("obs", "age").any()
-    assert [finding.level for finding in verify(h5ad, progress="never")] == ["error"]
-    with open_daf(h5ad) as daf:
-        status = write_sidecar(daf, "X")
-        assert {"vectors/obs/age", "matrices/obs/var/X"} <= set(status.properties)
-        assert daf.get_np_vector("obs", "age").tolist() == example().obs["age"].tolist()
-    assert verify(h5ad, progress="never") == []
-
-
-def test_a_sidecar_without_checksums(h5ad: Path) -> None:
-    """It is used as before, verifying says what it lacks, and refreshing writes it again."""
-    write_sidecar(open_daf(h5ad), columns=[("obs", "age")])
-    sidecar = f"{h5ad}.daf.zarr"
-    with cast("Any", open_daf(sidecar, "r+")) as old:
-        document = json.loads(old.get_scalar("sidecar_of"))
-        del document["checksums"]
-        old.set_scalar("sidecar_of", json.dumps(document), if_exists="replace")
-    with open_daf(h5ad) as daf:
-        status = sidecar_status(daf)
-        assert status is not None
-        assert status.is_used
-        (found,) = verify(h5ad, progress="never")
-        assert found.level == "warning"
-        assert "no checksums" in found.problem
-        refresh_sidecar(daf)
-    assert verify(h5ad, progress="never") == []
-
-
-def test_the_bytes_of_a_matrix_are_counted_as_they_are_written() -> None:
-    """By rows what was by columns, dense or sparse."""
-    values = np.arange(35.0).reshape(7, 5)
-    daf, new = MemoryDaf(), MemoryDaf()
-    for each in (daf, new):
-        each.add_axis("cell", [f"c{n}" for n in range(7)])
-        each.add_axis("gene", [f"g{n}" for n in range(5)])
-    daf.set_matrix("cell", "gene", "dense", values, relayout=False)
-    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(values), relayout=False)
-    for name, size_bytes in (("dense", 35 * 8), ("sparse", 34 * (8 + 4))):
-        counted: list[int] = []
-        writing._write_flipped(daf.open_matrix("cell", "gene", name), new, counted.append)
-        assert sum(counted) == size_bytes
-        assert new.matrices_set("gene", "cell", relayout=False) >= {name}
-    assert new.get_np_matrix("gene", "cell", "dense").tolist() == values.T.tolist()
-
-
 def test_nothing_is_left_of_what_did_not_end_well(
     h5ad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -532,20 +479,6 @@ def test_refusals(h5ad: Path, tmp_path: Path) -> None:
         refresh_sidecar(open_daf(h5ad))
     with pytest.raises(errors.NotFoundError):
         connect(h5ad).accelerate(indexes={"obs": ["nope"]})
-
-
-def test_patterns_take_no_sidecars(tmp_path: Path) -> None:
-    """They lie beside the files that match."""
-    path = write(tmp_path, "h5ad")
-    write_sidecar(open_daf(path), "X")
-    for pattern in ("*", "*.zarr", "**/*"):
-        expected = [path.name] if pattern != "*.zarr" else []
-        if not expected:
-            with pytest.raises(errors.SourceNotFoundError):
-                connect(f"{tmp_path}/{pattern}")
-            continue
-        found = connect(f"{tmp_path}/{pattern}").sql("SELECT DISTINCT dataset FROM obs")
-        assert found.to_pydict() == {"dataset": ["atlas"]}
 
 
 def test_the_command_line(h5ad: Path, capsys: pytest.CaptureFixture[str]) -> None:

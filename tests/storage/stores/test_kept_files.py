@@ -14,7 +14,6 @@ from daf_query.index import StoredIndexes, build_index
 from daf_storage import DafWriter, ZarrDaf, errors, open_daf
 from daf_storage.base import DecodedCache
 from daf_storage.stores import DirectorySnapshot, DirectoryStore
-from daf_storage.stores._kept_files import KeptFiles
 from daf_storage.trees import ZarrTree
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
@@ -50,18 +49,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return opened
 
 
-def test_a_file_is_opened_once(tmp_path: Path, calls: list[str]) -> None:
-    """As long as it stays what it was, both its mapping and its bytes are kept."""
-    (tmp_path / "x").mkdir()
-    make(tmp_path / "x/0", b"abc")
-    store = DirectoryStore(tmp_path)
-    for _ in range(3):
-        mapped = pinned(store).map("0")
-        assert mapped is not None
-        assert (bytes(mapped), pinned(store).read("0")) == (b"abc", b"abc")
-    assert calls.count("0") == len(("the mapping", "the bytes"))
-
-
 @pytest.mark.parametrize("change", ["rewritten", "times put back", "replaced", "longer", "cut"])
 def test_a_file_that_changed_is_opened_again(tmp_path: Path, change: str) -> None:
     """Whichever way it changed, what was kept of it is not used any more."""
@@ -91,36 +78,6 @@ def test_what_was_written_just_now_is_not_kept(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     assert pinned(store).read("0") == b"abc"
     assert len(store.kept) == 0
-
-
-def test_it_is_bounded(tmp_path: Path) -> None:
-    """In number and in bytes; the least recently used goes first, and what is too large at once."""
-    kept = KeptFiles(max_files=2, max_bytes=10)
-    statuses = [make(tmp_path / name, b"") for name in "abc"]
-    for status in statuses[:2]:
-        kept.keep(status, "somewhere", memoryview(b"1234"), is_mapped=True)
-    assert kept.find(statuses[0], is_mapped=True) is not None
-    kept.keep(statuses[2], "somewhere", memoryview(b"1234"), is_mapped=True)
-    found = [kept.find(status, is_mapped=True) is not None for status in statuses]
-    assert found == [True, False, True]
-    kept.keep(statuses[1], "somewhere", memoryview(b"1234567"), is_mapped=True)
-    assert (len(kept), kept.size_bytes) == (1, 7)
-    kept.keep(statuses[0], "somewhere", memoryview(b"12345678901"), is_mapped=True)
-    assert (len(kept), kept.size_bytes) == (1, 7)
-
-
-def test_a_deleted_file_is_let_go_of(tmp_path: Path) -> None:
-    """After as many looks as there are files, whether anybody asks for it or not."""
-    for name in ("x", "y"):
-        (tmp_path / name).mkdir()
-        make(tmp_path / name / "0", b"abc")
-    store = DirectoryStore(tmp_path)
-    for name in ("x", "y"):
-        assert pinned(store, name).map("0") is not None
-    (tmp_path / "y/0").unlink()
-    for _ in range(2 * len(store.kept)):
-        pinned(store)
-    assert len(store.kept) == 1
 
 
 def test_closing_lets_go_of_all(tmp_path: Path) -> None:

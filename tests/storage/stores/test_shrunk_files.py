@@ -172,42 +172,6 @@ def test_a_file_that_shrinks_or_is_copied_over(
     assert any(refused) or cut == "copied over"
 
 
-def test_a_reservation_in_an_archive_that_was_cut(tmp_path: Path) -> None:
-    """Completing it reads what was filled in: the file is looked at before."""
-    path = tmp_path / "x.zip"
-    with MmapZipStore(path, "w") as store:
-        store.append("a", b"1")
-        store.reserve("large", 3_000_000)[:] = 1
-        os.truncate(path, 100)
-        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
-            store.patch_crc("large")
-        os.truncate(path, 0)
-        with pytest.raises(errors.CorruptDataError, match="entry 'a'"):
-            store.get("a")
-
-
-def test_an_archive_that_lost_the_last_bytes_of_an_entry(tmp_path: Path) -> None:
-    """Fewer than its header is longer than the shortest one: no zeros stand in for them."""
-    path = tmp_path / "x.zip"
-    with MmapZipStore(path, "w") as store:
-        store.append("a", bytes(range(1, 101)))
-    with MmapZipStore(path) as store:
-        stop = path.read_bytes().index(bytes(range(1, 101))) + 100
-        os.truncate(path, stop - 5)
-        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
-            store.get("a")
-
-
-def test_an_archive_that_was_cut_while_an_array_was_filled(tmp_path: Path) -> None:
-    """Publishing the array is refused, as its bytes are gone."""
-    path = tmp_path / "x.zip"
-    with MmapZipStore(path, "w") as store, store.transaction() as changes:
-        changes.reserve("large", 3_000_000)[:] = 1
-        os.truncate(path, 100)
-        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
-            changes.publish("large", replace=False)
-
-
 def test_an_archive_that_moves_is_read_on(tmp_path: Path) -> None:
     """Moved, deleted or replaced by another file: the mapped one is as it was."""
     path = tmp_path / "x.zip"

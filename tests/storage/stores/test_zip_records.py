@@ -8,7 +8,6 @@ import warnings
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -74,35 +73,6 @@ def test_an_archive_of_two_entries_is_golden(tmp_path: Path) -> None:
         assert path.read_bytes() == TWO
         MmapZipStore(path, "r+").close()
         assert path.read_bytes() == TWO
-
-
-@given(
-    name=st.text(min_size=1, max_size=40), offset=st.integers(0, 2**40), size=st.integers(0, 2**50)
-)
-def test_local_headers_align_their_data(name: str, offset: int, size: int) -> None:
-    """The data begins at a multiple of 8, with an extra field of none or at least four bytes."""
-    try:
-        raw_name = name.encode()
-    except UnicodeEncodeError:
-        return
-    header = records.pack_local(raw_name, size, 7, offset)
-    assert len(header) == records.local_header_bytes(raw_name, offset)
-    assert (offset + len(header)) % 8 == 0
-    parsed = records.parse_local(header + b"data")
-    assert (parsed.raw_name, parsed.size_bytes, parsed.crc) == (raw_name, size, 7)
-    assert parsed.header_bytes == len(header) == records.local_head_bytes(header)
-
-
-@given(st.lists(st.tuples(st.text(min_size=1, max_size=9), st.integers(0, 2**40)), max_size=9))
-def test_directories_round_trip(items: list[tuple[str, int]]) -> None:
-    """Central records read back as they were packed."""
-    entries: list[records.Entry] = []
-    for name, size in items:
-        if any("\ud800" <= character <= "\udfff" for character in name):
-            continue
-        entries.append(records.pack_entry(name, size, crc32(name.encode()), len(entries) * 1000))
-    data = b"".join(entry.record for entry in entries)
-    assert list(records.parse_central(data, len(entries), 0)) == entries
 
 
 STORED = {"a": b"hi", ".zgroup": b'{"zarr_format":2}'}
@@ -288,15 +258,6 @@ def test_hostile_entries_are_refused(
             MmapZipStore(path, mode)  # type: ignore[arg-type]
 
 
-def test_a_directory_is_found_behind_a_long_comment() -> None:
-    """A comment may hold what looks like an end record."""
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0, 0, 0, 0, 1000)
-    data = end + (b"PK\5\6" + bytes(18)).ljust(1000, b"x")
-    directory = read_directory(lambda at, size: data[at : at + size], len(data))
-    assert directory.comment == data[22:]
-    assert directory.entries == []
-
-
 def foreign_record(zip64: list[int], *, extra: bytes = b"", disk: int = 0, **fields: int) -> bytes:
     """Return a central record as other programs write it: some numbers in a ZIP64 field."""
     of = {"stored": 11, "size": 12, "offset": 13} | fields
@@ -371,17 +332,6 @@ def test_headers_of_directories_that_were_replaced(*, flags: int, is_noticed: bo
         data[entry.offset : entry.offset + len(header)] = header
     found = agrees_with_headers(entries, lambda at, size: bytes(data[at : at + size]))
     assert found is not is_noticed
-
-
-def test_local_headers_that_are_cut_off() -> None:
-    """Wherever the cut is; what stands behind a header does not count."""
-    header = records.pack_local(b"some/name", 2, 7, 100)
-    whole = records.parse_local(header + b"ab")
-    assert (whole.raw_name, whole.crc, whole.size_bytes) == (b"some/name", 7, 2)
-    assert whole.header_bytes == len(header)
-    for size in range(len(header)):
-        with pytest.raises(records.MalformedError, match="the local header is cut off"):
-            records.parse_local(header[:size])
 
 
 def test_headers_of_other_programs_agree(tmp_path: Path) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -33,38 +29,6 @@ def test_copies_are_those_of_numpy(shape: tuple[int, ...]) -> None:
     out = np.zeros(shape, dtype)
     fill_blocks(out, (values[n : n + 5] for n in range(0, shape[0], 5)))
     assert np.array_equal(out, values)
-
-
-def test_each_byte_is_copied_once_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large block by several threads, none of them the caller's; a small one by the caller."""
-    copied: list[tuple[int, int]] = []
-    copy = np.copyto
-
-    def counting(target: Any, block: Any, **how: Any) -> None:
-        copied.append((threading.get_ident(), block.nbytes))
-        copy(target, block, **how)
-
-    monkeypatch.setattr(np, "copyto", counting)
-    copy_block(np.zeros(1000), np.ones(1000))
-    assert sum(size for _, size in copied) == 8000
-    assert max(size for _, size in copied) <= 64
-    assert threading.get_ident() not in {thread for thread, _ in copied}
-    copied.clear()
-    copy_block(np.zeros(8), np.ones(8))
-    assert copied == [(threading.get_ident(), 64)]
-
-
-def test_one_block_is_held_at_a_time() -> None:
-    """The next is asked for when the last was copied."""
-    out = np.zeros(600, np.int32)
-
-    def blocks() -> Iterator[Any]:
-        for start in range(0, 600, 100):
-            assert np.array_equal(out[:start], np.arange(start))
-            yield np.arange(start, start + 100, dtype=np.int32)
-
-    fill_blocks(out, blocks())
-    assert np.array_equal(out, np.arange(600))
 
 
 def test_a_single_bit_is_noticed() -> None:

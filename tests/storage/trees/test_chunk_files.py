@@ -25,7 +25,6 @@ from zarr.storage import ZipStore
 
 from daf_storage import errors
 from daf_storage.base import Span
-from daf_storage.base import strings as vlen
 from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,
@@ -38,7 +37,6 @@ from daf_storage.trees import (
     ChunkedArray,
     StoredArray,
     ZarrTree,
-    _zarr_chunks,
 )
 from tests.storage.opening.test_remote import served
 
@@ -285,34 +283,6 @@ def test_damaged_strings(tmp_path: Path) -> None:
         array_of(ZarrTree(DirectoryStore(tmp_path), zarr_format=3), "a").read_strings()
 
 
-def test_small_chunks_of_strings_are_decoded_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Many in one call; those around one that is not stored, or is damaged, one by one."""
-    calls = []
-    decode = vlen.decode_vlen_utf8
-
-    def counting(data: memoryview, *, what: str) -> Any:
-        calls.append(what)
-        return decode(data, what=what)
-
-    monkeypatch.setattr(vlen, "decode_vlen_utf8", counting)
-    strings = [f"{number}" * (number % 3) for number in range(100)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        zarr.create_array(
-            tmp_path / "a", data=np.array(strings, np.dtypes.StringDType()), chunks=(4,)
-        )
-    array = array_of(ZarrTree(DirectoryStore(tmp_path), zarr_format=3), "a")
-    assert array.read_strings().to_pylist() == strings
-    assert array.string_rows(Span(3, 90)).to_pylist() == strings[3:90]
-    assert len(calls) == 2
-    (tmp_path / "a/c/7").unlink()
-    array = array_of(ZarrTree(DirectoryStore(tmp_path), zarr_format=3), "a")
-    assert array.read_strings().to_pylist() == [*strings[:28], *[""] * 4, *strings[32:]]
-    assert len(calls) == 2 + 24
-
-
 def example() -> anndata.AnnData:
     """Return an AnnData with one of everything that it writes as arrays."""
     rng = np.random.default_rng(0)
@@ -433,17 +403,6 @@ def test_archives_that_zarr_python_wrote(tmp_path: Path) -> None:
         assert whole.tolist() == [1.0] * 33
         assert whole.flags.aligned
         assert tree.marker("x") == 2
-
-
-def test_many_chunks_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each that is needed, along every dimension, once."""
-    options: dict[str, Any] = {"chunks": (1, 1), "zarr_format": 2, "compressors": BLOSC}
-    zarr.create_array(tmp_path / "x", data=np.arange(12).reshape(4, 3), **options)
-    monkeypatch.setattr(_zarr_chunks.FileChunks, "most_chunks", 11)
-    array = array_of(ZarrTree(DirectoryStore(tmp_path)), "x")
-    assert array.read_rows(Span(0, 3)).shape == (3, 3)
-    with pytest.raises(errors.UnsupportedDataError, match="it is cut into 12 chunks"):
-        array.read_rows(Span(0, 4))
 
 
 @pytest.mark.parametrize("entry", [(10**6, 40), (0, 10**6), (2**63, 40), (8, 0)])

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import errno
-import gc
-import itertools
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,11 +19,9 @@ import pytest
 import zarr
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, open_daf, repair, verify
-from daf_storage.opening import _containers as containers
 from daf_storage.stores import DirectoryStore, _directory_write
 from daf_storage.trees import WritableZarrTree, ZarrVersion
-from tests.support import contents, fill, recorded_reads, reopen, served
-from tests.zip_crash_points import crash_at
+from tests.support import contents, fill, reopen, served
 
 
 def filled(path: Path, zarr_format: ZarrVersion) -> Path:
@@ -96,19 +91,6 @@ def test_a_failed_refresh_is_told_and_mended(
         assert contents(open_daf(server.url)) == contents(ZarrDaf(folder))
 
 
-def test_the_next_change_mends_it_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the same writer, or of another that is open already."""
-    one, other = reopen(folder), reopen(folder)
-    for writer in (one, other):
-        with monkeypatch.context() as patch:
-            fail_to_refresh(patch)
-            with pytest.raises(OSError, match="No space left"):
-                one.set_vector("cell", "new", [1, 2, 3], if_exists="replace")
-        writer.set_scalar("later", 1, if_exists="replace")
-        assert "vectors/cell/new" in file_of(folder).read_text()
-        assert is_current(folder)
-
-
 def test_a_writer_that_dies_before_the_refresh(folder: Path) -> None:
     """A kill between the two is mended in the same way."""
     code = (
@@ -142,20 +124,6 @@ def test_other_programs_that_do_not_consolidate(folder: Path) -> None:
     reopen(folder).close()
     assert is_current(folder)
     assert verify(folder) == []
-
-
-def test_the_first_array_of_a_group(folder: Path) -> None:
-    """A group that is said to be empty is looked at too."""
-    with reopen(folder) as daf:
-        daf.add_axis("batch", ["B1", "B2"])
-        stale = file_of(folder).read_bytes()
-        daf.set_vector("batch", "new", [1, 2])
-    file_of(folder).write_bytes(stale)
-    assert any("not in the consolidated metadata" in str(one) for one in verify(folder))
-    reopen(folder).close()
-    assert is_current(folder)
-    with served(folder) as server:
-        assert open_daf(server.url).get_np_vector("batch", "new").tolist() == [1, 2]
 
 
 def test_a_directory_without_any(tmp_path: Path, folder: Path) -> None:
@@ -207,18 +175,6 @@ def test_a_full_disk_keeps_nobody_from_opening(
     assert verify(folder) == []
 
 
-def test_opening_reads_no_documents(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To see that nothing is missing, groups are listed, and one file is read."""
-    with recorded_reads(monkeypatch) as reads:
-        reopen(folder).close()
-    below = {key.split("/")[0] for key in reads.keys if "/" in key}
-    assert below <= {"daf", "axes", "scalars"}, reads.keys
-    assert not [key for key in reads.keys if key.startswith("axes/cell")]
-    before = file_of(folder).stat()
-    reopen(folder).close()
-    assert file_of(folder).stat().st_mtime_ns == before.st_mtime_ns
-
-
 def pack(folder: Path, archive: Path) -> None:
     """Pack a directory with a ZIP program."""
     with zipfile.ZipFile(archive, "w") as packed:
@@ -251,42 +207,6 @@ def test_an_archive_that_brought_one_in(tmp_path: Path, folder: Path) -> None:
     assert contents(ZarrDaf(archive)) == expected
     with served(archive) as server:
         assert contents(open_daf(server.url)) == expected
-
-
-def test_repair_takes_it_out_as_well(tmp_path: Path, folder: Path) -> None:
-    """It says so, once."""
-    archive = tmp_path / "x.daf.zarr.zip"
-    pack(folder, archive)
-    (action,) = repair(archive).done
-    assert action.startswith("took out the consolidated metadata of the data set, which an archive")
-    assert repair(archive).done == ()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert contents(reopen(archive)) == contents(ZarrDaf(folder))
-
-
-def test_a_crash_while_it_is_taken_out(tmp_path: Path, folder: Path) -> None:
-    """At whichever step: the root of the data set is never missing."""
-    archive = tmp_path / "x.daf.zarr.zip"
-    pack(folder, archive)
-    packed, expected = archive.read_bytes(), contents(ZarrDaf(folder))
-    crashed = set[bytes]()
-    for last in itertools.count(1):
-        for part in (0.0, 0.5, 1.0):
-            archive.write_bytes(packed)
-            died = crash_at(last, part, lambda: reopen(archive).close())
-            containers.ARCHIVES.forget()
-            if (state := archive.read_bytes()) in crashed:  # one step done, the next one not begun
-                continue
-            crashed.add(state)
-            gc.collect()  # the lock of the writer that died
-            assert contents(ZarrDaf(archive)) == expected
-            with reopen(archive) as daf:
-                assert contents(daf) == expected
-            assert verify(archive) == []
-        if not died:
-            break
-    assert last > 2
 
 
 @pytest.mark.parametrize("form", ["x.daf.zarr", "v3.daf.zarr", "x.daf"])

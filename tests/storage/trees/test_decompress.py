@@ -7,27 +7,17 @@ import random
 import zlib
 from typing import Any
 
-import numcodecs
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from daf_storage.errors import CorruptDataError, MissingDependencyError
 from daf_storage.trees import _decompress as decompress_module
-from daf_storage.trees._decompress import _zstd_frame_bytes, limit_of_strings, undone
+from daf_storage.trees._decompress import _zstd_frame_bytes, undone
 
 
 def decompress(codec: Any, data: memoryview, limit: int) -> memoryview:
     """Undo one codec."""
     return undone([codec], data, limit, what="it")
-
-
-def test_limits_grow_with_what_a_chunk_can_hold() -> None:
-    """Of strings, by their number and by what is stored."""
-    few = limit_of_strings(5, 1000)
-    assert limit_of_strings(5, 1001) == few
-    assert limit_of_strings(few, 1000) > few
-    assert limit_of_strings(5, few) > few
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
@@ -37,17 +27,6 @@ def test_just_as_much_as_the_limit(size: int) -> None:
     assert bytes(decompress({"id": "zlib"}, data, size)) == bytes(size)
     with pytest.raises(CorruptDataError, match="it expands to more than"):
         decompress({"id": "zlib"}, memoryview(zlib.compress(bytes(size + 1))), size)
-
-
-@pytest.mark.parametrize("size", [1, 255, 256, 257, 65_791, 65_792, 1_000_000])
-def test_sizes_that_frames_of_zstd_state(size: int) -> None:
-    """In one, two or four bytes; of a frame that is cut off, or followed by another, none is known."""
-    for content in (bytes(size), np.random.default_rng(1).bytes(size)):
-        for checksum in (False, True):
-            frame = bytes(numcodecs.Zstd(1, checksum=checksum).encode(content))
-            assert _zstd_frame_bytes(memoryview(frame)) == size
-            assert _zstd_frame_bytes(memoryview(frame)[:-1]) is None
-            assert _zstd_frame_bytes(memoryview(frame + frame)) is None
 
 
 def test_the_fast_decompressor_of_deflate_answers_as_zlib(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,19 +120,6 @@ def test_matrices_in_any_chunks_and_orders(tiny_path: Path, options: dict[str, A
     assert part.to_numpy().tolist() == UMIS[[2, 0]][:, [3, 3, 1]].tolist()
 
 
-def test_checksums_of_chunks_that_compression_made_longer(tmp_path: Path) -> None:
-    """Random numbers do not become smaller; a checksum behind them is taken off all the same."""
-    values = np.random.default_rng(0).integers(0, 1 << 60, 3)
-    path = tmp_path / "x.daf.zarr"
-    daf = ZarrDaf(path, "w", zarr_format=3)
-    assert isinstance(daf, DafWriter)
-    fill(daf)
-    shutil.rmtree(path / "vectors/cell/age")
-    codecs: list[Any] = [ZstdCodec(), Crc32cCodec()]
-    zarr.create_array(path / "vectors/cell/age", data=values, compressors=codecs)
-    assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == values.tolist()
-
-
 @pytest.mark.parametrize(
     "codecs",
     [
@@ -234,22 +221,6 @@ def test_missing_chunks_without_a_fill_value_are_damage(tiny_path: Path, chunks:
             stored.read_strings() if name == "t" else stored.read(Span(0, 2))
 
 
-def test_chunks_of_zero_and_missing_attributes_are_tolerated(tiny_path: Path) -> None:
-    """Other writers leave such metadata."""
-    path = tiny_path / "axes/empty"
-    path.mkdir()
-    (tiny_path / "vectors/empty").mkdir()
-    document = {"zarr_format": 2, "shape": [0], "chunks": [0], "dtype": "|O", "compressor": None}
-    document |= {"fill_value": None, "order": "C", "filters": [{"id": "vlen-utf8"}]}
-    (path / ".zarray").write_text(json.dumps(document))
-    for attributes in tiny_path.rglob(".zattrs"):
-        attributes.unlink()
-    daf = ZarrDaf(tiny_path)
-    assert daf.axis_entries("empty").tolist() == []
-    assert daf.get_np_vector("cell", "age").tolist() == [30, 60, 90]
-    assert daf.vectors_set("empty") == set()
-
-
 def test_a_whole_data_set_written_by_zarr_python(tmp_path: Path) -> None:
     """Groups and arrays made by zarr alone, compressed and chunked, are a data set here."""
     path = tmp_path / "z.daf.zarr"
@@ -306,16 +277,6 @@ def test_strings_that_zarr_python_wrote(tiny_path: Path, chunks: int) -> None:
     assert connect(tiny_path).sql("SELECT t FROM cell WHERE t > 'b' ORDER BY t").to_pydict() == {
         "t": ["bläu", "red"]
     }
-
-
-@pytest.mark.parametrize("name", ["vectors/gene/flag", "matrices/cell/gene/sparse"])
-def test_strings_as_the_values_of_sparse_arrays(tiny_path: Path, name: str) -> None:
-    """No format has them: said of the property, at its metadata."""
-    put_strings(tiny_path, f"{name}/nzval", ["x"] * 9, chunks=9)
-    daf = ZarrDaf(tiny_path)
-    info = daf.vector_info if name.startswith("vectors") else daf.matrix_info
-    with pytest.raises(errors.UnsupportedDataError, match=f"{name}/nzval: strings are not read"):
-        info(*name.split("/")[1:])
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import scipy.sparse
 
 from daf_storage import DafWriter, MemoryDaf, Packing, errors, open_daf, verify
-from daf_storage.trees._hdf5_output import METADATA_BYTES, string_bytes, write_errors
+from daf_storage.trees._hdf5_output import METADATA_BYTES
 from tests.support import contents
 from tests.support import fill as sample
 
@@ -102,58 +99,6 @@ def test_a_new_file_needs_room_too(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(errors.StorageFullError, match="x.h5df: this needs"):
             open_daf(tmp_path / "x.h5df", mode)  # type: ignore[arg-type] # both are modes
     assert list(tmp_path.iterdir()) == []
-
-
-def test_root_has_more_of_a_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is set aside for it does not count for others."""
-    real = os.fstatvfs
-
-    def fstatvfs(descriptor: int) -> Any:
-        found = real(descriptor)
-        return os.statvfs_result((*found[:3], 1 << 20, 0, *found[5:]))
-
-    monkeypatch.setattr(os, "fstatvfs", fstatvfs)
-    for user, is_refused in ((0, False), (1000, True)):
-        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        with open_daf(path, "r+") as daf:
-            assert isinstance(daf, DafWriter)
-            if is_refused:
-                with pytest.raises(errors.StorageFullError, match="the disk has 0;"):
-                    daf.set_scalar("more", 2)
-            else:
-                daf.set_scalar("n", 1)
-
-
-def test_an_estimate_of_strings_is_enough(tmp_path: Path) -> None:
-    """Of many short ones, of long ones, and of empty ones, the file grows by no more."""
-    for number, values in enumerate(
-        ([""] * 5_000, ["a"] * 5_000, ["x" * 1_001] * 500, ["é" * 30_000] * 20, ["y" * 4_090] * 99)
-    ):
-        file = tmp_path / f"{number}.h5"
-        with h5py.File(file, "w") as opened:
-            opened.create_dataset("s", data=values, dtype=h5py.string_dtype())
-        assert file.stat().st_size <= string_bytes(pa.array(values)) + METADATA_BYTES
-
-
-@pytest.mark.parametrize(
-    ("raised", "expected"),
-    [
-        (OSError("Can't write data (errno = 28, error message = 'No space left')"), errors.StorageFullError),
-        (RuntimeError("Unable to flush file (errno = 27, ...)"), errors.StorageFullError),
-        (RuntimeError("Can't decrement id ref count (file write failed: errno = 5)"), errors.StorageError),
-        (OSError(errno.EDQUOT, "quota"), errors.StorageFullError),
-        (RuntimeError("something else"), RuntimeError),
-        (FileExistsError("there"), FileExistsError),
-        (errors.ExistsError("there"), errors.ExistsError),
-    ],
-)  # fmt: skip
-def test_errors_of_the_library(raised: Exception, expected: type[Exception]) -> None:
-    """Those of a failed write are ours, with the file's name; others stay as they are."""
-    with pytest.raises(expected) as caught, write_errors("x.h5df"):
-        raise raised
-    assert type(caught.value) is expected
-    if isinstance(caught.value, errors.StorageError):
-        assert re.match("x.h5df: ", str(caught.value))
 
 
 LIMITED = """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from scipy import sparse
 
-from daf_storage import errors, open_daf
+from daf_storage import errors
 from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Hdf5File, Hdf5Tree, _decompress
@@ -295,15 +293,6 @@ def test_a_file_that_is_written_to_meanwhile(tmp_path: Path) -> None:
     assert array_of(tree, "x").read_rows(Span(15, 17)).tolist() == [1015, 1016]
 
 
-def test_files_that_are_open_for_writing_are_read_by_hdf5(tmp_path: Path) -> None:
-    """It may have chunks that are not in the file yet."""
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("x", data=np.arange(100), chunks=(10,), compression="gzip")
-        array = array_of(Hdf5Tree(Hdf5File(file, location="x.h5")), "x")
-        assert array._chunks() is None
-        assert array.read_rows(Span(3, 12)).tolist() == list(range(3, 12))
-
-
 def test_chunks_that_are_stored_otherwise(tmp_path: Path) -> None:
     """Without their filters, in front of a user block, and of numbers of unusual bits."""
     path = tmp_path / "x.h5"
@@ -370,32 +359,3 @@ def test_what_anndata_writes(tmp_path: Path, compression: Any) -> None:
 
         file.visititems(check)
     assert count >= 8
-
-
-_READ = """
-import sys
-from daf_storage import open_daf
-with open_daf(sys.argv[1]) as daf:
-    assert daf.get_np_vector("cell", "plain").tolist() == [1, 2, 3]
-    assert "hdf5plugin" not in sys.modules
-    assert daf.get_np_vector("cell", "packed").tolist() == [4, 5, 6]
-"""
-
-
-def test_filters_of_other_packages_are_loaded_when_they_are_needed(tmp_path: Path) -> None:
-    """By a process that never imported the package, and not for a file without them."""
-    hdf5plugin = pytest.importorskip("hdf5plugin")
-    path = tmp_path / "x.h5df"
-    with open_daf(path, "w") as daf:
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.set_vector("cell", "plain", [1, 2, 3])
-        daf.set_vector("cell", "packed", [4, 5, 6])
-    with h5py.File(path, "r+") as file:
-        del file["vectors/cell/packed"]
-        file.create_dataset(
-            "vectors/cell/packed", data=np.array([4, 5, 6]), chunks=(3,), **hdf5plugin.LZ4()
-        )
-    done = subprocess.run(
-        [sys.executable, "-c", _READ, path], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")

@@ -90,16 +90,6 @@ def test_the_strings_are_those_of_hdf5(
         assert read(path) == strings == expected(path)
 
 
-@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "lzf" not in name])
-def test_hdf5_is_not_asked_for_usual_strings(
-    tmp_path: Path, by_h5py: list[Any], layout: str
-) -> None:
-    """No string becomes a Python object on its way."""
-    strings = [f"gene {n}" for n in range(500)]
-    assert read(written(tmp_path / "x.h5", strings, **LAYOUTS[layout])) == strings
-    assert not by_h5py
-
-
 def test_a_file_with_a_user_block(tmp_path: Path, by_h5py: list[Any]) -> None:
     """Addresses count from its end."""
     path = written(tmp_path / "x.h5", ["a", "bc", ""], file={"userblock_size": 512})
@@ -155,15 +145,3 @@ def test_what_is_not_utf8_is_an_error(tmp_path: Path) -> None:
         file.create_dataset("names", data=[b"ab", b"\xff\xfe"], dtype=h5py.string_dtype())
     with pytest.raises(errors.CorruptDataError, match=r"names.*not UTF-8"):
         read(path)
-
-
-def test_strings_that_were_just_written_are_read(tmp_path: Path) -> None:
-    """A file that is open for writing is flushed first."""
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("names", data=["a", "bc"] * 50, dtype=h5py.string_dtype())
-        tree = Hdf5Tree(Hdf5File(file, location="x.h5"))
-        for changed in ("d", "efg"):
-            file["names"][3] = changed
-            array = tree.node("names").array()  # type: ignore[union-attr]
-            assert array is not None
-            assert array.read_strings().to_pylist() == ["a", "bc", "a", changed, *["a", "bc"] * 48]

@@ -114,34 +114,6 @@ def test_a_file_that_is_damaged_for_a_while(path: Path) -> None:
     assert tree.children("group") == {"a": "array", "b": "array"}
 
 
-def test_nothing_is_remembered_of_a_file_that_is_written_to(tmp_path: Path) -> None:
-    """What this process puts in place shows at once."""
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["x"] = 1
-        settle(tmp_path / "x.h5")
-        tree = Hdf5Tree(Hdf5File(file, location="x.h5"))
-        assert tree.children("") == {"x": "array"}
-        node = tree.node("")
-        assert node is not None
-        assert node.array("y") is None
-        file["y"] = 2.5
-        assert tree.children("") == {"x": "array", "y": "array"}
-        found = node.array("y")
-        assert found is not None
-        assert found.read().tolist() == 2.5
-
-
-def test_a_closed_file_is_closed(path: Path) -> None:
-    """Nodes that are remembered do not keep it open, and are not handed out any more."""
-    tree = opened(path)
-    tree.node("group")
-    tree._shared.close()
-    with pytest.raises(errors.InvalidInputError, match="the file was closed"):
-        tree.node("group")
-    with h5py.File(path, "r+") as file:  # nothing holds HDF5's lock
-        assert list(file)
-
-
 def test_a_file_that_is_read_is_mapped_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Datasets are views of one mapping until the file changes, also after it is closed."""
     with h5py.File(path, "r+") as stored:

@@ -6,7 +6,6 @@ import copy
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,12 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.base import StorageType
-from daf_storage.stores import DirectoryStore, MemoryStore
-from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, _metadata, shown, zarr_formats
+from daf_storage.stores import MemoryStore
+from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, _metadata, zarr_formats
 from daf_storage.trees._metadata import (
     MAX_DOCUMENT_BYTES,
     check_chunk_bytes,
     fill_of,
-    lengths_of,
-    read_document,
 )
 
 REPLACEMENTS: list[Any] = [
@@ -172,19 +169,6 @@ def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
         parsed(documents, padded)
 
 
-def test_lengths_and_what_is_shown_of_values() -> None:
-    """Lengths fit into memory at least in principle; messages stay short."""
-    assert lengths_of([0, 3]) == (0, 3)
-    assert lengths_of([2**62]) == (2**62,)
-    assert lengths_of([0, 2**60, 1, 1, 1, 1]) == (0, 2**60, 1, 1, 1, 1)
-    values: list[Any] = [[2**62, 4], [1] * 40, [True], [-1], "3", {}, 3, [3.0]]
-    for value in values:
-        with pytest.raises(ValueError, match="."):
-            lengths_of(value)
-    assert len(shown({str(n): ["x" * 1000] * 1000 for n in range(1000)})) < 100
-    assert shown("<c16") == "'<c16'"
-
-
 @pytest.mark.parametrize(
     ("fill", "dtype", "expected"),
     [
@@ -243,25 +227,6 @@ def test_chunks_that_are_absurd_beside_the_array(
     check_chunk_bytes((200 // width,), (200 // width,), item_bytes, what="x")
     with pytest.raises(errors.UnsupportedDataError, match="a chunk of shape"):
         check_chunk_bytes((2,), (96 // width + 1,), item_bytes, what="x")
-
-
-def test_documents_of_the_longest_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit itself is read, and one byte more is not; what is consolidated has its own."""
-    (tmp_path / "a").mkdir()
-    for name in ("a/.zarray", ".zmetadata"):
-        (tmp_path / name).write_bytes(b"1234")
-    snapshot = DirectoryStore(tmp_path).snapshot("")
-    assert snapshot is not None
-    for limit, name in (
-        ("MAX_DOCUMENT_BYTES", "a/.zarray"),
-        ("MAX_CONSOLIDATED_BYTES", ".zmetadata"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(_metadata, limit, 4)
-            assert read_document(snapshot, name, what="a") == b"1234"
-            patch.setattr(_metadata, limit, 3)
-            with pytest.raises(errors.CorruptDataError, match="has 4 bytes"):
-                read_document(snapshot, name, what="a")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from zarr.codecs import ZstdCodec
 
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, verify
 from daf_storage.base import _strings as strings
-from daf_storage.stores import DirectoryStore, MemoryStore, SnapshotZarrStore, WritableStore
+from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _file_changes, _zarr_chunks
 from tests.suites import ChangingTreeSuite
 
@@ -73,20 +73,6 @@ def test_many_strings_are_filled_in_place(
             assert ZarrDaf(path).axis_entries("cell").tolist() == names
             assert verify(path) == []
     assert chunks[0] == chunks[1] != b""
-
-
-def test_stores_of_pins_are_equal_if_the_pin_is() -> None:
-    """Zarr compares arrays by their stores: another pin may hold other data."""
-    store = MemoryStore()
-    with store.transaction() as changes:
-        changes.write("a", b"1")
-        changes.publish("a", replace=False)
-    snapshot, other = store.snapshot(""), store.snapshot("")
-    assert snapshot is not None
-    assert other is not None
-    assert SnapshotZarrStore(snapshot) == SnapshotZarrStore(snapshot)
-    assert SnapshotZarrStore(snapshot) != SnapshotZarrStore(other)
-    assert SnapshotZarrStore(snapshot) != snapshot
 
 
 @pytest.mark.parametrize("compressors", [None, ZstdCodec()])

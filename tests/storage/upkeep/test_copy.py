@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,10 +28,8 @@ from daf_storage import (
     reorder_axes,
     verify,
 )
-from daf_storage.data import _blocks
 from daf_storage.data import _encoding as encoding
-from daf_storage.trees import ChunkedArray
-from tests.support import contents, create, fill, fill_served, recorded_reads
+from tests.support import contents, create, fill, fill_served
 
 FORMATS = {
     "directory": "x.daf.zarr",
@@ -236,18 +233,6 @@ def test_damaged_sources_are_named(tmp_path: Path) -> None:
     assert not (tmp_path / "y.h5df").exists()
 
 
-def test_each_chunk_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once to copy and once to compare, however many arrays there are."""
-    source = tmp_path / "x.daf.zarr"
-    fill(create(source))
-    with recorded_reads(monkeypatch) as reads:
-        convert(source, tmp_path / "y.h5df")
-    counts = [
-        reads.chunks().count(key) for key in ("vectors/cell/age/0", "matrices/cell/gene/UMIs/0.0")
-    ]
-    assert counts == [2, 2]
-
-
 PEAKS = (
     "import sys, threading, time, re, json\n"
     "from daf_storage import Packing, convert\n"
@@ -315,41 +300,6 @@ def test_memory_is_limited(tmp_path: Path) -> None:
         assert np.array_equal(other.get_np_matrix("cell", "gene", "X"), expected)
 
 
-def test_too_little_memory(tmp_path: Path) -> None:
-    """It is an error that says how much there has to be; nothing is written."""
-    fill(create(tmp_path / "x.daf.zarr"))
-    with pytest.raises(errors.InvalidInputError, match="pass a number of bytes, 16,777,216"):
-        convert(tmp_path / "x.daf.zarr", tmp_path / "y.h5df", memory_bytes=1000)
-    with open_daf(tmp_path / "x.daf.zarr") as daf, MemoryDaf() as memory:
-        with pytest.raises(errors.InvalidInputError, match="16,777,216"):
-            copy_all(daf, memory, memory_bytes=-1)
-        assert not memory.axes_set()
-    assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
-
-
-def test_each_packed_chunk_is_decoded_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once to copy and once to compare, in blocks that end where chunks do; none is remembered."""
-    source = tmp_path / "x.daf.zarr"
-    with open_daf(source, "w", packed=Packing()) as daf:
-        assert isinstance(daf, DafWriter)
-        daf.add_axis("cell", [str(i) for i in range(20_000)])
-        daf.set_vector("cell", "v", np.arange(20_000))
-    decoded: list[tuple[int, ...]] = []
-    decode = ChunkedArray.decode
-
-    def counting(reader: ChunkedArray, position: tuple[int, ...], stored: Any) -> Any:
-        decoded.append(position)
-        return decode(reader, position, stored)
-
-    monkeypatch.setattr(ChunkedArray, "decode", counting)
-    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 3 * 8192 + 5)
-    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
-    convert(source, tmp_path / "y.daf.zarr.zip")
-    assert sorted(decoded) == sorted([(n,) for n in range(20)] * 2)
-
-
 @pytest.mark.parametrize("versions", [(2, 2), (2, 3), (3, 2)])
 @pytest.mark.parametrize("link", [True, False])
 def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> None:  # noqa: FBT001 - a parameter of the test
@@ -369,18 +319,3 @@ def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> N
     changed.set_matrix("cell", "gene", "UMIs", np.zeros((3, 4)), if_exists="replace")
     with open_daf(one) as original, MemoryDaf() as memory:
         assert contents(original) == contents(fill_served(memory))
-
-
-def test_copies_within_the_kernel_have_a_fallback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the kernel cannot copy between two file systems, the bytes are read and written."""
-
-    def refuse(*_: Any, **__: Any) -> int:
-        raise OSError(18, "Invalid cross-device link")
-
-    for name in ("copy_file_range", "link"):
-        monkeypatch.setattr(os, name, refuse)
-    fill_served(create(tmp_path / "x.daf.zarr"))
-    convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", link=True)
-    assert verify(tmp_path / "y.daf.zarr") == []
