@@ -18,7 +18,7 @@ import numpy.typing as npt
 from daf_storage import errors
 
 IfExists: TypeAlias = Literal["error", "replace"]
-"""What becomes of what is there already: it stays, and that is an error, or it is replaced."""
+"""What to do with existing data of the same name: raise an error, or replace it."""
 
 OpenMode: TypeAlias = Literal["r", "r+", "w+", "w"]
 """How a data set is opened: read; read and write; the same, created if missing; emptied first."""

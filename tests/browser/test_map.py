@@ -97,10 +97,10 @@ def test_the_rows_of_a_query_are_lit(explorer: Explorer) -> None:
     """If it has a condition; so are the cells of a group whose row is clicked, until that is cleared."""
     note = explorer.page.locator(".lit-note")
     explorer.run("SELECT name FROM cell WHERE phase = 'G2M'")
-    expect(note).to_have_text("lit: 17 points of the query")
+    expect(note).to_have_text("highlighted: 17 points of the query")
     explorer.run("SELECT bulk_labels, count(*) AS n FROM cell GROUP BY bulk_labels ORDER BY n DESC")
     explorer.page.locator(".table-body [role=row]").first.click()
-    expect(note).to_contain_text("lit: 240 points")
+    expect(note).to_contain_text("highlighted: 240 points")
 
 
 def red(explorer: Explorer) -> int:

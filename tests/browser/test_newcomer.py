@@ -63,7 +63,9 @@ def test_three_commands_lead_to_a_coloured_umap(address: str, opened: Open) -> N
     expect(explorer.page.get_by_label("Column", exact=True)).to_have_value("bulk_labels")
     assert "Dendritic" in explorer.legend
     rows = explorer.status.split()[0]
-    expect(explorer.page.locator(".lit-note")).to_have_text(f"lit: {rows} points of the query")
+    expect(explorer.page.locator(".lit-note")).to_have_text(
+        f"highlighted: {rows} points of the query"
+    )
 
 
 def test_the_first_command_makes_what_the_last_one_opens() -> None:

@@ -183,7 +183,7 @@ class Explorer {
     try {
       const positions = await rows(lighting.signal);
       if (lighting.signal.aborted) return;
-      this.map.light(positions.length === this.map.count ? null : positions, `lit: ${plural(positions.length, "point")} ${what}`);
+      this.map.light(positions.length === this.map.count ? null : positions, `highlighted: ${plural(positions.length, "point")} ${what}`);
     } catch {
       if (!lighting.signal.aborted) this.map.light(null, "");
     }

@@ -65,7 +65,7 @@ export class MapPanel {
   private readonly chooser = h("select", { class: "wide", "aria-label": "Embedding", change: () => this.chooseEmbedding() });
   private readonly note = h("div", { class: "map-note", role: "status" });
   private readonly litNote = h("span", { class: "lit-note" });
-  private readonly litBar = h("div", { class: "lit-bar", role: "group", "aria-label": "Lit points", hidden: true }, this.litNote,
+  private readonly litBar = h("div", { class: "lit-bar", role: "group", "aria-label": "Highlighted points", hidden: true }, this.litNote,
     h("button", { type: "button", class: "small", title: "Show all points alike (Escape)", click: () => this.showAll() }, "Show all"));
   private readonly bar = h("div", { class: "selection-bar", role: "group", "aria-label": "Selection", hidden: true });
   private readonly lassoButton: HTMLButtonElement;
