@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_query import AxisDataset, UnreadableVectorWarning, connect
+from daf_query import UnreadableVectorWarning, connect
 from daf_storage import (
     DafReader,
     DafWriter,
@@ -257,24 +257,6 @@ def test_a_vector_that_is_whole_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert session.sql("SELECT * FROM cell").to_pydict()["type"] == ["Bcell", "TCell", "TCell"]
 
 
-def test_several_broken_vectors_of_a_collection(tmp_path: Path) -> None:
-    """Each turns out by itself; of a collection, a column that is broken in one is left out of all."""
-    for name in ("a", "b"):
-        daf = create(tmp_path / f"{name}.daf.zarr")
-        daf.add_axis("cell", ["x", "y"])
-        for vector in ("p", "q", "r"):
-            daf.set_vector("cell", vector, [f"{vector}{name}", "long enough to be cut"])
-    truncate(tmp_path / "a.daf.zarr/vectors/cell/p/0")
-    truncate(tmp_path / "b.daf.zarr/vectors/cell/q/0")
-    session = connect(str(tmp_path / "*.daf.zarr"))
-    with pytest.warns(UnreadableVectorWarning) as warned:
-        rows = session.sql("SELECT * FROM cell").to_pydict()
-    assert set(rows) == {"dataset", "name", "index", "r"}
-    strings = {str(one.message) for one in warned}
-    assert any("a.daf.zarr: vectors/cell/p" in text for text in strings)
-    assert any("b.daf.zarr: vectors/cell/q" in text for text in strings)
-
-
 def test_broken_entries_of_an_axis(tmp_path: Path) -> None:
     """The names are lost, and nothing else."""
     path = tmp_path / "x.daf.zarr"
@@ -361,18 +343,6 @@ def test_converting_beside_a_broken_vector(tmp_path: Path) -> None:
     change_metadata(path / "vectors/cell/age", filters=5)
     with pytest.raises(errors.CorruptDataError, match="vectors/cell/age"):
         convert(path, tmp_path / "y.daf.zarr", progress="never")
-
-
-def test_a_table_by_itself(tmp_path: Path) -> None:
-    """Without a session, a broken column is an error of the column that is asked for."""
-    path = tmp_path / "x.daf.zarr"
-    fill(create(path))
-    truncate(path / "vectors/cell/type/0")
-    table = AxisDataset(ZarrDaf(path), "cell")
-    assert table.to_table(columns=["age"]).num_rows == 3
-    with pytest.raises(errors.CorruptDataError, match="vectors/cell/type"):
-        table.to_table()
-    assert table.readable().to_table().column_names == ["name", "index", "age"]
 
 
 SPARSE = [

@@ -10,15 +10,12 @@ import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import zarr
 
-from daf_query import connect
-from daf_query.session import _session as session_module
-from daf_storage import MemoryDaf, errors, open_daf
+from daf_storage import errors, open_daf
 from daf_storage.base import ForkLock, ThreadedLibrary
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -210,29 +207,6 @@ def test_a_lock_that_a_thread_held_is_free_in_the_child() -> None:
     assert taken == ["first", "second"]
 
 
-def test_a_lock_runs_no_code_of_python() -> None:
-    """Neither to be taken nor to be given back: Ctrl-C there would leave it held."""
-    lock, called = ForkLock(), []
-    before = sys.getprofile()
-    sys.setprofile(lambda frame, event, _: called.append((frame.f_code.co_name, event)))
-    try:
-        with lock:
-            pass
-    finally:
-        sys.setprofile(before)
-    assert [name for name, event in called if event == "call"] == []
-
-
 def _take(lock: ForkLock) -> None:
     with lock:
         pass
-
-
-def test_handing_out_the_context_counts_as_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has it may start the threads of the engine at any time."""
-    entered: list[int] = []
-    monkeypatch.setattr(session_module, "ENGINE", SimpleNamespace(enter=lambda: entered.append(1)))
-    session = connect(MemoryDaf())
-    before = len(entered)
-    assert session.context is not None
-    assert len(entered) == before + 1

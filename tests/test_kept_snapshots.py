@@ -268,21 +268,3 @@ def test_the_work_of_a_warm_slice(warm: DafSession, monkeypatch: pytest.MonkeyPa
         assert calls["directory"] < 30, calls
         work = functools.partial(warm.matrix, "cell", "gene", "X", **choice)
         assert function_calls(work) <= most_calls
-
-
-def test_a_changed_type_of_another_column_is_seen_by_the_query_that_names_it(
-    warm: DafSession, tmp_path: Path
-) -> None:
-    """What one query did not look at, the next one does."""
-    assert warm.sql("SELECT v1 FROM cell WHERE v1 = 3").to_pydict() == {"v1": [3]}
-    document = tmp_path / "x.daf.zarr/vectors/cell/v2/.zarray"
-    with document.open("r+b") as file:
-        data = file.read()
-        file.seek(0)
-        file.write(data.replace(b'"<i8"', b'"<f8"'))
-    assert warm.sql("SELECT v1 FROM cell WHERE v1 = 3").to_pydict() == {"v1": [3]}
-    expected = np.arange(N).view("f8")
-    for _ in range(2):
-        found = warm.sql("SELECT v2 FROM cell WHERE v1 = 3").to_pydict()
-        assert found == {"v2": [expected[3]]}
-        time.sleep(SETTLED_SECONDS)

@@ -167,20 +167,6 @@ def test_an_absurd_marker(tiny_path: Path, shape: list[int], fill_value: int | N
         in_time(lambda: ZarrDaf(tiny_path))
 
 
-def test_a_marker_of_strings_or_fractions(tiny_path: Path) -> None:
-    """It is malformed, not a number that is close to it."""
-    change_metadata(tiny_path / "daf", dtype="|S1")
-    with pytest.raises(errors.VersionError, match="malformed daf version marker"):
-        ZarrDaf(tiny_path)
-    change_metadata(tiny_path / "daf", dtype="<f8")
-    for numbers in ([1.5, 0], [np.nan, 0], [np.inf, 0]):
-        (tiny_path / "daf/0").write_bytes(np.array(numbers, "<f8").tobytes())
-        with pytest.raises(errors.VersionError, match="malformed daf version marker"):
-            ZarrDaf(tiny_path)
-    (tiny_path / "daf/0").write_bytes(np.array([1, 0], "<f8").tobytes())
-    claims_nothing(ZarrDaf(tiny_path))
-
-
 @pytest.mark.parametrize("fill_value", [None, 1])
 @pytest.mark.parametrize("part", ["colptr", "rowval", "nzval"])
 @pytest.mark.parametrize("shape", [[10**12], [12], [3, 3]])
@@ -362,15 +348,6 @@ def test_zstd_frames_that_do_not_say_their_size() -> None:
             decompress({"id": "zstd"}, memoryview(data), size - 1)
 
 
-def test_checksums_are_checked() -> None:
-    """CRC-32C counts among the codecs of Zarr v3."""
-    data = b"abc" + google_crc32c.value(b"abc").to_bytes(4, "little")
-    assert bytes(decompress({"id": "crc32c"}, memoryview(data), 3)) == b"abc"
-    for wrong in (b"abd" + data[3:], b"abc"):
-        with pytest.raises(errors.CorruptDataError, match="checksum"):
-            decompress({"id": "crc32c"}, memoryview(wrong), 3)
-
-
 def test_strings_that_claim_to_be_many(tiny_path: Path) -> None:
     """The count of a chunk of strings is compared before as many objects are made."""
     path = tiny_path / "vectors/cell/type"
@@ -519,13 +496,3 @@ def test_several_files_of_small_chunks(tmp_path: Path, codec: str) -> None:
     with open_daf(path) as reader:
         assert reader.open_vector("cell", "n").read(Span(18, 23)).tolist() == [0] * 5
         assert reader.get_pa_vector("cell", "t").to_pylist() == strings.tolist()
-
-
-def test_what_is_in_order_stays_in_order(tmp_path: Path) -> None:
-    """None of the checks finds fault with what is written."""
-    for name in ("x.daf.zarr", "x.daf.zarr.zip"):
-        daf = fill(create(tmp_path / name))
-        daf.add_axis("none", [])
-        daf.close()
-        assert found(tmp_path / name) == []
-        assert not ZarrDaf(tmp_path / name).summary().problems

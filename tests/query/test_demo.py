@@ -44,17 +44,3 @@ def test_without_scanpy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[demo\]"):
         demo.find_pbmc()
-
-
-def test_a_failing_step_stops_it(tmp_path: Path) -> None:
-    """And is an error."""
-    with pytest.raises(errors.DafError, match="stopped here"):
-        demo.run_demo(tmp_path, lambda _: 1)
-
-
-def test_a_file_of_yours_is_not_replaced(tmp_path: Path) -> None:
-    """Which has the name that the data of the demonstration get."""
-    (tmp_path / "pbmc.h5ad").write_text("mine")
-    with pytest.raises(errors.ExistsError, match="name another folder"):
-        demo.run_demo(tmp_path, main)
-    assert (tmp_path / "pbmc.h5ad").read_text() == "mine"

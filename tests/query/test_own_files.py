@@ -11,7 +11,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.cli import main
-from daf_storage import errors, open_daf
+from daf_storage import errors
 from tests.support import PBMC
 
 Save = Callable[[DafSession, Path], None]
@@ -69,18 +69,6 @@ def test_by_any_path(atlas: Path, save: Save, tmp_path: Path) -> None:
         save(part, atlas)
 
 
-@pytest.mark.parametrize("save", [save_slice, save_profile, save_rows])
-def test_nor_is_one_of_several(atlas: Path, save: Save) -> None:
-    """A slice of a folder of runs does not replace one of them."""
-    other = atlas.with_name("other.h5ad")
-    shutil.copy(atlas, other)
-    before = other.read_bytes()
-    pattern = str(atlas.parent / "*.h5ad")
-    with connect(pattern) as db, pytest.raises(errors.InvalidInputError, match="would be replaced"):
-        save(db, other)
-    assert other.read_bytes() == before
-
-
 def test_a_zarr_directory_is_not_replaced(atlas: Path, tmp_path: Path) -> None:
     """An AnnData in Zarr, which a slice would replace as a whole."""
     with connect(atlas) as db:
@@ -107,17 +95,6 @@ def test_nothing_is_written_into_a_directory_that_is_read(
     assert not (tmp_path / "part.zarr" / "in.h5ad").exists()
 
 
-@pytest.mark.parametrize("save", [save_slice, save_profile, save_rows])
-def test_other_files_are_replaced_as_ever(atlas: Path, save: Save) -> None:
-    """Also one that was made of the same data set before."""
-    target = atlas.with_name("part.h5ad")
-    with connect(atlas) as db:
-        save(db, target)
-        first = target.stat().st_ino
-        save(db, target)
-    assert target.stat().st_ino != first
-
-
 def test_the_command_line_says_it_in_a_sentence(
     atlas: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,14 +119,3 @@ def test_nor_do_the_rows_of_a_query_on_the_command_line(
         assert main([*asked, str(target)]) == 1
         assert "name another file" in capsys.readouterr().err
     assert [os.stat(path).st_ino for path in (atlas, link)] == [before.st_ino] * 2
-
-
-def test_rows_do_not_replace_a_document_of_the_data_set(tmp_path: Path) -> None:
-    """One of plain files has JSON files, whose suffix is that of a format."""
-    path = tmp_path / "mine.daf"
-    with open_daf(path, "w") as daf:
-        daf.add_axis("cell", ["A", "B"])
-    before = (path / "daf.json").read_bytes()
-    with connect(path) as db, pytest.raises(errors.InvalidInputError, match="lies within"):
-        db.sql("SELECT name FROM cell").save(path / "daf.json")
-    assert (path / "daf.json").read_bytes() == before

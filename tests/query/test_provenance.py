@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -221,27 +220,6 @@ def test_it_can_be_switched_off(path: Path, tmp_path: Path) -> None:
             assert ("daf_query" in part_of(source).to_anndata(provenance=choice).uns) == is_there
 
 
-def test_text_has_no_place_for_it(session: DafSession, tmp_path: Path) -> None:
-    """CSV, TSV, JSON, Matrix Market and NumPy archives are what they were."""
-    with connect(session.reader(), provenance=False) as silent:
-        for suffix in ("csv", "tsv", "json", "ndjson"):
-            for name, source in (("a", session), ("b", silent)):
-                source.sql(QUERY).save(tmp_path / f"{name}.{suffix}")
-            assert (tmp_path / f"a.{suffix}").read_bytes() == (
-                tmp_path / f"b.{suffix}"
-            ).read_bytes()
-        for suffix in ("csv", "tsv", "mtx"):
-            for name, source in (("a", session), ("b", silent)):
-                part_of(source).save(tmp_path / f"{name}.{suffix}")
-            assert (tmp_path / f"a.{suffix}").read_bytes() == (
-                tmp_path / f"b.{suffix}"
-            ).read_bytes()
-        part_of(session).save(tmp_path / "x.npz")
-    for file in ("a.csv", "a.json", "x.npz"):
-        with pytest.raises(errors.InvalidInputError, match="no h5ad, Parquet or Arrow file"):
-            daf_query.provenance(tmp_path / file)
-
-
 def test_two_runs_write_the_same_bytes(path: Path, tmp_path: Path) -> None:
     """There is no date and no path in it, also where the data set was moved or copied."""
     copy = tmp_path / "elsewhere" / "pbmc.h5df"
@@ -315,23 +293,6 @@ def test_the_fingerprint(path: Path, tmp_path: Path) -> None:
     daf = fill(MemoryDaf())
     daf.delete_matrix("gene", "cell", "logs", relayout=False)
     assert fingerprint(daf) == expected
-
-
-def test_a_slice_of_a_closed_session(path: Path) -> None:
-    """It still says what was asked; the fingerprint, which can no longer be made, is null."""
-    with connect(path) as session:
-        part = part_of(session).load()
-    record = part.provenance()
-    assert record["rows"] == "age > 1"
-    assert record["data_sets"] == {"pbmc": None}
-
-
-def test_a_pickled_slice_remembers(session: DafSession) -> None:
-    """Another process says the same of it."""
-    part = part_of(session)
-    assert pickle.loads(pickle.dumps(part)).provenance() == part.provenance()
-    silent = pickle.loads(pickle.dumps(connect(session.reader(), provenance=False)))
-    assert "daf_query" not in part_of(silent).to_anndata().uns
 
 
 def test_files_that_say_nothing(tmp_path: Path) -> None:

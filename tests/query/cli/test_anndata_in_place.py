@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 
 import anndata
@@ -14,7 +13,6 @@ import pytest
 
 from daf_query import connect
 from daf_query.cli import main
-from daf_storage import open_daf
 from daf_storage.errors import ReadOnlyError
 
 
@@ -117,9 +115,3 @@ def test_saving_into_it_names_the_overlay(atlas: str) -> None:
     with connect(atlas) as session, pytest.raises(ReadOnlyError, match=r"overlay=") as raised:
         session.save_vector("obs", "n", "index + 1")
     assert "r+" not in str(raised.value)
-
-
-def test_a_reader_is_pickled_by_its_path(atlas: str) -> None:
-    """Another process opens the file again."""
-    with open_daf(atlas) as daf, pickle.loads(pickle.dumps(daf)) as other:
-        assert other.get_np_vector("obs", "kind").tolist() == ["a", "b", "a"]

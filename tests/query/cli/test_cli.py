@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import json
 import shutil
@@ -39,16 +37,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 class TestImport:
-    def test_what_it_prints(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        """Shapes, counts and sizes; the data set is there."""
-        out = tmp_path / "x.daf.zarr"
-        code, text, _ = run(
-            capsys, "import", str(PBMC), str(out), "--obs-is", "cell", "--var-is", "gene"
-        )
-        assert code == 0
-        assert "700 cell x 765 gene; 8 axes, 15 vectors, 7 matrices" in text
-        assert ZarrDaf(out).axis_length("cell") == 700
-
     def test_strict(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         """What is kept beside the data is listed; what would be lost fails, and leaves nothing."""
         adata = anndata.AnnData(sp.eye_array(2, format="csr"))
@@ -131,13 +119,6 @@ class TestImport:
 
 
 class TestInfo:
-    def test_text(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
-        """Axes, vectors, matrices and scalars, aligned."""
-        code, text, _ = run(capsys, "info", pbmc)
-        assert code == 0
-        assert text.startswith(f"{pbmc}\naxes\n  cell         700\n")
-        assert "cell x gene_raw  X               Float32  sparse, 174,400 stored (32.6%)" in text
-
     def test_json(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
         """For machines."""
         code, text, _ = run(capsys, "info", pbmc, "--format", "json")
@@ -180,28 +161,6 @@ class TestSql:
     def counts(self) -> None:
         """Compare the expected counts with those of the original, by pandas."""
         assert read(PBMC).obs["phase"].value_counts().to_dict() == COUNTS
-
-    def test_table(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
-        """Aligned text, numbers to the right; nothing but the rows in a pipe."""
-        code, text, error = run(capsys, "sql", pbmc, QUERY)
-        lines = text.splitlines()
-        assert (code, error) == (0, "")
-        assert lines[0] == "phase    n    genes"
-        assert lines[2].startswith("G1     501  ")
-        assert len(lines) == 5
-
-    def test_csv(self, capfdbinary: pytest.CaptureFixture[bytes], pbmc: str) -> None:
-        """With a header."""
-        assert main(["sql", pbmc, QUERY, "--format", "csv"]) == 0
-        rows = list(csv.DictReader(io.StringIO(capfdbinary.readouterr().out.decode())))
-        assert {row["phase"]: int(row["n"]) for row in rows} == COUNTS
-
-    def test_json_and_ndjson(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
-        """An array, and a line per row."""
-        _, text, _ = run(capsys, "sql", pbmc, QUERY, "--format", "json")
-        assert {row["phase"]: row["n"] for row in json.loads(text)} == COUNTS
-        _, text, _ = run(capsys, "sql", pbmc, QUERY, "--format", "ndjson")
-        assert {row["phase"]: row["n"] for row in map(json.loads, text.splitlines())} == COUNTS
 
     @pytest.mark.parametrize("suffix", ["csv", "json", "ndjson", "parquet", "arrow", "txt"])
     def test_files(
@@ -262,16 +221,6 @@ class TestSql:
         """Large numbers keep their digits; small ones six of them."""
         _, printed, _ = run(capsys, "sql", pbmc, f"SELECT {value}::double AS v")
         assert printed.splitlines()[2].strip() == text
-
-    def test_empty_results(
-        self, capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path
-    ) -> None:
-        """A filter that matches nothing is no error, in any format."""
-        query = "SELECT name FROM cell WHERE n_genes > 1000000"
-        assert run(capsys, "sql", pbmc, query)[1].splitlines()[-1] == "(no rows)"
-        assert run(capsys, "sql", pbmc, query, "--format", "json")[:2] == (0, "[\n]\n")
-        for suffix in ("csv", "parquet", "arrow", "ndjson"):
-            assert run(capsys, "sql", pbmc, query, "-o", str(tmp_path / f"x.{suffix}"))[0] == 0
 
     def test_long_tables_are_cut_on_a_terminal_only(
         self, capsys: pytest.CaptureFixture[str], pbmc: str, monkeypatch: pytest.MonkeyPatch
@@ -503,15 +452,6 @@ def test_tracebacks_on_request(
     assert "Traceback" in error
 
 
-def test_details_are_for_people(
-    capsys: pytest.CaptureFixture[str], pbmc: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a terminal the place of a syntax error is marked."""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    _, _, error = run(capsys, "sql", pbmc, "SELEC")
-    assert error.splitlines()[1:] == ["  SELEC", "  ^"]
-
-
 def test_unreadable_arrays_are_listed(capsys: pytest.CaptureFixture[str], tiny_path: Path) -> None:
     """``info`` shows what is wrong instead of failing."""
     reopen(tiny_path)
@@ -532,12 +472,6 @@ def test_a_progress_bar_is_shown_on_request(
     assert printed.out == ""
     assert "import: 100%" in printed.err
     assert "B/s" in printed.err
-
-
-def test_no_progress_bar_in_a_pipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Where stderr is no terminal, nothing is written to it."""
-    found: Any = run(capsys, "import", str(PBMC), str(tmp_path / "x.daf.zarr"))
-    assert found[2] == ""
 
 
 class TestArchives:

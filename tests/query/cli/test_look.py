@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 
 from daf_query.cli import main
-from daf_query.session import DafSession
-from daf_query.sql import QueryResult
 from tests.support import create
 
 
@@ -40,12 +38,6 @@ def test_head(capsys: pytest.CaptureFixture[str], path: str) -> None:
     out = run(capsys, "head", path, "cell", "-n", "2", "--columns", "age,donor", "--format", "csv")
     assert out == '"name","age","donor"\n"C0",5,"b"\n"C1",1,"a"\n'
     assert run(capsys, "head", path, "cell", "-n", "1").splitlines()[-1].startswith("C0        0")
-
-
-def test_several_data_sets(capsys: pytest.CaptureFixture[str], path: str) -> None:
-    """As one."""
-    out = run(capsys, "head", path[:-10] + "*.daf.zarr", "cell", "-n", "1", "--format", "json")
-    assert json.loads(out)[0]["dataset"] == "x"
 
 
 def test_describe(capsys: pytest.CaptureFixture[str], path: str) -> None:
@@ -90,22 +82,6 @@ def test_describe_for_people(capsys: pytest.CaptureFixture[str], path: str) -> N
     assert lines[3].split()[:7] == ["score", "float", "5", "2", "4", "0.1", "4"]
     out = run(capsys, "describe", path, "cell", "--columns", "age", "--format", "csv")
     assert out.splitlines()[1].startswith('"age","int64",7,0,5,"1","9",4')
-
-
-def test_each_column_is_read_once(
-    capsys: pytest.CaptureFixture[str], path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By one query each, besides the one that is planned for their names."""
-    asked: list[str] = []
-    ask = DafSession.sql
-
-    def counted(session: DafSession, query: str) -> QueryResult:
-        asked.append(query)
-        return ask(session, query)
-
-    monkeypatch.setattr(DafSession, "sql", counted)
-    run(capsys, "describe", path, "cell")
-    assert len(asked) == 5
 
 
 def test_what_is_not_there(capsys: pytest.CaptureFixture[str], path: str) -> None:
@@ -160,9 +136,3 @@ def test_values_of_a_data_set(capsys: pytest.CaptureFixture[str], path: str) -> 
     assert lines[1] == ["donor", "b", "2,", "a", "2,", "c", "1,", "d", "1,", "1", "more"]
     assert lines[2] == ["is_old", "True", "4,", "False", "3"]
     assert lines[3][2:] == ["0.1", "to", "4", "2", "missing"]
-
-
-def test_values_of_several_data_sets(capsys: pytest.CaptureFixture[str], path: str) -> None:
-    """One has to be named."""
-    assert main(["info", path[:-10] + "*.daf.zarr", "--values"]) == 1
-    assert "--values is for one" in capsys.readouterr().err

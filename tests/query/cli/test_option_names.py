@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -37,29 +36,6 @@ def failed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return error.removeprefix("daf: error: ").splitlines()[0]
 
 
-def test_a_port_in_use(capsys: pytest.CaptureFixture[str], path: str) -> None:
-    """The port, that it is in use, and the option for another."""
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        error = failed(capsys, "serve", path, "--port", str(port))
-    assert error == (
-        f"the port {port} is in use by another program; choose another with --port, or 0 for a "
-        "free one"
-    )
-
-
-def test_other_addresses(capsys: pytest.CaptureFixture[str], path: str) -> None:
-    """A port that cannot be, and an address of another machine."""
-    assert "ports are from 0 to 65535; choose one with --port" in failed(
-        capsys, "serve", path, "--port", "99999"
-    )
-    assert "this machine has no address '192.0.2.1'; leave out --host" in failed(
-        capsys, "serve", path, "--host", "192.0.2.1"
-    )
-
-
 def test_arguments_are_options(capsys: pytest.CaptureFixture[str], path: str) -> None:
     """Rows, columns and axes are named as they are typed."""
     extract = ("extract", path, "--matrix", "X", "--rows-axis", "cell", "-o", "x.csv")
@@ -92,18 +68,6 @@ def test_queries_only_read(capsys: pytest.CaptureFixture[str], path: str) -> Non
     assert "write a string as 'N1'" in failed(
         capsys, "sql", path, 'SELECT 1 FROM cell WHERE donor = "N1"'
     )
-
-
-@pytest.mark.usefixtures("path")
-@pytest.mark.parametrize("suffix", [".daf.zarr", ".daf.zarr.zip"])
-def test_a_dangling_link(capsys: pytest.CaptureFixture[str], tmp_path: Path, suffix: str) -> None:
-    """It is not offered in place of itself, nor of another."""
-    link = tmp_path / f"link{suffix}"
-    link.symlink_to("gone")
-    error = failed(capsys, "info", str(link))
-    assert error.endswith("; it is a symbolic link to gone, which is not there")
-    error = failed(capsys, "info", str(tmp_path / "other.daf.zarr"))
-    assert error.endswith("; beside it are x.daf.zarr")
 
 
 @pytest.mark.parametrize("arguments", ["--help", "sql --help", "--version"])

@@ -45,18 +45,6 @@ def test_a_long_table(
     assert (len(lines), lines[0]) == (43, "name")
 
 
-@pytest.mark.parametrize("chosen", ["", "cat", "no-such-program -x"])
-def test_no_pager(
-    query: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    chosen: str,
-) -> None:
-    """Where it is empty, cat, or not there."""
-    monkeypatch.setenv("PAGER", chosen)
-    assert len(lines_of(capfd, *query)) == 43
-
-
 @pytest.mark.parametrize(("sql", "is_paged"), [("LIMIT 17", False), ("LIMIT 18", True)])
 def test_what_fits_is_not_paged(
     query: list[str],

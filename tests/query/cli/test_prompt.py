@@ -84,12 +84,6 @@ def answer(typing: Answer) -> Answer:
 class TestLine:
     """Keys, with prompt_toolkit's own input and no screen."""
 
-    def test_lines_until_a_semicolon(self, typing: Answer) -> None:
-        """Enter begins a line within a statement, and runs what is complete, or a command."""
-        out, err = typing("SELECT ';' AS a,\r1 AS b;\r.mode\r")
-        assert (out, err) == ("a  b\n-  -\n;  1\ntable\n", "")
-        assert typing('\r-- nothing\rSELECT 1; -- x\rSELECT ";\r')[0].count("1") == 2
-
     def test_leaving(self, typing: Answer) -> None:
         """Ctrl-C gives up the line; a command or a word leaves."""
         assert "7" in typing("SELECT\x03SELECT 7 AS seven;\r")[0]
@@ -103,11 +97,6 @@ class TestLine:
         assert file.stat().st_mode & 0o777 == 0o600
         assert file.read_text().count(".mode") == 1
         assert "two" in typing("\x1b[A\x1b[A\x1b[F\r")[0]
-
-    def test_no_history(self, typing: Answer, state: Path) -> None:
-        """A folder that cannot be written to keeps nobody from typing."""
-        state.write_text("a file")
-        assert "1" in typing("SELECT 1;\r")[0]
 
 
 class TestAnswers:
@@ -182,20 +171,6 @@ class TestAnswers:
         out, _ = answer(".output", "SELECT 7 AS seven;", options=("-o", str(tmp_path / "x.csv")))
         assert "seven" in out
 
-    def test_plans(self, answer: Answer) -> None:
-        """They keep their lines."""
-        out = answer("EXPLAIN SELECT age FROM cell;")[0]
-        assert out.startswith("logical_plan:\n  ")
-        assert "\nphysical_plan:\n  " in out
-
-    def test_few_rows_of_many(self, answer: Answer) -> None:
-        """On a terminal without a pager 40 are shown; not all are counted, if they are very many."""
-        lines = answer("SELECT age FROM cell;")[0].splitlines()
-        assert lines[-1] == "... 60 rows; 40 shown, .maxrows 0 shows all"
-        lines = answer(".maxrows 2", "SELECT a.age FROM cell a, cell b, cell c;")[0].splitlines()
-        assert lines[-1] == "... more than 10,000 rows; 2 shown, .maxrows 0 shows all"
-        assert len(answer(".maxrows 0", "SELECT age FROM cell;")[0].splitlines()) == 62
-
     @pytest.mark.parametrize(
         ("line", "sentence"),
         [
@@ -252,19 +227,6 @@ def test_without_a_terminal(path: Path, capsys: pytest.CaptureFixture[str]) -> N
         "give one of QUERY and --file; without one this is a prompt, which needs a terminal"
         in capsys.readouterr().err
     )
-
-
-def test_options(
-    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What needs a query says so."""
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("PAGER", "cat")
-    assert main(["sql", str(path), "--format", "parquet"]) == 1
-    assert "parquet is binary, and the prompt shows text" in capsys.readouterr().err
-    assert main(["sql", str(path), "--analyze"]) == 1
-    assert "--analyze needs a QUERY" in capsys.readouterr().err
 
 
 def test_what_to_install(

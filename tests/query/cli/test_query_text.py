@@ -103,14 +103,3 @@ def test_tables(capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path) -
     assert (code, "no such file: x.csv" in error) == (1, True)
     code, _, error = run(capsys, "sql", path, "--table", "x.h5ad", "SELECT 1")
     assert (code, "--table x.h5ad" in error) == (1, True)
-
-
-def test_json_that_is_nested_too_deeply_is_refused(
-    path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is an error of the value, and not of the recursion of whoever reads it."""
-    for value in ("[" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000):
-        code, _, said = run(capsys, "sql", path, "SELECT $x", "--param", f"x={value}")
-        assert code == 1
-        assert said.startswith(f"daf: error: the value {value[:20]}... is JSON that is nested too")
-        assert len(said) < 200

@@ -120,11 +120,3 @@ def test_what_fails_leaves_everything(
     assert main([path if word == "PATH" else word for word in command]) == 1
     assert capsys.readouterr().err.startswith("daf: error: ")
     assert contents(open_daf(path)) == before
-
-
-def test_wrong_usage(path: str) -> None:
-    """A matrix comes from a query or from a slice, not from both or neither."""
-    for extra in ([], ["SELECT 1", "--matrix", "UMIs"]):
-        with pytest.raises(SystemExit) as ended:
-            main(["save-matrix", path, "new", *extra])
-        assert ended.value.code == 2

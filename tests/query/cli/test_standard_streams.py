@@ -40,11 +40,3 @@ def test_full_output_is_named(path: Path) -> None:
     code, error = run(f"{COMMAND} sql {path} 'SELECT name FROM cell' > /dev/full")
     assert code == 1
     assert error.startswith("daf: error: standard output: No space left on device")
-
-
-def test_all_streams_closed(path: Path) -> None:
-    """Files get other numbers than those of the streams, and a result is written into its file."""
-    output = path.with_name("names.csv")
-    code, _ = run(f"{COMMAND} sql {path} 'SELECT name FROM cell' -o {output} <&- >&- 2>&-")
-    assert code == 0
-    assert output.read_text() == '"name"\n"a"\n"b"\n'

@@ -118,16 +118,6 @@ def test_rows_for_programs(
     assert ("u001b]0;owned" in printed, "ü" in printed) == (True, True)
 
 
-def test_rows_for_programs_in_a_pipe(tmp_path: Path, hostile: str) -> None:
-    """A file has every byte."""
-    to = tmp_path / "out.csv"
-    assert main(["sql", hostile, "SELECT name FROM cell WHERE index = 0", "-o", str(to)]) in (
-        0,
-        None,
-    )
-    assert HOSTILE in to.read_bytes().decode()
-
-
 @pytest.mark.parametrize(
     ("text", "columns"),
     [("CD8A", 4), ("细胞", 4), ("e\u0301", 1), ("\uff41", 2), ("\u200b", 0), ("é", 1)],

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, Protocol, Self
 import pytest
 
 from daf_query.cli import main
-from daf_storage import convert, errors, import_h5ad, open_daf, repair, verify
+from daf_storage import convert, errors, import_h5ad, open_daf, verify
 from daf_storage.h5ad._import import _Import
 from daf_storage.upkeep import _copy as copying
 from tests.support import PBMC, contents, create, fill
@@ -285,25 +284,6 @@ def test_the_second_of_two_imports_is_refused(
     assert contents(open_daf(path)) == contents(open_daf(folder / "data.daf.zarr"))
 
 
-def test_two_imports_of_two_threads(folder: Path) -> None:
-    """One of them makes the data set, whichever is first at the end."""
-    path, finished = folder / "new.daf.zarr", []
-
-    def attempt() -> None:
-        with suppress(errors.ExistsError):
-            convert(folder / "data.daf.zarr", path)
-            finished.append("done")
-
-    threads = [threading.Thread(target=attempt) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert finished == ["done"]
-    assert contents(open_daf(path)) == contents(open_daf(folder / "data.daf.zarr"))
-    assert not list(folder.glob(".*"))
-
-
 def test_what_came_to_be_meanwhile_is_not_replaced_unless_it_is_a_data_set(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,28 +334,3 @@ def test_a_link_stays_a_link(folder: Path, name: str, way: str) -> None:
         if way == "w":
             with open_daf(link, "r+") as writer:
                 writer.set_scalar("gone", 1)  # type: ignore[attr-defined]
-
-
-def test_repair_through_a_link(folder: Path) -> None:
-    """What a killed import has left beside the file that the link leads to."""
-    (folder / "disk").mkdir()
-    link = folder / "new.daf.zarr"
-    link.symlink_to("disk/real.daf.zarr")
-    left = folder / "disk" / ".real.daf.zarr.0123456789ab.daf-tmp"
-    left.mkdir()
-    assert repair(link).done == ("cleared away what a killed program had left beside it",)
-    assert not left.exists()
-
-
-def test_a_kill_while_mode_w_deletes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was emptied and not yet deleted is deleted by the next writer."""
-    path = folder / "data.daf.zarr"
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
-        create(path).close()
-    assert len(list(folder.glob(".data.daf.zarr.*/data.daf.zarr/vectors"))) == 1
-    assert "was killed" in str(verify(path)[0])
-    with open_daf(path, "r+") as daf:
-        assert daf.axes_set() == set()
-    assert verify(path) == []
-    assert not list(folder.glob(".*"))

@@ -94,16 +94,6 @@ def test_the_other_way_round(db: DafSession) -> None:
     assert along.shape == (5 + 5 + 5 + 4, 8)
 
 
-@pytest.mark.parametrize("is_sparse", [True, False])
-def test_a_dense_array_of_a_slice_that_nobody_holds(*, is_sparse: bool) -> None:
-    """It is that of a slice that is held."""
-    runs = {name: Run([name, f"{name}2"], ["g1"], is_sparse=is_sparse) for name in ("one", "two")}
-    db = session_of(runs)
-    held = db.matrix("cell", "gene", "X")
-    np.testing.assert_array_equal(db.matrix("cell", "gene", "X").to_numpy(), held.to_numpy())
-    assert held.shape == (4, 1)
-
-
 _SESSION = session_of()
 
 
@@ -238,25 +228,6 @@ def test_files(db: DafSession, tmp_path: Path) -> None:
     ]
 
 
-def test_names_beside_a_compressed_matrix(db: DafSession, tmp_path: Path) -> None:
-    """They are text as ever, and name the data set of whichever side is concatenated."""
-    part = db.matrix("gene", "cell", "X", join="outer", rows=["g5", "g0"], columns="age > 5")
-    assert isinstance(part, MatrixSlice)
-    part.save(tmp_path / "x.mtx.gz")
-    assert sorted(file.name for file in tmp_path.iterdir()) == [
-        *("x.columns.tsv", "x.mtx.gz", "x.rows.tsv")
-    ]
-    np.testing.assert_array_equal(scipy.io.mmread(tmp_path / "x.mtx.gz").toarray(), part.to_numpy())
-    assert (tmp_path / "x.rows.tsv").read_text() == "g5\ng0\n"
-    assert (tmp_path / "x.columns.tsv").read_text() == "".join(
-        f"{name}\t{dataset}\n" for name, dataset in zip(part.columns, part.datasets, strict=True)
-    )
-    part.save(tmp_path / "x.npz")
-    with np.load(tmp_path / "x.npz") as arrays:
-        assert arrays["column_datasets"].tolist() == list(part.datasets)
-        assert "row_datasets" not in arrays
-
-
 def test_pickling_opens_the_data_sets_again(tmp_path: Path) -> None:
     """Of what has a path; the values are read by the other process."""
     for name, run in RUNS.items():
@@ -350,17 +321,6 @@ def test_the_explanation_has_a_part_for_each(db: DafSession) -> None:
     assert "3 cell x 7 gene" in text
     assert "tuesday: 2 x 5, by cell" in text
     assert explanation._repr_html_().startswith("<pre>")
-
-
-def test_an_empty_selection(db: DafSession, tmp_path: Path) -> None:
-    """Has the columns all the same, and can be written."""
-    part = db.matrix("cell", "gene", "X", rows="age > 1000")
-    assert part.shape == (0, 3)
-    assert part.to_numpy().shape == (0, 3)
-    assert part.to_arrow().num_rows == 0
-    part.save(tmp_path / "none.h5ad")
-    assert anndata.read_h5ad(tmp_path / "none.h5ad").shape == (0, 3)
-    assert db.matrix("cell", "gene", "X", columns="is_odd AND rank > 90").shape == (9, 0)
 
 
 def test_companions_come_along(tmp_path: Path) -> None:

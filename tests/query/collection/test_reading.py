@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -55,35 +53,6 @@ def test_memory_is_the_result_and_a_few_blocks(
     assert size <= whole
     assert size > 3e6
     assert peak < size + 20 * (1 << 16) + 6 * 8 * part.shape[0]
-
-
-def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In more than one, and not in that of the caller."""
-    monkeypatch.setattr(reading, "READ_BYTES", 1 << 17)
-    monkeypatch.setattr(reading, "THREADS", 3)
-    threads: set[int] = set()
-    lock = threading.Lock()
-    barrier = threading.Barrier(2, timeout=30)
-    read = reading._csr_pieces
-
-    def spy(*arguments: Any) -> Any:
-        with lock:
-            is_new = threading.get_ident() not in threads
-            threads.add(threading.get_ident())
-            waits = is_new and len(threads) <= 2
-        if waits:
-            barrier.wait()  # two are under way at a time
-        return read(*arguments)
-
-    monkeypatch.setattr(reading, "_csr_pieces", spy)
-    done: list[int] = []
-    values = db.matrix("cell", "gene", "X").values(progress=done.append)
-    assert 2 <= len(threads) <= 3
-    assert threading.get_ident() not in threads
-    assert sum(done) == values.nnz
-    dense: list[int] = []
-    db.matrix("cell", "gene", "D").values(progress=dense.append)
-    assert sum(dense) == 3 * CELLS * (GENES - 40)
 
 
 def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:

@@ -130,14 +130,6 @@ def test_matrices(completer: SqlCompleter) -> None:
     assert completed(completer, "SELECT raw| FROM cell") == {'"raw gene.X"[\'': "matrix"}
 
 
-def test_only_names_are_quoted(completer: SqlCompleter) -> None:
-    """After a quote neither functions nor keywords are offered, which would be put in its place."""
-    unquoted = set(completed(completer, "SELECT n| FROM cell").values())
-    assert {"function", "keyword"} < unquoted
-    quoted = completed(completer, 'SELECT "n| FROM cell')
-    assert quoted == {"name": "column", '"n counts"': "column"}
-
-
 def test_words(completer: SqlCompleter) -> None:
     """Functions and keywords, in the case that is typed."""
     assert (
@@ -180,16 +172,6 @@ def test_several_data_sets() -> None:
     completer.forget()
     assert completed(completer, "SELECT * FROM sa|") == {"samples": "table"}
     assert completed(completer, "SELECT cen| FROM samples") == {"centre": "column"}
-
-
-def test_what_is_new_is_found_when_asked_for() -> None:
-    """A completer looks once, and again after `forget`."""
-    daf = data_set("one")
-    completer = SqlCompleter(daf_query.connect(daf))
-    assert completed(completer, "SELECT dono| FROM cell") == {}
-    daf.set_vector("cell", "donor", ["N1", "N2"])
-    completer.forget()
-    assert completed(completer, "SELECT dono| FROM cell") == {"donor": "column"}
 
 
 @pytest.mark.parametrize(

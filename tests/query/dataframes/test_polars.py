@@ -302,15 +302,6 @@ def test_categoricals_and_genes() -> None:
         session.lazy_frame("gen")
 
 
-def test_a_column_is_a_predicate_if_it_is_boolean() -> None:
-    """What polars does with the bits of numbers is left to it."""
-    schema = pa.schema([("old", pa.bool_()), ("age", pa.int64())])
-    assert pushed_filter(pl.col("old"), schema).is_whole
-    assert pushed_filter(pl.col("age"), schema).expression is None
-    part = pushed_filter(pl.col("age") & pl.col("old"), schema)
-    assert (str(part.expression), part.is_whole) == ("old", False)
-
-
 @pytest.mark.parametrize(
     "predicate",
     [
@@ -348,9 +339,3 @@ def test_what_is_pushed_is_true_for_the_rows_of_polars(predicate: pl.Expr) -> No
     assert pushed.expression is not None
     rows = table.filter(pushed.expression)["n"].to_pylist()
     assert rows == expected if pushed.is_whole else set(expected) <= set(rows)
-
-
-def test_what_polars_cannot_spell_is_evaluated_by_it() -> None:
-    """Such as a predicate that is none of an expression."""
-    pushed = pushed_filter(object(), pa.schema({"n": pa.int64()}))
-    assert (pushed.expression, pushed.is_whole) == (None, False)

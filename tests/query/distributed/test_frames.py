@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from pathlib import Path
 from typing import Any
 
@@ -124,14 +123,6 @@ def test_only_needed_columns_are_read(
     assert total == pytest.approx(expected_of(table)["score"][250:].sum())
 
 
-def test_columns_of_matrices(sessions: dict[str, DafSession]) -> None:
-    """Genes as columns come along, also from the pickled table."""
-    table = sessions["plain"].table("cell", matrix_columns={"g1": ("gene", "X", "g1")})
-    frame = table.to_dask_dataframe(columns=["g1", "age"], rows_per_partition=100)
-    assert frame.columns.tolist() == ["g1", "age"]
-    assert frame["g1"].compute().tolist() == table.to_table()["g1"].to_pylist()
-
-
 def test_integers_that_may_be_missing(paths: dict[str, Any]) -> None:
     """They have one type in all partitions, whether any is missing or not."""
     other = MemoryDaf(name="other")
@@ -201,32 +192,3 @@ def test_what_is_refused(sessions: dict[str, DafSession], paths: dict[str, Any])
         closed = db.table("cell")
     with pytest.raises(errors.InvalidInputError, match="was closed"):
         closed.to_dask_dataframe()
-
-
-def test_a_hundred_million_rows(tmp_path: Path) -> None:
-    """The graph takes as long as that of a small table: nothing is read, and little is made."""
-    daf = ZarrDaf(tmp_path / "large.daf.zarr", "w")
-    daf.add_axis("cell", ["a", "b"])
-    daf.set_vector("cell", "age", np.zeros(2, "int8"))
-    _stretch(tmp_path / "large.daf.zarr", 100_000_000)
-    with connect(tmp_path / "large.daf.zarr") as db:
-        table = db.table("cell")
-        started = time.process_time()
-        frame = table.to_dask_dataframe(filter=pc.field("age") >= 0)
-        seconds = time.process_time() - started
-        assert frame.npartitions == 96
-        assert len(frame.optimize().__dask_graph__()) == 96
-        assert frame.divisions[-1] == 99_999_999
-        assert int(frame.get_partition(95)["age"].count().compute()) == 100_000_000 - 95 * (1 << 20)
-    assert seconds < 3
-
-
-def _stretch(path: Path, length: int) -> None:
-    """Let an axis and its vector have more entries, of a file without data."""
-    for array, item_bytes in (("vectors/cell/age", 1), ("axes/cell", 4)):
-        metadata = path / array / ".zarray"
-        text = metadata.read_text().replace("[2]", f"[{length}]")
-        assert str(length) in text
-        metadata.write_text(text)
-        with (path / array / "0").open("r+b") as file:
-            file.truncate((length + item_bytes // 4) * item_bytes)

@@ -6,7 +6,7 @@ import pickle
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,13 +172,6 @@ def test_blocks_of_several_data_sets(
     np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
 
 
-def test_slices_without_rows_are_told_apart(sessions: dict[str, DafSession]) -> None:
-    """Slices that read nothing of any data set have columns of their own."""
-    for join, columns in (("inner", 4), ("outer", 7)):
-        part = sessions["runs"].matrix("cell", "gene", "X", rows=[], join=cast(Any, join))
-        assert part.to_dask().compute().shape == part.to_numpy().shape == (0, columns)
-
-
 def test_rows_that_are_aligned(sessions: dict[str, DafSession]) -> None:
     """The genes of several data sets as rows: each block has columns of all of them."""
     part = sessions["runs"].matrix("gene", "cell", "X", along="cell", join="outer", fill_value=9)
@@ -319,26 +312,6 @@ class TestLayouts:
         with pytest.raises(errors.InvalidInputError, match="stored by 'gene' alone"):
             part.to_dask(rows_per_block=4, columns_per_block=2)
 
-    def test_stored_by_rows_alone(self, sessions: dict[str, DafSession]) -> None:
-        """Blocks of columns would each read everything."""
-        part = sessions["plain"].matrix("cell", "gene", "by_cell")
-        with pytest.raises(errors.InvalidInputError, match="'by_cell' is stored by 'cell' alone"):
-            part.to_dask(columns_per_block=4)
-
-    def test_what_was_read_before_has_both_layouts(self, sessions: dict[str, DafSession]) -> None:
-        """A slice that was read remembers one layout, its blocks do not."""
-        part = sessions["plain"].matrix("cell", "gene", "both", rows="age > 3").load()
-        for array in (part.to_dask(rows_per_block=3), part.to_dask(columns_per_block=3)):
-            np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
-
-    def test_a_data_set_of_several(self, tmp_path: Path) -> None:
-        """The message names the one that has the wrong layout."""
-        for name in ("monday", "friday"):
-            copy_all(daf_of(name, RUNS[name]), ZarrDaf(tmp_path / f"{name}.daf.zarr", "w"))
-        part = connect(str(tmp_path / "*.daf.zarr")).matrix("cell", "gene", "X")
-        with pytest.raises(errors.InvalidInputError, match=r"friday.*relayout_matrix\(\)$"):
-            part.to_dask(rows_per_block=2)
-
     @pytest.mark.parametrize("size", [0, -1, True, 2.5, "3"])
     def test_sizes_that_are_none(self, sessions: dict[str, DafSession], size: Any) -> None:
         """They are refused by name."""
@@ -347,13 +320,6 @@ class TestLayouts:
             part.to_dask(rows_per_block=size)
         with pytest.raises(errors.InvalidInputError, match="blocks='coo' is neither"):
             part.to_dask(blocks="coo")  # type: ignore[arg-type] # refused when it runs
-
-
-def test_default_blocks(sessions: dict[str, DafSession], monkeypatch: pytest.MonkeyPatch) -> None:
-    """About as large as they may be."""
-    monkeypatch.setattr(grids, "DASK_BLOCK_BYTES", 10 * N_GENES * 8)
-    part = sessions["plain"].matrix("cell", "gene", "dense")
-    assert part.to_dask().chunks[0] == (10, 10, 3)
 
 
 class TestChanges:
@@ -384,43 +350,6 @@ class TestChanges:
         again = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
         assert again.name != array.name
         np.testing.assert_array_equal(dense(again.compute()), expected)
-
-    def test_changed_while_a_block_is_read(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The check comes after the values."""
-        array = connect(path).matrix("cell", "gene", "both").to_dask()
-        real = read_whole
-
-        def read(whole: Any) -> Any:
-            ZarrDaf(path, "r+").set_matrix("cell", "gene", "both", COUNTS, if_exists="replace")
-            return real(whole)
-
-        monkeypatch.setattr(grids, "read_whole", read)
-        with pytest.raises(errors.InvalidInputError, match="was changed or replaced"):
-            array.compute()
-
-    def test_deleted(self, path: Path) -> None:
-        """What is gone was changed."""
-        array = connect(path).matrix("cell", "gene", "both").to_dask()
-        ZarrDaf(path, "r+").delete_matrix("cell", "gene", "both")
-        with pytest.raises(errors.InvalidInputError, match="was changed or replaced"):
-            array.compute()
-
-    def test_replaced_before(self, path: Path) -> None:
-        """A slice of what was there makes no graph over what is there now."""
-        part = connect(path).matrix("cell", "gene", "both")
-        ZarrDaf(path, "r+").set_matrix("cell", "gene", "both", COUNTS, if_exists="replace")
-        with pytest.raises(errors.InvalidInputError, match="make the slice again"):
-            part.to_dask()
-
-    def test_another_vector_changes_nothing(self, path: Path) -> None:
-        """Results may be saved into the data set while it is computed."""
-        array = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
-        ZarrDaf(path, "r+").set_vector("cell", "cluster", np.zeros(N_CELLS))
-        np.testing.assert_array_equal(dense(array.compute()), COUNTS)
-        again = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
-        assert again.name == array.name
 
     def test_a_closed_data_set(self, path: Path) -> None:
         """It is refused as such, not taken for one in memory."""

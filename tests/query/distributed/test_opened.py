@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from daf_query import connect
-from daf_query.distributed import Pool, Source, let_go, opened
+from daf_query.distributed import Source, let_go, opened
 from daf_query.distributed import _source as opening
 from daf_query.table import TableDataset
 from daf_storage import MemoryDaf, errors, open_daf
@@ -30,17 +30,6 @@ def _nothing_open() -> Iterator[None]:
     let_go()
     yield
     let_go()
-
-
-def test_a_pool_keeps_what_was_used_last() -> None:
-    """No more than allowed; what cannot be used is opened again."""
-    pool: Pool[list[str]] = Pool(2)
-    first = pool.get("first", lambda: ["first"])
-    for other in ("second", "third"):
-        pool.get(other, list)
-        assert pool.get("first", list) is first
-    assert len(pool) == 2
-    assert pool.get("first", list, lambda known: not known) == []
 
 
 def test_one_reader_for_a_path(tiny_path: Path) -> None:

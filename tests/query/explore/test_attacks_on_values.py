@@ -69,12 +69,6 @@ def test_the_rows_that_are_lit_are_those_of_the_table(odd: TestClient, sql: str)
     assert positions == sorted(int(name[1:]) for name in names)
 
 
-def test_rows_beyond_the_limit_are_not_lit(odd: TestClient) -> None:
-    """Only those that the page got are."""
-    run(odd, "limited", "SELECT * FROM cell ORDER BY index DESC", rows=3)
-    assert np.frombuffer(lit(odd, "limited").content, "<u4").tolist() == [37, 38, 39]
-
-
 @pytest.mark.parametrize(
     ("sql", "status"),
     [
@@ -93,13 +87,6 @@ def test_rows_of_another_axis_are_not_lit(odd: TestClient, sql: str, status: int
     assert lit(odd, "never sent").status_code == 404
 
 
-def test_only_the_last_queries_are_remembered(odd: TestClient) -> None:
-    """So that what is kept does not grow."""
-    for number in range(6):
-        run(odd, f"q{number}", "SELECT * FROM cell LIMIT 1")
-    assert [lit(odd, f"q{number}").status_code for number in range(6)] == [404] * 2 + [200] * 4
-
-
 @pytest.mark.parametrize("vector", WHOLE)
 def test_summaries_of_whole_numbers_are_exact(odd: TestClient, vector: str) -> None:
     """Beyond 2**53, where neighbours are one and the same float, too."""
@@ -113,34 +100,6 @@ def test_summaries_of_whole_numbers_are_exact(odd: TestClient, vector: str) -> N
     assert all(counts[int(value)] == count for value, count in shown["top"])
     assert sum(shown["bins"]) == COUNT
     assert (shown["bins"][0] > 0, shown["bins"][-1] > 0) == (True, True)
-
-
-def test_a_range_without_floats_between(odd: TestClient) -> None:
-    """A histogram needs no edges that there are not."""
-    shown = odd.get("/api/summary", params={**AXIS, "vector": "narrow"}).json()
-    assert (shown["bins"][0], shown["bins"][-1], sum(shown["bins"])) == (20, 20, COUNT)
-
-
-def test_summaries_of_names_follow_the_entries() -> None:
-    """Entries that were replaced are not summarised as those before."""
-    daf = MemoryDaf(name="renamed")
-    daf.add_axis("cell", ["A", "B"])
-    with connect({"odd": daf}) as session:
-        client = client_of(app(session, token=TOKEN))
-        ask = {**AXIS, "vector": "name"}
-        assert client.get("/api/summary", params=ask).json()["top"][0] == ["A", 1]
-        daf.delete_axis("cell")
-        daf.add_axis("cell", ["X", "Y", "Z"])
-        client.get("/api/catalogue")
-        assert client.get("/api/summary", params=ask).json()["top"][0] == ["X", 1]
-
-
-def test_the_range_of_a_colour_is_exact(odd: TestClient) -> None:
-    """Colours are float32, which has seven digits; the legend says all of them."""
-    reply = odd.post("/api/colour", json={**AXIS, "by": {"vector": "digits"}})
-    field = pa.ipc.open_stream(reply.content).schema.field("value")
-    assert field.type == pa.float32()
-    assert field.metadata == {b"low": b"123456789.0", b"high": b"123456828.0"}
 
 
 @pytest.mark.parametrize("sql", ["INTERVAL '1' DAY", "[1]", "X'00'", "named_struct('a', 1)"])

@@ -103,19 +103,6 @@ def test_the_main_matrix_comes_first(tmp_path: Path) -> None:
     ]
 
 
-def test_matrices_of_one_name() -> None:
-    """Those of other rows are others."""
-    daf = MemoryDaf(name="matrices of one name")
-    for axis in ("cell", "donor", "gene"):
-        daf.add_axis(axis, ["a", "b"])
-    for axis, values in (("cell", np.ones((2, 2))), ("donor", np.zeros((2, 2), np.uint8))):
-        daf.set_matrix(axis, "gene", "m", values)
-    with connect(daf) as session:
-        (data_set,) = data_sets_of(session)
-    shown = [(one["rows"], one["columns"], one["type"]) for one in data_set["matrices"]]
-    assert sorted(shown) == [("cell", "gene", "Float64"), ("donor", "gene", "UInt8")]
-
-
 def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
     """Several as one are one schema; what cannot be used hides nothing else."""
     for name in ("one", "two"):
@@ -189,14 +176,3 @@ def test_limits_are_positive(limits: dict[str, int]) -> None:
     """Those that are not say so."""
     with pytest.raises(errors.InvalidInputError, match="has to be positive"):
         ExploreLimits(**limits)
-
-
-def test_a_vector_called_dataset() -> None:
-    """Of one data set it is a vector as any other; of several as one, the name is theirs."""
-    daf = tiny()
-    daf.set_vector("cell", "dataset", ["x"] * CELLS)
-    with connect({"tiny": daf}) as session:
-        (described,) = (
-            client_of(app(session, token=TOKEN)).get("/api/catalogue").json()["data_sets"]
-        )
-    assert "dataset" in [vector["name"] for vector in described["axes"][0]["vectors"]]

@@ -113,17 +113,6 @@ def test_rows_that_are_held_are_not_computed_again(client: TestClient, tmp_path:
         assert read["type"].to_pylist() == rows["type"].to_pylist()
 
 
-def test_rows_that_are_not_held_are_computed(client: TestClient, tmp_path: Path) -> None:
-    """Of a query that was cut, of other SQL by the same name, and of one that nobody sent."""
-    sql = "SELECT age FROM cell"
-    assert sent(client, "cut", sql, rows=CELLS - 1).num_rows == CELLS - 1
-    sent(client, "other", "SELECT 1")
-    for name in ("cut", "other", "never"):
-        asked = {"sql": sql, "format": "parquet", "query": name}
-        path = fetched(client, ticket_of(client, "/api/export", asked), tmp_path / name)
-        assert pq.read_table(path).num_rows == CELLS
-
-
 def test_a_ticket_is_good_once(client: TestClient, tmp_path: Path) -> None:
     """Nor does HEAD use it up, nor does any other word fetch something."""
     ticket = ticket_of(client, "/api/export", {"sql": "SELECT 1", "format": "csv"})
@@ -232,19 +221,6 @@ def test_vectors_that_are_not_saved(
 ) -> None:
     """Names that cannot be, wrong expressions, and a selection that there is not."""
     assert save(writing, name, values).status_code == status
-
-
-def test_labels_of_a_selection_come_in_pairs(writing: TestClient) -> None:
-    """One alone says which is missing; without any, it is true or false."""
-    select(writing, [1])
-    for label, lacking in (("true", "false"), ("false", "true")):
-        refused = save(writing, "x", {"selection": True, label: "x"})
-        assert refused.status_code == 400
-        assert f"'{lacking}', a string" in refused.json()["message"]
-    refused = save(writing, "x", {"selection": False, "true": "a", "false": "b"})
-    assert "needs 'sql', or 'selection': true" in refused.json()["message"]
-    for replaces, status in ((True, 200), (False, 409), (True, 200)):
-        assert save(writing, "x", {"selection": True}, overwrite=replaces).status_code == status
 
 
 def test_only_an_explorer_that_was_started_to_write_saves(client: TestClient) -> None:

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
-from daf_storage import MemoryDaf, copy_all, import_h5ad, open_daf
+from daf_storage import copy_all, import_h5ad, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 
 AXIS = {"schema": "tiny", "axis": "cell"}
@@ -131,20 +131,6 @@ def test_categories_have_the_order_and_the_colours_of_the_data(form: str, tmp_pa
         assert coloured({"vector": "plain"})[1] is None
 
 
-@pytest.mark.parametrize(("count", "bits"), [(127, 8), (128, 16), (32_767, 16), (32_768, 32)])
-def test_codes_are_as_small_as_they_can_be(count: int, bits: int) -> None:
-    """Of whatever order; what is missing has none."""
-    daf = MemoryDaf(name="tiny")
-    daf.add_axis("cell", np.arange(count + 1).astype(str))
-    words = [f"w{count - number:05}" for number in range(count)]
-    daf.set_vector("cell", "word", ["", *words], empty_is_missing=True)
-    with connect({"tiny": daf}) as session:
-        values = colour(client_of(app(session, token=TOKEN)), {"vector": "word"})
-    assert values.type.index_type.bit_width == bits
-    assert values.dictionary.to_pylist() == words[::-1]
-    assert values.to_pylist() == [None, *words]
-
-
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
@@ -249,26 +235,3 @@ def test_an_h5ad_in_place(tmp_path: Path) -> None:
             np.testing.assert_array_equal(points(client, "X_umap", **axis), umap.astype("<f4"))
             types = colour(client, {"vector": "type"}, **axis).to_pylist()
             assert types == ["B" if number % 2 else "T" for number in NUMBERS]
-
-
-def test_columns_of_nothing() -> None:
-    """An axis without entries has no points; an expression without values has no colours."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", np.array([], dtype=object))
-    daf.add_axis("X_umap", ["0", "1"])
-    daf.set_vector("cell", "x_1", np.empty(0))
-    daf.set_vector("cell", "x_2", np.empty(0))
-    daf.set_matrix("cell", "X_umap", "X_umap", np.empty((0, 2)))
-    with connect({"tiny": daf}) as session:
-        client = client_of(app(session, token=TOKEN))
-        assert points(client, "X_umap").shape == points(client, "x").shape == (0, 2)
-        assert len(colour(client, {"sql": "x_1"})) == 0
-    with connect({"tiny": tiny()}) as session:
-        client = client_of(app(session, token=TOKEN))
-        for sql in ("NULL", "CASE WHEN age < 0 THEN 'x' END"):
-            assert colour(client, {"sql": sql}).to_pylist() == [None] * CELLS
-        assert np.isnan(colour(client, {"sql": "CAST(NULL AS DOUBLE)"}).to_numpy()).all()
-        dates = colour(client, {"sql": "to_timestamp_seconds(age * 86400)"}).to_pylist()
-        assert dates[1].startswith("1970-01-02")
-        large = colour(client, {"sql": "1e300 * age"}).to_numpy()
-        assert (large[0], large[1]) == (0, np.inf)

@@ -195,11 +195,3 @@ def test_requests_that_are_none(client: TestClient, body: bytes, said: str) -> N
     reply = client.post("/api/query", content=body)
     assert reply.status_code == 400
     assert said in reply.json()["message"]
-
-
-def test_queries_that_nobody_sent(client: TestClient) -> None:
-    """There is no state of them, and nothing to end."""
-    assert client.get("/api/query/unknown").status_code == 404
-    assert client.delete("/api/query/unknown").status_code == 204
-    sent(client, "SELECT 1", "done")
-    assert client.delete("/api/query/done").json()["state"] == "done"

@@ -62,12 +62,6 @@ def test_rows_that_sql_chooses(client: TestClient, sql: str) -> None:
     assert chosen(client, sql) == [297, 298, 299]
 
 
-def test_no_rows(client: TestClient) -> None:
-    """A predicate that nothing meets yields none."""
-    assert chosen(client, "age < 0") == []
-    assert chosen(client, "SELECT name FROM cell WHERE age < 0") == []
-
-
 @pytest.mark.parametrize(
     ("sql", "status", "said", "place"),
     [
@@ -172,13 +166,3 @@ def test_an_axis_called_selection() -> None:
         assert client.get("/api/catalogue").json()["selection"] == "selection_2"
         assert rows_of(client, "SELECT name FROM selection") == [{"name": "a"}, {"name": "b"}]
         assert chosen(client, "name IN (SELECT name FROM selection_2)") == [1]
-
-
-def test_predicates_that_begin_with_a_query(client: TestClient) -> None:
-    """A query in brackets may be a value of a predicate; one that is all of it is a query."""
-    oldest = "(SELECT max(age) FROM cell)"
-    for predicate in (f"{oldest} = age", f"(({oldest}) = age)", f"{oldest} - 1 < age -- all"):
-        assert chosen(client, predicate) == [CELLS - 1]
-    first = "(SELECT name FROM cell WHERE age < 1)"
-    for query in (first, f"({first});", f"{first} LIMIT 1", f"({first} UNION {first})"):
-        assert chosen(client, query) == [0]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -222,16 +219,6 @@ def test_no_more_queries_than_the_limit(server: ExploreServer) -> None:
         assert pa.ipc.open_stream(reply.content).read_all().to_pydict() == {"one": [1]}
 
 
-def test_whoever_hangs_up_while_rows_come_ends_the_query(server: ExploreServer) -> None:
-    """Rows that nobody gets are not computed."""
-    with client_of(server, timeout=20) as client, client_of(server, timeout=20) as other:
-        rows = client.stream("POST", "/api/query", json={"id": "left", "sql": MANY, "rows": 10**8})
-        with rows as reply:
-            assert reply.status_code == 200
-        wait_until(lambda: state(other, "left")["state"] == "cancelled")
-        assert state(other, "left")["rows"] < CELLS**3
-
-
 def test_a_query_that_takes_too_long() -> None:
     """It ends, and says which option lets it."""
     limits = ExploreLimits(seconds=0.5)
@@ -263,28 +250,6 @@ def test_closing_ends_what_runs() -> None:
             httpx.get(f"http://127.0.0.1:{server.port}/", timeout=2)
 
 
-def test_closing_leaves_no_connection_open() -> None:
-    """That of a client which stopped to read is closed too, and not left to the collector."""
-    body = json.dumps({"id": "1", "sql": MANY, "rows": 10**8})
-    with connect({"tiny": tiny()}) as session:
-        server = ExploreServer(session)
-        head = (
-            f"POST /api/query HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-            f"Authorization: Bearer {server.token}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        )
-        with socket.create_connection(("127.0.0.1", server.port)) as client:
-            client.sendall(head.encode() + body.encode())
-            assert client.recv(12) == b"HTTP/1.1 200"
-            time.sleep(0.5)  # until no more can be sent
-            with warnings.catch_warnings(record=True) as noted:
-                warnings.simplefilter("always")
-                server.close()
-                del server
-                gc.collect()
-        assert not [each for each in noted if issubclass(each.category, ResourceWarning)]
-
-
 def test_a_port_in_use() -> None:
     """The error says what to do."""
     with connect({"tiny": tiny()}) as session, ExploreServer(session) as first:
@@ -292,15 +257,6 @@ def test_a_port_in_use() -> None:
             ExploreServer(session, port=first.port)
         with pytest.raises(errors.InvalidInputError, match="no port 99999"):
             ExploreServer(session, port=99999)
-
-
-def test_an_address_that_leads_to_the_page_once(server: ExploreServer) -> None:
-    """The browser's argument, which others may see, is worth nothing afterwards."""
-    address = server.opening_url()
-    assert server.token not in address
-    first = httpx.get(address)
-    assert (first.status_code, first.headers["location"]) == (303, f"/?token={server.token}")
-    assert httpx.get(address).status_code == 404
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -362,23 +318,6 @@ def test_without_the_extra(
     monkeypatch.setitem(sys.modules, module, None)
     assert main(["explore", "x.h5ad"]) == 1
     assert install_command("explore") in capsys.readouterr().err
-
-
-def test_whoever_hangs_up_while_it_sends_is_no_fault(
-    server: ExploreServer, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A request that breaks off is not logged as a failure."""
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        head = (
-            "POST /api/query HTTP/1.1\r\n"
-            f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n"
-            "Content-Length: 1000\r\n\r\n{"
-        )
-        connection.sendall(head.encode())
-        time.sleep(0.1)
-    with client_of(server, timeout=20) as client:
-        assert client.get("/api/catalogue").status_code == 200
-    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_arguments_that_do_not_fit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

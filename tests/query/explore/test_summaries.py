@@ -64,16 +64,6 @@ def test_numbers_of_every_sort(values: list[float], expected: dict[str, Any]) ->
     assert {name: shown[name] for name in expected} == expected
 
 
-def test_a_summary_changes_with_the_vector() -> None:
-    """A vector that was replaced has a new one."""
-    daf = tiny()
-    with connect({"tiny": daf}) as session:
-        client = client_of(app(session, token=TOKEN))
-        assert summary(client, "age")["max"] == CELLS - 1
-        daf.set_vector("cell", "age", np.full(CELLS, 5), if_exists="replace")
-        assert summary(client, "age")["max"] == 5.0
-
-
 def test_bins_and_top_values() -> None:
     """32 equal parts with both ends, and the 20 most frequent values, the least first of equals."""
     assert summarised(np.arange(32.0))["bins"] == [1] * 32
@@ -113,12 +103,6 @@ def test_entries_by_their_beginning(
     """In any case; the first of them, and how many there are."""
     reply = client.get("/api/entries", params={**AXIS, **asked})
     assert reply.json() == {"entries": entries, "total": total}
-
-
-@pytest.mark.parametrize("limit", ["x", "-1", "²", "1001"])
-def test_limits_of_entries(client: TestClient, limit: str) -> None:
-    """A limit is a number, and not a large one."""
-    assert client.get("/api/entries", params={**AXIS, "limit": limit}).status_code == 400
 
 
 def test_a_profile(client: TestClient) -> None:

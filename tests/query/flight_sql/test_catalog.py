@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import flight
 
 from daf_query import DafSession, connect
-from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer, is_loopback
+from daf_query.flight_sql import FlightSqlServer, is_loopback
 from daf_query.sql import ListedTable, listed_tables, unbound_schemas
 from daf_storage import MemoryDaf, errors
 from tests.flight_messages import answer
@@ -134,29 +133,6 @@ def test_types_of_parameters_are_inferred() -> None:
         )
         assert columns is None
         assert parameters.names == ["1"]
-
-
-def test_tokens_are_long_and_fit_into_headers() -> None:
-    """Those that are not, say so."""
-    with connect(MemoryDaf()) as session:
-        for tokens, said in (
-            (["short"], "the token has 5 characters"),
-            (["é" * 20], "the token has characters"),
-            (["with blanks in between"], "the token has characters"),
-            (["x" * 16, "short"], "token 2 has 5 characters"),
-            ("x" * 16, "tokens= is a string; pass a list"),
-        ):
-            with pytest.raises(errors.InvalidInputError, match=said):
-                FlightSqlServer(session, tokens=tokens)
-
-
-def test_limits_are_positive() -> None:
-    """None is no limit, and zero is none either."""
-    for name in ("max_rows", "max_bytes", "max_memory_bytes", "max_seconds", "max_queries"):
-        options: dict[str, Any] = {name: 0}
-        with pytest.raises(errors.InvalidInputError, match=f"{name}= has to be positive, not 0"):
-            FlightSqlLimits(**options)
-    assert FlightSqlLimits(max_seconds=None).max_seconds is None
 
 
 def test_other_machines_need_a_token() -> None:

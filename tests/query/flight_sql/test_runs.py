@@ -169,23 +169,6 @@ def test_what_nobody_reads_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     runs.close()
 
 
-def test_few_clients_keep_rows_that_gave_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is a call that waits for its client, which a server cannot end; it is let go first."""
-    monkeypatch.setattr("daf_query._runs._STALLED_SECONDS", 0.0)
-    monkeypatch.setattr("daf_query._runs._MAX_GIVEN_WAY", 2)
-    runs = Runs(FlightSqlLimits(max_queries=1))
-    held = []
-    for _ in range(3):
-        held.append(runs.start(_numbers, is_abandoned=_never))
-        _wait_until(lambda: held[-1]._work.waits_since is not None)
-    with pytest.raises(flight.FlightUnavailableError, match="running: 1"):
-        runs.start(_numbers, is_abandoned=_never)
-    del held[0]
-    gc.collect()
-    assert next(runs.start(_numbers, is_abandoned=_never)) == 0
-    runs.close()
-
-
 def test_short_queries_wait_for_each_other() -> None:
     """More clients than may run at the same time are all answered, if none takes long."""
     runs = Runs(FlightSqlLimits(max_queries=2))
@@ -202,17 +185,3 @@ def test_short_queries_wait_for_each_other() -> None:
     for thread in threads:
         thread.join()
     assert answers == [[0, 1, 2]] * 40
-
-
-def test_a_query_that_was_cancelled_before_it_began_never_begins() -> None:
-    """Nor does any after the server has ended; the ids that are remembered are bounded."""
-    runs = Runs(FlightSqlLimits())
-    runs.cancel(b"early")
-    with pytest.raises(flight.FlightCancelledError, match="before it began"):
-        runs.start(_numbers, query_id=b"early", is_abandoned=_never)
-    for number in range(5000):
-        runs.cancel(str(number).encode())
-    assert len(runs._cancelled) == 1000
-    runs.close()
-    with pytest.raises(flight.FlightUnavailableError, match="closing"):
-        runs.start(_numbers, is_abandoned=_never)

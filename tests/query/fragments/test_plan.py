@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from daf_query.fragments import (
     plan_fragments,
     table_schema,
 )
-from daf_query.fragments._plan import _joined
 from daf_storage import MemoryDaf, convert, errors, open_daf
 from daf_storage.base import Span
 from tests.support import create, recorded_reads
@@ -141,16 +139,6 @@ def test_small_data_sets_share_a_fragment(runs: str) -> None:
         table = session.table("cell").to_table()
     assert rows_of(whole) == rows_of(cut) == table.to_pylist()
     assert whole.schema == table.schema
-
-
-def test_parts_of_one_data_set_do_not_make_later_fragments_small(path: str) -> None:
-    """What is joined of one data set counts, and is not the limit of what follows."""
-    [fragment] = plan_fragments(path, "cell").fragments
-    spans = [Span(0, 10), Span(20, 30), Span(100, 900), Span(900, 1_000)]
-    pieces = [replace(fragment.pieces[0], spans=(span,), row_count=span.size) for span in spans]
-    [[first], [second]] = _joined(pieces, 820)
-    assert first.spans == (Span(0, 10), Span(20, 30), Span(100, 900))
-    assert second.spans == (Span(900, 1_000),)
 
 
 def test_a_filter_leaves_out_whole_data_sets(runs: str) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-import zarr
 
 import daf_query
 from daf_query import ScanOptions, UnusedIndexWarning, rebuild_indexes
@@ -297,29 +296,6 @@ def test_arrays_that_make_no_sense(
     assert found == 2 * plain_rows(column)
 
 
-def test_arrays_of_strings(path: Path) -> None:
-    """Are no rows."""
-    group = zarr.open_group(path / "indexes/cell/age/lookup", mode="r+")
-    del group["row"]
-    group.create_array("row", data=np.array(["a", "b"], dtype="<U3"))
-    with pytest.warns(UnusedIndexWarning, match="'row' holds strings"):
-        assert rows_of(path) == plain_rows()
-
-
-def test_an_array_that_claims_an_absurd_size(path: Path) -> None:
-    """It is not even looked at."""
-    document = path / "indexes/cell/age/lookup/row/.zarray"
-    text = (
-        document.read_text()
-        .replace("600", "600000000000")
-        .replace('"fill_value":null', '"fill_value":0')
-    )
-    document.write_text(text)
-    (document.parent / "0").unlink()
-    with pytest.warns(UnusedIndexWarning, match="too large for the axis"):
-        assert rows_of(path) == plain_rows()
-
-
 def test_each_session_warns_once(path: Path) -> None:
     """However many queries; another session says it again."""
     (path / "indexes/cell/age/lookup/row/0").write_bytes(b"\0" * 4 * N)
@@ -411,38 +387,6 @@ def test_a_stale_index_is_a_warning_of_verify(path: Path) -> None:
     assert "built the index indexes/cell/age/lookup again, which was stale" in done
     assert any(one.startswith("took away the index indexes/cell/score/lookup") for one in done)
     assert verify(path) == []
-
-
-def test_an_axis_that_is_gone(path: Path) -> None:
-    """Its indexes are stale, and go."""
-    with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
-        daf.delete_axis("cell")
-    assert {one.level for one in verify(path)} == {"warning"}
-    assert len(rebuild_indexes(path)) >= len(PLACES)
-    assert verify(path) == []
-
-
-def test_data_sets_in_one_archive(tmp_path: Path) -> None:
-    """The indexes of each are found and built again."""
-    path = tmp_path / "x.dafs.zarr.zip"
-    for group in ("a", "b/c"):
-        with open_daf(f"{path}#/{group}", "w+") as daf:
-            assert isinstance(daf, DafWriter)
-            fill(daf)
-            build_index(daf, "cell", ["age"])
-    assert rebuild_indexes(path) == []
-    data = path.read_bytes()
-    with zipfile.ZipFile(path) as archive:
-        row = archive.read("b/c/indexes/cell/age/lookup/row/0")
-    at = data.rindex(row)
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(bytes(len(row)))
-    assert rebuild_indexes(path) == [
-        "built the index indexes/cell/age/lookup again, which was damaged"
-    ]
-    assert rebuild_indexes(path) == []
 
 
 def test_a_vector_that_changes_while_it_is_indexed(
@@ -545,25 +489,6 @@ def test_nodes_that_point_elsewhere(number: int) -> None:
         if indices[place] != number:
             with pytest.raises(UnfitIndexError):
                 RTree.open(damaged, 40)
-
-
-def test_bytes_that_begin_anywhere() -> None:
-    """A mapped archive of another program may have them at an odd place."""
-    data, _, _ = tree_of(40, 4)
-    room = np.zeros(len(data) + 8, np.uint8)
-    for shift in range(8):
-        part = room[shift : shift + len(data)]
-        part[:] = data
-        assert len(RTree.open(part, 40).search((-1.0, -1.0, 2.0, 2.0))) == 40
-
-
-def test_what_panics_in_the_library_is_an_error() -> None:
-    """If the bytes are changed after they were checked."""
-    data, _, _ = tree_of(40, 4)
-    tree = RTree.open(data, 40)
-    data[0] = 0
-    with pytest.raises(UnfitIndexError, match="it changed while it was used"):
-        tree.search((-1.0, -1.0, 2.0, 2.0))
 
 
 # Many NaN, long lists, duplicates

@@ -183,20 +183,6 @@ def test_they_go_with_the_data_set(tmp_path: Path) -> None:
         assert verify(path) == []
 
 
-def test_listings_pass_them_over(tmp_path: Path) -> None:
-    """Patterns, and what is said to be beside a path that does not exist."""
-    for name in ("a.h5df", "b.h5df"):
-        made(tmp_path / name)
-        with open_daf(tmp_path / name, "r+") as daf:
-            index(daf)
-    session = connect(str(tmp_path / "*"))
-    query = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
-    assert session.sql(query).to_pydict() == {"dataset": ["a", "b"], "n": [N, N]}
-    with pytest.raises(errors.SourceNotFoundError) as caught:
-        open_daf(tmp_path / "c.daf.zarr")
-    assert "indexes" not in str(caught.value).replace(tmp_path.name, "")
-
-
 def test_open_files_and_files_in_memory(tmp_path: Path) -> None:
     """A handle of a file has its indexes beside it; without a file, they live as long as it."""
     path = tmp_path / "x.h5df"
@@ -214,21 +200,6 @@ def test_open_files_and_files_in_memory(tmp_path: Path) -> None:
         assert used(inside) == ["age"]
         assert connect(inside).sql(QUERY).to_pydict() == {"index": [7]}
         assert "indexes" not in file
-
-
-def test_a_crashed_build_is_cleared_away(tmp_path: Path) -> None:
-    """By the next open for writing."""
-    path = tmp_path / "x.h5df"
-    made(path)
-    with open_daf(path, "r+") as daf:
-        index(daf)
-    staging = tmp_path / "x.h5df.indexes/.daf.staging/token/new"
-    staging.mkdir(parents=True)
-    open_daf(path).close()
-    assert staging.exists()
-    open_daf(path, "r+").close()
-    assert not staging.exists()
-    assert used(path) == ["age"]
 
 
 def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:

@@ -86,25 +86,6 @@ def test_rows_of_values(arrays: dict[str, Any]) -> None:
     assert index.find([In("x", (1.0,), is_negated=True), Compare("x", "!=", 1.0)], LENGTH) is None
 
 
-def test_rows_of_a_key_in_any_order() -> None:
-    """They are ascending where they are found, and none of them is there twice."""
-    turned = {**LISTS, "row": np.array([6, 0, 3, 1, 7, 2], np.uint32)}
-    postings = PostingLists.from_arrays(paged(turned), LENGTH, np.dtype("f8"))
-    for key_range, expected in (((0, 1), [0, 3, 6]), ((0, 2), [0, 1, 3, 6]), ((2, 3), [2, 7])):
-        found = postings.rows([key_range], LENGTH)
-        assert found is not None
-        assert found.tolist() == expected
-        assert found.dtype == np.int64
-    nothing = postings.rows([], LENGTH)
-    assert nothing is not None
-    assert nothing.size == 0
-    for rows in ([0, 3, 3, 1, 2, 7], [3, 0, 3, 1, 2, 7]):
-        repeated = {**LISTS, "row": np.array(rows, np.uint32)}
-        postings = PostingLists.from_arrays(paged(repeated), LENGTH, np.dtype("f8"))
-        with pytest.raises(UnfitIndexError, match="rows twice"):
-            postings.rows([(0, 1)], LENGTH)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -171,29 +152,6 @@ def test_single_strings_of_a_chunk() -> None:
     assert broken.strings(last) is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"key": np.arange(39, dtype="u8"), "row": np.arange(39, dtype="u4")}, "39 rows of the 40"),
-        ({"start": np.array([4, 100], "u8")}, "2 offsets for a chunk of 40"),
-    ],
-)
-def test_offsets_that_do_not_fit(changes: dict[str, Any], message: str) -> None:
-    """One for every sixteenth string, in ascending order, within the chunk."""
-    arrays, chunk = string_arrays([f"string {n}" for n in range(40)])
-    with pytest.raises(UnfitIndexError, match=message):
-        strings_index(arrays | changes, 40, chunk)
-
-
-def test_the_last_offset_just_within_its_chunk() -> None:
-    """The last string may be empty."""
-    arrays, chunk = string_arrays(["a"] * 16 + [""])
-    index = strings_index(arrays, 17, chunk)
-    array = index.strings(np.array([16]))
-    assert array is not None
-    assert array.to_pylist() == [""]
-
-
 N = 5 * FENCE_KEYS // 2
 DTYPES = ("f8", "f4", "i8", "i2", "u8")
 
@@ -219,25 +177,6 @@ def test_places_among_keys_of_several_pages(dtype: str, n_distinct: int) -> None
     rows = postings.rows(postings.key_ranges(asked), N)
     assert rows is not None
     assert rows.tolist() == np.flatnonzero(np.isin(values, asked)).tolist()
-
-
-def test_a_look_up_reads_a_page_of_each_array() -> None:
-    """However many keys there are."""
-    values = np.random.default_rng(3).permutation(20 * FENCE_KEYS)
-    arrays = paged(posting_lists(values, np.argsort(values), len(values)))
-    index = NumberIndex(
-        "x", PostingLists.from_arrays(arrays, len(values), values.dtype), unreported
-    )
-    assert {name: array.verified_bytes for name, array in arrays.items()} == {
-        "key": 0,
-        "row": 0,
-        "fence": 1 << 16,
-    }
-    rows = index.find([Compare("x", "==", 12_345)], 10)
-    assert rows is not None
-    assert rows.tolist() == np.flatnonzero(values == 12_345).tolist()
-    assert {array.verified_bytes for array in arrays.values()} == {1 << 16}
-    assert len({array.nbytes for array in arrays.values()}) == 3
 
 
 @pytest.mark.parametrize("n_distinct", [2 * FENCE_KEYS, 20 * FENCE_KEYS])
@@ -285,13 +224,6 @@ def test_pages_that_do_not_fit(n_distinct: int) -> None:
     assert rows.tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("fences", [[1.0, 2.0], [], [np.nan]])
-def test_fences_that_do_not_fit(fences: list[float]) -> None:
-    """One for each page of keys, and sorted."""
-    with pytest.raises(UnfitIndexError, match="fences for 3 keys|NaN"):
-        numbers({**LISTS, "fence": np.array(fences)})
-
-
 ZONES: dict[str, Any] = {
     "low": np.array([1, 5], np.int32),
     "high": np.array([4, 5], np.int32),
@@ -303,14 +235,6 @@ ZONES: dict[str, Any] = {
 def zone_map(arrays: dict[str, Any]) -> ZoneMap:
     """Return the zone map of a column of a zone and five rows."""
     return _zone_map(arrays, ZONE_ROWS + 5, np.dtype(np.int32))
-
-
-def test_zones_that_fit() -> None:
-    """Bounds do not count in a zone without values."""
-    assert {name: array.tolist() for name, array in zone_map(ZONES).arrays.items()} == {
-        name: array.tolist() for name, array in ZONES.items()
-    }
-    zone_map(ZONES | {"low": np.array([1, 9], "i4"), "null": np.array([0, 5])})
 
 
 @pytest.mark.parametrize(

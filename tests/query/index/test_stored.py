@@ -11,20 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import hypothesis.strategies as st
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import scipy.sparse
 import zarr
-from hypothesis import given
 
 from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
-from daf_query.index import UnfitIndexError, build_index, build_point_index, list_of
 from daf_query.index import _stored as indexes
-from daf_query.index import _string_hash as hashing
+from daf_query.index import build_index, build_point_index
 from daf_query.scan import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.base import DecodedCache
@@ -32,23 +28,6 @@ from daf_storage.base import _strings as strings
 from tests.support import create, reopen
 
 N = 5_000
-
-
-@given(st.lists(st.text(), max_size=50), st.sampled_from([1, 40, 1 << 22]))
-def test_hashes_of_many_are_those_of_each(strings: list[str], block: int) -> None:
-    """In blocks of any size, also of slices."""
-    strings = [text for text in strings if not any(0xD800 <= ord(c) < 0xE000 for c in text)]
-    each = [int(hashing.hashes_of(pa.array([text], pa.string()))[0]) for text in strings]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashing, "_BLOCK_BYTES", block)
-        found = hashing.hashes_of(pa.array(["skipped", *strings], pa.string()).slice(1))
-    assert found.tolist() == each
-
-
-def test_hashes_of_different_strings_differ() -> None:
-    """Of a hundred thousand names, also those that differ in order or length alone."""
-    names = [f"cell_{i}" for i in range(100_000)] + ["", "\0", "\0\0", "ab", "ba", "a", "aa"]
-    assert len(set(hashing.hashes_of(pa.array(names)).tolist())) == len(names)
 
 
 @pytest.fixture(params=["x.daf.zarr", "x.daf.zarr.zip"])
@@ -474,29 +453,6 @@ def test_random_changes_indexes_and_queries(name: str, tmp_path: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_axes_of_few_entries(n: int) -> None:
-    """None have no index, one and two have."""
-    pytest.importorskip("geoindex_rs")
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(n)])
-    daf.set_vector("cell", "x", np.arange(n) * 1.0)
-    daf.set_vector("cell", "y", np.arange(n))
-    assert build_index(daf, "cell", ["name", "x"]) == (["name", "x"] if n else [])
-    assert build_point_index(daf, "cell", "x", "y") == n
-    query = "SELECT name FROM cell WHERE x BETWEEN 0 AND 0.5 AND y BETWEEN -1 AND 3 AND name <> 'z'"
-    assert connect(daf).sql(query).to_pydict() == {"name": ["c0"][:n]}
-
-
-def test_one_name_is_not_taken_for_its_letters() -> None:
-    """A string is the name of one vector, also where each of its letters is one."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    for name in ("a", "b", "ab"):
-        daf.set_vector("cell", name, [1, 2])
-    assert build_index(daf, "cell", "ab") == ["ab"]
-
-
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_rows_of_an_index_are_counted_as_they_are_returned(
     path: Path, order: tuple[int, int, int]
@@ -534,14 +490,3 @@ def test_rows_outside_of_a_list(path: Path, count: int) -> None:
         assert dataset.count_rows(filter=filter_) == N - count
         both = filter_ & pc.field(column).isin([*values, values[0]])
         assert dataset.count_rows(filter=both) == 0
-
-
-@pytest.mark.parametrize(
-    "array", [np.zeros((2, 2), np.uint8), np.zeros(2, np.int64), np.zeros((), np.uint8), None]
-)
-def test_arrays_of_an_index_have_one_dimension_and_a_type(array: Any) -> None:
-    """Anything else is unfit, and the message says what it should be."""
-    fit = np.zeros(2, np.uint8)
-    assert list_of({"a": fit}, "a", np.uint8, np.uint16) is fit
-    with pytest.raises(UnfitIndexError, match="'a'"):
-        list_of({} if array is None else {"a": array}, "a", np.uint8, np.uint16)

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
 
 from daf_query import connect
-from daf_query.matrix import Selection, find_layouts
 from daf_query.matrix import _costs as costs
 from daf_storage import DafWriter, MemoryDaf
 from daf_storage.base import StorageType
@@ -31,14 +28,6 @@ def daf() -> DafWriter:
     return daf
 
 
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12), st.integers(1, 12))
-def test_sections_are_counted_once(ranges: list[tuple[int, int]], size: int) -> None:
-    """However ranges overlap, and in whatever order: each chunk is decoded once."""
-    starts, counts = np.array(ranges, np.int64).reshape(-1, 2).T
-    needed = {place // size for start, count in ranges for place in range(start, start + count)}
-    assert costs._sections(starts, counts, size) == len(needed)
-
-
 CHOICES: dict[str, tuple[Any, Any, str]] = {
     "everything, by rows, since columns would be turned": (None, None, "cell"),
     "scattered rows of all columns": (range(0, N_CELLS, 9), None, "cell"),
@@ -56,16 +45,6 @@ def test_the_layout_that_takes_less_time(daf: DafWriter, which: str) -> None:
     part = connect(daf).matrix("cell", "gene", "m", rows=rows, columns=columns)
     [chosen] = [layout.by for layout in part.explain().layouts if layout.state == "chosen"]
     assert chosen == by
-
-
-def test_bytes_alone_would_choose_another_layout(daf: DafWriter) -> None:
-    """Of three quarters of the columns, those bytes are fewer; turning them into rows costs more."""
-    rows = Selection.of(np.arange(N_CELLS - 100), N_CELLS)
-    columns = Selection.of(np.arange(150), N_GENES)
-    by_rows, by_columns = find_layouts(daf, ("cell", "gene"), "m", rows, columns)
-    assert by_rows.rows_are_major
-    assert by_rows.plan.cost_bytes > by_columns.plan.cost_bytes
-    assert by_rows.cost_ns < by_columns.cost_ns
 
 
 class Stored:
@@ -91,17 +70,3 @@ def test_whole_chunks_and_whole_blocks_count() -> None:
     assert decoded == pytest.approx(2 * 4000 * one.decoded_byte_ns)
     fetched = taken_ns(Stored(100_000), [5, 900, 1800], [2, 2, 2])
     assert fetched == pytest.approx(one.fetched_block_bytes * one.fetched_byte_ns)
-
-
-def test_turning_counts_for_columns_alone(daf: DafWriter) -> None:
-    """And only of sparse matrices: dense columns are returned as they are, seen from the side."""
-    daf.set_matrix(
-        "cell", "gene", "d", np.ones((N_CELLS, N_GENES), np.float32), if_exists="replace"
-    )
-    every = Selection.all(N_CELLS), Selection.all(N_GENES)
-    stored = daf.matrix_info("cell", "gene", "m").nnz or 0
-    for name, turned in (("m", costs.CONSTANTS.turned_element_ns * stored), ("d", 0)):
-        by_rows, by_columns = find_layouts(daf, ("cell", "gene"), name, *every)
-        gathering = costs.gathering_ns(by_columns.plan, is_turned=False)
-        assert by_columns.cost_ns - gathering == pytest.approx(turned)
-        assert by_rows.cost_ns == costs.gathering_ns(by_rows.plan, is_turned=False)

@@ -11,7 +11,6 @@ from hypothesis import given
 
 from daf_query.matrix import Elements, Selection, SlicePlan, elements_of
 from daf_storage import MemoryDaf
-from daf_storage.base import Span
 
 VALUES = np.array([[0, 1, 0, 0, 5], [0, 2, 0, 3, 6], [0, 0, 0, 4, 7]], dtype=np.int16)
 """Rows are the minors; the first column and the third have no elements."""
@@ -67,34 +66,3 @@ def test_dense_blocks(majors: list[int], minors: list[int], size: int) -> None:
     found = [triple for span in dense.spans(size) for triple in triples(dense.block(span))]
     assert found == wanted(majors, minors, is_sparse=False)
     assert dense.count == len(found)
-
-
-@given(st.booleans(), st.lists(st.integers(0, 5), unique=True).map(sorted))
-def test_offsets(is_sparse: bool, offsets: list[int]) -> None:  # noqa: FBT001 - of the strategy
-    """Of a block, only some elements."""
-    block = elements([0, 1, 3, 4], [0, 1, 2], is_sparse=is_sparse).block(Span(0, 6))
-    everything = triples(block)
-    assert len(everything) == block.count == 6
-    assert triples(block, np.array(offsets, np.int64)) == [everything[n] for n in offsets]
-
-
-def test_other_minors() -> None:
-    """Of a sparse matrix, those of other minors are candidates too."""
-    sparse = elements([1, 4], [2], is_sparse=True)
-    assert sparse.has_other_minors
-    assert sparse.count == 5
-
-
-def test_groups_of_columns() -> None:
-    """Of about so many elements each, whatever their rows, and of at least one column."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.add_axis("gene", list("vwxyz"))
-    daf.set_matrix("cell", "gene", "X", sp.csc_array(VALUES))
-    some = Selection.of(np.array([0, 1, 3, 4]), 5)
-    plan = SlicePlan(daf.open_matrix("cell", "gene", "X"), some, Selection.of(np.array([1]), 3))
-    groups = {target: list(plan.groups(target)) for target in (1, 3, 4, 100)}
-    assert groups[1] == [(Span(0, 1), 0), (Span(1, 2), 2), (Span(2, 3), 2), (Span(3, 4), 3)]
-    assert groups[3] == [(Span(0, 2), 2), (Span(2, 3), 2), (Span(3, 4), 3)]
-    assert groups[4] == [(Span(0, 3), 4), (Span(3, 4), 3)]
-    assert groups[100] == [(Span(0, 4), 7)]

@@ -152,16 +152,6 @@ def test_peak_memory_is_twice_the_result(
     assert peak < 2 * size_of(values) + 2 * MIB
 
 
-def test_rows_with_all_columns_are_gathered_in_place(
-    session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the sizes are known, there is one copy of the elements."""
-    monkeypatch.setattr(gathering, "_BLOCK_ELEMENTS", 1 << 14)
-    part = session.matrix("cell", "gene", "m", rows=slice(0, 4500))
-    values, peak = peak_bytes(part.values)
-    assert peak < size_of(values) + MIB
-
-
 def test_few_columns_of_a_packed_dense_matrix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import scipy.sparse as sp
 
@@ -115,12 +114,3 @@ def test_the_only_layout_is_damaged(path: Path) -> None:
         damage(path, ("cell", "gene"), "sparse", what)
         with pytest.raises(errors.FormatError):
             connect(path).matrix("cell", "gene", "sparse", columns=[1]).to_numpy()
-
-
-def test_a_damaged_layer_comes_along(path: Path) -> None:
-    """Also what comes along with an AnnData is read from the layout that is whole."""
-    damage(path, ("gene", "cell"), "sparse", SPARSE_DAMAGE["row numbers"])
-    part = connect(path).matrix("cell", "gene", "UMIs", rows=[2])
-    with pytest.warns(DamagedLayoutWarning, match="the other layout, cell x gene"):
-        layer = part.to_anndata().layers["sparse"]
-    np.testing.assert_array_equal(layer.toarray(), UMIS[[2]])

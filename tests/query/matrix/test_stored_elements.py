@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daf_query.matrix import Selection, SlicePlan, StoredElements, gather_sparse
+from daf_query.matrix import Selection, SlicePlan, gather_sparse
 from daf_query.matrix import _gather as gathering
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors
 
@@ -68,40 +68,6 @@ def test_ranges_of_any_types(data: st.DataObject) -> None:
     assert part.indices.dtype == np.int32
     part.check_format(full_check=True)
     np.testing.assert_array_equal(part.toarray().reshape(expected.shape), expected)
-
-
-BAD_RANGES = {
-    "before the first": ([-1, 3], [2, 1]),
-    "beyond the last": ([0, 1 << 40], [2, 1]),
-    "across the end": ([0, 100], [2, 1 << 20]),
-    "of a falling pointer": ([0, 9], [2, -4]),
-    "that overflow": ([0, 2**63 - 1], [2, 2]),
-}
-
-
-@pytest.mark.parametrize("which", BAD_RANGES)
-@pytest.mark.parametrize("index_type", ["i4", "u2", "i8"])
-def test_ranges_beyond_the_arrays_are_refused(which: str, index_type: str) -> None:
-    """Nothing is copied: compiled code would read what is not the file's."""
-    elements = StoredElements(filled(index_type, some_values()).open_matrix("r", "c", "m"))
-    starts, counts = (np.array(each, np.int64) for each in BAD_RANGES[which])
-    for read in (elements.rows, elements.values, elements.read):
-        with pytest.raises(errors.CorruptDataError, match="colptr leaves the range 1 to"):
-            read(starts, counts)
-
-
-def test_pointers_that_went_bad_after_planning_are_refused() -> None:
-    """A plan whose pointers do not fit the arrays ends in an error, whichever way is taken."""
-    plan = SlicePlan(
-        filled("i4", some_values()).open_matrix("r", "c", "m"),
-        Selection.of(np.arange(0, N_COLUMNS, 2), N_COLUMNS),
-        Selection.all(N_ROWS),
-    )
-    assert plan.colptr is not None
-    for bad in (plan.colptr + 500, plan.colptr - 500, plan.colptr[::-1].copy()):
-        for minor in (plan.minor, Selection.of(np.array([3]), N_ROWS)):
-            with pytest.raises((errors.CorruptDataError, ValueError)):
-                gather_sparse(SlicePlan(plan.stored, plan.major, minor, bad))
 
 
 @pytest.mark.parametrize("index_type", ["i4", "u4", "u1", "i8", "u8"])

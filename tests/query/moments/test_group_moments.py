@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -280,27 +278,6 @@ def test_every_way_of_storage(stored: DafReader, name: str, *, few_rows: bool) -
         )
 
 
-def test_the_transpose_is_a_matrix_too(stored: DafReader) -> None:
-    """Genes can be the rows that are grouped."""
-    codes = (np.arange(50) % 4).astype(np.int32)
-    rows = GroupedRows(np.arange(50), codes, 4)
-    moments = group_moments(stored, ("gene", "cell"), "s", rows, Selection.all(200))
-    check(
-        moments,
-        expected(sparse_matrix().toarray().T, list(range(50)), codes.tolist(), 4, list(range(200))),
-    )
-
-
-def test_bool_without_values() -> None:
-    """A sparse matrix of Bool of which all stored elements are true has no values on disk."""
-    dense = sparse_matrix().toarray() > 0
-    rows = GroupedRows(np.arange(200), np.zeros(200, np.int32), 1)
-    moments = group_moments(
-        daf_of(sp.csc_array(dense)), ("cell", "gene"), "X", rows, Selection.all(50)
-    )
-    check(moments, expected(dense, list(range(200)), [0] * 200, 1, list(range(50))))
-
-
 def test_a_damaged_layout(tmp_path: Path) -> None:
     """The other layout is read, and a warning says so; without another one it is an error."""
     for relayout in (True, False):
@@ -399,20 +376,3 @@ def test_threads_return_the_same() -> None:
     for other in results[1:]:
         for name in STATISTICS:
             np.testing.assert_array_equal(getattr(other, name), getattr(results[0], name))
-
-
-def test_an_error_in_a_thread_ends_the_pass() -> None:
-    """It is raised as it is, and blocks that were not begun are not."""
-    from daf_query.moments import in_order
-
-    begun: list[int] = []
-
-    def task(number: int) -> int:
-        begun.append(number)
-        if number == 2:
-            raise errors.CorruptDataError("block 2")
-        return number
-
-    with warnings.catch_warnings(), pytest.raises(errors.CorruptDataError, match="block 2"):
-        list(in_order((partial(task, number) for number in range(100)), threads=2))
-    assert len(begun) < 20

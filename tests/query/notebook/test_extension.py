@@ -18,7 +18,6 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from daf_query import DafSession, connect
-from daf_query.notebook import load_ipython_extension
 from daf_storage import MemoryDaf, ZarrDaf, copy_all, errors
 
 
@@ -140,16 +139,6 @@ def test_an_error_is_one_sentence(
     assert "Traceback" not in printed
     assert ".py" not in printed
     assert len(printed.splitlines()) <= 3  # a syntax error shows the place
-
-
-def test_the_extension_is_loaded_again(shell: Any) -> None:
-    """It completes once, also after that; matchers of others stay."""
-    shell.Completer.custom_matchers.append(len)
-    shell.run_line_magic("reload_ext", "daf_query")
-    load_ipython_extension(shell)
-    assert len(_matchers(shell)) == 1
-    assert shell.Completer.custom_matchers.pop(0) is len
-    assert _run(shell, "%%daf\nSELECT 1 AS x")[0].success
 
 
 @pytest.mark.parametrize(

@@ -57,53 +57,6 @@ def test_categories_have_their_order_counts_and_colours() -> None:
     assert colouring_of(pa.array([], pa.string())).is_missing.size == 0
 
 
-@pytest.mark.parametrize(
-    ("count", "colours"),
-    [
-        (2, ["#1f77b4", "#ff7f0e"]),  # of tab10
-        (10, ["#1f77b4", "#17becf"]),
-        (11, ["#1f77b4", "#8c564b"]),  # the last of eleven in tab20
-        (20, ["#1f77b4", "#9edae5"]),
-        (21, ["#36215f", "#8b0902"]),  # ends of turbo, which are not quite black
-        (40, ["#36215f", "#8b0902"]),
-    ],
-)
-def test_few_categories_have_a_colour_each(count: int, colours: list[str]) -> None:
-    """Also as many as a list of colours has, and one more."""
-    found = colouring_of(pa.array([f"{number:02}" for number in range(count)]))
-    assert isinstance(found, Categories)
-    assert len(set(found.colours)) == count
-    assert [found.colours[0], found.colours[-1]] == colours
-    assert found.labels[-1] == f"{count - 1:02}"
-
-
-def test_a_palette_of_very_many_categories() -> None:
-    """It needs no colour for the others, which are grey; of equally many the first are shown."""
-    labels = [f"c{number:02}" for number in range(41)]
-    palette = dict.fromkeys(labels, "red") | {"unknown": "blue"}
-    found = colouring_of(pa.array([*labels, "c40"]), palette=palette)
-    assert isinstance(found, Categories)
-    assert found.labels == (*labels[:38], "c40", "other (2 more)")
-    assert found.counts == (*[1] * 38, 2, 2)
-    assert found.colours == (*["red"] * 39, "0.8")
-    assert found.codes.tolist() == [*range(38), 39, 39, 38, 38]
-    del palette["c03"]
-    with pytest.raises(errors.InvalidInputError, match="no colour for 'c03', which color= yields"):
-        colouring_of(pa.array(labels), palette=palette)
-
-
-@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.string()])
-def test_strings_of_each_type(kind: pa.DataType) -> None:
-    """They are categories; more colours than there are categories may be given."""
-    values = pa.array(["b", None, "a"], pa.string()).cast(kind)
-    found = colouring_of(values, palette=("red", "blue", "green"))
-    assert isinstance(found, Categories)
-    assert (found.codes.tolist(), found.colours) == ([1, -1, 0], ("red", "blue"))
-    nothing = colouring_of(pa.nulls(2, kind))
-    assert isinstance(nothing, Categories)
-    assert (nothing.labels, nothing.counts, nothing.is_missing.tolist()) == ((), (), [True] * 2)
-
-
 def test_a_category_keeps_its_colour() -> None:
     """Where others do not occur: by default, and of a list that has a colour for each."""
     every = pa.array(["a", "b", "c"])
@@ -118,31 +71,6 @@ def test_a_category_keeps_its_colour() -> None:
     short = colouring_of(pa.array(["c", "b"]), order=every, palette=["red", "green"])
     assert isinstance(short, Categories)
     assert short.colours == ("red", "green")
-
-
-def test_very_many_categories_share_a_colour() -> None:
-    """The largest keep their own; counts add up."""
-    values = pa.array([f"c{n % 60:02}" for n in range(600)] + ["c59"] * 5)
-    found = colouring_of(values)
-    assert isinstance(found, Categories)
-    assert len(found.labels) == 40
-    assert found.labels[-1] == "other (21 more)"
-    assert "c59" in found.labels
-    assert (sum(found.counts), len(set(found.colours))) == (605, 40)
-
-
-def test_numbers_keep_their_values() -> None:
-    """Whole ones, decimals, NaN and NULL."""
-    found = colouring_of(pa.array([1, None, 3]))
-    assert isinstance(found, Numbers)
-    assert found.is_missing.tolist() == [False, True, False]
-    assert colouring_of(pa.nulls(2)).is_missing.all()
-    decimals = colouring_of(pa.array([1.5, 2.5]).cast(pa.decimal128(9, 2)))
-    assert isinstance(decimals, Numbers)
-    assert decimals.values.tolist() == [1.5, 2.5]
-    coded = colouring_of(pa.array([7, 5, 7]).dictionary_encode())
-    assert isinstance(coded, Numbers)
-    assert coded.values.tolist() == [7, 5, 7]
 
 
 @pytest.mark.parametrize(
@@ -231,12 +159,6 @@ def test_many_points_become_pixels(ax: Any, count: int, area: float) -> None:
     assert to_hex(plain.get_facecolors()[0]) == "#737373"
     assert set(plain.get_linewidths()) == {0}
     assert ax.get_title() == ""
-
-
-def test_points_are_never_too_small_to_be_seen(ax: Any) -> None:
-    """Of a million, as of half of it."""
-    draw_points(ax, np.zeros((500_000, 2)), None, **STYLE)
-    assert ax.collections[0].get_sizes().tolist() == [0.3]
 
 
 @pytest.mark.parametrize("count", [1, 18, 19, 36, 37])

@@ -78,13 +78,6 @@ class TestRows:
             {"type": "NK", "gene": "g1", "count": 1, "missing": 0, "nonzero": 1, "sum": 7.0, "mean": 7.0, "variance": None, "min": 7.0, "max": 7.0},
         ]  # fmt: skip
 
-    def test_nothing_but_missing_values(self, db: DafSession) -> None:
-        """All but the counts are NULL, as in SQL."""
-        row = db.profile("cell", "gene", "X", by="type", rows="name = 'E'", columns=["g3"])
-        assert row.to_pylist() == [
-            {"type": "NK", "gene": "g3", "count": 1, "missing": 1, "nonzero": 0, "sum": None, "mean": None, "variance": None, "min": None, "max": None},
-        ]  # fmt: skip
-
     @pytest.mark.parametrize("name", ["X", "s"])
     def test_equal_to_sql_over_a_long_table(self, db: DafSession, name: str) -> None:
         """What the engine says of each group in a table with a row per element."""
@@ -107,14 +100,6 @@ class TestRows:
         assert [list(row) for row in got] == [list(row) for row in wanted]
         for row, other in zip(got, wanted, strict=True):
             assert row == pytest.approx(other)
-
-    def test_several_vectors(self, db: DafSession) -> None:
-        """Only pairs that occur; ordered by the first, within it by the second."""
-        for by in (["type", "donor"], "type, donor"):
-            profile = db.profile("cell", "gene", "X", by=by, columns=[0])
-            assert pairs(profile, "type", "donor", "count") == [
-                ("B", "N1", 1), ("B", "N2", 1), ("NK", "N2", 1), ("T", "N1", 1), ("T", "N2", 1),
-            ]  # fmt: skip
 
     def test_a_gene_expression(self, db: DafSession) -> None:
         """Rows are grouped by what they have of a gene."""
@@ -146,16 +131,6 @@ class TestRows:
         assert pairs(profile, "score", "count") == [(0.0, 2), (1.0, 1), (None, 2)]
         profile = db.profile("cell", "gene", "X", by="nullif(type, 'T') AS t", columns=[0])
         assert pairs(profile, "t", "count") == [("B", 2), ("NK", 1), (None, 2)]
-
-    def test_repeated_rows_and_columns(self, db: DafSession) -> None:
-        """A row that is chosen twice counts twice; a column that is, has two rows."""
-        profile = db.profile(
-            "cell", "gene", "X", by="type", rows=[0, 0, 1], columns=["g2", "g1", "g2"]
-        )
-        assert pairs(profile, "type", "gene", "count", "sum") == [
-            ("B", "g2", 1, 0.0), ("B", "g1", 1, 3.0), ("B", "g2", 1, 0.0),
-            ("T", "g2", 2, 2.0), ("T", "g1", 2, 0.0), ("T", "g2", 2, 2.0),
-        ]  # fmt: skip
 
     def test_nothing_selected(self, db: DafSession) -> None:
         """No rows, or no columns: no rows in the result, with the same columns."""
@@ -230,13 +205,6 @@ class TestNames:
         daf.set_matrix("cell", "gene", "X", [[1], [2]])
         profile = connect(daf).profile("cell", "gene", "X", by="a, b > 1")
         assert pairs(profile, "a, b > 1", "sum") == [(1, 1.0), (2, 2.0)]
-
-    def test_types_are_kept(self, db: DafSession) -> None:
-        """A group column has the type of the vector."""
-        profile = db.profile("cell", "gene", "X", by=["age", "type", "age > 3 AS b"])
-        table = db.sql("SELECT age, type, age > 3 AS b FROM cell").to_arrow_table()
-        got = profile.to_arrow_table().schema
-        assert [got.field(name).type for name in ("age", "type", "b")] == table.schema.types
 
 
 class TestErrors:
@@ -315,19 +283,6 @@ class TestResult:
         np.testing.assert_array_equal(mean.X, np.nanmean(DENSE, axis=0, keepdims=True))
         with pytest.raises(errors.InvalidInputError, match="statistic= is 'avg'"):
             db.profile("cell", "gene", "X").to_anndata(statistic="avg")  # type: ignore[arg-type] # wrong on purpose
-
-    def test_labels_are_unique(self, db: DafSession) -> None:
-        """Groups that look alike get a number."""
-        adata = db.profile(
-            "cell", "gene", "s", by=["substr(type, 1, 0) AS a", "nullif(donor, 'N1') AS b"]
-        )
-        assert adata.to_anndata().obs_names.tolist() == ["_N2", "_NULL"]
-
-    def test_it_outlives_its_session(self, daf: DafWriter) -> None:
-        """The matrix was read; nothing else is needed."""
-        with connect(daf) as db:
-            profile = db.profile("cell", "gene", "X", by="type")
-        assert profile.filter("gene = 'g1'").count() == 3
 
 
 class TestTableFunction:
@@ -521,12 +476,6 @@ class TestDotPlot:
         assert single.get_array().tolist() == listed.get_array().tolist()
         plt.close("all")
 
-    def test_missing_values(self, db: DafSession) -> None:
-        """A group of NaN alone has no dot, and no warning."""
-        axes = db.profile("cell", "gene", "X", by="type").plot.dotplot()
-        assert np.isnan(np.ma.filled(axes.collections[0].get_array(), np.nan)).sum() == 1
-        plt.close("all")
-
     def test_what_is_refused(self, db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
         """Unknown entries, nothing to draw, too many dots, and no matplotlib."""
         plot = db.profile("cell", "gene", "s", by="type").plot
@@ -632,16 +581,6 @@ def test_groups_equal_to_pandas(data: st.DataObject) -> None:
     assert got["t"].tolist() == wanted["t"].tolist()
     np.testing.assert_array_equal(got["f"].to_numpy(float), wanted["f"].to_numpy(float))
     assert got["sum"].tolist() == wanted["x"].tolist()
-
-
-def test_a_profile_without_groups_as_anndata() -> None:
-    """It has no rows, and the columns with their vectors."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [])
-    daf.add_axis("gene", ["x", "y"])
-    daf.set_matrix("cell", "gene", "m", np.zeros((0, 2)))
-    adata = connect(daf).profile("cell", "gene", "m").to_anndata()
-    assert (adata.shape, adata.var_names.tolist()) == ((0, 2), ["x", "y"])
 
 
 def test_an_axis_that_was_reordered() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.index import build_index
-from daf_query.scan import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions, nulls_for_empty
+from daf_query.scan import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions
 from daf_storage import (
     ConventionWarning,
     DafWriter,
@@ -37,15 +37,6 @@ from tests.support import create, served
 
 VALUES = ["", "a", "ab", "b", "ä", "it's"]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@given(st.lists(st.sampled_from(["", "a", "é"])), st.integers(0, 9), st.booleans())
-def test_each_empty_string_becomes_null(values: list[str], start: int, large: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
-    """Of a part of an array too, and of large strings; the others stay."""
-    array = pa.array(values, pa.large_string() if large else pa.string()).slice(start)
-    found = nulls_for_empty(array)
-    found.validate(full=True)
-    assert found.to_pylist() == [one or None for one in values[start:]]
 
 
 # Random tables and filters, beside DuckDB
@@ -176,19 +167,6 @@ def test_unions_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     assert len(oracle) == first.num_rows + second.num_rows
 
 
-@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
-def test_a_column_that_one_of_empty_data_sets_lacks() -> None:
-    """A filter that the engine looks into as a whole is right of what is missing, too."""
-    members = [MemoryDaf(), MemoryDaf()]
-    for daf in members:
-        daf.add_axis("cell", [])
-        daf.set_vector("cell", "few", np.array([], "U1"))
-    members[0].set_vector("cell", "many", np.array([], "U1"))
-    condition = "few = '' OR (many LIKE 'a%' AND few IS NULL)"
-    query = f"SELECT name, few, many FROM cell WHERE ({condition})"
-    assert connect(members).sql(query).to_pylist() == []
-
-
 EXPRESSIONS: dict[str, tuple[Any, Any]] = {
     "is null": (pc.field("few").is_null(), pl.col("few").is_null()),
     "is not null": (pc.field("few").is_valid(), pl.col("few").is_not_null()),
@@ -251,16 +229,6 @@ def test_ranges_without_missing_strings_are_left_out(distinct: int) -> None:
     assert found == {"index": [ZONE_ROWS + 5]}
     count = db.sql("SELECT count(*) AS n FROM cell WHERE donor IS NOT NULL").to_pydict()
     assert count == {"n": [3 * ZONE_ROWS - 1]}
-
-
-def test_all_and_none_are_missing() -> None:
-    """Codes of nothing but nulls, and of none."""
-    db = session_of([""] * 5)
-    assert db.sql("SELECT count(*) AS n FROM cell WHERE donor IS NULL").to_pydict() == {"n": [5]}
-    assert db.sql("SELECT name FROM cell WHERE donor <> 'x'").to_pylist() == []
-    db = session_of(["a"] * 5)
-    assert db.sql("SELECT name FROM cell WHERE donor IS NULL").to_pylist() == []
-    assert db.sql("SELECT count(donor) AS n FROM cell").to_pydict() == {"n": [5]}
 
 
 def test_a_few_rows_found_by_an_index(tmp_path: Path) -> None:

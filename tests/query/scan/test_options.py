@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from daf_query import AxisDataset, ScanOptions, connect, zarr_table
 from daf_query.index import build_index
 from daf_query.scan import ScanReport
-from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, Packing, errors, open_daf
 from tests.support import create
 
@@ -92,12 +91,6 @@ def test_short_cuts_can_be_switched_off(name: str) -> None:
     assert [taken for _, taken in found] == [True, False]
 
 
-def test_dictionary_codes_have_two_bytes() -> None:
-    """More distinct strings than they can tell apart are refused."""
-    with pytest.raises(errors.InvalidInputError, match="65,536 at most"):
-        ScanOptions(max_distinct_strings=65_537)
-
-
 def test_a_session_passes_its_options_to_all_its_tables(tmp_path: Path) -> None:
     """Axes, unions, tables that are registered, and a session that was pickled."""
     options = ScanOptions(min_partition_rows=100, partition_rows=100, threads=3)
@@ -112,17 +105,6 @@ def test_a_session_passes_its_options_to_all_its_tables(tmp_path: Path) -> None:
         for query in ("one.cell", "all.cell", "z"):
             scan = again.explain_analyze(f"SELECT * FROM {query}").scans[0]
             assert scan.ranges == N // 100
-
-
-def test_a_union_has_the_options_of_its_parts() -> None:
-    """Unless it is given others, which its parts get, too."""
-    options = ScanOptions(min_partition_rows=100, partition_rows=100, threads=2)
-    parts = {name: AxisDataset(MADE[0], "cell").with_options(options) for name in "ab"}
-    table = UnionDataset("cell", parts, location="here")
-    assert len(list(table.get_fragments())) == 2
-    wider = table.with_options(ScanOptions(min_partition_rows=100, partition_rows=100, threads=7))
-    assert len(list(wider.get_fragments())) == 7
-    assert len(list(table.get_fragments())) == 2
 
 
 def test_stored_zone_maps_are_used_with_their_own_size_of_zones() -> None:

@@ -34,7 +34,6 @@ from daf_query.scan import (
     Or,
     ScanOptions,
     ZoneMap,
-    columns_of,
     evaluate,
     leaves_of,
     may_match,
@@ -139,16 +138,6 @@ def test_nan_is_larger_than_any_number(symbol: str) -> None:
     expected = IsNull("f", is_negated=True) if is_true.value else is_true
     assert parse(COMPARISONS[symbol](pc.field("f"), nan), SCHEMA) == expected
     assert parse(~COMPARISONS[NEGATED[symbol]](pc.field("f"), nan), SCHEMA) == expected
-
-
-def test_the_columns_of_a_predicate() -> None:
-    """In order, each once."""
-    predicate = parse(
-        (pc.field("s") == "a") & ((pc.field("i") > 5) | (pc.field("s") == "b")), SCHEMA
-    )
-    assert predicate is not None
-    assert columns_of(predicate) == ["s", "i"]
-    assert columns_of(Constant(value=True)) == []
 
 
 LEAVES = st.one_of(
@@ -263,17 +252,6 @@ def test_evaluating_equals_the_obvious_way(
         zone_map.record(Span(0, count), column)
         zones[name] = zone_map.zones(0, 1)
     assert may_match(predicate, zones.__getitem__, 1)[0] or not any(expected)
-
-
-def test_every_choice_of_codes() -> None:
-    """One string, neighbours, with gaps, from the first and to the last: the rows that have them."""
-    names = ["a", "b", "c", "d", "e", "f"]
-    codes = DictionaryCodes.of([pa.array([*names, *reversed(names)])], 12)
-    column = Codes(codes.codes, codes.strings, codes.table)
-    for size in range(1, len(names) + 1):
-        for chosen in itertools.combinations(names, size):
-            found = evaluate(In("s", chosen), lambda _: column, 12)
-            assert found.tolist() == [name in chosen for name in [*names, *reversed(names)]]
 
 
 @pytest.mark.parametrize("operator", ["==", "!=", "<", "<=", ">", ">=", "in", "not in", "null"])

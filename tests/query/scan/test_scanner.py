@@ -13,12 +13,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-import zarr
 
-from daf_query import AxisDataset, DafSession, connect, zarr_table
-from daf_query.scan import ZONE_ROWS, ScanOptions, ScanReport, runs_of_chunks
+from daf_query import DafSession, connect
+from daf_query.scan import ZONE_ROWS, ScanOptions, ScanReport
 from daf_storage import DafWriter, MemoryDaf, Packing, errors
-from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray
 from tests.support import create, recorded_reads
 
@@ -230,72 +228,6 @@ def test_an_explanation(session: DafSession) -> None:
     assert explanation._repr_html_().startswith("<pre>")
     assert "Exec" in explanation.plan
     assert session.explain_analyze("SELECT 1").scans == ()
-
-
-def test_runs_of_chunks() -> None:
-    """Neighbouring chunks are one range; gaps are left out."""
-    found = list(runs_of_chunks(Span(100, 200), np.array([0, 9, 10, 55]), 10))
-    assert [(span.start, span.stop, rest.tolist()) for span, rest in found] == [
-        (100, 111, [0, 9, 10]),
-        (155, 156, [0]),
-    ]
-    assert list(runs_of_chunks(Span(0, 9), np.empty(0, np.int64), 10)) == []
-
-
-def test_only_some_rows(daf: DafWriter) -> None:
-    """A table with the rows that an index left; filters apply to those."""
-    table = AxisDataset(daf, "cell").restricted(np.array([5, 70_000, 70_001]))
-    assert table.to_table(columns=["index"]).to_pydict() == {"index": [5, 70_000, 70_001]}
-    assert table.count_rows() == 3
-    odd = pc.field("is_odd")
-    assert table.to_table(columns=["index"], filter=odd).to_pydict() == {"index": [5, 70_001]}
-    assert sum(f.count_rows() for f in table.get_fragments()) == 3
-    assert table.to_table(filter=pc.field("index") == pa.scalar(6, pa.int64())).num_rows == 0
-
-
-def test_a_text_filter_keeps_codes_and_no_strings(tmp_path: Path) -> None:
-    """A byte per row; the strings are not decoded beside them, also when some are asked for."""
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("cell", [str(i) for i in range(N)])
-    daf.set_vector("cell", "donor", [f"a donor with a long name {i % 7}" for i in range(N)])
-    daf.set_vector("cell", "age", np.arange(N))
-    session = connect(tmp_path / "x.daf.zarr")
-    donor = "a donor with a long name 3"
-    query = f"SELECT donor, age FROM cell WHERE donor = '{donor}' AND age >= {N - 70}"
-    before = pa.total_allocated_bytes()
-    assert session.sql(query).to_arrow_table().num_rows == 10
-    assert pa.total_allocated_bytes() - before < 2 * N
-    assert N <= session.cached_bytes < 2 * N
-    table = session.sql("SELECT donor FROM cell ORDER BY index").to_arrow_table()
-    assert table.column("donor").to_pylist() == daf.get_np_vector("cell", "donor").tolist()
-
-
-def test_strings_that_are_decoded_already_are_used(tmp_path: Path) -> None:
-    """Asked for whole first and filtered by afterwards, or the other way round."""
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("cell", ["A", "B", "C"])
-    daf.set_vector("cell", "donor", ["x", "y", "x"])
-    for first in (0, 1):
-        session = connect(tmp_path / "x.daf.zarr")
-        queries = ["SELECT donor FROM cell", "SELECT donor FROM cell WHERE donor = 'x'"]
-        found = {q: session.sql(q).to_pydict()["donor"] for q in queries[first:] + queries[:first]}
-        assert sorted(found[queries[0]]) == ["x", "x", "y"]
-        assert found[queries[1]] == ["x", "x"]
-
-
-def test_chunks_that_are_not_aligned(tmp_path: Path) -> None:
-    """Those of the filter are decoded once; of the others, the report counts what lies in two ranges."""
-    options = ScanOptions(min_partition_rows=500, partition_rows=500)
-    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
-    meta.create_array("a", data=np.arange(5000.0), chunks=(100,))
-    meta.create_array("b", data=np.arange(5000.0), chunks=(701,))
-    session = connect(zarr_table(tmp_path), scan_options=options)
-    explanation = session.explain_analyze("SELECT sum(b) AS s FROM meta WHERE a >= 0")
-    assert explanation.scans[0].split == {"b": 7}
-    assert "column   b: 5,000 values, 40,000 bytes; 7 chunks lie in two ranges" in str(explanation)
-    assert session.sql("SELECT sum(b) AS s FROM meta WHERE a >= 0").to_pydict() == {
-        "s": [float(np.arange(5000).sum())]
-    }
 
 
 def test_other_engines_leave_ranges_out(daf: DafWriter) -> None:

@@ -95,27 +95,6 @@ def test_types_of_what_is_complete(daf: DafWriter) -> None:
     assert daf.get_np_vector("cell", "n").tolist() == [9, 2, 3]
 
 
-def test_empty_strings_are_missing_only_beside_missing_ones(daf: DafWriter) -> None:
-    """A column that has a value for each entry has what it has, also where that is empty."""
-    whole = pa.table({"name": ["TATA", "GATA", "CATA"], "note": ["", "x", ""]})
-    db = connect(daf)
-    db.annotate("cell", whole)
-    assert not daf.vector_info("cell", "note").empty_is_missing
-    db.annotate("cell", whole.slice(0, 2), if_exists="replace")
-    assert daf.vector_info("cell", "note").empty_is_missing
-    query = "SELECT count(*) AS n FROM cell WHERE note IS NULL"
-    assert db.sql(query).to_pydict() == {"n": [2]}
-
-
-def test_keys_that_look_like_numbers(tmp_path: Path) -> None:
-    """``007`` is a name, in a text file too."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["007", "7"])
-    (tmp_path / "x.csv").write_text("id,v\n7,a\n007,b\n")
-    connect(daf).annotate("cell", tmp_path / "x.csv", key="id", columns={"label": "v"})
-    assert daf.get_np_vector("cell", "label").tolist() == ["b", "a"]
-
-
 @pytest.mark.parametrize(
     ("choice", "error", "message"),
     [

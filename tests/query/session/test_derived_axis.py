@@ -104,13 +104,6 @@ def test_missing_values_are_those_of_vectors(session: DafSession, daf: DafWriter
     assert session.sql("SELECT count(f) AS n FROM new").to_pydict()["n"] == [1]
 
 
-def test_no_rows_are_an_empty_axis(session: DafSession, daf: DafWriter) -> None:
-    """A query that finds nothing makes an axis without entries, with its vectors."""
-    session.save_axis("none", "SELECT name, age FROM cell WHERE age > 99")
-    assert daf.axis_length("none") == 0
-    assert daf.vectors_set("none") == {"age"}
-
-
 def test_replacing(session: DafSession, daf: DafWriter) -> None:
     """The old axis stays unless it is to be replaced; then its vectors and matrices go with it."""
     session.save_axis("type", QUERY)
@@ -173,12 +166,6 @@ def test_what_is_no_axis_is_refused(
     with pytest.raises(error, match=message):
         session.save_axis("new", rows)
     assert contents(daf) == before
-
-
-def test_the_name_has_to_be_the_only_one(session: DafSession) -> None:
-    """A column ``name`` beside another that names the entries is refused: it is reserved."""
-    with pytest.raises(errors.QueryError, match="a column 'name', and axis 'new' has one"):
-        session.save_axis("new", "SELECT name, donor FROM cell WHERE age < 3", name="donor")
 
 
 def test_a_data_set_that_is_read(tmp_path: Path) -> None:

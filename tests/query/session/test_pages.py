@@ -95,31 +95,6 @@ def test_a_result_shows_its_first_rows(db: DafSession) -> None:
     assert "0 rows" in none
 
 
-def test_a_result_computes_no_more_than_it_shows(
-    db: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A thousand rows and one, of which the last says that there are more."""
-    result = db.sql("SELECT age FROM cell")
-    asked: list[int] = []
-    first = type(result)._first_rows
-
-    def counted(self: Any, count: int) -> Any:
-        rows = first(self, count)
-        asked.append(rows.num_rows)
-        return rows
-
-    monkeypatch.setattr(type(result), "_first_rows", counted)
-    assert result._repr_html_()
-    assert asked == [1001]
-
-
-def test_a_profile_says_how_many_groups_it_has(db: DafSession) -> None:
-    """And how many rows."""
-    page = db.profile("cell", "gene", "X", by="type")._repr_html_()
-    assert "2 groups x 3 gene" in page
-    assert "6 rows" in page
-
-
 def test_a_table_shows_its_columns(db: DafSession, runs: DafSession) -> None:
     """Of an axis with values; a filter is said."""
     table = db.table("cell", matrix_columns={"cd8a": ("gene", "X", "CD8A")})
@@ -130,17 +105,6 @@ def test_a_table_shows_its_columns(db: DafSession, runs: DafSession) -> None:
     union = runs.table("cell")._repr_html_()
     assert "7 rows" in union
     assert "<td>dataset</td>" in union
-
-
-def test_a_slice_looks_at_some_rows(db: DafSession) -> None:
-    """The values of a few, which are read; the slice itself stays unread."""
-    part = db.matrix("cell", "gene", "X", rows="age < 2000")
-    page = part._repr_html_()
-    assert "of 64 of 2,000 rows" in page
-    assert "non-zero values" in page
-    assert part._gathered is None
-    part.load()
-    assert "of 64" not in part._repr_html_()
 
 
 @pytest.mark.parametrize("form", ["sparse", "dense", "packed"])
@@ -243,19 +207,3 @@ def test_a_closed_session_is_said(tmp_path: Path) -> None:
     session.close()
     for each in shown:
         assert "was closed" in each._repr_html_(), repr(type(each))
-
-
-def test_plain_text_stays_short(db: DafSession, runs: DafSession) -> None:
-    """In a terminal."""
-    assert repr(db) == "DafSession(memory)"
-    assert len(repr(runs.matrix("cell", "gene", "X"))) < 200
-
-
-@pytest.mark.parametrize(("count", "more"), [(10, ""), (11, " and 1 more")])
-def test_a_slice_of_many_data_sets_counts_those_of_ten(count: int, more: str) -> None:
-    """And says how many more there are."""
-    session = connect([_daf(f"{count}of{number:02}", 2) for number in range(count)])
-    page = session.matrix("cell", "gene", "X")._repr_html_()
-    shown = ", ".join(f"{count}of{number:02} 2" for number in range(10))
-    assert f"{count} data sets" in page
-    assert f"{shown}{more}</td>" in page

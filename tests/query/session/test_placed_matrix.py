@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, open_daf
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 from tests.support import contents, dense
 
 COUNTS = np.array([[0, 1, 0], [2, 0, 3], [0, 0, 0], [4, 5, 6]], "i4")
@@ -128,17 +128,6 @@ def test_rows_of_a_query(session: DafSession, daf: DafWriter) -> None:
     assert values_of(daf, "nothing") == [[0] * 3] * 4
 
 
-def test_the_long_form_comes_back(session: DafSession, daf: DafWriter) -> None:
-    """What ``to_arrow`` makes of a slice, also of an axis with itself, is read in again."""
-    for axes, name in ((("cell", "gene"), "counts"), (("cell", "cell"), "distances")):
-        table = session.matrix(*axes, name).to_arrow()
-        session.save_matrix(table, *axes, "again")
-        assert values_of(daf, "again", axes) == values_of(daf, name, axes)
-    some = session.matrix("cell", "gene", "counts", rows=[3, 0]).to_arrow().slice(1)
-    session.save_matrix(some, "cell", "gene", "some")
-    assert values_of(daf, "some") == [[0, 1, 0], [0] * 3, [0] * 3, [0, 5, 6]]
-
-
 def test_arrays_are_stored_as_they_are(session: DafSession, daf: DafWriter) -> None:
     """With the checks of `set_matrix`; a DataFrame of pandas is a matrix with labels."""
     for number, values in enumerate(
@@ -231,19 +220,6 @@ def test_what_is_there_stays_unless_replaced(session: DafSession, daf: DafWriter
     assert not daf.has_matrix("gene", "cell", "one", relayout=False)
     session.save_matrix(part, if_exists="replace")
     assert values_of(daf, "counts") == [[0] * 3, [0] * 3, [0] * 3, [4, 5, 6]]
-
-
-@pytest.mark.parametrize("suffix", ["daf.zarr", "daf.zarr.zip", "h5df"])
-def test_on_the_disk(tmp_path: Path, suffix: str) -> None:
-    """A matrix that was saved is there when the data set is opened again."""
-    created = open_daf(tmp_path / f"x.{suffix}", "w")
-    assert isinstance(created, DafWriter)
-    fill(created).close()
-    with connect(tmp_path / f"x.{suffix}", mode="r+") as session:
-        session.save_matrix(session.matrix("cell", "gene", "counts", rows="age > 1"), name="new")
-        assert session.matrix("gene", "cell", "new").to_numpy().tolist()[0] == [0, 2, 0, 4]
-    with open_daf(tmp_path / f"x.{suffix}") as found:
-        assert dense(found.get_np_matrix("cell", "gene", "new")).tolist()[3] == [4, 5, 6]
 
 
 def test_a_data_set_that_is_read(tmp_path: Path) -> None:

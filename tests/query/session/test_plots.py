@@ -77,15 +77,6 @@ def test_an_embedding_coloured_by_a_gene(pbmc: DafSession, adata: Any) -> None:
         assert ax.get_title() == color
 
 
-def test_which_coordinates_are_drawn(pbmc: DafSession, adata: Any) -> None:
-    """Other components, in order; into given axes."""
-    axes = pbmc.plot.embedding("X_pca", components=(3, 1), axis="cell").figure.axes[0]
-    assert pbmc.plot.embedding("X_pca", components=(3, 1), ax=axes) is axes
-    found = sorted(_offsets(axes.collections[1]))
-    assert found == sorted(adata.obsm["X_pca"][:, [3, 1]].astype(float).tolist())
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("pca 4", "pca 2")
-
-
 def _small(name: str = "small", cells: int = 4) -> Any:
     daf = MemoryDaf(name=name)
     daf.add_axis("cell", [f"{name}{n}" for n in range(cells)])
@@ -249,28 +240,6 @@ def test_without_matplotlib(pbmc: DafSession, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[plot\]"):
         pbmc.plot.embedding("X_umap")
-
-
-def test_long_names_have_room() -> None:
-    """Forty types with names of forty letters: the points keep their place."""
-    daf = MemoryDaf(name="long")
-    daf.add_axis("cell", [f"c{n}" for n in range(80)])
-    daf.add_axis("gene", [f"{n:02}{'g' * 48}" for n in range(4)])
-    types = [f"{n % 40:02}{'t' * 48}" for n in range(80)]
-    daf.set_vector("cell", "type", types)
-    daf.set_vector("cell", "um_1", np.arange(80))
-    daf.set_vector("cell", "um_2", np.arange(80))
-    daf.set_matrix("cell", "gene", "X", np.eye(80, 4))
-    db = connect(daf)
-    profile = db.profile("cell", "gene", "X", by="type", rows="index < 3")
-    for ax in (
-        db.plot.embedding("um", color="type"),
-        profile.plot.dotplot(),
-        profile.plot.matrixplot("00" + "g" * 48),
-    ):
-        ax.figure.canvas.draw()  # a warning says that axes have collapsed
-        box = ax.get_window_extent()
-        assert min(box.width, box.height) > 0.4 * ax.figure.dpi
 
 
 def test_a_plot_is_saved(pbmc: DafSession, tmp_path: Path) -> None:

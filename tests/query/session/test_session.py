@@ -12,7 +12,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.sql import reporting
-from daf_storage import MemoryDaf, ZarrDaf, errors, from_anndata, open_daf, view
+from daf_storage import MemoryDaf, ZarrDaf, errors, from_anndata, open_daf
 from tests.support import CELLS, create, fill, reopen
 
 
@@ -215,22 +215,6 @@ def test_axes_with_odd_names(tmp_path: Path) -> None:
     assert part.shape == (1, 1)
 
 
-def test_an_empty_axis_is_an_empty_table(tmp_path: Path) -> None:
-    """It can be queried, joined and sliced like any other."""
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("none", [])
-    daf.set_vector("none", "v", np.zeros(0))
-    daf.set_vector("none", "t", np.array([], dtype=str))
-    daf.add_axis("one", ["a"])
-    daf.set_matrix("none", "one", "m", np.zeros((0, 1)))
-    session = connect(daf)
-    assert session.sql("SELECT * FROM none").to_pylist() == []
-    assert session.sql("SELECT count(*) AS n, sum(v) AS s FROM none WHERE t = ''").to_pylist() == [
-        {"n": 0, "s": None}
-    ]
-    assert session.matrix("none", "one", "m", rows="v > 0").to_scipy().shape == (0, 1)
-
-
 def test_results_go_to_pandas_polars_and_arrow(tiny_session: DafSession) -> None:
     """A query's result is what DataFusion offers."""
     frame: Any = tiny_session.sql("SELECT name, age FROM cell ORDER BY age")
@@ -288,31 +272,6 @@ def test_what_was_opened_is_closed_if_something_else_cannot_be(
     assert ours.axes_set() == {"cell"}
 
 
-def test_what_is_created_is_created_once() -> None:
-    """A query that changes something is planned once, whatever it counts."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    session = connect(daf)
-    session.sql("CREATE TABLE counts AS SELECT count(*) AS n FROM cell", allow="write")
-    assert session.sql("SELECT n FROM counts").to_pydict() == {"n": [2]}
-    session.sql("INSERT INTO counts SELECT count(*) AS n FROM cell", allow="write").collect()
-    assert session.sql("SELECT count(n) AS k FROM counts").to_pydict() == {"k": [2]}
-
-
-def test_counting_rows_of_a_subquery() -> None:
-    """Also where the subquery names columns, none of which is needed."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.set_vector("cell", "age", [1, 2])
-    session = connect(daf)
-    for query in (
-        "SELECT count(*) AS n FROM (SELECT age FROM cell)",
-        "WITH c AS (SELECT name, age FROM cell) SELECT count(*) AS n FROM c",
-        "SELECT count(*) AS n FROM (SELECT age AS x FROM cell ORDER BY age)",
-    ):
-        assert session.sql(query).to_pydict() == {"n": [2]}
-
-
 class TestViews:
     """Queries with a name."""
 
@@ -336,22 +295,6 @@ class TestViews:
         explanation = session.explain_analyze("SELECT name FROM old WHERE age > 5.7")
         assert (explanation.rows, explanation.scans[0].values["name"]) == (1, 1)
 
-    def test_a_view_may_have_its_own_name_in_it(self) -> None:
-        """As a column, as a table of another schema, or in a comment."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "age", [1, 2])
-        session = connect({"one": daf})
-        for name, query in (
-            ("twice", "SELECT 2 * age AS twice FROM cell"),
-            ("public.cell", "SELECT age + 1 AS twice FROM one.cell /* of cell; */ ;"),
-            ('"odd name"', '(SELECT "odd name".age AS twice FROM cell AS "odd name")'),
-        ):
-            session.sql(f"CREATE VIEW {name} AS {query}", allow="write")
-            rows = session.sql(f"SELECT twice FROM {name}").to_pydict()["twice"]
-            assert rows in ([2, 4], [2, 3], [1, 2])
-        assert session.sql("DESCRIBE twice").to_pydict()["column_name"] == ["twice"]
-
     def test_views_are_replaced_and_dropped(self) -> None:
         """By the engine's own statements."""
         daf = MemoryDaf()
@@ -371,37 +314,6 @@ class TestViews:
             session.sql("SELECT name FROM v")
         with pytest.raises(errors.ReadOnlyError):
             session.sql("CREATE VIEW v AS SELECT name FROM cell")
-
-    def test_a_view_has_its_own_name_in_it(self) -> None:
-        """As that of a column, or as the one that it replaces, itself or by another view."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["a", "b", "c"], vectors={"x": [1, 2, 3]})
-        session = connect(daf)
-        session.sql("CREATE VIEW x AS SELECT name, 2 * x AS x FROM cell", allow="write")
-        assert session.sql("SELECT x FROM x WHERE x > 2").to_pydict() == {"x": [4, 6]}
-        session.sql("CREATE VIEW later AS (SELECT * FROM x WHERE x > 2) -- more", allow="write")
-        for least in (3, 5):
-            query = f"CREATE OR REPLACE VIEW x AS SELECT * FROM later WHERE x > {least};"
-            session.sql(query, allow="write")
-            assert session.sql("SELECT min(x) AS x FROM x").to_pydict() == {"x": [least + 1]}
-            assert session.sql("SELECT min(x) AS x FROM later").to_pydict() == {"x": [least + 1]}
-
-    def test_a_view_over_several_data_sets(self) -> None:
-        """In the schema that its name says, or in the one without a data set."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["a", "b", "c"])
-        session = connect({"one": daf, "two": daf})
-        session.sql(
-            "CREATE VIEW one.both AS SELECT name FROM one.cell UNION ALL SELECT name FROM two.cell",
-            allow="write",
-        )
-        session.sql("CREATE VIEW some AS SELECT name FROM one.both LIMIT 4", allow="write")
-        assert session.sql("SELECT count(*) AS n FROM one.both").to_pydict() == {"n": [6]}
-        assert session.sql("SELECT count(name) AS n FROM some").to_pydict() == {"n": [4]}
-        daf.set_vector("cell", "age", [1.5, 2, 3])
-        session.sql("CREATE VIEW ages AS SELECT age FROM one.cell", allow="write")
-        daf.set_vector("cell", "age", ["x", "y", "z"], if_exists="replace")
-        assert session.sql("SELECT max(age) AS m FROM ages").to_pydict() == {"m": ["z"]}
 
 
 def test_explain_only_plans(tiny_path: Path) -> None:
@@ -450,13 +362,3 @@ def test_what_cannot_be_connected_is_named_with_what_to_do() -> None:
         with pytest.raises(errors.InvalidInputError, match=message):
             connect(source)
     assert connect(from_anndata(adata)).matrix("obs", "var", "X").shape == (2, 3)
-
-
-def test_a_view_is_called_as_its_data_set(tiny_path: Path) -> None:
-    """A session over a part of a file has the schema of the file; in memory, no brackets."""
-    with connect(tiny_path) as session, session.view({"cell": "age > 40"}) as part:
-        again = connect(part.reader())
-        assert list(again.schemas) == list(session.schemas)
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A", "B"])
-    assert list(connect(view(daf, axes={"cell": [0]})).schemas) == list(connect(daf).schemas)

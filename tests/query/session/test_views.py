@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,9 @@ from daf_query import DafSession, connect
 from daf_storage import (
     DafWriter,
     MemoryDaf,
-    ZarrDaf,
     copy_all,
     errors,
     import_h5ad,
-    open_daf,
     to_anndata,
 )
 from tests.support import PBMC, contents, dense
@@ -177,15 +174,6 @@ def test_a_view_of_real_data_is_an_anndata(tmp_path: Path, form: str) -> None:
         sliced = part.matrix("obs", "var", "X").to_anndata()
         assert sliced.obs.astype(str).equals(wanted.obs[sliced.obs.columns].astype(str))
         assert np.array_equal(dense(sliced.X), dense(wanted.X))
-
-
-def test_tables_of_views_are_pickled(tmp_path: Path) -> None:
-    """As those of other data sets are, by path and positions."""
-    with ZarrDaf(tmp_path / "x.daf.zarr", "w") as daf:
-        filled(daf)
-    part = connect(open_daf(tmp_path / "x.daf.zarr")).view({"cell": "age > 50"})
-    table = part.table("cell")
-    assert pickle.loads(pickle.dumps(table)).to_table().equals(table.to_table())
 
 
 def test_create_view() -> None:

@@ -119,10 +119,6 @@ class TestAsAnndataSelects:
         assert_same(found, expected)
         assert list(found.uns["type_colors"]) == list(ADATA.uns["type_colors"])
 
-    def test_everything(self) -> None:
-        """All rows and columns yield what was imported."""
-        assert_same(taken(connect(DAF).matrix("obs", "var", "X")), ADATA)
-
     def test_pbmc(self, pbmc_path: Path) -> None:
         """The real data, with its embedding and neighbours."""
         with warnings.catch_warnings():
@@ -143,13 +139,6 @@ class TestAsAnndataSelects:
         assert set(found.obsp) == set(ADATA.obsp)
         assert list(found.layers) == list(found.varm) == list(found.varp) == []
 
-    def test_a_layer_as_x(self) -> None:
-        """The matrix that was X is a layer then."""
-        found = taken(connect(DAF).matrix("obs", "var", "counts", rows=[2]))
-        assert_equal(found.X, ADATA.layers["counts"][[2]], exact=True)
-        assert_equal(found.layers["X"], ADATA.X[[2]], exact=True)
-        assert "counts" not in found.layers
-
     def test_the_transpose(self) -> None:
         """With var as rows, its annotations are obsm, and nothing is mixed up."""
         found = taken(connect(DAF).matrix("var", "obs", "X", rows=[5, 0], columns=[1, 2, 3]))
@@ -169,17 +158,6 @@ class TestAsAnndataSelects:
         np.testing.assert_array_equal(found.layers["dense"], dense)
         assert list(found.obsp) == list(found.varp) == []
         assert set(found.varm) == set(found.obsm) == set(ADATA.obsm)
-
-    def test_changing_it_leaves_the_data_set(self) -> None:
-        """What is handed out belongs to the caller."""
-        part = connect(DAF).matrix("obs", "var", "half")
-        for _ in range(2):
-            found = taken(part)
-            assert_equal(found.X, ADATA.layers["half"])
-            found.X[:] = 0
-            found.obsm["X_umap"][:] = 0
-            found.layers["array"].data[:] = 0
-            assert_equal(taken(part).obsm["X_umap"], ADATA.obsm["X_umap"])
 
 
 class TestChoices:
@@ -226,10 +204,6 @@ class TestChoices:
         named = part.to_anndata(obsm=["frame"], layers=(), varm=(), obsp=(), varp=())
         assert_equal(named.obsm["frame"], ADATA.obsm["frame"].iloc[:5])
 
-    def test_no_limit(self, part: MatrixSlice, monkeypatch: pytest.MonkeyPatch) -> None:
-        """None takes all."""
-        assert set(part.to_anndata(max_bytes=None).obsp) == {"distances", "dense"}
-
     def test_the_repr_names_them(self, part: MatrixSlice, monkeypatch: pytest.MonkeyPatch) -> None:
         """What would come along, and what is too large."""
         first, second = repr(part).split("\n")
@@ -241,13 +215,6 @@ class TestChoices:
         )
         monkeypatch.setattr("daf_query.slice._anndata.ANNDATA_MAX_BYTES", 500)
         assert re.search(r"; left out for size: .*obsp\['dense'\] \(about 200 bytes\)", repr(part))
-
-    def test_the_repr_of_a_closed_session(self, tmp_path: Path) -> None:
-        """It names the slice, and does not fail."""
-        from_anndata(ADATA, create(tmp_path / "x.daf.zarr"))
-        with ZarrDaf(tmp_path / "x.daf.zarr") as daf:
-            part = connect(daf).matrix("obs", "var", "X").load()
-        assert repr(part) == "MatrixSlice('X', 11 obs x 6 var, sparse float32)"
 
 
 def test_matrices_that_cannot_come_along(tmp_path: Path) -> None:
@@ -334,16 +301,6 @@ class TestReads:
         stored_bytes = sum(file.stat().st_size for file in files)
         index_bytes = 16 * 60 * (20 + 10 + 30)  # of the shards, for their chunks of two elements
         assert 0 < reads.n_bytes - index_bytes < stored_bytes / 50
-
-    def test_the_repr_reads_metadata_only(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Sizes are estimated."""
-        from_anndata(ADATA, create(tmp_path / "x.daf.zarr"))
-        part = connect(tmp_path / "x.daf.zarr").matrix("obs", "var", "X", rows=[4])
-        with recorded_reads(monkeypatch) as reads:
-            assert "obsm=" in repr(part)
-        assert not [key for key in reads.chunks() if key.startswith("matrices")]
 
 
 def test_save_writes_the_same(tmp_path: Path) -> None:

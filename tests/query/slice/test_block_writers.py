@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-import zarr
 from anndata.tests.helpers import assert_equal
 
 from daf_query import MatrixSlice, connect, provenance
@@ -26,10 +25,9 @@ from daf_storage import (
     DafWriter,
     MemoryDaf,
     errors,
-    from_anndata,
 )
 from tests.query.matrix.test_gather import regular, write
-from tests.query.slice.test_anndata import ADATA, DAF, PARTS
+from tests.query.slice.test_anndata import DAF, PARTS
 
 # Dates become strings in an h5ad file; test_anndata.py has what is said of that.
 pytestmark = pytest.mark.filterwarnings("ignore:obs.*ISO 8601")
@@ -106,33 +104,6 @@ def test_anndata(
     assert found.X.dtype == expected.X.dtype
 
 
-def test_a_dtype_that_no_longer_fits(tmp_path: Path) -> None:
-    """Values that were set since the import are written in the dtype that holds them."""
-    daf: Any = from_anndata(ADATA)
-    values = daf.get_np_matrix("obs", "var", "half").copy()
-    values[-1, -1] = 1.0000001
-    daf.set_matrix("obs", "var", "half", values, if_exists="replace")
-    connect(daf).matrix("obs", "var", "half").save(tmp_path / "x.h5ad", block_bytes=64)
-    found = anndata.read_h5ad(tmp_path / "x.h5ad")
-    assert found.X.dtype == np.float32
-    np.testing.assert_array_equal(found.X, values)
-
-
-@pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
-def test_a_dense_matrix_of_no_elements(tmp_path: Path, suffix: str) -> None:
-    """A slice of no columns is written in blocks where obsm is large."""
-    daf = MemoryDaf()
-    for axis in ("cell", "gene", "pc"):
-        daf.add_axis(axis, [f"{axis}{i}" for i in range(4)])
-    daf.set_matrix("cell", "gene", "d", np.ones((4, 4)))
-    daf.set_matrix("cell", "pc", "pca", np.arange(16.0).reshape(4, 4))
-    part = connect(daf).matrix("cell", "gene", "d", rows=range(3), columns=[])
-    part.save(tmp_path / f"x.{suffix}", block_bytes=8)
-    found = READERS[suffix](tmp_path / f"x.{suffix}")
-    assert found.X.shape == (3, 0)
-    assert np.asarray(found.obsm["pca"]).tolist() == np.arange(12.0).reshape(3, 4).tolist()
-
-
 def sparse_daf() -> DafWriter:
     """Return a data set with a sparse and a dense matrix."""
     daf = MemoryDaf()
@@ -172,26 +143,6 @@ def test_tables(tmp_path: Path, counted: list[int], suffix: str, name: str, rows
         assert pa.types.is_dictionary(found.schema.field("cell").type)
     else:
         assert paths[1].read_bytes() == paths[0].read_bytes()
-
-
-@pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
-def test_without_anndata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
-    """Blocks of its files need it: the error says what to install, and nothing is written."""
-    monkeypatch.setitem(sys.modules, "anndata", None)
-    part = connect(TABLES).matrix("cell", "gene", "s")
-    with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[anndata\]"):
-        part.save(tmp_path / f"x.{suffix}", block_bytes=1)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("suffix", ["h5ad", "zarr", "parquet", "arrow", "csv"])
-def test_blocks_are_small(tmp_path: Path, counted: list[int], suffix: str) -> None:
-    """No block is larger than asked; of wide tables, none as a dense one."""
-    part = connect(TABLES).matrix("cell", "gene", "s")
-    choice: Any = {"layers": False} if suffix in ("h5ad", "zarr") else {}
-    part.save(tmp_path / f"x.{suffix}", block_bytes=600, **choice)
-    assert 1 < len(counted) <= 20
-    assert max(counted) <= 600
 
 
 def test_formats_that_are_written_at_once(tmp_path: Path, counted: list[int]) -> None:
@@ -250,20 +201,8 @@ def test_provenance(tmp_path: Path, suffix: str, block_bytes: int) -> None:
     assert provenance(tmp_path / f"x.{suffix}") is None
 
 
-def test_a_directory_without_provenance(tmp_path: Path) -> None:
-    """One that is no Zarr directory is an error that says so."""
-    with pytest.raises(errors.InvalidInputError, match="this directory is no AnnData in Zarr"):
-        provenance(tmp_path)
-
-
 class TestZarr:
     """Directories of AnnData."""
-
-    def test_it_is_listed_in_consolidated_metadata(self, tmp_path: Path) -> None:
-        """Readers that rely on it find the matrices that were written in blocks."""
-        connect(DAF).matrix("obs", "var", "X").save(tmp_path / "x.zarr", block_bytes=64)
-        root = zarr.open_consolidated(tmp_path / "x.zarr")
-        assert {"X/data", "layers/half"} <= {path for path, _ in root.members(max_depth=None)}
 
     def test_it_replaces_an_anndata_alone(self, tmp_path: Path) -> None:
         """An older one is replaced, also an empty directory; anything else is left alone."""
@@ -286,15 +225,6 @@ class TestZarr:
             part.save(tmp_path / "nope" / "x.zarr")
         assert anndata.read_zarr(tmp_path / "x.zarr").shape == (1, 12)
         assert (tmp_path / "file.zarr").read_text() == "x"
-
-    def test_choices(self, tmp_path: Path) -> None:
-        """What comes along is chosen as for h5ad."""
-        connect(DAF).matrix("obs", "var", "X").save(
-            tmp_path / "x.zarr", layers=["half"], obsm=False
-        )
-        found = anndata.read_zarr(tmp_path / "x.zarr")
-        assert list(found.layers) == ["half"]
-        assert not list(found.obsm)
 
     def test_command_line(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], pbmc_path: Path

@@ -85,17 +85,6 @@ def test_blocks_read_their_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(list(part.blocks())) == 1
 
 
-def test_the_other_layout_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of a matrix that is stored by columns are counted in one pass, to fill blocks well."""
-    part = connect(path).matrix("cell", "gene", "by_genes", columns=slice(3, 20))
-    whole = part.explain().result_bytes
-    taken = taken_elements(monkeypatch)
-    blocks = list(part.blocks(max_bytes=whole // 4))
-    assert sum(each.count for each in taken) == part.explain().stored_elements
-    assert len(blocks) == 5
-    np.testing.assert_array_equal(stacked(part, blocks), part.to_numpy())
-
-
 def test_a_damaged_layout_is_read_once(path: Path, tmp_path: Path) -> None:
     """A layout of which a block could not be read is left alone by the later ones."""
     copy = tmp_path / "x.daf.zarr"
@@ -132,13 +121,6 @@ def test_bad_sizes(sizes: Any, message: str) -> None:
     part = connect(daf).matrix("cell", "cell", "m")
     with pytest.raises(errors.InvalidInputError, match=message):
         part.blocks(**sizes)
-
-
-def test_empty_slices_have_no_blocks(path: Path) -> None:
-    """A filter that matches nothing yields nothing to iterate over."""
-    assert list(connect(path).matrix("cell", "gene", "both", rows=[]).blocks(rows=3)) == []
-    [block] = connect(path).matrix("cell", "gene", "both", columns=[]).blocks()
-    assert block.shape == (N_CELLS, 0)
 
 
 def test_blocks_say_which_rows_they_have(path: Path, tmp_path: Path) -> None:

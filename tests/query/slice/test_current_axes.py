@@ -53,25 +53,3 @@ def test_a_reordered_axis(tmp_path: Path, suffix: str, use: str, *, is_read: boo
         [2],
         [4],
     ]
-
-
-def test_a_shorter_axis(tmp_path: Path) -> None:
-    """Positions beyond its end are no error from the depths."""
-    daf = data_set(tmp_path / "d.daf.zarr")
-    part = connect(daf).matrix("cell", "gene", "m").load()
-    daf.add_axis("cell", ["a"], if_exists="replace")
-    for use in USES.values():
-        with pytest.raises(errors.InvalidInputError, match=CHANGED):
-            use(part, tmp_path)
-
-
-@pytest.mark.parametrize("suffix", [".daf.zarr", ".h5df"])
-def test_another_change(tmp_path: Path, suffix: str) -> None:
-    """What is written beside the axes leaves slices as they are."""
-    daf = data_set(tmp_path / f"d{suffix}")
-    part = connect(daf).matrix("cell", "gene", "m", rows=["c", "a"]).load()
-    daf.set_vector("cell", "age", [1, 2, 3])
-    daf.set_matrix("cell", "gene", "n", np.ones((3, 2)))
-    assert part.to_pandas().to_numpy().tolist() == [[4, 5], [0, 1]]
-    assert part.rows.tolist() == ["c", "a"]
-    assert part.to_anndata().obs["age"].tolist() == [3, 1]

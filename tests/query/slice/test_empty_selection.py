@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -64,14 +63,6 @@ def test_a_line_says_how_to_find_out(session: DafSession, predicate: str) -> Non
     assert said(session, predicate) == [
         f"rows= selects no cell; db.diagnose('cell', {predicate!r}) says why"
     ]
-
-
-def test_only_predicates_that_select_nothing(session: DafSession) -> None:
-    """Not others, not lists, not an axis without entries."""
-    selectors: list[Any] = [None, "age > 20", [], "SELECT name FROM cell WHERE age > 100"]
-    for rows in selectors:
-        assert session.matrix("cell", "gene", "X", rows=rows).empty_selections == ()
-    assert session.matrix("nothing", "gene", "Y", rows="name = 'a'").empty_selections == ()
 
 
 def test_both_axes(path: str) -> None:

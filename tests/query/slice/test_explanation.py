@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import pickle
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from hypothesis import strategies as st
 from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice, SliceExplanation, connect
 from daf_query.cli import main
 from daf_query.matrix import _dense_gather as dense_gathering
-from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, convert, errors
+from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, errors
 from daf_storage.stores import RemoteFiles
 from tests.support import create, recorded_reads, served, taken_elements
 
@@ -139,35 +137,12 @@ def test_the_figures_are_those_of_the_forms(part: MatrixSlice) -> None:
         assert before.result_bytes == values.nbytes
 
 
-def test_pandas_and_polars(db: DafSession) -> None:
-    """Their columns take what was said, without labels."""
-    for name in ("d", "s"):
-        part = db.matrix("cell", "gene", name, rows="age < 300")
-        memory = part.explain().memory_bytes
-        frame = part.to_pandas()
-        assert frame.memory_usage(index=False).sum() == memory["pandas"]
-        wide = part.to_polars().drop("cell")
-        assert wide.estimated_size() == memory["polars"]
-
-
 def test_anndata_has_what_comes_along(db: DafSession) -> None:
     """The other matrices over the axes are counted, as far as they come along."""
     part = db.matrix("cell", "gene", "s")
     memory = part.explain().memory_bytes
     others = sum(db.matrix("cell", "gene", name).explain().result_bytes for name in ("d", "one"))
     assert memory["anndata"] > memory["scipy"] + 0.9 * others
-
-
-def test_anndata_has_the_vectors_of_its_entries() -> None:
-    """Of each selected entry its name and its values: a string is taken to have 16 bytes."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(50)])
-    daf.add_axis("gene", ["g0", "g1", "g2"])
-    daf.set_vector("cell", "age", np.arange(50, dtype=np.int32))
-    daf.set_vector("cell", "donor", ["d"] * 50)
-    daf.set_matrix("cell", "gene", "m", np.ones((50, 3), np.float32), relayout=False)
-    memory = connect(daf).matrix("cell", "gene", "m", rows=range(20)).explain().memory_bytes
-    assert memory["anndata"] == memory["numpy"] + 20 * (16 + 4 + 16) + 3 * 16
 
 
 @pytest.mark.parametrize("name", ["d", "s", "one"])
@@ -281,30 +256,11 @@ class TestLayouts:
         """Return the state of each layout."""
         return {layout.by: layout.state for layout in part.explain().layouts}
 
-    def test_both(self, db: DafSession) -> None:
-        """The one that costs fewer bytes is chosen."""
-        few = db.matrix("cell", "gene", "s", rows=[1])
-        assert self.states(few) == {"cell": "chosen", "gene": "costs more"}
-        costs = {layout.by: layout.cost_bytes for layout in few.explain().layouts}
-        assert costs["cell"] == few.plan.cost_bytes < (costs["gene"] or 0)
-        assert self.states(few.load()) == {"cell": "chosen", "gene": "costs more"}
-        assert self.states(db.matrix("cell", "gene", "s", columns=[1])) == {
-            "cell": "costs more",
-            "gene": "chosen",
-        }
-
     def test_only_one(self, db: DafSession) -> None:
         """The other is not stored, and the text says what stores it."""
         part = db.matrix("cell", "gene", "one", rows=[1])
         assert self.states(part) == {"cell": "not stored", "gene": "chosen"}
         assert "by cell: not stored; relayout_matrix() stores it" in repr(part.explain())
-
-    def test_square(self) -> None:
-        """A matrix of an axis with itself is stored once."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])
-        assert self.states(connect(daf).matrix("cell", "cell", "m")) == {"cell": "chosen"}
 
     @pytest.mark.parametrize("damage", ["rowval/.zarray", "rowval/0"])
     def test_damaged(self, path: Path, tmp_path: Path, damage: str) -> None:
@@ -400,18 +356,6 @@ def test_what_it_prints(db: DafSession) -> None:
     }
 
 
-@pytest.mark.parametrize("suffix", ["daf.zarr.zip", "h5df"])
-def test_other_formats(path: Path, tmp_path: Path, suffix: str) -> None:
-    """Where arrays are mapped, the figures are the same in each format."""
-    convert(path, tmp_path / f"x.{suffix}")
-    for name in ("d", "s", "one"):
-        expected, found = (
-            connect(each).matrix("cell", "gene", name, rows="age < 70", columns=[3]).explain()
-            for each in (path, tmp_path / f"x.{suffix}")
-        )
-        assert replace(found, location=expected.location) == expected
-
-
 @pytest.mark.parametrize("name", ["d", "s"])
 def test_chunks_of_hdf5(tmp_path: Path, name: str) -> None:
     """The bytes to read are those of the compressed chunks; what they expand to is said too."""
@@ -436,16 +380,6 @@ def test_chunks_of_hdf5(tmp_path: Path, name: str) -> None:
     assert 0 < explanation.read_bytes < explanation.decoded_bytes
     assert "of compressed chunks, of which" in str(explanation)
     assert explanation.to_dict()["used_bytes"] == explanation.used_bytes
-
-
-def test_matrices_of_strings() -> None:
-    """Their sizes are not known before they are read: about 16 bytes each."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.set_matrix("cell", "cell", "m", [["x", "y"], ["z", ""]])
-    explanation = connect(daf).matrix("cell", "cell", "m").explain()
-    assert explanation.result_bytes == 64
-    assert not explanation.read_is_exact
 
 
 class TestCommandLine:
@@ -490,18 +424,3 @@ class TestCommandLine:
         assert ended.value.code == 2
         expected = "argument --max-bytes: size=" if arguments else "give --output or --dry-run"
         assert expected in capsys.readouterr().err
-
-    def test_formats(self, path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        """A slice is not written as JSON, and a dry run names a suffix that is unknown."""
-        call = ["extract", str(path), "--matrix", "s", "-o"]
-        assert main([*call, str(tmp_path / "x.csv"), "--format", "json"]) == 1
-        assert "the format 'json' is not one of h5ad" in capsys.readouterr().err
-        assert main([*call, str(tmp_path / "x.xlsx"), "--dry-run"]) == 1
-        assert "the suffix '.xlsx' is not one of" in capsys.readouterr().err
-
-
-def test_readers_are_still_pickled(path: Path) -> None:
-    """A slice that another process opens again explains the same."""
-    part = connect(path).matrix("cell", "gene", "s", rows=[3])
-    again = pickle.loads(pickle.dumps(part))
-    assert again.explain() == part.explain()

@@ -17,7 +17,6 @@ import scipy.io
 import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice, connect
-from daf_query.matrix import _gather as gathering
 from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, to_anndata
 from tests.support import (
     CELLS,
@@ -283,20 +282,6 @@ class TestReads:
         part = connect(daf).matrix("cell", "gene", name, rows=rows, columns=columns)
         assert (part.plan.stored.info.rows_axis, part.plan.stored.info.columns_axis) == expected
 
-    def test_only_one_layout_is_touched(
-        self, daf: DafWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Of few rows of all columns nothing of the other layout is read, nor its column pointers."""
-        db = connect(tmp_path / "x.daf.zarr")
-        with recorded_reads(monkeypatch) as reads:
-            db.matrix("cell", "gene", "s", rows="age = 5").to_scipy()
-            assert sorted(set(reads.chunks())) == [
-                "matrices/gene/cell/s/colptr/0",
-                "matrices/gene/cell/s/nzval/0",
-                "matrices/gene/cell/s/rowval/0",
-                "vectors/cell/age/0",
-            ]
-
     def test_the_elements_taken_are_those_of_the_slice(
         self, daf: DafWriter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -308,18 +293,6 @@ class TestReads:
         wanted = int(sum(parts.colptr[i + 1] - parts.colptr[i] for i in (5, 500, 900)))
         assert [each.count for each in taken] == [wanted, wanted]
         assert part.plan.cost_bytes < 1001 * 8 + wanted * 16 + 1
-
-    def test_damage_elsewhere_is_not_noticed(self, daf: DafWriter, tmp_path: Path) -> None:
-        """Nonsense in the columns that were not asked for plays no part."""
-        parts = daf.get_sparse_matrix("gene", "cell", "s")
-        chunk = tmp_path / "x.daf.zarr/matrices/gene/cell/s/rowval/0"
-        rowval = np.fromfile(chunk, parts.rowval.dtype)
-        start, stop = int(parts.colptr[5]) - 1, int(parts.colptr[6]) - 1
-        rowval[:start], rowval[stop:] = 0, 10_000
-        rowval.tofile(chunk)
-        expected = daf.get_np_matrix("cell", "gene", "s", relayout=False).toarray()[[5]]
-        found = connect(daf).matrix("cell", "gene", "s", rows=[5]).to_numpy()
-        assert found.tolist() == expected.tolist()
 
     @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
     def test_ranges_of_a_dense_matrix_are_views(self, daf: DafWriter, tmp_path: Path) -> None:
@@ -340,18 +313,6 @@ class TestReads:
             part.to_numpy()
             part.to_scipy()
             assert reads.chunks().count("matrices/gene/cell/d/0.0") == 1
-
-
-def test_small_blocks_give_the_same(
-    tiny_session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Gathering in blocks of one element is gathering."""
-    monkeypatch.setattr(gathering, "_BLOCK_ELEMENTS", 1)
-    done: list[int] = []
-    part = tiny_session.matrix("cell", "gene", "sparse", rows=[2, 0, 2], columns=[3, 1])
-    part.load(progress=done.append)
-    assert part.to_numpy().tolist() == UMIS[[2, 0, 2]][:, [3, 1]].tolist()
-    assert len(done) > 1
 
 
 def test_a_slice_keeps_its_version(tiny_path: Path) -> None:
@@ -418,17 +379,3 @@ def test_a_slice_leaves_out_a_vector_that_cannot_be_read(tiny_path: Path, tmp_pa
         part.save(tmp_path / "x.h5ad")
     with pytest.raises(errors.CorruptDataError, match="truncated"):
         to_anndata(ZarrDaf(tiny_path), obs_is="cell", var_is="gene", X_is="UMIs")
-
-
-@pytest.mark.parametrize("axes", [("value", "gene"), ("cell", "value")])
-def test_the_long_form_of_an_axis_that_is_called_value(axes: tuple[str, str]) -> None:
-    """It keeps its column; that of the values is called as in the table of the matrix."""
-    daf = MemoryDaf()
-    for axis in axes:
-        daf.add_axis(axis, [f"{axis}1", f"{axis}2"])
-    daf.set_matrix(*axes, "X", np.array([[0, 5], [7, 0]]))
-    db = connect(daf)
-    table = db.matrix(*axes, "X").to_arrow()
-    assert table.column_names == [*axes, "value_2"]
-    assert table.column("value_2").to_pylist() == [5, 7]
-    assert table.column_names == db.matrix_table(*axes, "X").schema.names

@@ -15,7 +15,6 @@ from typing import Any
 import anndata
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
@@ -182,26 +181,6 @@ def test_blocks_of_dask(case: Case, choice: str) -> None:
     for height in (None, 2):
         array = part.to_dask(rows_per_block=height)
         np.testing.assert_array_equal(dense(array.compute(scheduler="threads")), oracle)
-
-
-def test_taken_rows(case: Case) -> None:
-    """As a training loop takes them: those of the whole, whether or not it was read."""
-    part = case.matrix(rows="type <> 'z'")
-    whole = part.to_numpy()
-    for offsets in ([], [0], [1, 3, 4]):
-        for source in (part, case.matrix(rows="type <> 'z'")):
-            taken = source.take_rows(np.array(offsets, np.int64))
-            np.testing.assert_array_equal(taken.to_numpy(), whole[offsets])
-
-
-def test_tables_in_files(case: Case, tmp_path: Path) -> None:
-    """Written as a whole and in blocks they are the same."""
-    for name in ("x.parquet", "x.csv"):
-        for block_bytes in (1, 1 << 20):
-            case.matrix().save(tmp_path / f"{block_bytes}{name}", block_bytes=block_bytes)
-    tables = [pq.read_table(tmp_path / f"{size}x.parquet") for size in (1, 1 << 20)]
-    assert tables[0].equals(tables[1])
-    assert (tmp_path / "1x.csv").read_text() == (tmp_path / f"{1 << 20}x.csv").read_text()
 
 
 def test_a_profile_is_that_of_the_slice(case: Case) -> None:

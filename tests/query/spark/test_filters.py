@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from pyspark.sql.datasource import (
     EqualNullSafe,
@@ -121,19 +119,3 @@ def test_a_filter_that_may_mean_something_else_is_given_back(table: Any, given: 
     expressions, others = accepted([given, IsNull(("score",))], table.schema)
     assert len(expressions) == 1
     assert others[0] is given
-
-
-def test_times_are_given_back() -> None:
-    """Sail passes them as integers."""
-    schema = pa.schema([("t", pa.timestamp("us")), ("d", pa.date32())])
-    filters = [GreaterThan(("t",), 0), EqualTo(("d",), 3), IsNull(("t",))]
-    assert accepted(filters, schema)[1] == filters[:2]
-
-
-def test_filters_are_joined() -> None:
-    """All of them hold; of none there is none."""
-    assert conjunction_of([]) is None
-    first, second = pc.field("a") > 1, pc.field("b") > 1
-    both = conjunction_of([first, second])
-    assert both is not None
-    assert both.equals(first & second)

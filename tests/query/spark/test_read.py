@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import DataSourceReader, EqualTo, GreaterThanOrEqual, StringEndsWith
+from pyspark.sql.datasource import GreaterThanOrEqual, StringEndsWith
 
 from daf_query import connect
 from daf_query.distributed import let_go
@@ -73,23 +73,6 @@ def test_partitions_that_cannot_match_are_not_there(
         "daf/0",
         "vectors/cell/time/0",
     }
-
-
-def test_a_query_without_matches_has_a_partition_without_rows(path: str) -> None:
-    """Apache Spark wants one; nothing is read for it."""
-    reader = source(path).reader(pa.schema([("time", pa.int64())]))
-    assert list(reader.pushFilters([EqualTo(("time",), 1 << 40)])) == []
-    (partition,) = reader.partitions()
-    assert partition.value is None
-    assert list(reader.read(partition)) == []
-
-
-def test_spark_with_java_evaluates_its_filters(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would apply those of one query to the next one, so the method is that of its own class."""
-    monkeypatch.setitem(sys.modules, "pyspark.sql.worker.plan_data_source_read", sys)
-    reader = source(path, rows_per_partition="30000").reader(pa.schema([("time", pa.int64())]))
-    assert reader.pushFilters.__func__ is DataSourceReader.pushFilters
-    assert len(reader.partitions()) == 7
 
 
 def test_a_schema_that_is_given_chooses_columns(path: str) -> None:

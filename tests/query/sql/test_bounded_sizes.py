@@ -124,35 +124,6 @@ def test_names_of_columns(session: DafSession, item: str, name: str | None) -> N
         assert name in (None, found)
 
 
-def test_series_that_are_tables_are_not_bounded(session: DafSession) -> None:
-    """They are computed row by row."""
-    for tables, count in (
-        ("generate_series(1, 20000000)", 20_000_000),
-        ("cell, range(0, 10000)", 30_000),
-        ("cell JOIN generate_series(1, 5) AS g ON true", 15),
-        ("(SELECT unnest(generate_series(1, 1000000)))", 1_000_000),
-    ):
-        assert session.sql(f"SELECT count(*) AS n FROM {tables}").to_pydict() == {"n": [count]}
-
-
-def test_sizes_that_grow(session: DafSession) -> None:
-    """By the arrays of a subquery, and at random within bounds."""
-    nested = "SELECT array_repeat(a, 8000000) FROM (SELECT array_repeat(1, 8000000) AS a)"
-    with pytest.raises(errors.QueryError, match="the query makes a value of"):
-        session.sql(nested).to_arrow_table()
-    drawn = "SELECT length(repeat(name, CAST(random() * 5 AS BIGINT))) AS n FROM cell"
-    assert max(session.sql(drawn).to_pydict()["n"]) < 5
-
-
-def test_an_error_is_where_it_is_written(session: DafSession) -> None:
-    """Not in the query that the engine was given."""
-    with pytest.raises(errors.QueryError) as raised:
-        session.sql("SELECT repeat('x', 5000), n FROM cell WHERE")
-    assert "daf_checked" not in str(raised.value)
-    with pytest.raises(errors.VectorNotFoundError, match="no vector 'nn'"):
-        session.sql("SELECT repeat('x', nn) FROM cell")
-
-
 def test_planning_leaves_other_threads_running(session: DafSession) -> None:
     """The engine would compute these while it plans, with Python's lock held."""
     ticks: list[float] = []

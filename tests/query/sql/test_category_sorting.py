@@ -143,14 +143,6 @@ def test_two_tables_with_different_categories() -> None:
         session.sql("SELECT o.kind FROM one.obs o JOIN two.obs t USING (name) ORDER BY o.kind")
 
 
-def test_strings_are_sorted_as_strings(daf: DafWriter) -> None:
-    """Without dictionaries the order is that of the values, and no warning says anything."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        values = connect(daf).sql("SELECT stage FROM obs WHERE n > 3 ORDER BY stage").to_pydict()
-    assert values == {"stage": sorted(STAGES)}
-
-
 def test_values_that_are_no_categories_come_last() -> None:
     """Before missing ones."""
     obs = pd.DataFrame({"kind": pd.Categorical(["a", "b"], ["b", "a"])}, index=["A", "B"])

@@ -67,14 +67,6 @@ def test_a_user_table_does_not_hide_an_axis(session: DafSession) -> None:
     assert session.sql("SELECT count(*) AS n FROM samples").to_pydict() == {"n": [1]}
 
 
-def test_a_file_may_have_the_name_of_a_schema(tmp_path: Path) -> None:
-    """It takes the place of the schema of tables that belong to no data set."""
-    fill(create(tmp_path / "public.daf.zarr"))
-    session = connect(tmp_path / "public.daf.zarr")
-    expected = session.reader().axis_length("cell")
-    assert session.sql("SELECT count(name) AS n FROM cell").to_pydict() == {"n": [expected]}
-
-
 def test_connections_are_pickled(tmp_path: Path) -> None:
     """Data sets, users' tables and views; what is registered later, too."""
     fill(create(tmp_path / "x.daf.zarr"))

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, MemoryDaf, Relation, ZarrDaf, errors
-from tests.support import create, recorded_reads
+from tests.support import create
 
 
 def sample() -> DafWriter:
@@ -66,16 +66,6 @@ def test_matrices_of_a_data_set() -> None:
         ("gene", "type", "mean", "Float32", False, 1, 2, 2, 4, 16),
     ]
     assert {row["schema"] for row in rows} == {"one"}
-
-
-def test_the_stored_layout_is_that_of_the_columns_axis() -> None:
-    """Of a matrix that is stored in one layout, the axes are as it is stored."""
-    daf = MemoryDaf(name="m")
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.add_axis("gene", ["x", "y"])
-    daf.set_matrix("gene", "cell", "X", np.ones((2, 3)), relayout=False)
-    rows = connect(daf).sql("SELECT rows_axis, columns_axis, layouts FROM matrices").to_pylist()
-    assert rows == [{"rows_axis": "gene", "columns_axis": "cell", "layouts": 1}]
 
 
 def test_several_data_sets() -> None:
@@ -154,31 +144,6 @@ def test_they_are_listed(*, as_one: bool) -> None:
     ).to_pylist()
     assert {"table_name": "relations", "column_name": "to_axis"} in columns
     assert {"table_name": "matrices", "column_name": "layouts"} in columns
-
-
-def test_they_are_as_the_data_set_is_now() -> None:
-    """What a writer adds shows in the next query."""
-    daf = sample()
-    with connect(daf) as session:
-        daf.set_vector("gene", "cell", ["a", ""])
-        assert session.sql("SELECT count(*) AS n FROM relations").to_pydict() == {"n": [3]}
-        daf.delete_matrix("cell", "cell", "near")
-        assert session.sql("SELECT count(*) AS n FROM matrices").to_pydict() == {"n": [3]}
-
-
-def test_no_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metadata say it all."""
-    path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("type", ["B"])
-    daf.set_vector("cell", "type", ["B", ""])
-    daf.set_matrix("cell", "type", "m", np.ones((2, 1)))
-    daf.close()
-    with connect(path) as session, recorded_reads(monkeypatch) as reads:
-        for table in ("relations", "matrices"):
-            session.sql(f"SELECT * FROM {table}").to_pylist()
-        assert reads.chunks() == []
 
 
 def test_a_broken_matrix_is_named_and_the_others_stay(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -135,12 +134,6 @@ def test_what_is_said_of_a_condition(
     assert hints(session, predicate) == expected
 
 
-def test_what_cast_suggests_is_answered(session: DafSession) -> None:
-    """And it is the number that was meant."""
-    rows = session.diagnose("cell", "CAST(code AS DOUBLE) > 5").matched
-    assert rows == int((FRAME["code"].astype(float) > 5).sum())
-
-
 def test_conditions_that_exclude_each_other(session: DafSession) -> None:
     """Each has rows, but together they have none; so where it ends is explained."""
     diagnosis = session.diagnose("cell", "age > 1 AND donor = 'N1' AND age > 0 AND donor = 'N2'")
@@ -234,27 +227,6 @@ def test_a_diagnosis_is_a_value(session: DafSession) -> None:
     assert plain["conjuncts"][0] == {"sql": "old", "rows": 14, "remaining": 14, "hints": ()}
 
 
-def test_many_different_strings() -> None:
-    """Those that are alike are found, and the most frequent ones are listed."""
-    daf = MemoryDaf(name="x")
-    daf.add_axis("cell", [f"c{number:05}" for number in range(20_000)])
-    session = connect(daf)
-    assert hints(session, "name = 'C19999 '") == [
-        "'C19999 ' does not occur in name; nearest: 'c19999' (1 row), 'c19998' (1 row), 'c19997' (1 row)"
-    ]
-    assert hints(session, "name = 'zzz'")[0].endswith("'c00004' (1 row) and 19,995 more values")
-
-
-def test_an_axis_without_entries() -> None:
-    """Nothing is found, and nothing is said of it."""
-    daf = MemoryDaf(name="x")
-    daf.add_axis("cell", [])
-    daf.set_vector("cell", "age", np.empty(0, np.int64))
-    diagnosis = connect(daf).diagnose("cell", "age > 3")
-    assert (diagnosis.total, diagnosis.matched) == (0, 0)
-    assert diagnosis.conjuncts[0].hints == ("the axis has no entries",)
-
-
 def test_several_data_sets_as_one() -> None:
     """The rows of all are counted."""
     members: list[DafReader] = []
@@ -266,15 +238,6 @@ def test_several_data_sets_as_one() -> None:
     diagnosis = connect({"all": members}).diagnose("cell", "donor = 'n2'")
     assert diagnosis.total == 3
     assert diagnosis.conjuncts[0].hints == ("'n2' does not occur in donor; nearest: 'N2' (2 rows)",)
-
-
-def test_categoricals_as_dictionaries(pbmc_path: Path) -> None:
-    """They are strings to a diagnosis."""
-    session = connect(pbmc_path, categoricals="dictionary")
-    assert hints(session, "phase = 's'") == ["'s' does not occur in phase; nearest: 'S' (182 rows)"]
-    assert hints(session, "phase = 'S' AND phase = 'G1'") == [
-        "among the rows so far phase is 'S' (182 rows)"
-    ]
 
 
 def _odd_cells() -> DafSession:

@@ -276,22 +276,6 @@ def test_what_is_left_to_the_engine(session: DafSession, query: str) -> None:
     assert not is_direct(session, query)
 
 
-@pytest.mark.parametrize(
-    "word", ["type", "index", "name", "date", "sample", "case_", "key", "limit", "end", "table"]
-)
-def test_words_that_are_names_to_the_engine(word: str) -> None:
-    """A column may be called so without quotes."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A", "B"])
-    if word not in ("index", "name"):
-        daf.set_vector("cell", word, [1, 2])
-    value = "'B'" if word == "name" else "1"
-    with connect(daf) as session:
-        assert check(
-            session, f"SELECT {word} FROM cell WHERE NOT {word} <> {value} AND {word} IN ({value})"
-        )
-
-
 def test_all_methods_of_a_result(session: DafSession) -> None:
     """Each gives what the engine would give; what builds upon the query is planned."""
     query = "SELECT name, small FROM cell WHERE small > 2"
@@ -322,25 +306,6 @@ def test_nothing_is_planned(session: DafSession, monkeypatch: pytest.MonkeyPatch
     assert plannings == []
 
 
-def test_what_was_worked_out_is_forgotten_with_the_columns() -> None:
-    """A vector of another type makes another predicate; an axis that is gone, an error."""
-    daf = MemoryDaf(name="x")
-    daf.add_axis("cell", ["A", "B"])
-    daf.set_vector("cell", "age", [1, 2])
-    session = connect(daf)
-    query = "SELECT name FROM cell WHERE age > 1.5"
-    assert check(session, query)
-    assert session.sql(query).to_pydict() == {"name": ["B"]}
-    daf.set_vector("cell", "age", np.array([1.7, 1.2], "f4"), if_exists="replace")
-    assert check(session, query)
-    assert session.sql(query).to_pydict() == {"name": ["A"]}
-    daf.set_vector("cell", "age", ["1", "2"], if_exists="replace")
-    assert not is_direct(session, query)
-    daf.delete_vector("cell", "age")
-    with pytest.raises(errors.VectorNotFoundError, match="age"):
-        session.sql(query)
-
-
 def test_tables_that_queries_create_and_views_come_first() -> None:
     """A view of the name of an axis in another schema is none of its tables."""
     daf = MemoryDaf(name="x")
@@ -349,18 +314,6 @@ def test_tables_that_queries_create_and_views_come_first() -> None:
     session.sql("CREATE VIEW few AS SELECT name FROM cell WHERE name = 'A'", allow="write")
     assert not is_direct(session, "SELECT name FROM few")
     assert session.sql("SELECT name FROM few").to_pydict() == {"name": ["A"]}
-
-
-def test_a_long_axis_is_left_to_the_engine(
-    session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It scans several partitions side by side; all rows are counted without a scan."""
-    query = "SELECT name FROM cell WHERE small > 2"
-    assert is_direct(session, query)
-    monkeypatch.setattr("daf_query.sql._direct_scan.MAX_ROWS", N - 1)
-    assert not is_direct(session, query)
-    assert not check(session, "SELECT count(*) FROM cell WHERE small > 2")
-    assert check(session, "SELECT count(*) FROM cell")
 
 
 @pytest.mark.parametrize("query", ["SELECT name FROM cell WHERE age > 1", "SELECT * FROM cell"])

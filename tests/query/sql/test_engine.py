@@ -7,16 +7,14 @@ import random
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import datafusion
 import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import zarr
 
-from daf_query import DafSession, connect, zarr_table
+from daf_query import DafSession, connect
 from daf_query.session import _queries as session_module
 from daf_storage import MemoryDaf
 
@@ -163,44 +161,3 @@ def test_an_explanation_is_of_its_own_query(
     assert [scan.predicate for scan in explanation.scans] == ["u > 3"]
     assert sorted(explanation.scans[0].values) == ["n", "u"]
     assert explanation.cache_hits == alone.cache_hits
-
-
-def test_explanations_side_by_side(session: DafSession) -> None:
-    """Each of many threads gets the one scan of its own query."""
-    found: dict[int, list[str]] = {}
-
-    def run(number: int) -> None:
-        explanation = [
-            session.explain_analyze(f"SELECT sum(n) AS s FROM cell WHERE u > {number}")
-            for _ in "abc"
-        ]
-        found[number] = [scan.predicate for one in explanation for scan in one.scans]
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == {number: [f"u > {number}"] * 3 for number in range(6)}
-
-
-def test_cache_hits_are_counted_for_the_query(session: DafSession) -> None:
-    """What an earlier query decoded is found by a later one."""
-    session.sql("SELECT count(*) AS n FROM cell WHERE s = 'b'").to_pydict()
-    assert session.explain_analyze("SELECT count(*) AS n FROM cell WHERE s = 'b'").cache_hits > 0
-
-
-def test_registering_leaves_the_table_as_it_is(tmp_path: Path) -> None:
-    """It can be registered in two sessions, each with a cache of its own."""
-    group = zarr.open_group(tmp_path, mode="w").create_group("meta")
-    group.create_array("n", data=np.arange(10), chunks=(5,))
-    table = zarr_table(tmp_path)
-    before = dict(vars(table))
-    sessions = [connect(MemoryDaf(name=name)) for name in "ab"]
-    for one in sessions:
-        one.register(table, "numbers")
-        explanation = one.explain_analyze("SELECT n FROM numbers WHERE n > 7")
-        assert (explanation.rows, len(explanation.scans)) == (2, 1)
-    assert vars(table) == before
-    registered: list[Any] = [one._engine.connections.shared["numbers"] for one in sessions]
-    assert len({id(one.cache) for one in (*registered, table)}) == 3

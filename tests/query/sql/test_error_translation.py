@@ -164,13 +164,6 @@ def test_a_quoted_name_is_no_string(session: DafSession) -> None:
     assert "double quotes" not in str(caught.value)
 
 
-def test_what_is_built_upon_names_its_own_columns(session: DafSession) -> None:
-    """Not those of the axis, which it may not have."""
-    with pytest.raises(errors.VectorNotFoundError) as caught:
-        session.sql("SELECT name FROM cell").filter("age > 3")
-    assert str(caught.value) == "the result has no column 'age'; it has name"
-
-
 ATTEMPTS: list[Callable[[DafSession], Any]] = [
     lambda db: db.sql("SELECT agee FROM cell"),
     lambda db: db.sql("SELECT name FROM cel"),
@@ -303,14 +296,6 @@ def test_values_that_do_not_fit_are_shown(
     with pytest.raises(errors.QueryError, match=said) as caught:
         session.sql(query).to_pydict()
     assert (caught.value.line, caught.value.column) == (1, column)
-
-
-def test_a_table_behind_its_alias(session: DafSession) -> None:
-    """The message names the tables that the query has."""
-    with pytest.raises(
-        errors.VectorNotFoundError, match="which the query does not have; it has c:"
-    ):
-        session.sql("SELECT cell.age FROM cell AS c")
 
 
 def test_a_view_has_no_matrices(session: DafSession) -> None:

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, errors, open_daf
+from daf_storage import DafWriter, MemoryDaf, errors
 from tests.support import create
 
 VALUES = np.array([[0, 1, 5], [2, 0, 0], [0, 3, 0], [4, 0, 0]], np.float32)
@@ -98,14 +98,6 @@ class TestQueries:
         """Of odd names, of both axes and of a table with its schema; others are in the conformance table."""
         assert rows(session, query) == expected
 
-    def test_columns_are_named_as_written(self, session: DafSession) -> None:
-        """The spelling is one, so that a result can be asked for it."""
-        result = session.sql("SELECT name, X [ 'FOXP3' ] FROM cell")
-        assert result.column_names == ["name", "X['FOXP3']"]
-        assert result.filter("X['FOXP3'] > 3").to_pydict()["name"] == ["c4"]
-        assert result.sort("X['FOXP3'] DESC").limit(1).to_pydict()["name"] == ["c4"]
-        assert result.select("X['FOXP3'] * 2 AS twice").to_pydict()["twice"] == [0, 4, 0, 8]
-
     @pytest.mark.parametrize(
         ("query", "params"),
         [
@@ -133,20 +125,6 @@ class TestQueries:
         report = session.explain_analyze(query).scans[0]
         assert report.predicate == "dense['FOXP3'] > 3.0 AND age > 60"
         assert report.as_dict()["values"]["X['CD8A']"] == 1
-
-    def test_rows_without_a_stored_element_are_zero(self) -> None:
-        """Whether zero can match or not."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", [str(n) for n in range(1000)])
-        daf.set_vector("cell", "age", np.arange(1000))
-        daf.add_axis("gene", ["g"])
-        values = np.zeros((1000, 1))
-        values[[5, 600, 800]] = [[1], [2], [3]]
-        daf.set_matrix("cell", "gene", "X", sp.csc_array(values))
-        session = connect(daf)
-        assert rows(session, "SELECT age FROM cell WHERE X['g'] > 1 AND age > 700") == [(800,)]
-        assert session.explain_analyze("SELECT age FROM cell WHERE X['g'] < 1").rows == 997
-        assert rows(session, "SELECT age FROM cell WHERE X['g'] >= 2") == [(600,), (800,)]
 
 
 class TestWildcards:
@@ -335,11 +313,6 @@ class TestErrors:
         with pytest.raises(error, match=said):
             session.sql(query)
 
-    def test_an_entry_of_the_axis_itself(self, session: DafSession) -> None:
-        """A gene that is asked of the genes is one of the cells."""
-        with pytest.raises(errors.EntryNotFoundError, match="ask the table 'cell' for it"):
-            session.sql("SELECT X['FOXP3'] FROM gene")
-
     def test_an_entry_with_nul_is_no_name_of_a_column(self) -> None:
         """The engine would know it by what comes before; the long form has it."""
         daf = MemoryDaf()
@@ -354,19 +327,6 @@ class TestErrors:
         asked = "SELECT value FROM matrix('cell', 'gene', 'X') AS m WHERE m.gene = $entry"
         found = session.sql(f"{asked} ORDER BY value", params={"entry": "G\0"})
         assert found.to_pydict() == {"value": [2, 4]}
-
-    def test_other_subscripts_are_left_alone(self, session: DafSession) -> None:
-        """Lists and maps of SQL work as they did."""
-        query = "SELECT [1, 2][1] AS a, ARRAY['x'][1] AS b, map(['k'], [3])['k'] AS c"
-        assert rows(session, query) == [(1, "x", 3)]
-
-    def test_a_vector_of_that_name_wins(self) -> None:
-        """A vector that is named like the column is that vector."""
-        daf = MemoryDaf()
-        fill(daf)
-        daf.set_vector("cell", "X['FOXP3']", [7, 8, 9, 10])
-        query = "SELECT X['FOXP3'] FROM cell"
-        assert rows(connect(daf), query) == [(7,), (8,), (9,), (10,)]
 
 
 class TestElsewhere:
@@ -440,47 +400,6 @@ class TestElsewhere:
         )
         assert [row[0] for row in listed] == described
 
-    def test_backticks_quote_as_double_quotes_do(self, session: DafSession) -> None:
-        """The engine knows both."""
-        query = "SELECT `X`['FOXP3'] FROM `cell` AS `c` WHERE `c`.X['FOXP3'] > 3"
-        assert rows(session, query) == [(4.0,)]
-
-    def test_the_long_form_of_a_matrix_joins(self, session: DafSession) -> None:
-        """A table function beside a gene is a table without it."""
-        query = (
-            "SELECT * FROM matrix('cell', 'gene', 'X') m JOIN cell ON m.cell = cell.name "
-            "WHERE cell.X['FOXP3'] > 3"
-        )
-        result = session.sql(query)
-        assert result.column_names == ["cell", "gene", "value", *session.table("cell").schema.names]
-        assert result.count() == 1
-
-    def test_an_empty_filter_is_diagnosed(self, session: DafSession) -> None:
-        """A condition on a gene is one like any other."""
-        report = str(session.diagnose("cell", "X['FOXP3'] > 100 AND age > 60"))
-        assert "X['FOXP3'] is from 0 to 4" in report
-
-    def test_a_struct_of_a_subquery_is_left_alone(self, session: DafSession) -> None:
-        """Only what a matrix over an axis of the query is called becomes a column."""
-        query = "SELECT s.X['k'] FROM (SELECT struct(7 AS k) AS \"X\") s"
-        assert rows(session, query) == [(7,)]
-
-    def test_a_struct_beside_a_gene_is_left_alone(self, session: DafSession) -> None:
-        """Also where the subquery hands on a gene, and beside a list of strings."""
-        query = (
-            "WITH c AS (SELECT X['FOXP3'], named_struct('a', age) AS s FROM cell) "
-            "SELECT s['a'], X['FOXP3'], ['b'] FROM c WHERE s['a'] < 62 ORDER BY 1"
-        )
-        assert rows(session, query) == [(60, 0, ["b"]), (61, 2, ["b"])]
-
-    def test_a_decimal_constant_prunes_too(self, session: DafSession) -> None:
-        """The engine keeps such a filter for itself; what it implies is read by the scan."""
-        for name in ("X", '"gene.both"', "turned"):
-            query = f"SELECT name FROM cell WHERE {name}['FOXP3'] > 3.5"
-            assert rows(session, query) == [("c4",)]
-            report = session.explain_analyze(query)
-            assert "> 3.5" in report.scans[0].predicate
-
     def test_the_other_layout_is_reported(self, session: DafSession) -> None:
         """The report says that all elements were gathered, and how to store the matrix both ways."""
         query = "SELECT name FROM cell WHERE turned['FOXP3'] > 1"
@@ -543,20 +462,6 @@ class TestElsewhere:
         )
         with pytest.raises(errors.EntryNotFoundError, match="FOXP4"):
             session.sql("SELECT X['FOXP4'] FROM cell")
-
-
-@pytest.mark.parametrize("suffix", [".daf.zarr", ".daf.zarr.zip", ".h5df"])
-@pytest.mark.parametrize("packed", [False, True])
-def test_every_format_has_the_same_rows(tmp_path: Path, suffix: str, *, packed: bool) -> None:
-    """In a directory, an archive or HDF5, packed or not."""
-    path = tmp_path / f"m{suffix}"
-    with open_daf(path, "w", packed=packed) as daf:
-        fill(daf)
-    query = (
-        "SELECT name FROM cell WHERE X['FOXP3'] > 1 AND dense['FOXP3'] > 3 AND turned['FOXP3'] > 1"
-    )
-    with connect(path) as session:
-        assert rows(session, query) == [("c4",)]
 
 
 @pytest.mark.parametrize(

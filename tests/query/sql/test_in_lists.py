@@ -129,24 +129,6 @@ def test_tables_use_lists(session: DafSession, query: str, predicate: str) -> No
     assert session.explain_analyze(query).scans[0].predicate == predicate
 
 
-def test_long_lists_are_kept_apart_too(session: DafSession) -> None:
-    """Of which the parser is shown the last constant alone."""
-    names = ", ".join(f"'it''s {number}'" for number in range(1000))
-    query = f"SELECT x FROM cell WHERE name IN ({names}, 'a') AND name NOT IN ({names}, NULL)"
-    assert session.sql(query).to_pydict() == {"x": []}
-
-
-def test_lists_of_later_steps_are_kept_apart(session: DafSession) -> None:
-    """Of a query and of what its rows are filtered by, in one step or in two."""
-    rows = session.sql("SELECT name, x FROM t WHERE x IN (1, 2)")
-    assert rows.filter("x NOT IN (2, NULL)").to_pylist() == []
-    rows = session.sql("SELECT name, x FROM t")
-    both = rows.filter("x IN (1, 2)").select("name", "x").filter("x NOT IN (2, NULL)")
-    assert both.to_pylist() == []
-    assert rows.filter("x IN (1, 2)", "x NOT IN (2, NULL)").to_pylist() == []
-    assert rows.filter("x IN (1, 2)", "x NOT IN (2, 3)").to_pydict()["name"] == ["a"]
-
-
 def test_functions_that_only_the_optimiser_knows_stay(session: DafSession) -> None:
     """Such as coalesce, nvl2 and now, which the engine itself cannot compute."""
     query = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, ScanOptions, connect
-from daf_query.sql import AxisSchema
-from daf_query.table import UnreadableVectorWarning
-from daf_storage import DafWriter, MemoryDaf, errors, open_daf
+from daf_storage import DafWriter, MemoryDaf
 
 pytestmark = pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
 
@@ -65,42 +62,6 @@ def test_small_tables_are_in_memory_beside_long_ones() -> None:
         fewer = ScanOptions(min_joined_rows=5, max_values_in_memory=11)
         plan = connect({"joins": daf}, scan_options=fewer).explain(query)
         assert plan.physical.count("DatasetExec") == 2
-
-
-def test_a_table_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether its columns changed is not asked again when the engine plans the query."""
-    with connect({"joins": sample()}, scan_options=OPTIONS[1]) as session:
-        looks: list[str] = []
-        columns = AxisSchema.dataset
-
-        def count(self: AxisSchema, axis: str, *names: Any) -> Any:
-            looks.append(axis)
-            return columns(self, axis, *names)
-
-        monkeypatch.setattr(AxisSchema, "dataset", count)
-        session.sql("SELECT abs(age) FROM cell c JOIN type t ON c.type = t.name").to_pylist()
-        assert sorted(looks) == ["cell", "type"]
-
-
-def test_a_damaged_column_of_a_small_table(tmp_path: Path) -> None:
-    """It is an error where it is named, and a warning where it is not, as of a long table."""
-    path = tmp_path / "joins.daf.zarr"
-    with open_daf(path, mode="w") as daf:
-        daf.add_axis("type", ["B", "T"])
-        daf.set_vector("type", "color", ["blue", "teal"])
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.set_vector("cell", "type", ["T", "B", "T"])
-    (path / "vectors/type/color/0").write_bytes(b"\2\0\0\0\xff\xff\xff\x7f" + bytes(12))
-    tables = "FROM cell c JOIN type t ON c.type = t.name"
-    for options in OPTIONS:
-        session = connect(path, scan_options=options)
-        with pytest.raises(errors.CorruptDataError, match="color"):
-            session.sql(f"SELECT c.name, t.color {tables}").to_pylist()
-        session = connect(path, scan_options=options)
-        result = session.sql(f"SELECT c.name AS cell, t.* {tables} ORDER BY 1")
-        with pytest.warns(UnreadableVectorWarning, match="color"):
-            rows = result.to_pylist()
-        assert [row["name"] for row in rows] == ["T", "B", "T"]
 
 
 def test_small_tables_of_several_data_sets() -> None:
@@ -159,28 +120,6 @@ def test_joins_against_pandas(
     assert list(found) == sorted(expected, key=str)
 
 
-def test_genes_in_a_join() -> None:
-    """A wildcard has no column of them."""
-    daf = sample()
-    daf.add_axis("gene", ["x", "y"])
-    daf.set_matrix("cell", "gene", "X", [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]])
-    query = "SELECT *, X['y'] AS y FROM cell c JOIN type t ON c.type = t.name WHERE X['x'] > 2"
-    with connect({"joins": daf}) as session:
-        rows = session.sql(query).to_pylist()
-    assert sorted(row["y"] for row in rows) == [4, 8]
-    assert not [name for name in rows[0] if "[" in name]
-
-
-def test_views_of_joins() -> None:
-    """Also one in another."""
-    with connect({"joins": sample()}) as session:
-        view = "SELECT c.*, t.color FROM cell c JOIN type t ON c.type = t.name"
-        session.sql(f"CREATE VIEW typed AS {view}", allow="write")
-        query = "SELECT d.name, d.color, t.color AS c2 FROM typed d JOIN type t ON d.type = t.name"
-        assert [row[0] for row in rows_of(session, "SELECT * FROM typed")[1:]] == ["a", "b", "d"]
-        assert rows_of(session, query)[1:] == [("a", "teal", "teal"), ("b", "blue", "blue"), ("d", "teal", "teal")]  # fmt: skip
-
-
 def test_a_replaced_vector_or_axis_is_seen() -> None:
     """The next query has what both are now."""
     daf = sample()
@@ -191,12 +130,3 @@ def test_a_replaced_vector_or_axis_is_seen() -> None:
         assert rows_of(session, query)[1:] == [("a", "blue"), ("b", "blue"), ("c", "red")]
         daf.reorder_axis("type", ["NK", "é", "T", "B"])
         assert rows_of(session, query)[1:] == [("a", "blue"), ("b", "blue"), ("c", "red")]
-
-
-def test_errors_name_the_columns_that_are_there() -> None:
-    """In the words of the data set."""
-    with (
-        connect({"joins": sample()}) as session,
-        pytest.raises(errors.VectorNotFoundError, match=r"'nope'.*age"),
-    ):
-        session.sql("SELECT c.nope FROM cell c JOIN type t ON c.type = t.name")

@@ -70,11 +70,6 @@ def test_the_hint_can_be_followed(session: DafSession) -> None:
         assert session.matrix("cell", "gene", "X", rows=predicate).row_positions.tolist() == [1]
 
 
-def test_an_entry_with_a_quote(session: DafSession) -> None:
-    """It is doubled."""
-    assert message(session, '"it\'s" > 1').endswith("write X['it''s']")
-
-
 def test_matrices_that_share_a_name(daf: DafWriter) -> None:
     """The axis says which is meant; other names stand for themselves, three at most."""
     daf.add_axis("gene_raw", ["MS4A1", "CST3"])
@@ -86,13 +81,6 @@ def test_matrices_that_share_a_name(daf: DafWriter) -> None:
         "'MS4A1' is an entry of axis 'gene': write \"gene.X\"['MS4A1']; 'MS4A1' is an entry of "
         "axis 'gene_raw': write UMIs['MS4A1'] or \"gene_raw.X\"['MS4A1'] or \"b c\"['MS4A1']"
     )
-
-
-def test_an_axis_without_a_matrix_is_not_asked(session: DafSession) -> None:
-    """An entry of it cannot be a column."""
-    assert "is an entry" not in message(session, "N1 > 1")
-    with pytest.raises(errors.VectorNotFoundError, match="axis 'donor' has no vector 'MS4A1'"):
-        session.sql("SELECT MS4A1 FROM donor")
 
 
 def test_a_vector_of_another_axis(session: DafSession) -> None:

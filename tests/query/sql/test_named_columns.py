@@ -156,14 +156,6 @@ def test_what_is_wrong_is_said_with_all_columns() -> None:
     assert session.sql("SELECT count(*) AS n FROM cell WHERE age > 4").to_pylist()
 
 
-def test_views_have_their_columns() -> None:
-    """Those that a query of a view does not name."""
-    session = connect({"runs": members()})
-    session.sql("CREATE VIEW old AS SELECT name, score FROM cell WHERE age > 80", allow="write")
-    named = session.sql("SELECT name FROM old WHERE score >= 0").to_pydict()
-    assert named == session.sql("SELECT name FROM cell WHERE age > 80").to_pydict()
-
-
 def test_a_column_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """As it is where all columns are looked at; others are answered, without a warning."""
     for number in range(2):
@@ -207,24 +199,6 @@ def test_queries_that_may_need_other_columns(query: str) -> None:
     with connect({"runs": members()}) as session, contextlib.suppress(errors.DafError):
         session.sql(query).to_pydict()
     assert narrow_names(session) == []
-
-
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
-        ("SELECT age * score, (age) * 2, count(*) FROM cell GROUP BY age, score", {"age", "score"}),
-        ("SELECT upper(max(donor)) AS age FROM cell", {"donor"}),
-        ("SELECT age + 1 AS donor FROM cell WHERE donor = 'd1'", {"age", "donor"}),
-        ("SELECT age AS donor, count(*) FROM cell GROUP BY age, donor", {"age", "donor"}),
-        ('SELECT donor AS "two words", 1 FROM cell', {"donor"}),
-        ("SELECT CAST(c.age AS bigint) AS n FROM runs.cell AS c WHERE c.age > 1", {"age"}),
-    ],
-)
-def test_which_columns_are_looked_at(query: str, names: set[str]) -> None:
-    """What a query names, and not what it gives a name to; products are no wildcards."""
-    with connect({"runs": members()}) as session:
-        session.sql(query).to_pydict()
-        assert narrow_names(session) == [names | {"dataset"}]
 
 
 @pytest.mark.parametrize(

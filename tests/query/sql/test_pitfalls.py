@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from datafusion import SessionConfig, SessionContext
 
-from daf_query import DafSession, DuplicateColumnsWarning, connect
+from daf_query import DafSession, connect
 from daf_storage import MemoryDaf, errors
 
 
@@ -164,18 +164,6 @@ def test_integers_that_meet_floats_are_those_of_duckdb(kind: str, expression: st
     daf.add_axis("gene", ["u"])
     query = f"SELECT {expression} AS x FROM cell"
     assert by_us(connect(daf), query) == by_duckdb(connect(daf), query)
-
-
-def test_columns_of_distinct_on_are_told_apart(session: DafSession) -> None:
-    """By their tables, as in any SELECT."""
-    query = "SELECT DISTINCT ON (c.x) c.x, g.x FROM cell c JOIN gene g ON c.x = g.x ORDER BY c.x"
-    with pytest.warns(DuplicateColumnsWarning, match="g.x is 'x_1'"):
-        assert session.sql(query).to_pydict() == {"x": [2, 5], "x_1": [2, 5]}
-
-
-def test_plans_may_be_deep(session: DafSession) -> None:
-    """Deeper than calls of Python may be."""
-    assert session.sql(" EXCEPT ".join(["SELECT 1"] * 500)).to_pylist() == []
 
 
 CORRECTED = {

@@ -131,13 +131,6 @@ def test_slices_and_plans_are_planned_once(session: DafSession, plannings: list[
         assert len(plannings) == times
 
 
-def test_several_data_sets_are_planned_once(plannings: list[str]) -> None:
-    """Also where not all columns of theirs are looked at."""
-    session = connect([_daf("one"), _daf("two")])
-    session.sql("SELECT upper(name) FROM cell WHERE age > 2").to_arrow_table()
-    assert len(plannings) == 1
-
-
 @pytest.mark.parametrize("query", ["SELECT nam FROM cell", "SELECT X['g1'] + nam FROM cell"])
 def test_a_wrong_query_is_planned_twice_at_most(
     session: DafSession, plannings: list[str], query: str
@@ -171,15 +164,6 @@ def test_counting_the_rows_of_a_table(
             session.sql(query).to_pydict()
     else:
         assert session.sql(query).to_pydict() == expected
-
-
-def test_a_table_that_hides_an_axis_is_counted(session: DafSession) -> None:
-    """What a query created, not the axis that was added with its name later."""
-    session.sql("CREATE TABLE later AS SELECT * FROM cell WHERE age < 6", allow="write")
-    daf: Any = session.reader()
-    daf.add_axis("later", ["a"])
-    for query in ("SELECT count(*) AS n FROM later", "SELECT count(name) AS n FROM later"):
-        assert session.sql(query).to_pydict() == {"n": [5]}
 
 
 QUERIES = [

@@ -119,13 +119,6 @@ def test_the_rows_of_a_query(session: DafSession, condition: str, predicate: Any
         assert needs.predicate == predicate
 
 
-def test_a_long_list_is_a_predicate(session: DafSession) -> None:
-    """Its constants are in the query, however many they are."""
-    listed = ", ".join(f"'N{i}'" for i in range(40))
-    needs = session.requirements(f"SELECT score FROM cell WHERE donor IN ({listed})")
-    assert needs.tables["cell"].predicate == In("donor", tuple(f"N{i}" for i in range(40)))
-
-
 @pytest.mark.parametrize(
     "query",
     [
@@ -138,14 +131,6 @@ def test_a_long_list_is_a_predicate(session: DafSession) -> None:
 def test_a_table_that_is_read_once_more_in_another_way(session: DafSession, query: str) -> None:
     """All rows: in capitals it may be the same one, and TABLE and PIVOT have no WHERE of it."""
     assert session.requirements(query).tables["cell"].predicate is None
-
-
-def test_a_table_that_is_read_twice(session: DafSession) -> None:
-    """The rows of either; all, if one of them has no condition."""
-    query = "SELECT a.age FROM cell a JOIN cell b ON a.name = b.name WHERE a.age > 1"
-    assert session.requirements(query).tables["cell"].predicate is None
-    both = session.requirements(f"{query} AND b.age > 2").tables["cell"].predicate
-    assert both in (Or((AGE, Compare("age", ">", 2))), Or((Compare("age", ">", 2), AGE)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -24,10 +24,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from daf_query import DafSession, QueryResult, connect
-from daf_query import _row_files as row_files
 from daf_query._formats import ROW_SUFFIXES
 from daf_query._row_files import Format, Rows, write_rows
-from daf_query.sql import TableResult
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from tests.support import create, is_mapped, reopen
 
@@ -45,16 +43,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     daf.set_vector("cell", "is_odd", np.arange(N) % 2 == 1)
     daf.set_vector("cell", "donor", [f"N{i % 5} é" for i in range(N)])
     return path
-
-
-def test_the_title_of_a_table_is_not_taken_for_a_query(session: DafSession) -> None:
-    """Though it may read like one: the rows and the plan are those of the table."""
-    table = pa.table({"x": [7]})
-    result = TableResult(session._engine, table, "SELECT name FROM cell", {})
-    assert "x" in repr(result)
-    assert "name" not in repr(result)
-    assert "cell" not in str(result.explain())
-    assert result.to_pylist() == [{"x": 7}]
 
 
 @pytest.fixture
@@ -234,22 +222,6 @@ def test_errors_of_arrow_streams_are_ours(
         duckdb.sql("SELECT count(*) FROM result").fetchall()
 
 
-def test_long_streams_are_handed_on_as_they_are_computed(
-    session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only their first batches are computed ahead; the rows are the same."""
-    monkeypatch.setattr("daf_query.sql._result._AHEAD_BYTES", 1)
-    result = session.sql(QUERY)
-    assert pa.table(result).equals(result.to_arrow_table())
-
-
-def test_rows_are_iterated(session: DafSession) -> None:
-    """As dictionaries, in the order of the query."""
-    result = session.sql("SELECT index, age FROM cell ORDER BY index LIMIT 5")
-    assert list(result) == result.to_pylist()
-    assert [row["index"] for row in result] == [0, 1, 2, 3, 4]
-
-
 def test_what_notebooks_show(session: DafSession, capsys: pytest.CaptureFixture[str]) -> None:
     """The first rows; an error is ours."""
     result = session.sql("SELECT name, age FROM cell ORDER BY index")
@@ -259,13 +231,6 @@ def test_what_notebooks_show(session: DafSession, capsys: pytest.CaptureFixture[
         assert "c1" in shown
     with pytest.raises(errors.QueryError, match="Divide by zero"):
         repr(session.sql("SELECT 1 / (age - age) AS x FROM cell"))
-
-
-def test_the_frame_of_the_engine(session: DafSession) -> None:
-    """For what a result does not offer."""
-    frame = session.sql("SELECT age FROM cell").frame
-    assert isinstance(frame, datafusion.DataFrame)
-    assert frame.limit(3).count() == 3
 
 
 def _of_rows(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -430,26 +395,3 @@ def test_results_larger_than_memory(tmp_path: Path) -> None:
     assert [int(total) for total, _ in lines] == [count] * 2
     size = 80 * count / 2**20
     assert max(float(most) for _, most in lines) < size / 2, lines
-
-
-def test_batches_stop_when_nobody_wants_more(session: DafSession) -> None:
-    """A stream is not computed further than it is read."""
-    stream: Iterator[pa.RecordBatch] = session.sql("SELECT name, age FROM cell").batches()
-    assert next(stream).num_rows > 0
-    stream.close()  # type: ignore[attr-defined] # it is a generator
-
-
-def test_row_groups_begin_where_the_last_one_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each has as many rows as the limit says, by rows or by bytes."""
-    batches = [pa.record_batch({"x": np.array([n], np.int64)}) for n in range(7)]
-    for limit, sizes in (("_GROUP_ROWS", [3, 3, 1]), ("_GROUP_BYTES", [3, 3, 1])):
-        with monkeypatch.context() as patch:
-            patch.setattr(row_files, limit, 3 if limit == "_GROUP_ROWS" else 17)
-            path = tmp_path / f"{limit}.parquet"
-            row_files.save_rows(row_files.Rows(batches[0].schema, iter(batches)), path, "parquet")
-        metadata = pq.ParquetFile(path).metadata
-        found = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
-        assert found == sizes
-        assert pq.read_table(path).column("x").to_pylist() == list(range(7))

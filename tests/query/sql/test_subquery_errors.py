@@ -93,16 +93,3 @@ def test_what_the_message_advises_is_answered(session: DafSession) -> None:
     """
     result = session.sql(query).to_pydict()
     assert result == {"b": [False, True, False], "c": [False, False, True]}
-
-
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ('SELECT "any" FROM cell', "has no vector 'any'"),
-        ("SELECT (SELECT x FROM gene) FROM cell", "more than one row"),
-    ],
-)
-def test_other_errors_are_left_alone(session: DafSession, query: str, said: str) -> None:
-    """Also those that name a subquery or an operator of theirs."""
-    with pytest.raises(errors.DafError, match=said):
-        session.sql(query).to_pylist()

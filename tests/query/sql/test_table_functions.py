@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import pickle
-import weakref
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_query.sql import Engine
 from daf_storage import MemoryDaf, errors
-from tests.support import UMIS, fill
+from tests.support import fill
 
 
 @pytest.fixture
@@ -82,13 +77,6 @@ class TestMatrix:
         found = {row["cell"]: row["value"] for row in db.sql(query).to_pylist()}
         assert found == {f"c{n}": column[n] for n in np.flatnonzero(column)}
         assert elements_read(db, query) == np.count_nonzero(column)
-
-    def test_count_reads_no_element(self, db: DafSession) -> None:
-        """Where the columns begin says how many there are."""
-        query = "SELECT count(*) AS n FROM matrix('cell', 'gene', 'X') WHERE gene = 'g7'"
-        assert db.sql(query).to_pydict() == {"n": [np.count_nonzero(dense(db)[:, 7])]}
-        scans = db.explain_analyze(query).scans
-        assert not any(scan.values for scan in scans)
 
     def test_predicates_on_the_axes(self, db: DafSession) -> None:
         """As fourth and fifth argument; NULL is all; only their elements are read."""
@@ -162,31 +150,11 @@ class TestMatrix:
             db.sql(f"SELECT * FROM matrix('cell', 'gene', 'X', '{predicate}')")
         assert str(raised.value).endswith(f"\n{shown}")
 
-    def test_null(self) -> None:
-        """NaN is NULL, as in vectors."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_matrix("cell", "cell", "D", np.array([[1.0, np.nan], [2.0, 3.0]]))
-        query = "SELECT cell, cell_2 FROM matrix('cell', 'cell', 'D') WHERE value IS NULL"
-        assert connect(daf).sql(query).to_pylist() == [{"cell": "a", "cell_2": "b"}]
-
     @pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
     def test_filters_that_the_engine_keeps(self, db: DafSession) -> None:
         """A comparison with NULL, which is not handed to tables at all."""
         query = "SELECT * FROM matrix('cell', 'gene', 'X') WHERE gene = NULL OR cell = 'c3'"
         assert len(db.sql(query)) == np.count_nonzero(dense(db)[3])
-
-    def test_information_schema(self, db: DafSession) -> None:
-        """The functions are no tables."""
-        tables = db.sql("SELECT table_name FROM information_schema.tables").to_pydict()
-        assert not [name for name in tables["table_name"] if "matrix" in name]
-
-    def test_explained(self, db: DafSession) -> None:
-        """The report names the matrix, its layout and what was read."""
-        query = "SELECT sum(value) FROM matrix('cell', 'gene', 'X') WHERE gene = 'g7'"
-        [scan] = db.explain_analyze(query).scans
-        assert scan.table == "matrix('cell', 'gene', 'X'), stored by 'gene'"
-        assert scan.values == {"value": np.count_nonzero(dense(db)[:, 7])}
 
 
 class TestSeveralDataSets:
@@ -195,28 +163,12 @@ class TestSeveralDataSets:
         """Return a session of two data sets."""
         return connect({"a": fill(MemoryDaf()), "b.c": fill(MemoryDaf())})
 
-    def test_named(self, two: DafSession) -> None:
-        """The first argument begins with the data set."""
-        for schema in ("a", "b.c"):
-            query = (
-                f"SELECT sum(value) AS s FROM matrix('{schema}.cell', 'gene', 'UMIs', 'age > 50')"
-            )
-            assert two.sql(query).to_pydict() == {"s": [UMIS[1:].sum()]}
-        assert two.matrix_table("cell", "gene", "UMIs", schema="a").count_rows() == 12
-
     def test_not_named(self, two: DafSession) -> None:
         """The message says what to write."""
         with pytest.raises(errors.InvalidInputError, match=r"'a\.cell' or 'b\.c\.cell'"):
             two.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs')")
         with pytest.raises(errors.AxisNotFoundError, match=r"there are a\.cell, a\.gene, b\.c"):
             two.sql("SELECT * FROM matrix('a.cel', 'gene', 'UMIs')")
-
-    def test_an_axis_with_a_dot(self) -> None:
-        """Where it is the axis of the only data set, it needs no other name."""
-        daf = MemoryDaf()
-        daf.add_axis("a.cell", ["x"])
-        daf.set_matrix("a.cell", "a.cell", "D", np.array([[7]]))
-        assert len(connect({"a": daf}).sql("SELECT * FROM matrix('a.cell', 'a.cell', 'D')")) == 1
 
     def test_as_one(self) -> None:
         """Several data sets as one have the rows of all, with a column that says of which."""
@@ -259,39 +211,10 @@ class TestErrors:
         with pytest.raises(error, match=message):
             db.sql(f"SELECT * FROM {call}")
 
-    def test_out_of_place(self, db: DafSession) -> None:
-        """In SELECT it is no function."""
-        with pytest.raises(errors.QueryError, match=r"matrix\(\) is a table: write it after FROM"):
-            db.sql("SELECT matrix('cell', 'gene', 'X')")
-
     def test_unknown_column(self, db: DafSession) -> None:
         """The message says which there are."""
         with pytest.raises(errors.VectorNotFoundError, match="it has cell, gene, value"):
             db.sql("SELECT name FROM matrix('cell', 'gene', 'X')")
-
-    def test_parameters(self, db: DafSession) -> None:
-        """They stand for arguments."""
-        query = "SELECT count(*) AS n FROM matrix('cell', 'gene', ?)"
-        assert db.sql(query, params=["D"]).to_pydict() == {"n": [6000]}
-
-
-class TestLifetime:
-    def test_the_session_is_not_kept_alive(self) -> None:
-        """The functions do not hold the engine that holds them."""
-        session = connect(fill(MemoryDaf()))
-        context = session.context
-        engine = weakref.ref(session._engine)
-        del session
-        gc.collect()
-        assert engine() is None
-        with pytest.raises(Exception, match="the session of this context is gone"):
-            context.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs', 'age > 3')")
-
-    def test_pickled(self, tiny_path: Path) -> None:
-        """A session that was pickled has them."""
-        session: DafSession = pickle.loads(pickle.dumps(connect(tiny_path)))
-        assert isinstance(session._engine, Engine)
-        assert len(session.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs', 'age > 50')")) == 8
 
 
 class TestSession:

@@ -114,12 +114,6 @@ def test_files_have_all_columns(result: QueryResult, tmp_path: Path) -> None:
     assert [json.loads(line) for line in lines] == rows
 
 
-def test_what_people_see_names_all_columns(result: QueryResult) -> None:
-    """In a console and in a notebook."""
-    for shown in (repr(result), result._repr_html_()):
-        assert all(name in shown for name in EXPECTED)
-
-
 def test_the_command_line_has_all_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,32 +128,6 @@ def test_the_command_line_has_all_columns(
         assert err.count("\n") == 1
         if kind == "json":
             assert list(json.loads(out)[0]) == list(EXPECTED)
-
-
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
-        ("SELECT c.name, l.name FROM cell c, louvain l LIMIT 1", ["name", "name_1"]),
-        ("SELECT DISTINCT c.name, l.name FROM cell c, louvain l", ["name", "name_1"]),
-        ("SELECT c.name, l.name, count(*) FROM cell c, louvain l GROUP BY c.name, l.name", ["name", "name_1", "count(*)"]),
-        ("SELECT a.name, b.name, c.name FROM cell a, cell b, cell c LIMIT 2", ["name", "name_1", "name_2"]),
-        ("SELECT lower(c.name), c.name, l.name FROM cell c, louvain l WHERE l.name > 'a' ORDER BY l.name", ["lower(c.name)", "name", "name_1"]),
-        ("SELECT joined.cell.name, l.name FROM joined.cell, louvain l", ["name", "name_1"]),
-    ],
-)  # fmt: skip
-def test_below_other_parts_of_a_query(session: DafSession, query: str, names: list[str]) -> None:
-    """Under LIMIT, DISTINCT, GROUP BY and ORDER BY; beside expressions."""
-    with pytest.warns(DuplicateColumnsWarning):
-        result = session.sql(query)
-    assert result.column_names == names
-    assert result.to_arrow_table().column_names == names
-
-
-def test_an_order_is_kept(session: DafSession) -> None:
-    """Renaming is on top of ORDER BY and LIMIT, and changes neither."""
-    with pytest.warns(DuplicateColumnsWarning):
-        found = session.sql("SELECT c.name, l.name FROM cell c, louvain l ORDER BY c.name DESC, l.name LIMIT 3")  # fmt: skip
-    assert found.to_pydict() == {"name": ["C", "C", "B"], "name_1": ["t", "u", "t"]}
 
 
 def test_a_view_names_its_columns(session: DafSession) -> None:

@@ -155,17 +155,6 @@ def test_counts_as_changes_no_answer(dtype: Any) -> None:
         pd.testing.assert_frame_equal(answer, expected, check_dtype=False, rtol=1e-6)
 
 
-def test_notes_that_make_no_sense_are_ignored() -> None:
-    """A type that is none, notes that are none: integers are integers."""
-    for notes in ('{"matrices": {"X": {"dtype": 3}}}', '{"matrices": [1]}', '{"layers": 3}', "{"):
-        daf = stored(extremes("u1"))
-        daf.set_scalar("anndata_notes", notes)
-        for key, name in (("obs_is", "cell"), ("var_is", "gene")):
-            daf.set_scalar(key, name)
-        schema = connect(daf).sql("SELECT X['A'] FROM cell").to_arrow_table().schema
-        assert schema.types == [pa.int64()]
-
-
 @pytest.mark.parametrize("dtype", [*SMALL, "i8", "u8", "f4", "f8", "?"])
 def test_batches_are_of_the_type_of_the_schema(dtype: str) -> None:
     """Of columns and of the long form; integers of 64 bits, floats and booleans are as stored."""

@@ -96,19 +96,6 @@ def test_types_stay_where_nothing_is_computed() -> None:
         assert db.sql(sql).to_arrow_table().schema.types[0] == expected, sql
 
 
-def test_ranks_have_a_sign() -> None:
-    """They are UInt64, without columns that could be wider."""
-    db = connect(stored(extremes("u1")))
-    sql = """SELECT rank() OVER (ORDER BY x) - row_number() OVER (ORDER BY x DESC) FROM cell
-        ORDER BY index"""
-    assert column(db, sql) == list(range(-24, 25, 2))
-    sql = (
-        "SELECT p - q FROM (SELECT index, rank() OVER w AS p, ntile(25) OVER v AS q FROM cell"
-        " WINDOW w AS (ORDER BY x), v AS (ORDER BY x DESC)) ORDER BY index"
-    )
-    assert column(db, sql) == list(range(-24, 25, 2))
-
-
 def test_unsigned_numbers_beyond_int64() -> None:
     """An error that says what to write where they are computed with; else they are as stored."""
     daf = stored(np.array([[2**64 - 1, 1], [3, 5]], "u8"))
@@ -200,13 +187,6 @@ def test_entries_of_64_bits_without_a_sign() -> None:
         -int(a) for a, _ in extremes("u1")
     ]
     assert db.sql("SELECT X['A'] FROM cell").to_arrow_table().schema.types == [pa.uint64()]
-
-
-def test_reports_are_of_what_is_executed() -> None:
-    """What was planned first is not counted: one scan, of two columns."""
-    db = connect(stored(extremes("u1")))
-    explained = str(db.explain("SELECT a - b FROM cell WHERE a > 3"))
-    assert explained.count("column a") <= 1
 
 
 @pytest.mark.parametrize(

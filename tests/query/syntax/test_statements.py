@@ -42,13 +42,6 @@ def test_several_statements_say_where_the_second_begins(text: str, place: str) -
         one_statement(text, source="q.sql")
 
 
-@pytest.mark.parametrize("text", ["", "  \n", ";", "-- nothing", "/* nothing"])
-def test_no_statement(text: str) -> None:
-    """A text without SQL is refused."""
-    with pytest.raises(errors.QueryError, match="no SQL"):
-        one_statement(text)
-
-
 @pytest.mark.parametrize(
     ("query", "why"),
     [("", "has no SQL"), ("-- none", "has no SQL"), ("SELECT 1;\nSELECT 2", "line 2, column 1")],

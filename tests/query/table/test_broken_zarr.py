@@ -163,37 +163,6 @@ def test_pipes_in_place_of_chunks(tmp_path: Path) -> None:
         }
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "5", '{"metadata": {"meta/bad/.zarray": 5}}'])
-def test_consolidated_metadata_of_a_directory(tmp_path: Path, text: str) -> None:
-    """They may be out of date, or malformed: what is there counts."""
-    path = made(tmp_path / "x.zarr", version=2)
-    (path / ".zmetadata").write_text(text)
-    assert set(zarr_table(path).schema.names) == {"good", "bad", "text", "other"}
-    with pytest.raises(errors.SourceNotFoundError, match="it has meta"):
-        zarr_table(path, "nope")
-
-
-def test_broken_indexes_and_groups(tmp_path: Path) -> None:
-    """Malformed metadata of the indexes mean that there is none; of the group, an error."""
-    path = made(tmp_path / "x.zarr")
-    (path / "indexes").mkdir()
-    (path / "indexes/zarr.json").write_text("{")
-    table = zarr_table(path)
-    assert table.spatial_index("bbox") is None
-    (path / "meta/zarr.json").write_text('{"zarr_format": 3, "node_type": 5}')
-    with pytest.raises(errors.FormatError, match="'meta'"):
-        zarr_table(path)
-
-
-def test_a_missing_group_beside_a_broken_one(tmp_path: Path) -> None:
-    """It is named, whether or not the others can be listed."""
-    path = made(tmp_path / "x.zarr")
-    (path / "broken").mkdir()
-    (path / "broken/zarr.json").write_text('{"zarr_format": 3, "node_type": 5}')
-    with pytest.raises(errors.SourceNotFoundError, match="no group 'nope'; it has no groups"):
-        zarr_table(path, "nope")
-
-
 @pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 @pytest.mark.filterwarnings("ignore::daf_query.UnreadableVectorWarning")
 @pytest.mark.parametrize("version", [2, 3])

@@ -36,12 +36,6 @@ def session(daf: DafWriter) -> DafSession:
     return connect({"tiny": daf}, categoricals="dictionary")
 
 
-def test_strings_are_the_default(daf: DafWriter) -> None:
-    """Nobody gets dictionaries who did not ask."""
-    schema = connect(daf).sql("SELECT stage, kind FROM obs").to_arrow_table().schema
-    assert schema.types == [pa.string(), pa.string()]
-
-
 @pytest.mark.parametrize(
     "query",
     [
@@ -120,13 +114,6 @@ def test_values_that_are_no_categories_follow(daf: DafWriter, session: DafSessio
     values = session.sql("SELECT stage FROM obs ORDER BY index").to_pandas()["stage"]
     assert values.tolist() == ["b", "adult", "a", "child", "b"]
     assert values.cat.categories.tolist() == [*STAGES, "a", "b"]
-
-
-def test_the_table_itself(session: DafSession) -> None:
-    """The table for other engines has dictionaries, too."""
-    table = session.table("obs").to_table()
-    assert table.column("stage").to_pylist() == STAGE
-    assert table.schema.field("stage").type.ordered
 
 
 def test_an_unknown_choice_is_refused() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import inspect
 import os
 import pickle
 import resource
@@ -22,10 +20,7 @@ import pytest
 
 from daf_query import AxisDataset, connect
 from daf_query.scan import ScanOptions
-from daf_query.table import TableDataset
-from daf_query.table._arrow_face import ArrowOperations, EngineTable
 from daf_storage import MemoryDaf, ZarrDaf, errors
-from daf_storage.base import _strings as strings
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import CELLS, Interruption, create, recorded_reads, reopen
 
@@ -121,16 +116,6 @@ def test_inherited_members_work_or_refuse(large: AxisDataset) -> None:
         pickle.dumps(large)
 
 
-def test_every_inherited_member_was_thought_of() -> None:
-    """A new member of pyarrow's Dataset has to be defined, refused, or known to use the scanner."""
-    safe = {"head", "take", "to_batches", "to_table", "_scanner_options", "_scan_options"}
-    parent = ds.UnionDataset
-    members = {n for n, _ in inspect.getmembers(parent) if not n.startswith("__")}
-    assert members - safe <= set(vars(TableDataset) | vars(ArrowOperations) | vars(EngineTable))
-    order = TableDataset.__mro__
-    assert order.index(ArrowOperations) < order.index(parent)
-
-
 def test_pickling_keeps_the_place(tiny_path: Path) -> None:
     """A dataset on disk is opened again by whoever unpickles it."""
     twin = pickle.loads(pickle.dumps(AxisDataset(ZarrDaf(tiny_path), "cell")))
@@ -143,13 +128,6 @@ def test_constant_filters(large: AxisDataset, value: bool | None, expected: int)
     constant = pa.scalar(value, pa.bool_())
     assert large.scanner(columns=["index"], filter=constant).count_rows() == expected
     assert sum(f.count_rows(constant) for f in large.get_fragments(constant)) == expected
-
-
-def test_dict_projections(large: AxisDataset) -> None:
-    """Columns may be computed by expressions."""
-    twice = {"twice": pc.field("index") * 2, "n": pc.field("odd (name) in ")}
-    found = large.scanner(columns=twice, filter=pc.field("index") == 4).to_table()
-    assert found.to_pydict() == {"twice": [8], "n": [4]}
 
 
 @pytest.mark.parametrize(
@@ -261,29 +239,6 @@ class TestReads:
             chunks = [k for k in reads.chunks() if k.startswith("vectors/cell/a/")]
             assert sorted(chunks) == sorted({f"vectors/cell/a/{i}" for i in range(15)})
 
-    def test_strings_are_decoded_once_for_all_fragments(
-        self, large: AxisDataset, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """However many fragments there are."""
-        calls: list[str] = []
-        decode = strings.decode_vlen_utf8
-
-        def counted(data: memoryview, *, what: str) -> Any:
-            calls.append(what)
-            return decode(data, what=what)
-
-        monkeypatch.setattr(strings, "decode_vlen_utf8", counted)
-        for fragment in large.get_fragments():
-            fragment.to_table(columns=["donor"])
-        assert len(calls) == 1
-
-
-def test_a_dataset_outlives_its_session(tiny_path: Path) -> None:
-    """Tables that were read stay valid after everything else is gone."""
-    table = connect(tiny_path).table("cell").to_table()
-    gc.collect()
-    assert table.column("age").to_pylist() == [30, 60, 90]
-
 
 def test_a_vector_replaced_during_a_query_is_an_error(tiny_path: Path) -> None:
     """Not a wrong answer: another type than planned with is refused."""
@@ -308,15 +263,6 @@ def test_hundreds_of_columns_need_few_open_files(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert found.shape == (400, 302)
-
-
-def test_a_fragment_and_another_filter(large: AxisDataset) -> None:
-    """A fragment that was found for one filter can be scanned with another, or with none."""
-    only = pc.field("index") == pa.scalar(7, pa.int64())
-    fragments = list(large.restricted(np.arange(100)).get_fragments(only))
-    assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
-    assert sum(f.to_table().num_rows for f in fragments) == 100
-    assert sum(f.count_rows(pc.field("index") < 5) for f in fragments) == 5
 
 
 def test_a_query_is_not_interrupted_where_the_engine_asks_for_columns() -> None:

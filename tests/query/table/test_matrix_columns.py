@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -132,22 +131,6 @@ def test_columns_are_those_of_scipy(
         ]
 
 
-@pytest.mark.parametrize("matrix", ["sparse", "UMIs"])
-@pytest.mark.parametrize("layout", [("cell", "gene"), ("gene", "cell")])
-def test_strings_are_columns_too(layout: tuple[str, str], matrix: str) -> None:
-    """Of a matrix of strings, by either layout, dense or mostly empty."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.add_axis("gene", ["g", "h"])
-    values = np.array([["p", ""], ["", ""], ["q", "r"]], dtype=object)
-    daf.set_matrix(*layout, matrix, values if layout[0] == "cell" else values.T, relayout=False)
-    for position, entry in enumerate(("g", "h")):
-        table = column(AxisDataset(daf, "cell"), "gene", matrix, entry)
-        assert table.to_table()["x"].to_pylist() == values[:, position].tolist()
-        last = values[2, position]
-        assert table.to_table(filter=pc.field("x") == last)["name"].to_pylist() == ["c"]
-
-
 def test_elements_of_one_row_are_added_up_as_scipy_does() -> None:
     """Foreign writers may store a row twice, or out of order."""
     daf = MemoryDaf()
@@ -224,20 +207,6 @@ def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
     table = column(AxisDataset(daf, "cell"), "gene", "X", "g7")
     assert table.to_table()["x"].to_pylist() == values[:, 7].tolist()
     assert asked == [([Span(7, 8)], None)]
-
-
-def test_a_dense_column_is_not_copied_for_arrow(tmp_path: Path) -> None:
-    """Without NaN, the values that Arrow gets are those that were gathered."""
-    path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [f"c{i}" for i in range(1000)])
-    daf.add_axis("gene", ["g", "h"])
-    daf.set_matrix("cell", "gene", "X", np.ones((1000, 2)))
-    table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "h")
-    before = pa.total_allocated_bytes()
-    [batch] = table.scanner(columns=["x"]).to_batches()
-    assert pa.total_allocated_bytes() - before < 1000
-    assert batch.column(0).to_pylist() == [1.0] * 1000
 
 
 def test_other_engines_have_the_columns(tmp_path: Path) -> None:
@@ -321,34 +290,6 @@ def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -
         before = len(server.asked)
         assert session.sql(query).to_pydict()["index"] == expected.tolist()
         assert len(server.asked) == before
-
-
-def test_threads_share_what_is_decoded() -> None:
-    """Queries of several threads at once have the right rows."""
-    daf = MemoryDaf()
-    random = np.random.default_rng(1)
-    values = sp.random_array((5000, 8), density=0.1, format="csc", rng=random)
-    daf.add_axis("cell", [str(i) for i in range(5000)])
-    daf.add_axis("gene", list("abcdefgh"))
-    daf.set_matrix("cell", "gene", "X", values)
-    session = connect(daf)
-    dense = values.toarray()
-    wrong: list[str] = []
-
-    def ask(number: int) -> None:
-        for gene in range(8):
-            name = "abcdefgh"[(gene + number) % 8]
-            query = f"SELECT index FROM cell WHERE X['{name}'] > 0.5"
-            expected = np.flatnonzero(dense[:, (gene + number) % 8] > 0.5)
-            if session.sql(query).to_pydict()["index"] != expected.tolist():
-                wrong.append(name)
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
 
 
 def test_a_matrix_that_was_replaced_by_another_type_is_an_error() -> None:

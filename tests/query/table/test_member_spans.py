@@ -21,7 +21,6 @@ from daf_query.scan import VectorColumn
 from daf_query.session import DafSession
 from daf_query.table import UnionDataset
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
-from daf_storage.base import Span
 from daf_storage.data import _vector_reader
 
 ROWS = [5, 0, 7, 21, 3, 4, 0, 30, 9, 8]
@@ -159,25 +158,6 @@ def test_an_index_of_a_small_data_set_is_used(tmp_path: Path) -> None:
         assert "lot2" not in rows_left(table, pc.field("age") == 5)
         assert "lot0" in rows_left(table, pc.field("age") == 4)
         assert rows_left(table, pc.field("age") == 20)["lot2"]
-
-
-def test_partitions_are_cut_where_a_data_set_has_more_rows(tmp_path: Path) -> None:
-    """A data set of more rows than a fragment is to have is planned by itself."""
-    for number, rows in enumerate(ROWS):
-        with ZarrDaf(tmp_path / f"lot{number}.daf.zarr.zip", "w") as daf:
-            daf.add_axis("cell", [f"c{number}.{row}" for row in range(rows)])
-            daf.set_vector("cell", "age", np.arange(rows, dtype="int32"))
-    plan = plan_fragments(f"{tmp_path}/*.zip", "cell", columns=["age"], rows_per_fragment=10)
-    spans = [
-        span
-        for fragment in plan.fragments
-        for piece in fragment.pieces
-        for span in piece.spans or ()
-    ]
-    assert sum(span.size for span in spans) == sum(ROWS) == plan.row_count
-    assert [batch.num_rows for f in plan.fragments for batch in f.read()]
-    assert Span(0, 5) in spans
-    let_go()
 
 
 def test_a_plan_reads_the_metadata_of_what_it_names(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import pickle
 import subprocess
 import sys
@@ -155,23 +154,6 @@ def test_a_replaced_vector_is_read_as_it_is_stored(daf: DafWriter) -> None:
     }
 
 
-def test_a_filter_on_a_replaced_vector(daf: DafWriter) -> None:
-    """Also where the first that is read of it is the filter."""
-    daf.set_vector("obs", "n", [2.5, 1.0, np.nan, 3.0], **REPLACE)
-    found = connect(daf).sql("SELECT name FROM obs WHERE n > 2.4 ORDER BY name").to_pydict()
-    assert found == {"name": ["A", "D"]}
-
-
-def test_a_vector_of_another_type_has_that_type(daf: DafWriter) -> None:
-    """What was recorded of strings says nothing of numbers."""
-    daf.set_vector("obs", "flag", [1, 2, 3, 4], **REPLACE)
-    daf.set_vector("obs", "day", [1.5, 2, 3, 4], **REPLACE)
-    assert connect(daf).sql("SELECT flag, day FROM obs LIMIT 1").to_pydict() == {
-        "flag": [1],
-        "day": [1.5],
-    }
-
-
 @pytest.mark.parametrize(
     "notes",
     [
@@ -191,19 +173,6 @@ def test_notes_that_make_no_sense_are_ignored(daf: DafWriter, notes: str) -> Non
     assert connect(daf).sql("SELECT flag FROM obs ORDER BY name LIMIT 2").to_pydict() == {
         "flag": ["true", None]
     }
-
-
-@pytest.mark.parametrize("zone", ["Nowhere/Land", "-0500", "posixrules", "UTC+1", "Z"])
-def test_an_unknown_zone_is_utc(daf: DafWriter, zone: str) -> None:
-    """A time zone that Arrow does not know, or Python not, is no error, nor is one when shown."""
-    notes = json.loads(str(daf.get_scalar("anndata_notes")))
-    rules = {rule["vector"]: rule for rule in notes["axes"]["obs"]["columns"]}
-    rules["zoned"]["dtype"] = f"datetime64[ns, {zone}]"
-    daf.set_scalar("anndata_notes", json.dumps(notes), **REPLACE)
-    table = connect(daf).sql("SELECT zoned FROM obs ORDER BY name").to_arrow_table()
-    if zone != "posixrules":  # Python's database has it, and that of Arrow on some systems
-        assert str(table.schema.field("zoned").type) == "timestamp[ns, tz=UTC]"
-    assert table.column("zoned").cast(pa.string()).null_count == table.column("zoned").null_count
 
 
 def test_on_disk_in_several_data_sets_and_pickled(daf: DafWriter, tmp_path: Path) -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import shutil
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datafusion
 import numpy as np
 import pytest
 import zarr
 from zarr.core.dtype import VariableLengthBytes
 
-from daf_query import DafSession, QueryResult, append_rows, build_spatial_index, connect, zarr_table
+from daf_query import DafSession, append_rows, build_spatial_index, connect, zarr_table
 
 geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -25,7 +23,6 @@ pytestmark = [pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificat
 N = 240
 CHUNK = 8
 SETTLED_SECONDS = 0.15
-NAN = float("nan")
 BINARY: Any = VariableLengthBytes()
 
 
@@ -174,35 +171,6 @@ def test_geometries_that_are_used_otherwise(grid: Path, query: str) -> None:
     asked = query.format(rectangle(1.75, 1.75, 4, 4), rectangle(2.75, 2.75, 9, 9))
     session = session_of(grid)
     assert session.sql(asked).to_pydict() == without_index(grid).sql(asked).to_pydict()
-
-
-def test_a_result_that_is_built_upon(grid: Path) -> None:
-    """May be sorted by the geometries, which the engine then takes from the table."""
-    query = f"SELECT n FROM meta WHERE ST_Intersects(bbox, {rectangle(1.75, 1.75, 4, 4)})"
-    session, plain = session_of(grid), without_index(grid)
-    key = datafusion.col("bbox").sort(ascending=False)
-    changes: list[Callable[[QueryResult], Any]] = [
-        lambda result: result,
-        lambda result: result.frame.repartition(2),
-        lambda result: result.limit(100),
-    ]
-    for change in changes:
-        found, expected = (
-            change(each.sql(query)).sort(key, datafusion.col("n")).to_pydict()
-            for each in (session, plain)
-        )
-        assert found == expected
-    assert session.sql(query).filter(datafusion.col("n") > 60).count() == 8
-
-
-def test_views_and_renamed_columns(grid: Path) -> None:
-    """Are seen through."""
-    session, plain = session_of(grid), without_index(grid)
-    for each in (session, plain):
-        each.sql("CREATE VIEW v AS SELECT n AS number, bbox AS b FROM meta", allow="write")
-    for handed_on in ("number", "number, b"):
-        query = f"SELECT {handed_on} FROM v WHERE ST_Within(b, {rectangle(1.75, 1.75, 4, 4)}) ORDER BY number"
-        assert session.sql(query).to_pydict() == plain.sql(query).to_pydict()
 
 
 def test_geometries_that_change(grid: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -16,8 +14,6 @@ import pyarrow.dataset as ds
 import pytest
 
 from daf_query import DafSession, UnreadableVectorWarning, connect
-from daf_query.cli import main
-from daf_query.table import UnionDataset
 from daf_query.table._union import unified
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
 from tests.support import create
@@ -267,13 +263,6 @@ def test_what_is_refused(folder: Path, session: DafSession) -> None:
         session.sql("SELECT n_gene FROM cell")
 
 
-def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
-    """Is that file."""
-    path = tmp_path / "a[1].daf.zarr"
-    create(path).add_axis("cell", ["x"])
-    assert connect(path).sql("SELECT name FROM cell").to_pydict() == {"name": ["x"]}
-
-
 def test_changes_show_in_the_next_query(folder: Path) -> None:
     """Of a writer of one of them."""
     writer = open_daf(folder / "tuesday.daf.zarr", "r+")
@@ -283,25 +272,3 @@ def test_changes_show_in_the_next_query(folder: Path) -> None:
     assert session.sql(query).to_pydict() == {"n": [300]}
     writer.set_vector("cell", "count", np.arange(200))
     assert session.sql(query).to_pydict() == {"n": [500]}
-
-
-def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A pattern in quotes."""
-    query = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
-    assert main(["sql", f"{folder}/*.daf.zarr", query, "--format", "json"]) == 0
-    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    assert rows == [{"dataset": day, "n": N[day]} for day in sorted(N)]
-    assert main(["extract", f"{folder}/*.daf.zarr", "--matrix", "X", "-o", "x.csv"]) == 1
-    assert "there is no matrix 'X'" in capsys.readouterr().err
-
-
-def test_many_data_sets() -> None:
-    """Are scanned in as many partitions as there are cores, not as there are data sets."""
-    parts = {}
-    for number in range(40):
-        daf = MemoryDaf()
-        daf.add_axis("cell", [f"{number} {i}" for i in range(10)])
-        parts[f"run{number}"] = connect(daf).table("cell")
-    table = UnionDataset("cell", parts, location="many")
-    assert len(list(table.get_fragments())) <= 8
-    assert table.count_rows() == 400

@@ -149,12 +149,6 @@ def test_a_bad_file_is_named(
     assert session.tables() == ["donor", "matrices", "relations", "scalars"]
 
 
-def test_no_file(session: DafSession, tmp_path: Path) -> None:
-    """A path without a file says so."""
-    with pytest.raises(errors.SourceNotFoundError, match=r"no such file: .*gone\.csv"):
-        session.register(tmp_path / "gone.csv")
-
-
 @pytest.mark.parametrize(
     ("name", "error"),
     [
@@ -233,19 +227,6 @@ def test_categoricals_are_dictionaries() -> None:
     assert kept.tolist() == ["b", "a"]
 
 
-def test_categoricals_without_rows() -> None:
-    """Their type is as it is with rows, whatever the layout of the strings."""
-    for values, kept in (
-        (pa.large_string(), pa.string()),
-        (pa.string_view(), pa.string()),
-        (pa.int64(), pa.int64()),
-    ):
-        column = pa.chunked_array([], pa.dictionary(pa.int8(), values, ordered=True))
-        table = arrow_table(pa.table({"c": column}))
-        assert table.schema.field("c").type == pa.dictionary(pa.int32(), kept, ordered=True)
-        assert table.num_rows == 0
-
-
 def test_frames_without_columns_are_refused(session: DafSession) -> None:
     """A table has at least one, of any kind of frame."""
     for frame in (pl.DataFrame(), pa.table({})):
@@ -300,16 +281,6 @@ def test_a_file_that_is_replaced_is_read_as_it_is(session: DafSession, tmp_path:
     session.register(path)
     pq.write_table(ROWS.slice(0, 1), path)
     assert session.sql("SELECT id FROM p").to_pydict() == {"id": ["N1"]}
-
-
-def test_nan_compares_alike_in_files_and_frames(session: DafSession, tmp_path: Path) -> None:
-    """The engine evaluates filters of all of them, so that the answers are the same."""
-    rows = pa.table({"x": [1.0, float("nan"), None]})
-    pq.write_table(rows, tmp_path / "p.parquet")
-    session.register(tmp_path / "p.parquet")
-    session.register(rows, "f")
-    answers = [session.sql(f"SELECT count(*) AS n FROM {t} WHERE x > 0").to_pydict() for t in "pf"]
-    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".parquet", ".arrow", ".feather"])

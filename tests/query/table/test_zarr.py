@@ -289,19 +289,6 @@ def test_building_the_index(store: Path) -> None:
         build_spatial_index(store, "box")
 
 
-def test_empty_geometries_are_indexed(tmp_path: Path) -> None:
-    """They are in no polygon, and do not keep the others from being found."""
-    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
-    empty = struct.pack("<BII", 1, 3, 0)
-    values = objects([empty, square(1, 1), empty, square(9, 9)])
-    meta.create_array("bbox", shape=(4,), dtype=BYTES, chunks=(2,))[:] = values
-    meta.create_array("n", data=np.arange(4), chunks=(2,))
-    query = "SELECT n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POLYGON((0 0,3 0,3 3,0 3,0 0))'))"
-    before = with_geometry(zarr_table(tmp_path)).sql(query).to_pydict()
-    build_spatial_index(tmp_path)
-    assert with_geometry(zarr_table(tmp_path)).sql(query).to_pydict() == before == {"n": [1]}
-
-
 def test_appending(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All arrays or none: an error gives them back their length, and so does the next call after a crash."""
     shutil.rmtree(store / "meta/odd")
@@ -498,18 +485,6 @@ def test_a_path_is_a_table(
     for wrong in (tmp_path / "other", tmp_path / "nothing.zip"):
         with pytest.raises(errors.DafError):
             connect(wrong)
-
-
-def test_a_table_without_rows(tmp_path: Path) -> None:
-    """Has no index, and no rows within a polygon."""
-    meta = zarr.open_group(tmp_path / "s.zarr", mode="w").create_group("meta")
-    meta.create_array("bbox", shape=(0,), dtype=BYTES, chunks=(10,))
-    assert build_spatial_index(tmp_path / "s.zarr") == 0
-    session = with_geometry(zarr_table(tmp_path / "s.zarr"))
-    query = (
-        "SELECT count(*) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(1 1)'))"
-    )
-    assert session.sql(query).to_pydict() == {"n": [0]}
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,8 @@ from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
 from zarr.core.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from daf_query import DafSession, connect, zarr_table
-from daf_query.scan import cast_to
 from daf_query.table._zarr_columns import ChunkFiles
 from daf_storage import errors
-from daf_storage.base import decode_vlen_bytes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
@@ -131,12 +129,6 @@ def test_chunks_that_filters_made_larger_are_read(tmp_path: Path) -> None:
         files.decode(0, 3)
 
 
-def test_bytes_that_are_broken() -> None:
-    """Are the same clear error as for strings."""
-    with pytest.raises(errors.CorruptDataError, match="truncated"):
-        decode_vlen_bytes(memoryview(b"\x01\0\0\0\x05\0\0\0a"), what="it")
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return a table of a number and a text in chunks of ten rows, written a while ago."""
@@ -187,28 +179,3 @@ def test_chunks_are_remembered_while_their_files_are_the_same(
     assert answer(session)["x"] == [x for x in first["x"] if not 30 <= x < 40]
     assert 3 in decoded
     assert session.cached_bytes > 0
-
-
-def test_very_new_files_are_not_remembered(path: Path) -> None:
-    """They may change again within the resolution of their times."""
-    session = connect(zarr_table(path))
-    x: Any = zarr.open_array(path / "meta/x", mode="r+")
-    for value in (50.0, 51.0, 52.0):
-        x[:] = np.full(100, value)
-        assert set(answer(session)["x"]) == {value}
-
-
-def test_views_of_short_strings_have_all_buffers(path: Path) -> None:
-    """Some versions of pyarrow leave one out, which crashes engines; also for bytes and none."""
-    table = zarr_table(path).to_table(columns=["s"])
-    for chunk in table["s"].chunks:
-        assert all(one is not None for one in chunk.buffers()[2:])
-    for kind, values in (
-        (pa.string_view(), ["a", ""]),
-        (pa.binary_view(), [b"x"]),
-        (pa.string_view(), []),
-    ):
-        plain = pa.array(values, pa.string() if kind == pa.string_view() else pa.binary())
-        found = cast_to(plain, kind)
-        assert found.to_pylist() == values
-        assert all(one is not None for one in found.buffers()[2:])

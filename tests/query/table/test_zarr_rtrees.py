@@ -132,16 +132,6 @@ def test_each_bit_of_an_index_of_another_tool(path: Path) -> None:
     assert refused > 100
 
 
-@pytest.mark.parametrize("kind", ["f8", "i4", "<U3", "2-D"])
-def test_an_array_that_is_no_tree(path: Path, kind: str) -> None:
-    """Is not used, and no error."""
-    expected = session_of(path).sql(QUERY).to_pydict()
-    data = np.zeros((3, 4), "u1") if kind == "2-D" else np.zeros(12).astype(kind)
-    zarr.open_group(path, mode="r+").require_group("indexes").create_array("bbox", data=data)
-    with pytest.warns(UnusedIndexWarning, match="it is no R-tree: it is not a list of bytes"):
-        assert session_of(path).sql(QUERY).to_pydict() == expected
-
-
 def test_geometries_that_are_rewritten_in_place(path: Path) -> None:
     """An index that was built here is not used any more, in an open session and in a new one."""
     time.sleep(SETTLED_SECONDS)
@@ -204,19 +194,6 @@ def test_a_column_that_changes_while_it_is_indexed(
     assert not (path / "indexes").exists()
 
 
-def test_it_is_checked_once_for_each_state(path: Path) -> None:
-    """Further queries look at the files alone."""
-    build_spatial_index(path)
-    time.sleep(SETTLED_SECONDS)
-    table = zarr_table(path)
-    first = table.rtree("bbox")
-    assert first is not None
-    assert table.rtree("bbox") is first
-    build_spatial_index(path)
-    time.sleep(SETTLED_SECONDS)
-    assert table.rtree("bbox") is not first
-
-
 @pytest.mark.parametrize("noted", ["text", ["list"], 5])
 def test_a_note_that_is_malformed(path: Path, noted: Any) -> None:
     """The index is not used, with a warning that says so."""
@@ -231,12 +208,3 @@ def test_a_note_that_is_malformed(path: Path, noted: Any) -> None:
             assert zarr_table(path).rtree("bbox") is None
     index.attrs[attribute] = whole
     assert zarr_table(path).rtree("bbox") is not None
-
-
-def test_columns_without_an_index(path: Path) -> None:
-    """Nothing is found."""
-    table = zarr_table(path)
-    build_spatial_index(path)
-    indexed = zarr_table(path)
-    for each, name in ((table, "bbox"), (table, "nope"), (indexed, "n"), (indexed, "nope")):
-        assert each.rtree(name) is None

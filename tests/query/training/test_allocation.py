@@ -48,12 +48,6 @@ def test_allocation_is_that_of_a_loop_over_sorted_strata(
     assert allocate(keys, shares, codes).tolist() == expected
 
 
-def test_strata_of_one_entry_keep_the_shares_together() -> None:
-    """What each of them cannot keep, all of them do."""
-    splits = allocate(np.arange(1000, dtype=np.uint64), [0.7, 0.2, 0.1], np.arange(1000))
-    assert np.bincount(splits).tolist() == [700, 200, 100]
-
-
 def test_entries_keep_their_split_when_others_go() -> None:
     """Of 20,000 entries of which a tenth goes, a cut passes less than a hundredth."""
     names = pa.array([f"cell_{n}" for n in range(20_000)])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query.training._batches import BlockPlan, Consumer, drawn
-from daf_storage import errors
 
 PLANS = st.builds(
     BlockPlan,
@@ -93,21 +91,6 @@ def test_entries_are_drawn_by_weight() -> None:
     assert (np.abs(counts - expected) <= 5 * np.sqrt(expected)).all()
     assert (np.diff(entries) >= 0).all()
     assert drawn(weights, 50_000, 1, 3).tolist() != entries.tolist()
-
-
-@pytest.mark.parametrize("name", ["batch_rows", "block_rows", "fetch_batches"])
-@pytest.mark.parametrize("value", [0, -1, 1.5, True])
-def test_sizes_are_numbers(name: str, value: float) -> None:
-    """The error names the argument."""
-    sizes = {"batch_rows": 1, "block_rows": 1, "fetch_batches": 1} | {name: value}
-    with pytest.raises(errors.InvalidInputError, match=f"{name}={value!r} is no positive number"):
-        BlockPlan(10, **sizes)  # type: ignore[arg-type] # that is what is tested
-
-
-def test_consumers_count_from_0() -> None:
-    """There is no third of two ranks."""
-    with pytest.raises(errors.InvalidInputError, match="rank 2 of 2 is none; they count from 0"):
-        Consumer(2, 2)
 
 
 FIRST_FETCH = [[929, 931, 934, 933], [930, 935, 928, 932]]

@@ -153,14 +153,6 @@ def test_workers_share_an_epoch(db: DafSession) -> None:
     assert np.array_equal(np.stack([found[n] for n in range(COUNT)]), matrix(0).toarray())
 
 
-def test_batches_can_be_changed(db: DafSession) -> None:
-    """They are no views of the file."""
-    part = db.matrix("cell", "gene", "dense")
-    for batch in db.sampler("cell").blocks(part, shuffle=False):
-        batch["x"] += 1
-    assert np.array_equal(part.to_numpy(), matrix(0).toarray() + 1)
-
-
 def test_a_fetch_reads_its_rows_alone(db: DafSession) -> None:
     """The bytes that one is planned to read are a part of those of the matrix."""
     blocks = db.sampler("cell").blocks(

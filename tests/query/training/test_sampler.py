@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -95,21 +94,6 @@ def test_a_split_is_a_part(db: DafSession) -> None:
         sampler["vla"]
     with pytest.raises(errors.NotFoundError, match="none; it was made without split="):
         db.sampler("cell")["train"]
-
-
-def test_a_sampler_is_frozen_and_shows_itself(db: DafSession) -> None:
-    """Its arrays cannot be written; it can be pickled; it has a repr and HTML."""
-    sampler = db.sampler("cell", where="depth = 0", split={"a<b": 0.5, "c": 0.5})
-    with pytest.raises(ValueError, match="read-only"):
-        sampler.indices[0] = 1
-    with pytest.raises(AttributeError):
-        sampler.axis = "gene"  # type: ignore[misc] # that is what is tested
-    again = pickle.loads(pickle.dumps(sampler))
-    assert again.to_arrow().equals(sampler.to_arrow())
-    assert not again.indices.flags.writeable
-    assert repr(sampler) == "Sampler('cell', 24 of 300 entries: a<b 12, c 12)"
-    assert "<td>a&lt;b</td><td>12</td><td>50.00%</td>" in sampler._repr_html_()
-    assert repr(db.sampler("cell", weights="1")) == "Sampler('cell', 300 of 300 entries; weighted)"
 
 
 @pytest.mark.parametrize(
