@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daf_query import connect
-from daf_query.matrix import _gather as gathering
 from daf_storage import DafWriter, MemoryDaf
 from daf_storage.base import StorageType
+from tests.limits import lower
 from tests.support import dense
 
 KINDS = [kind for kind in StorageType if not kind.is_string]
@@ -220,7 +220,7 @@ def test_slices_are_those_of_scipy(block: int) -> None:
         assert part.rows.tolist() == [f"c{k}" for k in i]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathering, "_BLOCK_ELEMENTS", block)
+        lower(patch, gathered_elements=block)
         check()
 
 

@@ -21,6 +21,7 @@ from daf_query.cli import main
 from daf_storage import convert, errors, import_h5ad, open_daf, verify
 from daf_storage.h5ad._import import _Import
 from daf_storage.upkeep import _copy as copying
+from tests.limits import without_exchange
 from tests.support import PBMC, contents, create, fill
 
 SERVER = """
@@ -267,7 +268,7 @@ def test_the_second_of_two_imports_is_refused(
 ) -> None:
     """What the first has made stays, and the second leaves nothing behind."""
     if not exchange:
-        monkeypatch.setattr("daf_storage.stores._swap._exchange_function", lambda: None)
+        without_exchange(monkeypatch)
     path, run = folder / name, _Import.run
 
     def overtaken(self: _Import) -> Any:

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice
-from daf_query.slice import _reading as reading
 from daf_storage import MemoryDaf, errors, open_daf
+from tests.limits import lower
 from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
 
 CELLS, GENES = 1_500, 400
@@ -40,7 +40,7 @@ def test_memory_is_the_result_and_a_few_blocks(
     db: DafSession, monkeypatch: pytest.MonkeyPatch, name: str, order: str
 ) -> None:
     """Also where an order mixes the rows of all: no second copy of the result is ever there."""
-    monkeypatch.setattr(reading, "READ_BYTES", 1 << 16)
+    lower(monkeypatch, part_bytes=1 << 16)
     part = db.matrix("cell", "gene", name, rows=f"draw < 0.9 {order}", join="outer")
     whole = part.explain().result_bytes
     tracemalloc.start()

@@ -14,6 +14,7 @@ from pyarrow import flight
 from daf_query._runs import Endings, call_engine
 from daf_query._runs import Runs as AnyRuns
 from daf_query.flight_sql import FlightSqlLimits
+from tests.limits import lower
 
 _ENDINGS = Endings(
     lambda seconds: flight.FlightTimedOutError(f"after {seconds:g} seconds"),
@@ -158,7 +159,7 @@ def test_what_nobody_reads_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(flight.FlightUnavailableError, match="running: 3"):
         runs.start(_numbers, is_abandoned=_never)
     stalled[0]._work.waits_since = time.monotonic() - 3600
-    monkeypatch.setattr("daf_query._runs._STALLED_SECONDS", 0.0)
+    lower(monkeypatch, stalled_seconds=0.0)
     assert next(runs.start(_few, is_abandoned=_never)) == 0
     taken: list[int] = []
     with pytest.raises(flight.FlightCancelledError, match="gave way to another; ask again"):

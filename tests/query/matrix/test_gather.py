@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.matrix import Selection, SlicePlan, gather_sparse
-from daf_query.matrix import _dense_gather as dense_gathering
-from daf_query.matrix import _gather as gathering
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from tests.limits import lower
 
 MIB = 1 << 20
 N_CELLS, N_GENES = 6000, 400
@@ -90,7 +89,7 @@ def test_gathering_is_indexing(data: st.DataObject) -> None:
     minor, major = data.draw(selections(shape[0])), data.draw(selections(shape[1]))
     limits = pytest.MonkeyPatch()
     with limits.context() as patch:
-        patch.setattr(gathering, "_BLOCK_ELEMENTS", data.draw(st.integers(1, 4)))
+        lower(patch, gathered_elements=data.draw(st.integers(1, 4)))
         done: list[int] = []
         plan = SlicePlan(daf.open_matrix("r", "c", "m"), major, minor)
         gathered = gather_sparse(plan, progress=done.append)
@@ -145,7 +144,7 @@ def test_peak_memory_is_twice_the_result(
     session: DafSession, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     """A slice is gathered in at most two times its bytes and a block."""
-    monkeypatch.setattr(gathering, "_BLOCK_ELEMENTS", 1 << 14)
+    lower(monkeypatch, gathered_elements=1 << 14)
     part = session.matrix("cell", "gene", "m", **SLICES[which])
     values, peak = peak_bytes(part.values)
     assert size_of(values) > 2 * MIB
@@ -162,7 +161,7 @@ def test_few_columns_of_a_packed_dense_matrix(
     daf.add_axis("cell", [f"c{i}" for i in range(4000)])
     daf.add_axis("gene", [f"g{i}" for i in range(2100)])
     daf.set_matrix("gene", "cell", "m", matrix.T, relayout=False)  # stored by cells
-    monkeypatch.setattr(dense_gathering, "_BLOCK_BYTES", MIB)
+    lower(monkeypatch, dense_block_bytes=MIB)
     part = connect(tmp_path / "x.daf.zarr").matrix("cell", "gene", "m", columns=[7, 2047, 7])
     values, peak = peak_bytes(part.values)
     np.testing.assert_array_equal(values, matrix[:, [7, 2047, 7]])

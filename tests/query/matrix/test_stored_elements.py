@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query.matrix import Selection, SlicePlan, gather_sparse
-from daf_query.matrix import _gather as gathering
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors
+from tests.limits import lower
 
 N_ROWS, N_COLUMNS = 9, 40
 
@@ -62,7 +62,7 @@ def test_ranges_of_any_types(data: st.DataObject) -> None:
     daf = filled(kind, values)
     expected = values.T[positions] if minors is None else values.T[positions][:, minors]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathering, "_BLOCK_ELEMENTS", block)
+        lower(patch, gathered_elements=block)
         part = taken(daf, positions, minors)
     assert part.dtype == dtype
     assert part.indices.dtype == np.int32
@@ -94,7 +94,7 @@ def test_row_numbers_off_their_axis_are_refused(
 
 def test_nothing_is_allocated_per_element(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 800 KB in 500 scattered ranges, the result is all that is allocated, and a block."""
-    monkeypatch.setattr(gathering, "_BLOCK_ELEMENTS", 1 << 12)
+    lower(monkeypatch, gathered_elements=1 << 12)
     random = np.random.default_rng(1)
     shape = (300, 1000)
     values = random.integers(1, 9, shape) * (random.random(shape) < 0.7)

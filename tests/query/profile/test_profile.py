@@ -30,6 +30,8 @@ from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+from tests.limits import lower
+
 COLUMNS = ["gene", "count", "missing", "nonzero", "sum", "mean", "variance", "min", "max"]
 DENSE = np.array(
     [[0.0, 1, 2], [3, 0, np.nan], [0, 0, 4], [5, 6, 0], [7, 0, np.nan]],
@@ -494,7 +496,7 @@ class TestDotPlot:
         empty = db.profile("cell", "gene", "s", by="type", rows=[]).plot
         with pytest.raises(errors.InvalidInputError, match="nothing to draw.*no cell was chosen"):
             empty.dotplot(["g1"])
-        monkeypatch.setattr("daf_query.profile._plot._MAX_DOTS", 5)
+        lower(monkeypatch, dots=5)
         with pytest.raises(
             errors.InvalidInputError, match="3 groups x 3 gene are more than 5 dots"
         ):

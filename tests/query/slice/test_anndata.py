@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from daf_query import MatrixSlice, connect
 from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, from_anndata
+from tests.limits import lower
 from tests.support import CELLS, GENES, PBMC, UMIS, create, recorded_reads, taken_elements
 
 PARTS = ("layers", "obsm", "varm", "obsp", "varp")
@@ -213,7 +214,7 @@ class TestChoices:
             "obsm=['X_umap', 'frame', 'sparse'], varm=['PCs'], obsp=['dense', 'distances'], "
             "varp=['corr', 'csc']"
         )
-        monkeypatch.setattr("daf_query.slice._anndata.ANNDATA_MAX_BYTES", 500)
+        lower(monkeypatch, companion_bytes=500)
         assert re.search(r"; left out for size: .*obsp\['dense'\] \(about 200 bytes\)", repr(part))
 
 

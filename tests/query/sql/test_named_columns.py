@@ -16,6 +16,7 @@ from daf_query.session import DafSession
 from daf_query.sql import _axis_schema
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from daf_storage.data._vector_reader import VectorReader
+from tests.limits import lower
 
 QUERIES = [
     "SELECT count(*) AS n FROM cell WHERE donor = 'd1' AND age > 40",
@@ -38,7 +39,7 @@ QUERIES = [
 
 @pytest.fixture(autouse=True)
 def _two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_axis_schema, "MIN_NARROW_MEMBERS", 2)
+    lower(monkeypatch, narrow_members=2)
 
 
 def members(count: int = 3) -> list[DafWriter]:
@@ -73,7 +74,7 @@ def test_answers_are_those_of_a_table_with_all_columns(
     """Types too, where columns of the data sets differ."""
     source = members()
     answer = connect({"runs": source}).sql(query).to_arrow_table()
-    monkeypatch.setattr(_axis_schema, "MIN_NARROW_MEMBERS", 9)
+    lower(monkeypatch, narrow_members=9)
     assert answer.equals(connect({"runs": source}).sql(query).to_arrow_table())
 
 

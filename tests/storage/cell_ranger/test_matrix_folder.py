@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import daf_storage
 from daf_query.cli import main
 from daf_storage import errors
+from tests.limits import lower
 
 FEATURES = (
     "ENSG1\tCD8A\tGene Expression\nENSG2\tCD3D\tGene Expression\nENSG3\tCD8A\tAntibody Capture\n"
@@ -91,7 +92,7 @@ def test_random_matrices_are_what_scipy_reads(
     tmp_path: Path, field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in many blocks, each of which ends within a line."""
-    monkeypatch.setattr("daf_storage.cell_ranger._matrix_folder._BLOCK_BYTES", 100)
+    lower(monkeypatch, text_block_bytes=100)
     random = np.random.default_rng(1)
     matrix = sp.random(60, 40, density=0.3, random_state=random, format="csc")
     matrix.data = np.ceil(matrix.data * 1000) if field == "integer" else matrix.data

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from daf_storage import DafWriter, MemoryDaf, open_daf
 from daf_storage.base import Span
-from daf_storage.data import _blocks
 from daf_storage.trees import StoredArray
+from tests.limits import lower
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (700, 1300)])
@@ -86,8 +86,7 @@ def test_a_packed_dense_matrix_is_decoded_in_blocks(
 
         monkeypatch.setattr(opened, "read_rows", counting)
         monkeypatch.setattr(opened, "read", lambda _: pytest.fail("read as a whole"))
-        monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 1 << 16)
-        monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+        lower(monkeypatch, copied_bytes=1 << 16, thread_bytes=1)
         daf.relayout_matrix("cell", "gene", "x", packed=packed)
         monkeypatch.undo()
         assert 0 < max(longest) <= 1 << 16

@@ -16,7 +16,8 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_storage import DafReader, DafWriter, ZarrDaf
-from daf_storage.stores import DirectoryStore, _directory_snapshot, _swap
+from daf_storage.stores import DirectoryStore, _directory_snapshot
+from tests.limits import without_exchange
 from tests.support import create, dense, reopen
 
 ORIENTATIONS = (("cell", "gene"), ("gene", "cell"))
@@ -65,7 +66,7 @@ def test_a_replaced_matrix_is_always_found(
 ) -> None:
     """Whatever the writer does between any two looks of a reader."""
     if not exchange:
-        monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+        without_exchange(monkeypatch)
     path = tmp_path / "x.daf.zarr"
     daf = create(path)
     daf.add_axis("cell", ["a", "b"])

@@ -36,8 +36,9 @@ from daf_storage import (
     verify,
 )
 from daf_storage.opening import open_remote_tree
-from daf_storage.stores import RemoteFiles, _remote, shown_url
+from daf_storage.stores import RemoteFiles, shown_url
 from daf_storage.upkeep import _serve as serving
+from tests.limits import lower
 from tests.support import contents, create, fill_served
 
 Fault = Callable[[Any], bool]
@@ -426,7 +427,7 @@ def test_large_files_of_servers_without_ranges(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond a bound they are not downloaded; the message names the remedy, others are read."""
-    monkeypatch.setattr(_remote, "_MAX_WHOLE_BYTES", 100)
+    lower(monkeypatch, whole_file_bytes=100)
     big = ZarrDaf(folder, "r+")
     assert isinstance(big, DafWriter)
     big.set_vector("batch", "big", np.arange(20.0))
@@ -597,7 +598,7 @@ def test_what_is_closed_keeps_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Neither threads nor connections nor blocks; a slice that was handed out reads its values."""
-    monkeypatch.setattr(_remote, "_BLOCK_BYTES", 8)  # what is in the first block needs no thread
+    lower(monkeypatch, remote_block_bytes=8)  # what is in the first block needs no thread
     path = tmp_path / name
     if path != folder:
         convert(folder, path)

@@ -14,6 +14,7 @@ from daf_storage import errors
 from daf_storage.base import StorageType
 from daf_storage.trees import ArrayInfo, Hdf5File, Hdf5Tree
 from daf_storage.trees._hdf5_array import ChunkListing, Hdf5Array
+from tests.limits import lower
 
 
 def array_of(path: Path) -> Hdf5Array:
@@ -73,7 +74,7 @@ def test_lists_of_too_many_chunks_are_not_made(
     values = np.arange(160)
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=values, chunks=(10,), compression="gzip")
-    monkeypatch.setattr("daf_storage.trees._hdf5_array.MAX_LISTED_CHUNKS", 15)
+    lower(monkeypatch, listed_chunks=15)
     array = array_of(path)
     assert array._chunks() is None
     assert np.array_equal(array.read(), values)

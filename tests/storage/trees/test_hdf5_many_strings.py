@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage import errors
-from daf_storage.trees import Hdf5File, Hdf5Tree, _hdf5_strings
+from daf_storage.trees import Hdf5File, Hdf5Tree
 from daf_storage.trees._hdf5_array import Hdf5Array
+from tests.limits import lower
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "in one piece": {},
@@ -86,7 +87,7 @@ def test_the_strings_are_those_of_hdf5(
     """Of any length, in any layout, cut into pieces of any size."""
     path = written(tmp_path_factory.mktemp("many") / "x.h5", strings, **LAYOUTS[layout])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_hdf5_strings, "_BLOCK_BYTES", block_bytes)
+        lower(patch, string_block_bytes=block_bytes)
         assert read(path) == strings == expected(path)
 
 

@@ -14,12 +14,13 @@ import pytest
 from daf_storage import errors
 from daf_storage.base import StorageType
 from daf_storage.stores import MemoryStore
-from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, _metadata, zarr_formats
+from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, zarr_formats
 from daf_storage.trees._metadata import (
     MAX_DOCUMENT_BYTES,
     check_chunk_bytes,
     fill_of,
 )
+from tests.limits import lower
 
 REPLACEMENTS: list[Any] = [
     None, 5, 1.5, "x", [], {}, [None], -1, 2**70, True, "x" * 300, [[]], {"id": 1}, 2**62, "<f4",
@@ -221,7 +222,7 @@ def test_chunks_that_are_absurd_beside_the_array(
     item_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of strings, 4 bytes each are counted, for their lengths; small chunks may be any size."""
-    monkeypatch.setattr(_metadata, "_MAX_CHUNK_BYTES", 96)
+    lower(monkeypatch, chunk_bytes=96)
     width = item_bytes or 4
     check_chunk_bytes((2,), (96 // width,), item_bytes, what="x")
     check_chunk_bytes((200 // width,), (200 // width,), item_bytes, what="x")

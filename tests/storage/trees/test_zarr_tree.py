@@ -11,9 +11,9 @@ import zarr
 from zarr.codecs import ZstdCodec
 
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, verify
-from daf_storage.base import _strings as strings
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
-from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree, _file_changes, _zarr_chunks
+from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree
+from tests.limits import lower
 from tests.suites import ChangingTreeSuite
 
 
@@ -57,11 +57,11 @@ def test_many_strings_are_filled_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     """The chunk is the one that is written block by block, also if the blocks are small."""
-    monkeypatch.setattr(strings, "_ENCODE_BLOCK", 7)
+    lower(monkeypatch, encoded_strings=7)
     names = [f"naïve {n}" for n in range(100)]
     chunks = []
     for limit in (0, 1 << 24):
-        monkeypatch.setattr(_file_changes, "_FILLED_IN_PLACE_BYTES", limit)
+        lower(monkeypatch, filled_in_place_bytes=limit)
         path = tmp_path / f"{limit}{suffix}"
         daf = ZarrDaf(path, "w") if suffix else MemoryDaf()
         assert isinstance(daf, DafWriter)
@@ -114,7 +114,7 @@ def test_chunks_that_are_missing_in_the_middle(
     is_noticed: bool,
 ) -> None:
     """Of many chunks in one folder, their number tells; in nested ones, the first and the last."""
-    monkeypatch.setattr(_zarr_chunks, "_MANY_CHUNKS", 30)
+    lower(monkeypatch, chunks_in_a_folder=30)
     array = zarr.create_array(
         tmp_path / "a", shape=shape, chunks=(1,) * len(shape), dtype="<i8", zarr_format=2,
         compressors=None, chunk_key_encoding={"name": "v2", "separator": separator},

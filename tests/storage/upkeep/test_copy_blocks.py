@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from daf_storage import DafWriter, MemoryDaf, Packing, copy_all, open_daf
 from daf_storage.base import Span
-from daf_storage.data import _assembled, _blocks
 from daf_storage.trees import StoredArray
+from tests.limits import lower
 
 CELLS = [f"c{n}" for n in range(60)]
 GENES = [f"g{n}" for n in range(40)]
@@ -72,9 +72,7 @@ def test_each_is_what_numpy_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With blocks of a few elements; the same values in the same forms and orientations."""
-    monkeypatch.setattr(_assembled, "_HELD_PER_ELEMENT", 96)
-    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 1000)
-    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+    lower(monkeypatch, held_per_element=96, copied_bytes=1000, thread_bytes=1)
     for number, genes in enumerate((GENES, GENES[::-1], GENES[1:32:3])):
         if name == "more" and len(genes) < len(GENES):
             continue
@@ -125,8 +123,7 @@ def check(source: DafWriter, copy: DafWriter, key: tuple[str, str, str], empty: 
 def test_no_matrix_is_read_as_a_whole(source: DafWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     """A range of columns, or of elements, at a time: neither axis need be the same."""
     source.delete_matrix("cell", "gene", "text")
-    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 2000)
-    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+    lower(monkeypatch, copied_bytes=2000, thread_bytes=1)
     longest: list[int] = []
     opened = type(source.open_matrix("cell", "gene", "dense").dense())
     read_rows = opened.read_rows
