@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numcodecs
-import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from daf_query import UnreadableVectorWarning, connect
 from daf_storage import (
     DafReader,
-    DafWriter,
     MemoryDaf,
-    Packing,
     ZarrDaf,
     convert,
     errors,
@@ -30,7 +27,6 @@ from daf_storage import (
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import ZarrTree, ZarrVersion
 from daf_storage.upkeep._verify import _verify_data
-from tests.limits import lower
 from tests.storage.data.test_damaged import change_metadata
 from tests.storage.trees.test_foreign_arrays import put_strings
 from tests.storage.trees.test_malformed_metadata import variants
@@ -240,24 +236,6 @@ def test_the_summary_has_the_problem(tmp_path: Path, damage: str) -> None:
     assert "vector &#x27;type&#x27;" in daf._repr_html_()
 
 
-def test_a_vector_that_is_whole_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken column is left out as long as its file stays the same."""
-    path = tmp_path / "x.daf.zarr"
-    fill(create(path))
-    chunk = path / "vectors/cell/type/0"
-    data = chunk.read_bytes()
-    truncate(chunk)
-    time.sleep(0.2)  # its times tell it from any later one
-    session = connect(path)
-    with pytest.warns(UnreadableVectorWarning, match="'type'"):
-        assert "type" not in session.sql("SELECT * FROM cell").to_pydict()
-    assert "type" not in session.sql("SELECT * FROM cell").to_pydict()
-    chunk.write_bytes(data)
-    time.sleep(0.2)
-    lower(monkeypatch, unsettled_seconds=0)
-    assert session.sql("SELECT * FROM cell").to_pydict()["type"] == ["Bcell", "TCell", "TCell"]
-
-
 def test_broken_entries_of_an_axis(tmp_path: Path) -> None:
     """The names are lost, and nothing else."""
     path = tmp_path / "x.daf.zarr"
@@ -316,25 +294,6 @@ def test_a_broken_scalar(tmp_path: Path, name: str) -> None:
     assert [f.path for f in verify(path, progress="never") if f.level == "error"] == [
         f"scalars/{name}"
     ]
-
-
-def test_packed_vectors_that_are_broken(tmp_path: Path) -> None:
-    """A damaged chunk of a packed vector is found when it is decoded, and takes the vector only."""
-    path = tmp_path / "x.daf.zarr"
-    daf = ZarrDaf(path, "w", packed=Packing(chunk_kb=1))
-    assert isinstance(daf, DafWriter)
-    daf.add_axis("cell", [f"{n:05}" for n in range(2000)])
-    daf.set_vector("cell", "age", np.arange(2000.0))
-    daf.set_vector("cell", "good", np.arange(2000.0))
-    chunk = path / "vectors/cell/age/c/0"
-    data = chunk.read_bytes()
-    chunk.write_bytes(data[:-20] + b"?" * 20)
-    with pytest.warns(UnreadableVectorWarning, match="'age'"):
-        found = connect(path).sql("SELECT * FROM cell").to_arrow_table()
-    assert found.column_names == ["name", "index", "good"]
-    chunk.write_bytes(data[:10])
-    with pytest.raises(errors.CorruptDataError, match="it is truncated"):
-        open_daf(path).vector_info("cell", "age")
 
 
 def test_converting_beside_a_broken_vector(tmp_path: Path) -> None:

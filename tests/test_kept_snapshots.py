@@ -5,11 +5,9 @@ Work is counted in calls, never in time.
 
 from __future__ import annotations
 
-import functools
 import os
 import random
 import shutil
-import sys
 import time
 import warnings
 from collections import Counter
@@ -208,22 +206,6 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         yield calls
 
 
-def function_calls(work: Callable[[], object]) -> int:
-    """Return how many functions of Python are called."""
-    count = 0
-
-    def counting(_: object, event: str, __: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(counting)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 @pytest.fixture
 def warm(tmp_path: Path) -> DafSession:
     """Return a session over a hundred vectors, of which two were asked for before."""
@@ -238,33 +220,3 @@ def warm(tmp_path: Path) -> DafSession:
         daf.set_matrix("cell", "gene", "X", sp.random(N, 6, 0.4, format="csc", random_state=1))
     time.sleep(SETTLED_SECONDS)
     return connect(path)
-
-
-def test_the_work_of_a_warm_query(warm: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file is opened, mapped or parsed again, and nothing planned; a look at each vector."""
-    query = "SELECT name FROM cell WHERE v3 > 20 AND donor = 'a'"
-    for _ in range(2):
-        warm.sql(query).to_arrow_table()
-    with counted(monkeypatch) as calls:
-        warm.sql(query).to_arrow_table()
-    assert calls["file"] == calls["mmap"] == calls["parse"] == calls["plan"] == 0
-    assert calls["stat"] < VECTORS + 60, calls
-    assert calls["directory"] < 30, calls
-
-
-def test_the_work_of_a_warm_slice(warm: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a document nor an array is opened again; one look at each vector."""
-    choice: dict[str, Any]
-    for choice, most_stats, most_calls in (
-        ({"rows": "v3 > 20 AND donor = 'a'"}, VECTORS + 90, 1_400),
-        ({"columns": ["g3"]}, 75, 350),
-    ):
-        for _ in range(4):
-            warm.matrix("cell", "gene", "X", **choice).values()
-        with counted(monkeypatch) as calls:
-            warm.matrix("cell", "gene", "X", **choice).values()
-        assert calls["file"] == calls["mmap"] == calls["parse"] == calls["plan"] == 0
-        assert calls["stat"] <= most_stats, calls
-        assert calls["directory"] < 30, calls
-        work = functools.partial(warm.matrix, "cell", "gene", "X", **choice)
-        assert function_calls(work) <= most_calls

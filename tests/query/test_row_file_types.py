@@ -29,14 +29,6 @@ def test_text_has_no_lists_and_bytes(file_format: Any, values: pa.Array) -> None
     assert file.getvalue() == b""
 
 
-def test_intervals_are_refused() -> None:
-    """Parquet has none, nor has CSV."""
-    table = pa.table({"odd": pa.array([pa.MonthDayNano([1, 2, 3])])})
-    for file_format in ("csv", "tsv", "parquet"):
-        with pytest.raises(errors.UnsupportedInputError, match="'odd' is month_day_nano_interval"):
-            write_rows(Rows(table.schema, table.to_batches()), file_format, io.BytesIO())  # type: ignore[arg-type] # each is one
-
-
 @pytest.mark.parametrize("sql", ["[index, 2]", "named_struct('a', index)", "X'00ff'"])
 def test_lists_in_parquet(sql: str, tmp_path: Path) -> None:
     """What a query yields is what the file has."""

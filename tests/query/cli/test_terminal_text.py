@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daf_query import connect
 from daf_query.cli import main
 from daf_storage import MemoryDaf, copy_all, open_daf
 from daf_storage._terminal_text import text_width, visible, visible_name
@@ -91,17 +90,6 @@ def test_commands_that_copy(
     assert not [line for line in printed.splitlines() if "fake" in line.split(":")[0][:6]]
 
 
-def test_what_python_prints_of_hostile_names(hostile: str) -> None:
-    """``print`` of a data set, a session, a slice, a plan and a diagnosis."""
-    with open_daf(hostile) as daf, connect({"a\x1b[1m\nfake": daf}) as session:
-        part = session.matrix("cell", "ge\x1b[31mne\nfake: axis", "X")
-        diagnosis = session.diagnose("cell", f"\"{TYPE}\" = 'c'")
-        for printed in (daf, daf.description(), session, part, part.explain(), diagnosis):
-            text = str(printed)
-            assert "\x1b" not in text, type(printed)
-            assert not [line for line in text.splitlines() if line.startswith("fake")]
-
-
 @pytest.mark.parametrize("file_format", ["csv", "tsv", "json", "ndjson"])
 def test_rows_for_programs(
     hostile: str,
@@ -116,15 +104,6 @@ def test_rows_for_programs(
     printed = capsys.readouterr().out
     assert not [control for control in CONTROLS if control in printed]
     assert ("u001b]0;owned" in printed, "ü" in printed) == (True, True)
-
-
-@pytest.mark.parametrize(
-    ("text", "columns"),
-    [("CD8A", 4), ("细胞", 4), ("e\u0301", 1), ("\uff41", 2), ("\u200b", 0), ("é", 1)],
-)
-def test_columns_that_text_takes(text: str, columns: int) -> None:
-    """Wide characters take two, and accents none."""
-    assert text_width(text) == columns
 
 
 def test_tables_of_wide_characters_are_aligned(

@@ -191,16 +191,6 @@ def test_sigterm_leaves_nothing_behind(paused: Commands, folder: Path, command: 
     assert everything(folder) == before
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 129), (signal.SIGINT, 130)])
-def test_other_signals(paused: Commands, folder: Path, number: signal.Signals, code: int) -> None:
-    """A closed terminal and Ctrl-C do the same."""
-    before = everything(folder)
-    with paused(*commands(folder)["convert"], heeding=number) as process:  # also under nohup
-        process.send_signal(number)
-        assert process.wait(60) == code
-    assert everything(folder) == before
-
-
 def test_nohup_is_respected(paused: Commands, folder: Path) -> None:
     """A signal that is ignored when the command starts stays ignored."""
     with paused(*commands(folder)["convert"], ignoring=signal.SIGHUP) as process:

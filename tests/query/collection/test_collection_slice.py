@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, DuplicateNamesWarning, MatrixSlice, connect, provenance
-from daf_query.slice import _reading as reading
 from daf_storage import AnnDataWarning, concatenate, convert, errors, import_h5ad, open_daf
+from tests.limits import lower
 from tests.query.collection.cases import (
     RUNS,
     Run,
@@ -54,26 +54,6 @@ def test_all_rows_with_columns_by_name(db: DafSession, join: Any, fill: Any) -> 
     is_float = join == "outer" and isinstance(fill, float)
     assert part.dtype == np.result_type("f4", "i2", "u1", "i4", "f4" if is_float else "u1")
     assert values.dtype == part.dtype
-
-
-def test_the_order_of_columns_is_not_that_of_anndata_but_the_values_are(db: DafSession) -> None:
-    """anndata.concat sorts the names of an outer join; here they come as they are first met."""
-    adatas = {
-        name: anndata.AnnData(
-            sp.csr_matrix(frame_of(name, run).to_numpy()),
-            obs=pd.DataFrame(index=run.cells),
-            var=pd.DataFrame(index=run.genes),
-        )
-        for name, run in RUNS.items()
-    }
-    for join in ("inner", "outer"):
-        judge = anndata.concat(adatas, join=join, index_unique="-", label="dataset")
-        with pytest.warns(DuplicateNamesWarning, match="1 name occurs .* 'a' in monday and tuesd"):
-            ours = db.matrix("cell", "gene", "X", join=join).to_anndata()
-        assert list(ours.obs_names) == list(judge.obs_names)
-        assert list(ours.obs["dataset"]) == list(judge.obs["dataset"])
-        assert set(ours.var_names) == set(judge.var_names)
-        np.testing.assert_array_equal(ours.X.toarray(), judge[:, list(ours.var_names)].X.toarray())
 
 
 def test_the_other_way_round(db: DafSession) -> None:
@@ -119,12 +99,9 @@ def test_selections_are_those_of_the_whole(data: st.DataObject) -> None:
     expected = whole.iloc[rows, columns]
     bounds = part.explain()
     block_bytes = data.draw(st.sampled_from([1, 40, 1 << 20]))
-    before = reading.READ_BYTES
-    try:
-        reading.READ_BYTES = block_bytes  # type: ignore[misc] # for smaller blocks
+    with pytest.MonkeyPatch.context() as patch:
+        lower(patch, part_bytes=block_bytes)
         same(part, expected)
-    finally:
-        reading.READ_BYTES = before  # type: ignore[misc] # as it was
     assert part.nnz <= bounds.stored_elements
     turned = db.matrix(
         "gene",
@@ -171,26 +148,6 @@ def test_forms(db: DafSession) -> None:
     for attribute in ("daf", "plan"):
         with pytest.raises(errors.InvalidInputError, match="connect the data set that you want"):
             getattr(part, attribute)
-
-
-def test_it_is_not_saved_as_a_matrix(db: DafSession) -> None:
-    """Of one data set; the message names what writes all as one."""
-    session = DafSession({"one": daf_of("one", RUNS["monday"])})
-    with pytest.raises(errors.InvalidInputError, match=r"concatenate\(\) and daf concat"):
-        session.save_matrix(db.matrix("cell", "gene", "X"), "cell", "gene", "Y")
-
-
-def test_var_is_of_all_data_sets_with_the_matrix(db: DafSession) -> None:
-    """Also of those of which no row is selected, and where none is."""
-    for rows in ("dataset = 'monday'", "age > 999"):
-        part = db.matrix("cell", "gene", "X", join="outer", rows=rows)
-        var = part.to_anndata().var
-        assert var["rank"].tolist() == [int(gene[1:]) for gene in names_of(RUNS, "outer")]
-    runs = {name: daf_of(name, RUNS[name]) for name in ("monday", "friday")}
-    part = session_with(runs).matrix("cell", "gene", "X", join="outer")
-    runs["friday"].reorder_axis("gene", np.array([3, 2, 1, 0]))
-    with pytest.raises(errors.InvalidInputError, match="replaced or reordered"):
-        part.to_anndata()
 
 
 def test_files(db: DafSession, tmp_path: Path) -> None:

@@ -123,39 +123,6 @@ def test_only_needed_columns_are_read(
     assert total == pytest.approx(expected_of(table)["score"][250:].sum())
 
 
-def test_integers_that_may_be_missing(paths: dict[str, Any]) -> None:
-    """They have one type in all partitions, whether any is missing or not."""
-    other = MemoryDaf(name="other")
-    other.add_axis("cell", ["x", "y"])
-    db = connect([paths["memory"], other])
-    frame = db.table("cell").to_dask_dataframe(rows_per_partition=100)
-    assert str(frame.dtypes["age"]) == "Int16"
-    assert str(frame.dtypes["is_old"]) == "boolean"
-    computed = frame.compute()
-    assert computed["age"].isna().sum() == 2
-    assert computed["age"].sum() == sum(range(ROWS))
-
-
-def test_names_follow_from_what_is_read(paths: dict[str, Any]) -> None:
-    """The same table has the same keys in any session; another filter or column has others."""
-
-    def name(**choice: Any) -> str:
-        return str(connect(paths["plain"]).table("cell").to_dask_dataframe(**choice)._name)
-
-    assert name() == name()
-    assert (
-        len(
-            {
-                name(),
-                name(columns=["age"]),
-                name(filter=pc.field("age") > 1),
-                name(rows_per_partition=9),
-            }
-        )
-        == 4
-    )
-
-
 def test_small_tables_share_a_partition(sessions: dict[str, DafSession]) -> None:
     """Of several data sets, as many as fit; the graph of any has no rows."""
     table = sessions["several"].table("cell")

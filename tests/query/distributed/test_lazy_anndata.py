@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from daf_query import DafSession, DuplicateNamesWarning, connect
 from daf_storage import AnnDataWarning, ZarrDaf, copy_all, errors, from_anndata
 from tests.query.collection.cases import RUNS, daf_of
-from tests.support import recorded_reads
 
 N_OBS, N_VAR = 120, 40
 
@@ -77,22 +76,6 @@ def test_all_but_x_and_layers_is_in_memory(db: DafSession) -> None:
     assert (in_memory.X != whole.X).nnz == 0
 
 
-def test_nothing_of_the_matrices_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But column pointers, obs and var; a block reads its own rows."""
-    with recorded_reads(monkeypatch) as reads:
-        lazy = (
-            connect(path)
-            .matrix("obs", "var", "X")
-            .to_anndata(lazy=True, obsm=False, varm=False, obsp=False, rows_per_block=40)
-        )
-        values = [key for key in reads.keys if key.startswith("matrices/") and key.endswith("/0")]
-        assert not [key for key in values if "nzval" in key]
-        lazy.X.blocks[0].compute()
-        assert [key for key in reads.keys if key.endswith("nzval/0")] == [
-            "matrices/var/obs/X/nzval/0"
-        ]
-
-
 def test_layers_are_chosen_as_ever(db: DafSession) -> None:
     """All by default, whatever they would take; those that are named; none; one that is missing."""
     part = db.matrix("obs", "var", "X")
@@ -104,13 +87,6 @@ def test_layers_are_chosen_as_ever(db: DafSession) -> None:
         part.to_anndata(lazy=True, layers=["x"])
     with pytest.raises(errors.InvalidInputError, match="rows_per_block= is for lazy=True"):
         part.to_anndata(rows_per_block=3)
-
-
-def test_an_empty_slice(db: DafSession) -> None:
-    """It has an AnnData too."""
-    lazy = db.matrix("obs", "var", "X", rows="age < 0").to_anndata(lazy=True)
-    assert lazy.shape == (0, N_VAR)
-    assert lazy.X.compute().shape == (0, N_VAR)
 
 
 def test_stored_by_columns_alone(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import weakref
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,9 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.distributed import Source
-from daf_query.slice import _dask as grids
-from daf_query.slice._reading import read_whole
-from daf_storage import MemoryDaf, ZarrDaf, chain_reader, convert, copy_all, errors, view
+from daf_storage import MemoryDaf, ZarrDaf, convert, copy_all, errors
 from daf_storage.base import Packing
 from tests.query.collection.cases import RUNS, daf_of
-from tests.support import served
 
 N_CELLS, N_GENES = 23, 7
 RNG = np.random.default_rng(5)
@@ -138,15 +133,6 @@ def test_blocks_of_columns(
     np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
 
 
-def test_blocks_of_rows_and_columns(sessions: dict[str, DafSession]) -> None:
-    """Both at once, where both layouts are stored."""
-    part = sessions["plain"].matrix("cell", "gene", "both", rows="age > 2")
-    array = part.to_dask(rows_per_block=5, columns_per_block=3)
-    assert array.numblocks == (3, 3)
-    np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
-    np.testing.assert_array_equal(dense(array.blocks[1, 2].compute()), part.to_numpy()[5:10, 6:])
-
-
 @settings(max_examples=15, deadline=None)
 @given(
     rows=st.none() | st.lists(st.integers(0, 6), max_size=9),
@@ -170,34 +156,6 @@ def test_blocks_of_several_data_sets(
     array = part.to_dask(rows_per_block=size)
     assert array.dtype == part.dtype
     np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
-
-
-def test_rows_that_are_aligned(sessions: dict[str, DafSession]) -> None:
-    """The genes of several data sets as rows: each block has columns of all of them."""
-    part = sessions["runs"].matrix("gene", "cell", "X", along="cell", join="outer", fill_value=9)
-    array = part.to_dask(rows_per_block=3)
-    assert array.numblocks == (3, 1)
-    np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
-    with pytest.raises(errors.InvalidInputError, match="several data sets as one have all columns"):
-        part.to_dask(columns_per_block=2)
-
-
-def test_views_chains_and_servers(sessions: dict[str, DafSession]) -> None:
-    """What leads to them travels: the same values and the same keys each time."""
-    plain, zipped = sessions["plain"].reader(), sessions["zipped"].reader()
-    shown = {"cell": np.arange(0, N_CELLS, 3)}
-
-    def check(connect_it: Callable[[], DafSession]) -> None:
-        part = connect_it().matrix("cell", "gene", "both", rows="age > 2")
-        array = pickle.loads(pickle.dumps(part.to_dask(rows_per_block=3)))
-        again = connect_it().matrix("cell", "gene", "both", rows="age > 2")
-        assert again.to_dask(rows_per_block=3).name == array.name
-        np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
-
-    check(lambda: connect(view(plain, shown)))
-    check(lambda: connect(chain_reader([plain, zipped])))
-    with served(Path(plain.location)) as server:
-        check(lambda: connect(server.url))
 
 
 def test_names_follow_from_what_is_read(sessions: dict[str, DafSession]) -> None:
@@ -260,32 +218,6 @@ def test_tasks_open_the_path_once(
     np.testing.assert_array_equal(dense(travelled.compute()), COUNTS)
     np.testing.assert_array_equal(dense(array.compute()), COUNTS)
     assert len(opened) == 1
-
-
-def test_one_block_at_a_time_for_each_thread(
-    sessions: dict[str, DafSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a block was reduced to stays, the block does not."""
-    alive: set[int] = set()
-    most = [0]
-    real = read_whole
-
-    def read(whole: Any) -> Any:
-        values = real(whole)
-        number = len(most)
-        alive.add(number)
-        most.append(len(alive))
-        weakref.finalize(values.data, alive.discard, number)
-        return values
-
-    monkeypatch.setattr(grids, "read_whole", read)
-    array = sessions["plain"].matrix("cell", "gene", "both").to_dask(rows_per_block=1)
-    sums = array.map_blocks(lambda block: np.array([[block.sum()]]), chunks=(1, 1))
-    for scheduler, threads in (("synchronous", 1), ("threads", 2)):
-        most[:] = [0]
-        assert sums.compute(scheduler=scheduler, num_workers=threads).sum() == COUNTS.sum()
-        assert len(most) == N_CELLS + 1
-        assert max(most) <= threads
 
 
 def test_blocks_may_be_changed(sessions: dict[str, DafSession]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anndata
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
@@ -84,25 +83,6 @@ def test_the_sql_of_embeddings_runs() -> None:
         assert np.frombuffer(reply.content, "<f4").tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
-def test_the_main_matrix_comes_first(tmp_path: Path) -> None:
-    """Then its layers, the other axes, and at last the graphs: the page offers the first one."""
-    data = anndata.AnnData(np.ones((3, 2), "f4"))
-    data.layers["Counts"] = data.X
-    data.obsp["connectivities"] = np.ones((3, 3))
-    data.varp["cor"] = np.ones((2, 2))
-    data.obsm["X_umap"] = np.ones((3, 2))
-    data.write_h5ad(tmp_path / "x.h5ad")
-    with connect(tmp_path / "x.h5ad") as session:
-        (data_set,) = data_sets_of(session)
-    assert [(each["rows"], each["columns"], each["name"]) for each in data_set["matrices"]] == [
-        ("obs", "var", "X"),
-        ("obs", "var", "Counts"),
-        ("obs", "X_umap", "X_umap"),
-        ("obs", "obs", "connectivities"),
-        ("var", "var", "cor"),
-    ]
-
-
 def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
     """Several as one are one schema; what cannot be used hides nothing else."""
     for name in ("one", "two"):
@@ -127,48 +107,6 @@ def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
         names = [vector["name"] for vector in axes_of(data_set)["cell"]["vectors"]]
         assert "age" not in names
         assert "type" in names
-
-
-def test_forms(tmp_path: Path) -> None:
-    """What people call what is explored."""
-    anndata.AnnData(np.zeros((2, 1), np.float32)).write_h5ad(tmp_path / "x.h5ad")
-    with open_daf(tmp_path / "y.daf.zarr.zip", "w") as daf:
-        copy_all(tiny(), daf)
-    with open_daf(tmp_path / "z.dafs.zarr.zip#/group", "w+") as daf:
-        copy_all(tiny(), daf)
-    paths = {"x": "x.h5ad", "y": "y.daf.zarr.zip", "z": "z.dafs.zarr.zip#/group"}
-    with connect({name: str(tmp_path / path) for name, path in paths.items()}) as session:
-        forms = [(each["form"], each["is_collection"]) for each in data_sets_of(session)]
-    assert forms == [("AnnData, read in place", False), ("archive", False), ("archive", False)]
-    open_daf(tmp_path / "o.daf.zarr", "w").close()
-    with connect(tmp_path / "x.h5ad", overlay=tmp_path / "o.daf.zarr") as session:
-        assert [each["form"] for each in data_sets_of(session)] == ["data set with an overlay"]
-
-
-def test_scalars() -> None:
-    """As JSON has them; long ones are shortened."""
-    daf = MemoryDaf(name="scalars")
-    for name, value in (
-        ("short", "x" * 200),
-        ("long", "é" * 201),
-        ("number", np.int64(2**53)),
-        ("truth", True),
-        ("half", 0.5),
-        ("nan", float("nan")),
-        ("least", -np.inf),
-    ):
-        daf.set_scalar(name, value)
-    with connect({"a": daf}) as session:
-        (data_set,) = data_sets_of(session)
-    assert data_set["scalars"] == {
-        "half": 0.5,
-        "least": "-inf",
-        "long": "é" * 200 + "…",
-        "nan": "nan",
-        "number": 2**53,
-        "short": "x" * 200,
-        "truth": True,
-    }
 
 
 @pytest.mark.parametrize("limits", [{"rows": 0}, {"seconds": -1}, {"queries": 0}])

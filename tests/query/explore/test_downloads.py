@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import anndata
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
@@ -99,18 +97,6 @@ def sent(client: TestClient, name: str, sql: str, **more: Any) -> pa.Table:
     reply = client.post("/api/query", json={"id": name, "sql": sql, **more})
     assert reply.status_code == 200, reply.text
     return pa.ipc.open_stream(reply.content).read_all()
-
-
-def test_rows_that_are_held_are_not_computed_again(client: TestClient, tmp_path: Path) -> None:
-    """A download has the very rows that the page shows, in either format, as often as asked."""
-    sql = "SELECT name, type, random() AS chance FROM cell"
-    rows = sent(client, "held", sql)
-    for number, file_format in enumerate(("parquet", "csv", "parquet")):
-        asked = {"sql": f"{sql}\n", "format": file_format, "query": "held"}
-        path = fetched(client, ticket_of(client, "/api/export", asked), tmp_path / f"{number}")
-        read = pq.read_table(path) if file_format == "parquet" else pa_csv.read_csv(path)
-        assert read["chance"].to_pylist() == rows["chance"].to_pylist()
-        assert read["type"].to_pylist() == rows["type"].to_pylist()
 
 
 def test_a_ticket_is_good_once(client: TestClient, tmp_path: Path) -> None:
@@ -263,34 +249,3 @@ def test_a_data_set_that_is_replaced(writing: TestClient, stored: Path) -> None:
     assert writing.post("/api/query", json=ask).status_code == 409
     assert writing.get("/api/catalogue").status_code == 200
     assert writing.post("/api/query", json=ask).status_code == 200
-
-
-def test_entries_that_are_reordered(tmp_path: Path) -> None:
-    """Positions that the page holds would be those of others; a new vector changes none."""
-    path = str(tmp_path / "tiny.daf.zarr")
-    with open_daf(path, "w") as daf:
-        copy_all(tiny(), daf)
-    time.sleep(0.2)
-    data = ExploredData(lambda: connect(path), [path])
-    client = client_of(app(data, token=TOKEN))
-    old = {**AXIS, "sql": "age < 3"}
-
-    def positions() -> Any:
-        reply = client.post("/api/rows", json=old)
-        return reply.status_code, np.frombuffer(reply.content, "<u4").tolist()
-
-    assert positions() == (200, [0, 1, 2])
-    with open_daf(path, "r+") as daf:
-        daf.set_vector("cell", "more", NUMBERS)
-        time.sleep(0.2)
-        assert positions() == (200, [0, 1, 2])
-        daf.reorder_axis("cell", NUMBERS[::-1])
-        time.sleep(0.2)
-        reply = client.post("/api/rows", json=old)
-        assert (reply.status_code, reply.json()["remedy"]) == (
-            409,
-            "reload the page to see the new one",
-        )
-        assert client.get("/api/catalogue").json()["version"] == 2
-        assert positions() == (200, [297, 298, 299])
-    data.close()

@@ -55,16 +55,6 @@ def test_points_of_a_matrix_and_of_vectors(client: TestClient) -> None:
     np.testing.assert_array_equal(points(client, "tsne"), expected)
 
 
-def test_points_are_those_of_sql() -> None:
-    """A matrix that is read at once has the values that SQL has, one by one."""
-    session = connect({"tiny": tiny()})
-    x, y = (f"\"X_umap.X_umap\"['{number}']" for number in (0, 1))
-    table = session.sql(f'SELECT {x} AS x, {y} AS y FROM cell ORDER BY "index"').to_arrow_table()
-    expected = np.stack([column.to_numpy() for column in table.columns], axis=1)
-    shown = points(client_of(app(session, token=TOKEN)), "X_umap")
-    np.testing.assert_array_equal(shown, expected.astype(np.float32))
-
-
 def test_colours_are_those_of_sql(client: TestClient) -> None:
     """Numbers as float32, NaN where they are missing; all else as a dictionary of strings."""
     age = colour(client, {"vector": "age"})
@@ -216,22 +206,3 @@ def test_several_data_sets(tmp_path: Path) -> None:
         assert kinds == [*np.array(["T", "B", "NK"])[NUMBERS % 3], *["M"] * CELLS]
         one = points(client, "X_umap")
         np.testing.assert_array_equal(points(client, "X_umap", schema="runs"), np.tile(one, (2, 1)))
-
-
-def test_an_h5ad_in_place(tmp_path: Path) -> None:
-    """Its obsm and its categoricals, without an import."""
-    umap = np.stack([NUMBERS / 2, NUMBERS / 8], axis=1)
-    adata = anndata.AnnData(
-        X=np.zeros((CELLS, 2), np.float32),
-        obs={"type": pd.Categorical(np.array(["T", "B"])[NUMBERS % 2], ["T", "B", "unused"])},
-        obsm={"X_umap": umap, "X_pca": np.ones((CELLS, 5), np.float32)},
-    )
-    adata.obs_names = [f"C{number}" for number in NUMBERS]
-    adata.write_h5ad(tmp_path / "x.h5ad")
-    for categoricals in ("string", "dictionary"):
-        with connect(tmp_path / "x.h5ad", categoricals=categoricals) as session:  # type: ignore[arg-type] # both are
-            client = client_of(app(session, token=TOKEN))
-            axis = {"schema": "x", "axis": "obs"}
-            np.testing.assert_array_equal(points(client, "X_umap", **axis), umap.astype("<f4"))
-            types = colour(client, {"vector": "type"}, **axis).to_pylist()
-            assert types == ["B" if number % 2 else "T" for number in NUMBERS]

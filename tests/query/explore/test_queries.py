@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from datafusion import udf
 from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import ExploreLimits, app
-from daf_storage import open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 
 
@@ -39,23 +36,6 @@ def test_rows_are_those_of_the_session(client: TestClient) -> None:
         assert table.to_pylist() == session.sql(sql).to_arrow_table().to_pylist()
     assert state(client)["state"] == "done"
     assert (state(client)["rows"], state(client)["truncated"]) == (CELLS, False)
-
-
-@pytest.mark.parametrize("sources", [("a",), ("a", "b")])
-def test_the_first_rows_are_the_same_each_time(sources: tuple[str, ...], tmp_path: Path) -> None:
-    """Those of the beginning, of a long axis and of several data sets as one."""
-    names = [f"C{number}" for number in range(300_000)]
-    for source in sources:
-        with open_daf(tmp_path / f"{source}.daf.zarr", "w") as daf:
-            daf.add_axis("cell", names)
-            daf.set_vector("cell", "age", np.arange(len(names)))
-    with connect(str(tmp_path / "*.daf.zarr")) as session:
-        client = client_of(app(session, token=TOKEN))
-        for number in range(12):
-            reply = sent(client, "SELECT *\nFROM cell\nLIMIT 1000", name=str(number))
-            rows = pa.ipc.open_stream(reply.content).read_all()
-            assert rows["name"].to_pylist() == names[:1000]
-            assert state(client, str(number))["truncated"] is False
 
 
 @pytest.mark.parametrize(
@@ -108,17 +88,6 @@ def test_no_files_are_read(tmp_path: Path, client: TestClient) -> None:
         reply = sent(client, sql)
         assert reply.status_code == 400
         assert "a service reads no files but its data sets" in reply.text
-
-
-def test_functions_of_the_session_are_known() -> None:
-    """Those that were registered before the first query, and those after it."""
-    kinds = [pa.int64()], pa.int64(), "immutable"
-    with connect({"tiny": tiny()}) as session:
-        client = client_of(app(session, token=TOKEN))
-        for name in ("first", "second"):
-            session.context.register_udf(udf(lambda values: values, *kinds, name))
-            reply = sent(client, f"SELECT {name}(7) AS n")
-            assert pa.ipc.open_stream(reply.content).read_all().to_pydict() == {"n": [7]}
 
 
 def test_plans_and_descriptions(client: TestClient) -> None:

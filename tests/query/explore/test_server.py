@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -103,26 +102,6 @@ def test_connections_that_say_nothing_keep_nobody_out(server: ExploreServer, sen
         assert client.get("/api/catalogue").status_code == 200
 
 
-def test_connections_that_are_being_answered_go_on(server: ExploreServer) -> None:
-    """A request that is computed while others say nothing gets its answer."""
-    with contextlib.ExitStack() as stack, client_of(server, timeout=20) as client:
-        asking = threading.Thread(
-            target=lambda: answers.append(
-                client.post("/api/query", json={"id": "e", "sql": ENDLESS})
-            )
-        )
-        answers: list[httpx.Response] = []
-        asking.start()
-        wait_until(lambda: server.running_queries > 0)
-        for _ in range(2 * MOST):
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
-        with client_of(server, timeout=20) as other:
-            assert state(other, "e")["state"] == "running"
-            other.delete("/api/query/e")
-        asking.join(20)
-        assert answers[0].json()["error"] == "CancelledError"
-
-
 def test_a_query_that_hangs_up_ends(server: ExploreServer) -> None:
     """The engine stops to compute as soon as the connection is gone."""
     ask = {"id": "gone", "sql": ENDLESS}
@@ -149,24 +128,6 @@ def test_a_value_of_gigabytes_is_refused(server: ExploreServer, large: str) -> N
 
 SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
 NEVER = f"0 < ({ENDLESS})"
-
-
-@pytest.mark.parametrize(
-    ("path", "ask"),
-    [
-        ("profile", {**SLICE, "by": NEVER, "columns": ["CD8A"]}),
-        ("profile", {**SLICE, "by": "type", "columns": ["CD8A"], "rows": NEVER}),
-        ("extract/estimate", {**SLICE, "rows": NEVER}),
-        ("extract", {**SLICE, "rows": NEVER}),
-    ],
-)
-def test_expressions_and_predicates_that_nobody_waits_for_end(
-    server: ExploreServer, path: str, ask: dict[str, Any]
-) -> None:
-    """Not only queries; the answers that may be computed at a time are few."""
-    with client_of(server, timeout=0.5) as client, pytest.raises(httpx.ReadTimeout):
-        client.post(f"/api/{path}", json=ask)
-    wait_until(lambda: server.running_queries == 0)
 
 
 def test_a_query_is_cancelled(server: ExploreServer) -> None:
@@ -232,22 +193,6 @@ def test_a_query_that_takes_too_long() -> None:
         assert "0.5 seconds" in reply.json()["message"]
         assert state(client, "1")["state"] == "failed"
         wait_until(lambda: server.running_queries == 0)
-
-
-def test_closing_ends_what_runs() -> None:
-    """A server that is closed while a query runs ends soon, and listens no more."""
-    with connect({"tiny": tiny()}) as session:
-        server = ExploreServer(session)
-        with client_of(server, timeout=20) as client:
-            rows = client.stream("POST", "/api/query", json={"id": "1", "sql": MANY})
-            with rows as reply:
-                assert reply.status_code == 200
-                started = time.monotonic()
-                server.close()
-                server.close()
-                assert time.monotonic() - started < 10
-        with pytest.raises(httpx.ConnectError):
-            httpx.get(f"http://127.0.0.1:{server.port}/", timeout=2)
 
 
 def test_a_port_in_use() -> None:

@@ -23,7 +23,6 @@ from daf_query.fragments import (
     table_schema,
 )
 from daf_storage import MemoryDaf, convert, errors, open_daf
-from daf_storage.base import Span
 from tests.support import create, recorded_reads
 
 ROWS = 200_000
@@ -119,14 +118,6 @@ def test_no_values_are_read_to_plan(path: str, monkeypatch: pytest.MonkeyPatch) 
         "daf/0",
         "vectors/cell/score/0",
     }
-
-
-def test_a_pickled_fragment_is_small(path: str) -> None:
-    """It has the path, the range and the filter, whatever the number of rows."""
-    plan = plan_fragments(path, "cell", columns=["name"], filter=FILTERS["strings"])
-    assert len(pickle.dumps(plan.fragments[0])) < 4000
-    assert plan.fragments[0].paths == [path]
-    assert plan.fragments[0].pieces[0].spans == (Span(0, ROWS),)
 
 
 def test_small_data_sets_share_a_fragment(runs: str) -> None:
@@ -279,20 +270,3 @@ def test_a_file_that_was_replaced_is_not_read(tmp_path: Path, suffix: str) -> No
             list(fragments[0].read())
     with pytest.raises(errors.InvalidInputError, match="was changed or replaced"):
         plans[0][0].count_rows()
-
-
-def test_columns_of_a_directory_that_are_not_read_may_change(tmp_path: Path) -> None:
-    """A vector that is added or replaced concerns only the fragments that read it."""
-    path = tmp_path / "one.daf.zarr"
-    with create(path) as daf:
-        daf.add_axis("cell", ["A", "B"])
-        daf.set_vector("cell", "age", [30, 60])
-        daf.set_vector("cell", "other", [1, 2])
-    ages = plan_fragments(path, "cell", columns=["name", "age"])
-    filtered = plan_fragments(path, "cell", columns=["name"], filter=pc.field("other") > 0)
-    with open_daf(path, "r+") as daf:
-        daf.set_vector("cell", "other", [2, 1], if_exists="replace")
-        daf.set_vector("cell", "new", [0, 0])
-    assert [row["age"] for row in rows_of(ages)] == [30, 60]
-    with pytest.raises(errors.InvalidInputError, match="was changed or replaced"):
-        rows_of(filtered)

@@ -24,7 +24,6 @@ from daf_query.index import build_index, build_point_index
 from daf_query.scan import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.base import DecodedCache
-from daf_storage.base import _strings as strings
 from tests.support import create, reopen
 
 N = 5_000
@@ -74,22 +73,6 @@ def test_the_rows_are_the_same(path: Path) -> None:
     assert [f for f in verify(path) if f.level == "error"] == []
     with open_daf(path) as reader:
         assert reader.axes_set() == {"cell"}
-
-
-def test_a_look_up_decodes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The strings of a few rows are read one by one out of the mapped chunk."""
-    with reopen(path) as daf:
-        build_index(daf, "cell")
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("decoded")
-
-    session = connect(path)
-    monkeypatch.setattr(strings, "decode_vlen_utf8", refuse)
-    assert session.sql(QUERIES[0]).to_pydict() == {"name": ["é4999"], "age": [4999]}
-    assert session.sql("SELECT name FROM cell WHERE age > 4997 ORDER BY age").to_pydict() == {
-        "name": ["é4998", "é4999"]
-    }
 
 
 def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
@@ -168,13 +151,6 @@ def test_on_the_command_line(
     convert(path, copy)
     assert ZarrDaf(copy).tree.kind("indexes") is None
     assert indexes.StoredIndexes(reopen(copy), "cell").strings("name", DecodedCache()) is None
-
-
-def test_building_it_again_is_fine(path: Path) -> None:
-    """One that fits is kept, also in an archive, which could not replace it."""
-    for _ in range(2):
-        with reopen(path) as daf:
-            assert build_index(daf, "cell", ["name"]) == ["name"]
 
 
 def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
@@ -304,20 +280,6 @@ def test_a_look_up_of_a_number_reads_its_rows_alone(tmp_path: Path) -> None:
     explanation = session.explain_analyze("SELECT score FROM cell WHERE code > 100")
     assert explanation.scans[0].indexes == []
     assert explanation.rows == N - 101
-
-
-def test_lists_of_rows_where_few_values_are_distinct(tmp_path: Path) -> None:
-    """Each value is stored once, with its rows."""
-    path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [str(i) for i in range(N)])
-    daf.set_vector("cell", "donor", [f"d{i % 50}" for i in range(N)])
-    assert build_index(daf, "cell", ["donor"]) == ["donor"]
-    group = zarr.open_group(path / "indexes/cell/donor/lookup", mode="r")
-    assert dict(group.arrays())["key"].shape == (50,)
-    assert dict(group.arrays())["first"].shape == (51,)
-    found = connect(path).explain_analyze("SELECT index FROM cell WHERE donor = 'd7'")
-    assert (found.rows, found.scans[0].indexes) == (N // 50, ["donor"])
 
 
 def test_stored_ranges_are_there_from_the_first_query(tmp_path: Path) -> None:

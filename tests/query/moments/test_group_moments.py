@@ -182,18 +182,6 @@ def test_equal_to_exact_sums(axes: tuple[str, str], *, is_sparse: bool, offset: 
                 )
 
 
-def test_integers_are_exact() -> None:
-    """Sums of integers are, as far as a double holds integers."""
-    dense = np.full((1000, 1), 2**42 + 1, np.int64)
-    rows = GroupedRows(np.arange(1000), np.zeros(1000, np.int32), 1)
-    for options in (BlockOptions(), SMALL):
-        moments = group_moments(
-            daf_of(dense), ("cell", "gene"), "X", rows, Selection.all(1), options=options
-        )
-        assert int(moments.sum[0, 0]) == 1000 * (2**42 + 1)
-        assert moments.variance[0, 0] == 0.0
-
-
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_infinities(*, is_sparse: bool) -> None:
     """They are values: sums are infinite, and what has no meaning is NaN, without a warning."""
@@ -303,22 +291,6 @@ def test_a_damaged_layout(tmp_path: Path) -> None:
         )
 
 
-def test_an_element_that_is_stored_twice(tmp_path: Path) -> None:
-    """More elements than rows cannot be: an error, not a negative number of zeros."""
-    path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("gene", ["g", "h"])
-    daf.set_matrix("cell", "gene", "X", sp.csc_array([[1, 0], [1, 1]]), relayout=False)
-    daf.close()
-    rowval = path / "matrices" / "cell" / "gene" / "X" / "rowval" / "0"
-    size = rowval.stat().st_size // 3
-    rowval.write_bytes((1).to_bytes(size, "little") * 3)
-    rows = GroupedRows(np.arange(2), np.array([0, 1], np.int32), 2)
-    with pytest.raises(errors.CorruptDataError, match="stored more than once"):
-        group_moments(reopen(path), ("cell", "gene"), "X", rows, Selection.all(2))
-
-
 def test_strings_are_refused() -> None:
     """They have no sums; the error says what to choose instead."""
     daf = daf_of(np.array([["a", "b"]], object))
@@ -354,25 +326,3 @@ def test_the_layout_that_fits_is_read(stored: DafReader, monkeypatch: pytest.Mon
         assert all(f"matrices/{folder}/s/nzval" in chunk for chunk in values)
         assert sum(read) == n_elements * element_bytes
         assert len(read) > 1 or rows is few
-
-
-def test_threads_return_the_same() -> None:
-    """The last digit does not depend on which block was done first."""
-    rng = np.random.default_rng(1)
-    dense = rng.lognormal(size=(500, 20))
-    rows = GroupedRows(np.arange(500), rng.integers(0, 3, 500).astype(np.int32), 3)
-    daf = daf_of(sp.csc_array(dense), relayout=False, axes=("gene", "cell"))
-    results = [
-        group_moments(
-            daf,
-            ("cell", "gene"),
-            "X",
-            rows,
-            Selection.all(20),
-            options=BlockOptions(64, 640, threads=threads),
-        )
-        for threads in (1, 4, 4)
-    ]
-    for other in results[1:]:
-        for name in STATISTICS:
-            np.testing.assert_array_equal(getattr(other, name), getattr(results[0], name))

@@ -19,9 +19,7 @@ from daf_query.plot import (
     axes_for,
     axes_with_legend,
     colouring_of,
-    draw_grid,
     draw_points,
-    legend_inches,
 )
 from daf_storage import errors
 
@@ -131,36 +129,6 @@ def test_categories_are_coloured_and_counted(ax: Any) -> None:
     assert legend.legend_handles[0].get_color() == "red"
 
 
-@pytest.mark.parametrize("case", ["none", "all missing", "infinite", "single"])
-def test_odd_data_are_drawn(ax: Any, case: str) -> None:
-    """Without an error or a warning; an infinity has the last colour."""
-    values = {
-        "none": np.empty(0),
-        "all missing": np.array([np.nan, np.nan]),
-        "infinite": np.array([np.inf, 1.0, 2.0, -np.inf]),
-        "single": np.array([5.0]),
-    }[case]
-    draw_points(ax, np.zeros((values.size, 2)), Numbers(values), **STYLE)
-    ax.figure.canvas.draw()
-    if case == "infinite":
-        assert ax.collections[0].get_clim() == (1.0, 2.0)
-
-
-@pytest.mark.parametrize(
-    ("count", "area"), [(1, 60), (2_000, 60), (4_000, 30), (10_000, 12), (10_001, 11.9988)]
-)
-def test_many_points_become_pixels(ax: Any, count: int, area: float) -> None:
-    """Few stay shapes; the more there are, the smaller each is, unless a size is given."""
-    draw_points(ax, np.zeros((count, 2)), None, **STYLE)
-    draw_points(ax, np.zeros((count, 2)), None, **{**STYLE, "size": 7.0})
-    plain, sized = ax.collections
-    assert plain.get_rasterized() == sized.get_rasterized() == (count > 10_000)
-    assert (plain.get_sizes().tolist(), sized.get_sizes().tolist()) == ([pytest.approx(area)], [7])
-    assert to_hex(plain.get_facecolors()[0]) == "#737373"
-    assert set(plain.get_linewidths()) == {0}
-    assert ax.get_title() == ""
-
-
 @pytest.mark.parametrize("count", [1, 18, 19, 36, 37])
 def test_legends(count: int) -> None:
     """A column of 18 categories beside another; a long title is above the picture alone."""
@@ -197,30 +165,6 @@ def test_colour_bars(ax: Any) -> None:
 
 NAMES = ["$\\frac$", "_hidden", "two\nlines", "\0", "$a$ and $b$", "n" * 400]
 SHOWN = ["$\\frac$", "_hidden", "two lines", "\ufffd", "$a$ and $b$", "n" * 39 + "…"]
-
-
-def test_names_are_drawn_as_they_are() -> None:
-    """Never as formulas, in one line that has room; a legend leaves none out."""
-    size = len(NAMES)
-    colouring = colouring_of(pa.array(NAMES), order=pa.array(NAMES))
-    ax = axes_for(None, inches=(3 + legend_inches(colouring), 5))
-    draw_points(ax, np.eye(size)[:, :2], colouring, **{**STYLE, "title": NAMES[0]})
-    legend = ax.get_legend()
-    assert [each.get_text() for each in legend.get_texts()] == [f"{name} (1)" for name in SHOWN]
-    ax._repr_png_()
-    grid = axes_for(None, inches=(12, 12))
-    named: dict[str, Any] = {
-        "groups": NAMES,
-        "columns": NAMES,
-        "title": NAMES[0],
-        "label": NAMES[4],
-    }
-    draw_grid(grid, np.eye(size), cmap="viridis", **named)
-    grid._repr_png_()
-    assert [text.get_text() for text in grid.get_xticklabels()] == SHOWN
-    assert not any(text.get_parse_math() for text in grid.get_xticklabels())
-    assert [text.get_text() for text in grid.get_yticklabels()] == SHOWN
-    assert grid.get_title() == NAMES[0]
 
 
 def test_wrong_styles(ax: Any) -> None:

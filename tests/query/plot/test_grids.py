@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.text import Text
 
-from daf_query.plot import add_dot_legend, axes_for, axes_with_legend, draw_dots, draw_grid, scaled
+from daf_query.plot import axes_for, draw_dots, draw_grid, scaled
 
 NAMES: dict[str, Any] = {"groups": ["a", "b"], "columns": ["X", "Y", "Z"], "title": "t"}
 MEANS = np.array([[0.0, 1.0, 2.0], [3.0, 4.0, np.nan]])
@@ -53,36 +51,6 @@ def test_squares() -> None:
     draw_grid(plain, MEANS, groups=[], columns=[], title="", cmap="magma", label=None)
     assert len(plain.figure.axes) == 1
     assert [*plain.get_xticks(), *plain.get_yticks()] == []
-
-
-def test_the_legend_of_dots() -> None:
-    """Five sizes with their fractions, to the right of the dots, above a bar of colours."""
-    ax, legend = axes_with_legend(inches=(6, 3), widths=(4, 1))
-    assert isinstance(ax, Axes)
-    grid = ax.get_gridspec()
-    assert grid is not None
-    assert grid.get_width_ratios() == (4, 1)
-    assert ax.figure is legend.figure
-    assert ax.figure.get_size_inches().tolist() == [6, 3]
-    dots = draw_dots(ax, MEANS / 4, MEANS, cmap="viridis", **NAMES)
-    add_dot_legend(legend, dots, "mean of counts")
-    (shown,) = legend.collections
-    assert shown.get_offsets().tolist() == [[0, place] for place in range(5)]
-    assert shown.get_sizes().tolist() == pytest.approx([36, 72, 108, 144, 180])
-    labels = [
-        (each.get_text(), each.get_position())
-        for each in legend.get_children()
-        if isinstance(each, Text) and each.get_position()[0] == 0.6
-    ]
-    assert labels == [(f"{20 * n + 20}%", (0.6, n)) for n in range(5)]
-    assert legend.get_title() == "not zero"
-    assert not legend.axison
-    assert legend.get_ylim() == pytest.approx((9, -0.7))
-    assert legend.get_xlim() == pytest.approx((-0.7, 2.5))
-    (bar,) = legend.child_axes
-    assert bar.get_xlabel() == "mean of counts"
-    assert bar.get_xlim() == (0, 4)
-    ax.figure.canvas.draw()
 
 
 def test_scaled_columns() -> None:

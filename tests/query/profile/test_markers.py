@@ -192,26 +192,6 @@ def test_totals_are_the_quality_control_of_scanpy(tmp_path: Path, form: str) -> 
     assert np.all(every["share"] == 1)
 
 
-def test_totals_of_nothing_are_missing() -> None:
-    """A cell without counts has no share, and no chosen gene no mean."""
-    daf = daf_storage.MemoryDaf()
-    daf.add_axis("cell", ["A", "B"])
-    daf.add_axis("gene", ["x", "y"])
-    daf.set_matrix("cell", "gene", "n", [[0, 0], [1, 2]])
-    db = daf_query.connect(daf)
-    assert db.totals("cell", "gene", "n", columns=["y"]).to_pydict() == {
-        "name": ["A", "B"],
-        "index": [0, 1],
-        "sum": [0.0, 2.0],
-        "nonzero": [0, 1],
-        "mean": [0.0, 2.0],
-        "share": [None, 2 / 3],
-    }
-    assert db.totals("cell", "gene", "n", columns=[]).to_pydict()["mean"] == [None, None]
-    with pytest.raises(errors.DafError, match="gen"):
-        db.totals("cell", "gen", "n")
-
-
 @FORMS
 def test_sql_has_markers_and_totals_as_tables(tmp_path: Path, form: str) -> None:
     """With the rows of the calls of Python, and conditions upon them."""

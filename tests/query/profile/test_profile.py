@@ -19,12 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from daf_query import DafSession, Profile, connect
 from daf_query.matrix import Selection
-from daf_query.moments import BlockOptions, GroupedRows, PreparedProfile, group_moments
+from daf_query.moments import BlockOptions, GroupedRows, group_moments
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 
 mpl.use("Agg")
@@ -134,20 +132,6 @@ class TestRows:
         profile = db.profile("cell", "gene", "X", by="nullif(type, 'T') AS t", columns=[0])
         assert pairs(profile, "t", "count") == [("B", 2), ("NK", 1), (None, 2)]
 
-    def test_nothing_selected(self, db: DafSession) -> None:
-        """No rows, or no columns: no rows in the result, with the same columns."""
-        whole = db.profile("cell", "gene", "X", by="type").to_arrow_table().schema
-        cases: tuple[dict[str, Any], ...] = (
-            {"rows": "age > 100"},
-            {"columns": "name = 'none'"},
-            {"rows": []},
-        )
-        for chosen in cases:
-            profile = db.profile("cell", "gene", "X", by="type", **chosen)
-            assert len(profile) == 0
-            assert profile.to_arrow_table().schema == whole
-            assert profile.to_pandas().empty
-
     def test_predicates_and_parameters(self, db: DafSession) -> None:
         """In rows, columns and by; together they take all parameters."""
         profile = db.profile(
@@ -178,15 +162,6 @@ class TestRows:
 
 
 class TestNames:
-    def test_an_expression_is_named_as_written(self, db: DafSession) -> None:
-        """Or by AS; a quoted vector by its name."""
-        for by, name in (
-            ("age > 20", "age > 20"), (" age>20  ", "age>20"), ("age > 20 AS old", "old"),
-            ('age > 20 AS "is old"', "is old"), ('"type"', "type"), ("type AS t", "t"),
-            ("coalesce(type, 'a, b')", "coalesce(type, 'a, b')"),
-        ):  # fmt: skip
-            assert db.profile("cell", "gene", "X", by=by).column_names[0] == name
-
     @pytest.mark.parametrize(
         ("by", "name"), [("count", "count"), ("type AS mean", "mean"), ("donor AS gene", "gene"), (["type", "donor AS type"], "type")]
     )  # fmt: skip
@@ -197,16 +172,6 @@ class TestNames:
         ):
             db.profile("cell", "gene", "X", by=by)
         assert db.profile("cell", "gene", "X", by="count AS n").column_names[0] == "n"
-
-    def test_a_vector_that_looks_like_sql(self) -> None:
-        """A name of a vector is that vector."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["A", "B"])
-        daf.add_axis("gene", ["g"])
-        daf.set_vector("cell", "a, b > 1", [1, 2])
-        daf.set_matrix("cell", "gene", "X", [[1], [2]])
-        profile = connect(daf).profile("cell", "gene", "X", by="a, b > 1")
-        assert pairs(profile, "a, b > 1", "sum") == [(1, 1.0), (2, 2.0)]
 
 
 class TestErrors:
@@ -355,24 +320,6 @@ class TestTableFunction:
         """The error is that of the method, when the query is planned."""
         with pytest.raises(error, match=message):
             db.sql(f"SELECT * FROM {call}").collect()
-
-    def test_planning_reads_nothing_of_the_matrix(
-        self, db: DafSession, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """EXPLAIN and a plan compute no moments; the rows do, once."""
-        calls: list[int] = []
-        compute = PreparedProfile.compute
-
-        def counted(*args: Any, **options: Any) -> Any:
-            calls.append(1)
-            return compute(*args, **options)
-
-        monkeypatch.setattr(PreparedProfile, "compute", counted)
-        result = db.sql("SELECT * FROM profile('cell', 'gene', 'X', 'type')")
-        result.explain()
-        assert calls == []
-        assert len(result.to_pylist()) == 9
-        assert len(calls) == 1
 
 
 class TestPbmc:
@@ -560,29 +507,6 @@ class TestMemory:
         assert profile.count() == 600
         assert set(profile.to_arrow_table()["nonzero"].to_pylist()) == {0}
         assert peak < 100_000_000
-
-
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_groups_equal_to_pandas(data: st.DataObject) -> None:
-    """Strings, integers and floats with missing ones, alone and together."""
-    n = data.draw(st.integers(1, 12))
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(n)])
-    daf.add_axis("gene", ["g"])
-    strings = data.draw(st.lists(st.sampled_from(["a", "b", "é", ""]), min_size=n, max_size=n))
-    numbers = data.draw(st.lists(st.sampled_from([1.5, np.nan, -2.0, 0.0]), min_size=n, max_size=n))
-    values = np.arange(n, dtype=float)
-    daf.set_vector("cell", "t", strings)
-    daf.set_vector("cell", "f", numbers)
-    daf.set_matrix("cell", "gene", "X", values[:, np.newaxis])
-    rows = data.draw(st.lists(st.integers(0, n - 1), max_size=15))
-    frame = pd.DataFrame({"t": strings, "f": numbers, "x": values}).iloc[rows]
-    wanted = frame.groupby(["t", "f"], dropna=False)["x"].sum().reset_index()
-    got = connect(daf).profile("cell", "gene", "X", by=["t", "f"], rows=rows).to_pandas()
-    assert got["t"].tolist() == wanted["t"].tolist()
-    np.testing.assert_array_equal(got["f"].to_numpy(float), wanted["f"].to_numpy(float))
-    assert got["sum"].tolist() == wanted["x"].tolist()
 
 
 def test_an_axis_that_was_reordered() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.index import build_index
-from daf_query.scan import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_storage import (
     ConventionWarning,
     DafWriter,
@@ -215,22 +215,6 @@ def session_of(strings: list[str], options: ScanOptions = DEFAULT_OPTIONS) -> Da
     return connect(daf, scan_options=options)
 
 
-@pytest.mark.parametrize("distinct", [3, 300])
-def test_ranges_without_missing_strings_are_left_out(distinct: int) -> None:
-    """By the bits of each range, or its smallest and largest code; never one that has some."""
-    strings = [f"d{i % distinct:03}" for i in range(3 * ZONE_ROWS)]
-    strings[ZONE_ROWS + 5] = ""
-    options = ScanOptions(partition_rows=ZONE_ROWS)
-    db = session_of(strings, options)
-    db.sql("SELECT count(*) FROM cell WHERE donor = 'd001'").to_pylist()
-    scan = db.explain_analyze("SELECT index FROM cell WHERE donor IS NULL").scans[0]
-    assert (scan.rows_out, scan.pruned) == (1, 2)
-    found = db.sql("SELECT index FROM cell WHERE donor IS NULL").to_pydict()
-    assert found == {"index": [ZONE_ROWS + 5]}
-    count = db.sql("SELECT count(*) AS n FROM cell WHERE donor IS NOT NULL").to_pydict()
-    assert count == {"n": [3 * ZONE_ROWS - 1]}
-
-
 def test_a_few_rows_found_by_an_index(tmp_path: Path) -> None:
     """Strings that are read singly are null where they are missing; an index of '' finds none."""
     daf = create(tmp_path / "x.daf.zarr")
@@ -268,18 +252,6 @@ def test_the_convention_goes_with_the_vector() -> None:
     assert db.sql("SELECT donor FROM cell WHERE donor < 'c'").to_pydict() == {"donor": ["", "b"]}
     with pytest.raises(errors.InvalidInputError, match="holds no strings"):
         daf.set_vector("cell", "age", [1, 2, 3], empty_is_missing=True)
-
-
-def test_a_query_that_was_planned_before_the_vector_was_replaced() -> None:
-    """It would yield nulls where it said that there are none: an error says so."""
-    db = session_of(["a", "", "b"])
-    daf = db.reader()
-    assert isinstance(daf, DafWriter)
-    daf.set_vector("cell", "donor", ["a", "", "b"], if_exists="replace")
-    frame = db.sql("SELECT donor FROM cell")
-    daf.set_vector("cell", "donor", ["a", "", "b"], if_exists="replace", empty_is_missing=True)
-    with pytest.raises(errors.DafError, match="replaced while it was being queried"):
-        frame.to_pylist()
 
 
 def test_saving_a_vector_with_missing_strings() -> None:
@@ -389,14 +361,6 @@ def test_what_was_set_later_is_exported_as_missing(adata: Any) -> None:
     assert obs["saved"].isna().tolist() == [True, True, False, True]
     assert obs["kind"].isna().tolist() == [False, True, False, True]
     assert obs["kind"].cat.categories.tolist() == ["a", "b"]
-
-
-def test_nothing_missing_leaves_no_convention() -> None:
-    """A column without gaps can hold '' later on, and cannot be NULL."""
-    frame = pd.DataFrame({"c": pd.Categorical(["x", "y"]), "s": ["", "b"]}, index=["A", "B"])
-    daf = from_anndata(anndata.AnnData(obs=frame, X=np.zeros((2, 1), np.float32)))
-    assert not connect(daf).table("obs").schema.field("c").nullable
-    assert not daf.vector_info("obs", "s").empty_is_missing
 
 
 def test_a_damaged_convention_is_ignored() -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daf_query import AxisDataset, ScanOptions, connect, zarr_table
+from daf_query import AxisDataset, ScanOptions, connect
 from daf_query.index import build_index
 from daf_query.scan import ScanReport
-from daf_storage import DafWriter, MemoryDaf, Packing, errors, open_daf
-from tests.support import create
+from daf_storage import DafWriter, MemoryDaf, Packing, errors
 
 N = 1_000
 FILTERS = [
@@ -89,22 +85,6 @@ def test_short_cuts_can_be_switched_off(name: str) -> None:
         found.append((rows, taken.get(name, is_direct)))
     assert found[0][0] == found[1][0]
     assert [taken for _, taken in found] == [True, False]
-
-
-def test_a_session_passes_its_options_to_all_its_tables(tmp_path: Path) -> None:
-    """Axes, unions, tables that are registered, and a session that was pickled."""
-    options = ScanOptions(min_partition_rows=100, partition_rows=100, threads=3)
-    meta = zarr.open_group(tmp_path / "z", mode="w").create_group("meta")
-    meta.create_array("x", data=np.arange(N), chunks=(N,))
-    with create(tmp_path / "one.daf.zarr") as writer:
-        filled(writer)
-    daf = open_daf(tmp_path / "one.daf.zarr")
-    session = connect({"one": daf, "all": [daf]}, scan_options=options)
-    session.register(zarr_table(tmp_path / "z"), "z")
-    for again in (session, pickle.loads(pickle.dumps(session))):
-        for query in ("one.cell", "all.cell", "z"):
-            scan = again.explain_analyze(f"SELECT * FROM {query}").scans[0]
-            assert scan.ranges == N // 100
 
 
 def test_stored_zone_maps_are_used_with_their_own_size_of_zones() -> None:

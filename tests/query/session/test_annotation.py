@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -256,18 +255,3 @@ def test_a_file_of_another_kind_is_no_query(
     fill(daf)
     with pytest.raises(errors.InvalidInputError, match=r"labels.xlsx.*\.csv"):
         connect(daf).annotate("cell", "labels.xlsx", key="barcode")
-
-
-def test_a_base_that_is_deleted(tmp_path: Path) -> None:
-    """It is an error for each query: what the overlay has by itself is no answer."""
-    with open_daf(tmp_path / "base.daf.zarr", "w") as base:
-        assert isinstance(base, DafWriter)
-        fill(base)
-    with connect([tmp_path / "base.daf.zarr"], overlay=tmp_path / "own.daf.zarr") as db:
-        db.save_vector("cell", "older", "SELECT name, age + 1 AS older FROM cell")
-        query = "SELECT name, older FROM cell"
-        assert db.sql(query).to_arrow_table().num_rows == len(CELLS)
-        shutil.rmtree(tmp_path / "base.daf.zarr")
-        for each in (query, "SELECT * FROM cell", "SELECT count(*) AS n FROM cell"):
-            with pytest.raises(errors.SourceNotFoundError, match="base.daf.zarr: .* was deleted"):
-                db.sql(each).to_arrow_table()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -81,27 +80,6 @@ def test_all_forms_of_rows_say_the_same(session: DafSession, daf: DafWriter) -> 
         assert daf.get_np_vector(name, "n").tolist() == [2, 2]
     with pytest.raises(errors.InvalidInputError, match="params= are of a query"):
         session.save_axis("new", result, params={"least": 1})
-
-
-def test_another_column_names_the_entries(session: DafSession, daf: DafWriter) -> None:
-    """With ``name=`` nothing has to be renamed; dictionaries and views are strings."""
-    table = pa.table({"n": [1, 2], "type": pa.array(["x", "y"]).dictionary_encode()})
-    session.save_axis("type", table, name="type")
-    assert daf.axis_entries("type").tolist() == ["x", "y"]
-    assert daf.vectors_set("type") == {"n"}
-    session.save_axis(
-        "view", table.set_column(1, "v", pa.array(["x", "y"], pa.string_view())), name="v"
-    )
-    assert daf.axis_entries("view").tolist() == ["x", "y"]
-
-
-def test_missing_values_are_those_of_vectors(session: DafSession, daf: DafWriter) -> None:
-    """NULL is NaN in floats, and a missing string in strings, which a table shows as NULL."""
-    table = pa.table({"name": ["x", "y"], "f": [0.5, None], "s": [None, "a"]})
-    session.save_axis("new", table)
-    assert math.isnan(daf.get_np_vector("new", "f")[1])
-    assert session.sql("SELECT s FROM new").to_pydict()["s"] == [None, "a"]
-    assert session.sql("SELECT count(f) AS n FROM new").to_pydict()["n"] == [1]
 
 
 def test_replacing(session: DafSession, daf: DafWriter) -> None:

@@ -14,8 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf, copy_all, errors, open_daf, to_anndata
-from daf_storage.data import ordered
+from daf_storage import errors
 
 SHAPE = (40, 12)
 
@@ -94,26 +93,6 @@ def test_the_long_form(case: Case) -> None:
     ).to_pylist()
     assert rows[0]["n"] == np.count_nonzero(dense)
     assert rows[0]["total"] == pytest.approx(dense.sum(), rel=1e-5)
-
-
-def test_whole_matrices_and_copies(case: Case) -> None:
-    """Whole matrices, copies and exports are in order; the file is not changed."""
-    _, dense, path = case
-    before = path.read_bytes()
-    with open_daf(path) as daf:
-        assert ordered(daf.open_matrix("var", "obs", "X")) is not None
-        np.testing.assert_allclose(daf.get_np_matrix("obs", "var", "X").toarray(), dense, rtol=1e-6)
-        parts = daf.get_sparse_matrix("var", "obs", "X")
-        first = parts.rowval[: parts.colptr[1] - 1]
-        if len(set(first.tolist())) != len(first):
-            pytest.fail("a row number occurs twice")
-        copied = MemoryDaf()
-        copy_all(daf, copied)
-        np.testing.assert_allclose(
-            copied.get_np_matrix("obs", "var", "X").toarray(), dense, rtol=1e-6
-        )
-        np.testing.assert_allclose(to_anndata(daf).X.toarray(), dense, rtol=1e-6)
-    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("bad", [-1, SHAPE[1]])

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 import scipy.sparse as sp
 
-from daf_query import DafSession, MatrixSlice, connect
-from daf_query.slice import _matrix_slice as slice_pages
+from daf_query import DafSession, connect
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
-from daf_storage.display import PreviewBudget
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -93,59 +90,6 @@ def test_a_result_shows_its_first_rows(db: DafSession) -> None:
     assert "10 more columns" in db.sql(f"SELECT {wide} FROM cell LIMIT 1")._repr_html_()
     none = db.sql("SELECT age FROM cell WHERE age < 0")._repr_html_()
     assert "0 rows" in none
-
-
-def test_a_table_shows_its_columns(db: DafSession, runs: DafSession) -> None:
-    """Of an axis with values; a filter is said."""
-    table = db.table("cell", matrix_columns={"cd8a": ("gene", "X", "CD8A")})
-    page = table._repr_html_()
-    assert "also columns: name, index, cd8a" in page
-    assert "0 to 2,999" in page
-    assert "3,000 rows before its filter" in table.filter(pc.field("age") > 5)._repr_html_()
-    union = runs.table("cell")._repr_html_()
-    assert "7 rows" in union
-    assert "<td>dataset</td>" in union
-
-
-@pytest.mark.parametrize("form", ["sparse", "dense", "packed"])
-def test_what_a_slice_shows_is_a_small_part(
-    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The elements that are gathered for the page are counted, plain and packed."""
-    rows, columns = 3000, 400
-    with ZarrDaf(tmp_path / "a.daf.zarr", "w", zarr_format=3) as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(rows)])
-        daf.add_axis("gene", [f"g{n}" for n in range(columns)])
-        sparse = sp.random_array((rows, columns), density=0.2)
-        values = np.ones((rows, columns)) if form == "dense" else sparse
-        daf.set_matrix("cell", "gene", "X", values, packed=form == "packed")
-    gathered: list[int] = []
-    read = MatrixSlice.values
-
-    def counted(self: MatrixSlice, **options: Any) -> Any:
-        found = read(self, **options)
-        gathered.append(found.size)
-        return found
-
-    monkeypatch.setattr(MatrixSlice, "values", counted)
-    with connect(tmp_path / "a.daf.zarr") as session:
-        page = session.matrix("cell", "gene", "X")._repr_html_()
-        assert "of 64 of 3,000 rows" in page
-        assert 0 < sum(gathered) <= 64 * columns
-        gathered.clear()
-        monkeypatch.setattr(slice_pages, "PreviewBudget", lambda: PreviewBudget(100))
-        assert "not read yet" in session.matrix("cell", "gene", "X")._repr_html_()
-        assert gathered == []
-
-
-def test_a_collection_slice_counts_its_data_sets(runs: DafSession) -> None:
-    """And looks at values of some rows of all of them."""
-    part = runs.matrix("cell", "gene", "X")
-    assert isinstance(part, MatrixSlice)
-    page = part._repr_html_()
-    assert "2 data sets" in page
-    assert "page monday 4, page tuesday 3" in page
-    assert "non-zero values" in page
 
 
 def _odd_columns() -> dict[str, pa.Array]:

@@ -211,17 +211,6 @@ def test_a_dense_slice_has_to_cover_the_axes(session: DafSession, daf: DafWriter
         session.save_matrix(session.matrix("cell", "gene", "counts"), name="c", fill=1)
 
 
-def test_what_is_there_stays_unless_replaced(session: DafSession, daf: DafWriter) -> None:
-    """One layout on request; a matrix of the name is an error that says how to replace it."""
-    part = session.matrix("cell", "gene", "counts", rows="age > 3")
-    with pytest.raises(errors.ExistsError, match="'counts' of axes 'cell' and 'gene' exists alre"):
-        session.save_matrix(part)
-    session.save_matrix(part, name="one", relayout=False)
-    assert not daf.has_matrix("gene", "cell", "one", relayout=False)
-    session.save_matrix(part, if_exists="replace")
-    assert values_of(daf, "counts") == [[0] * 3, [0] * 3, [0] * 3, [4, 5, 6]]
-
-
 def test_a_data_set_that_is_read(tmp_path: Path) -> None:
     """The message says how to connect, before anything is read."""
     created = ZarrDaf(tmp_path / "x.daf.zarr", "w")

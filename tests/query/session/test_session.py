@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.sql import reporting
 from daf_storage import MemoryDaf, ZarrDaf, errors, from_anndata, open_daf
-from tests.support import CELLS, create, fill, reopen
+from tests.support import create, fill, reopen
 
 
 def test_axes_and_scalars_are_tables(tiny_session: DafSession) -> None:
@@ -40,15 +39,6 @@ def test_catalog_statements_work(tiny_session: DafSession) -> None:
     assert columns == {"column_name": ["name", "index", "flag", "marker"]}
     plan = tiny_session.sql("EXPLAIN SELECT name FROM cell WHERE age > 50").to_pylist()
     assert "(age > 50)" in plan[1]["plan"]
-
-
-def test_identifiers_keep_their_case(tiny_session: DafSession) -> None:
-    """``UMIs`` is not ``umis``; keywords and functions do not care."""
-    daf = tiny_session.schemas["memory"]
-    daf.set_vector("cell", "UMIs", [1, 2, 3])  # type: ignore[attr-defined] # it is a writer
-    assert tiny_session.sql("select SUM(UMIs) as Total from cell").to_pydict() == {"Total": [6]}
-    with pytest.raises(errors.VectorNotFoundError, match="did you mean 'UMIs'"):
-        tiny_session.sql("SELECT umis FROM cell")
 
 
 def test_a_single_data_set_needs_no_schema(tiny_path: Path) -> None:
@@ -148,12 +138,6 @@ def test_queries_only_read(tiny_session: DafSession, tmp_path: Path, query: str)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_are_no_tables(tiny_session: DafSession) -> None:
-    """A path in the place of a table reads no file."""
-    with pytest.raises(errors.AxisNotFoundError, match="no table '/etc/passwd'"):
-        tiny_session.sql("SELECT * FROM '/etc/passwd'")
-
-
 def test_writing_is_possible_when_asked_for(tiny_session: DafSession, tmp_path: Path) -> None:
     """Tables and views live as long as the session; COPY writes files."""
     tiny_session.sql("CREATE TABLE t AS SELECT name FROM cell WHERE age > 50", allow="write")
@@ -213,14 +197,6 @@ def test_axes_with_odd_names(tmp_path: Path) -> None:
     assert session.sql("SELECT count(*) AS n FROM scalars").to_pydict() == {"n": [2]}
     part = session.matrix('a "b" c', "select", "m", rows='"order by" = 5', columns="name = 'w'")
     assert part.shape == (1, 1)
-
-
-def test_results_go_to_pandas_polars_and_arrow(tiny_session: DafSession) -> None:
-    """A query's result is what DataFusion offers."""
-    frame: Any = tiny_session.sql("SELECT name, age FROM cell ORDER BY age")
-    assert frame.to_pandas().name.tolist() == CELLS
-    assert frame.to_polars()["name"].to_list() == CELLS
-    assert frame.to_arrow_table().column("age").to_pylist() == [30, 60, 90]
 
 
 def test_closing_a_session_closes_its_data_sets() -> None:
@@ -314,22 +290,6 @@ class TestViews:
             session.sql("SELECT name FROM v")
         with pytest.raises(errors.ReadOnlyError):
             session.sql("CREATE VIEW v AS SELECT name FROM cell")
-
-
-def test_explain_only_plans(tiny_path: Path) -> None:
-    """The plan of a query says what tables are given; no column is read for it."""
-    session = connect(tiny_path)
-    query = "SELECT name, 1 / (age - age) AS x FROM cell WHERE age > 40"
-    with reporting() as reports:
-        plan = session.explain(query)
-    assert plan.query == query
-    assert "TableScan: cell" in plan.logical
-    assert "Exec" in plan.physical
-    assert plan.logical in str(plan)
-    assert plan.logical.splitlines()[0] in plan._repr_html_()
-    assert [report for report in reports if report.read] == []
-    with pytest.raises(errors.VectorNotFoundError, match="agee"):
-        session.explain("SELECT agee FROM cell")
 
 
 def test_indexes_are_built_by_the_session(tiny_path: Path) -> None:

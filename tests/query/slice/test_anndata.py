@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import MatrixSlice, connect
-from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, from_anndata
-from tests.limits import lower
-from tests.support import CELLS, GENES, PBMC, UMIS, create, recorded_reads, taken_elements
+from daf_storage import AnnDataWarning, MemoryDaf, ZarrDaf, errors, from_anndata
+from tests.support import CELLS, GENES, PBMC, UMIS, create
 
 PARTS = ("layers", "obsm", "varm", "obsp", "varp")
 N_OBS, N_VAR = 11, 6
@@ -150,16 +148,6 @@ class TestAsAnndataSelects:
         )
         assert set(found.varp) == {"distances", "dense"}
 
-    def test_a_square_matrix(self) -> None:
-        """Other matrices of the axis with itself are layers, each in the right orientation."""
-        found = taken(connect(DAF).matrix("obs", "obs", "distances", rows=[4, 2], columns=[0, 9]))
-        expected = ADATA.obsp["distances"].toarray()[np.ix_([4, 2], [0, 9])]
-        np.testing.assert_array_equal(found.X.toarray(), expected)
-        dense = ADATA.obsp["dense"][np.ix_([4, 2], [0, 9])]
-        np.testing.assert_array_equal(found.layers["dense"], dense)
-        assert list(found.obsp) == list(found.varp) == []
-        assert set(found.varm) == set(found.obsm) == set(ADATA.obsm)
-
 
 class TestChoices:
     @pytest.fixture
@@ -180,18 +168,6 @@ class TestChoices:
             "varp": [],
         }
 
-    def test_unknown_keys(self, part: MatrixSlice) -> None:
-        """The message lists what there is."""
-        with pytest.raises(
-            errors.MatrixNotFoundError,
-            match=r"has no layers\['count'\]; layers that it can have: 'array', 'counts', 'half'$",
-        ):
-            part.to_anndata(layers=["count"])
-        with pytest.raises(errors.MatrixNotFoundError, match=r"no varm\['X_umap'\].*: 'PCs'$"):
-            part.to_anndata(varm="X_umap")
-        with pytest.raises(errors.InvalidInputError, match="layers= is 5; pass True for all"):
-            part.to_anndata(layers=5)  # type: ignore[arg-type]
-
     def test_what_does_not_fit_is_named(self, part: MatrixSlice) -> None:
         """The smallest come first; one warning names the others and says how to get them."""
         with pytest.warns(AnnDataWarning) as warned:
@@ -204,18 +180,6 @@ class TestChoices:
         assert "(obsm=['frame'], on the command line: --obsm frame)" in message
         named = part.to_anndata(obsm=["frame"], layers=(), varm=(), obsp=(), varp=())
         assert_equal(named.obsm["frame"], ADATA.obsm["frame"].iloc[:5])
-
-    def test_the_repr_names_them(self, part: MatrixSlice, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What would come along, and what is too large."""
-        first, second = repr(part).split("\n")
-        assert first == "MatrixSlice('X', 5 obs x 6 var, sparse float32)"
-        assert second.strip() == (
-            "to_anndata() has: X='X', layers=['array', 'counts', 'half'], "
-            "obsm=['X_umap', 'frame', 'sparse'], varm=['PCs'], obsp=['dense', 'distances'], "
-            "varp=['corr', 'csc']"
-        )
-        lower(monkeypatch, companion_bytes=500)
-        assert re.search(r"; left out for size: .*obsp\['dense'\] \(about 200 bytes\)", repr(part))
 
 
 def test_matrices_that_cannot_come_along(tmp_path: Path) -> None:
@@ -258,50 +222,6 @@ def test_without_notes_the_columns_are_named() -> None:
         "q": {"CATA": 6, "TATA": 2},
     }
     assert found.varm["share"].toarray().tolist() == [[0, 1]]
-
-
-class TestReads:
-    def test_only_selected_rows_are_copied(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of a sparse layer and of obsp, only the elements of the selected rows."""
-        part = connect(DAF).matrix("obs", "var", "X", rows=[2, 7])
-        part.load()
-        taken = taken_elements(monkeypatch)
-        rows = {
-            "array": ADATA.layers["array"][[2, 7]].nnz,
-            "counts": ADATA.layers["counts"].tocsr()[[2, 7]].nnz,
-            "distances": ADATA.obsp["distances"][[2, 7]].nnz,
-        }
-        part.to_anndata(
-            layers=["array", "counts"], obsm=False, varm=False, obsp="distances", varp=()
-        )
-        assert [each.count for each in taken] == [
-            size for size in rows.values() for _ in ("rowval", "nzval")
-        ]
-
-    @pytest.mark.usefixtures("tiny_chunks")
-    def test_only_chunks_of_selected_rows_are_read(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Of packed layers and annotations, only chunks with a selected entry."""
-        random = np.random.default_rng(0)
-        with ZarrDaf(tmp_path / "x.daf.zarr", "w", packed=True) as daf:
-            assert isinstance(daf, DafWriter)
-            for axis, length in (("cell", 60), ("gene", 40), ("pc", 20)):
-                daf.add_axis(axis, [f"{axis}{i}" for i in range(length)])
-            for axes, name in (("cell", "gene"), "X"), (("cell", "gene"), "half"):
-                daf.set_matrix(*axes, name, random.random((60, 40)))
-            daf.set_matrix("cell", "pc", "X_pca", random.random((60, 20)))
-            daf.set_matrix("cell", "cell", "near", random.random((60, 60)))
-        with recorded_reads(monkeypatch) as reads:
-            part = connect(tmp_path / "x.daf.zarr").matrix("cell", "gene", "X", rows=[4])
-            part.load()
-            reads.n_bytes = 0
-            found = part.to_anndata()
-        assert found.layers["half"].shape == (1, 40)
-        files = (tmp_path / "x.daf.zarr/matrices").rglob("c/*/*")
-        stored_bytes = sum(file.stat().st_size for file in files)
-        index_bytes = 16 * 60 * (20 + 10 + 30)  # of the shards, for their chunks of two elements
-        assert 0 < reads.n_bytes - index_bytes < stored_bytes / 50
 
 
 def test_save_writes_the_same(tmp_path: Path) -> None:

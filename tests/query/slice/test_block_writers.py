@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from daf_query import MatrixSlice, connect, provenance
 from daf_query.cli import main
 from daf_query.slice import _files as writers
 from daf_storage import (
-    AnnDataWarning,
-    DafReader,
     DafWriter,
     MemoryDaf,
     errors,
@@ -145,18 +142,6 @@ def test_tables(tmp_path: Path, counted: list[int], suffix: str, name: str, rows
         assert paths[1].read_bytes() == paths[0].read_bytes()
 
 
-def test_formats_that_are_written_at_once(tmp_path: Path, counted: list[int]) -> None:
-    """Those are npz and mtx, and what is no larger than a block, and what was read already."""
-    db = connect(TABLES)
-    for suffix in ("npz", "mtx"):
-        db.matrix("cell", "gene", "s").save(tmp_path / f"x.{suffix}", block_bytes=1)
-    part = db.matrix("cell", "gene", "s")
-    part.save(tmp_path / "x.parquet", block_bytes=part.explain().result_bytes)
-    db.matrix("cell", "gene", "s").load().save(tmp_path / "x.arrow", block_bytes=1)
-    db.matrix("cell", "gene", "s", rows=[]).save(tmp_path / "x.csv", block_bytes=1)
-    assert counted == []
-
-
 @pytest.mark.parametrize("suffix", ["h5ad", "zarr", "parquet", "arrow", "csv"])
 def test_a_failed_save_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
@@ -255,19 +240,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", ["h5ad", "parquet"])
-def test_memory_of_numpy(large: Path, tmp_path: Path, suffix: str) -> None:
-    """Writing 48 MB in blocks of 2 MB takes a few of these."""
-    daf: DafReader = connect(large).reader()
-    part = connect(daf).matrix("cell", "gene", "m", rows=range(0, 20_000, 2))
-    assert part.explain().result_bytes > 48_000_000
-    tracemalloc.start()
-    part.save(tmp_path / f"x.{suffix}", block_bytes="2MB")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 24_000_000
-
-
 _CHILD = """
 import sys
 from daf_query import connect
@@ -300,24 +272,3 @@ def test_memory_of_a_process(large: Path, tmp_path: Path, suffix: str) -> None:
     assert result_bytes > elements * 8
     mapped = elements * (8 + 4)  # values and indices, which stay mapped for the next slice
     assert growth - mapped < result_bytes // 2
-
-
-@pytest.mark.parametrize("block_bytes", [1, 10_000_000])
-@pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
-def test_entries_that_are_no_keys(tmp_path: Path, suffix: str, block_bytes: int) -> None:
-    """The columns of an annotation get other names, and a warning says which."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("gene", ["x", "y"])
-    daf.add_axis("type", ["", "CD4/CD8", "_", "."])
-    daf.set_matrix("cell", "gene", "m", [[1, 2], [3, 4]])
-    scores = np.arange(8).reshape(2, 4)
-    daf.set_matrix("cell", "type", "scores", scores)
-    path = tmp_path / f"x.{suffix}"
-    with pytest.warns(AnnDataWarning, match=r"obsm\['scores'\].* no key of this name"):
-        connect(daf).matrix("cell", "gene", "m").save(path, block_bytes=block_bytes)
-    read = anndata.read_h5ad(path) if suffix == "h5ad" else anndata.read_zarr(path)
-    [frame] = read.obsm.values()
-    assert list(frame.columns) == ["__", "CD4_CD8", "_", "___"]
-    np.testing.assert_array_equal(frame.to_numpy(), scores)
-    np.testing.assert_array_equal(read.X, [[1, 2], [3, 4]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice, SliceExplanation, connect
+from daf_query import DafSession, MatrixSlice, SliceExplanation, connect
 from daf_query.cli import main
-from daf_query.matrix import _dense_gather as dense_gathering
-from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, errors
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 from daf_storage.stores import RemoteFiles
-from tests.support import create, recorded_reads, served, taken_elements
+from tests.support import create, recorded_reads, served
 
 N_CELLS, N_GENES = 1000, 200
 
@@ -137,42 +135,6 @@ def test_the_figures_are_those_of_the_forms(part: MatrixSlice) -> None:
         assert before.result_bytes == values.nbytes
 
 
-def test_anndata_has_what_comes_along(db: DafSession) -> None:
-    """The other matrices over the axes are counted, as far as they come along."""
-    part = db.matrix("cell", "gene", "s")
-    memory = part.explain().memory_bytes
-    others = sum(db.matrix("cell", "gene", name).explain().result_bytes for name in ("d", "one"))
-    assert memory["anndata"] > memory["scipy"] + 0.9 * others
-
-
-@pytest.mark.parametrize("name", ["d", "s", "one"])
-@pytest.mark.parametrize(
-    "chosen",
-    [{"rows": [5, 500, 900]}, {"columns": [3]}, {"rows": "age < 70", "columns": [9, 4, 9]}, {}],
-)
-def test_the_bytes_to_read_are_read(
-    db: DafSession, monkeypatch: pytest.MonkeyPatch, name: str, chosen: Any
-) -> None:
-    """Of mapped arrays, as many bytes are copied out of the file as was said."""
-    copied: list[int] = []
-    index, taken = dense_gathering._index, taken_elements(monkeypatch)
-
-    def counted(*args: Any) -> Any:
-        values = index(*args)
-        copied.append(values.nbytes)
-        return values
-
-    monkeypatch.setattr(dense_gathering, "_index", counted)
-    part = db.matrix("cell", "gene", name, **chosen)
-    explanation = part.explain()
-    assert copied == taken == []
-    assert explanation.read_is_exact
-    assert explanation.requests is None
-    part.load()
-    sparse_bytes = sum(each.count * each.item_bytes for each in taken)
-    assert sum(copied) + sparse_bytes == explanation.read_bytes
-
-
 @pytest.mark.usefixtures("tiny_chunks")
 @pytest.mark.parametrize("name", ["d", "s"])
 def test_packed_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -256,23 +218,6 @@ class TestLayouts:
         """Return the state of each layout."""
         return {layout.by: layout.state for layout in part.explain().layouts}
 
-    def test_only_one(self, db: DafSession) -> None:
-        """The other is not stored, and the text says what stores it."""
-        part = db.matrix("cell", "gene", "one", rows=[1])
-        assert self.states(part) == {"cell": "not stored", "gene": "chosen"}
-        assert "by cell: not stored; relayout_matrix() stores it" in repr(part.explain())
-
-    @pytest.mark.parametrize("damage", ["rowval/.zarray", "rowval/0"])
-    def test_damaged(self, path: Path, tmp_path: Path, damage: str) -> None:
-        """It is said when it is known: of metadata at once, of elements when they were read."""
-        copy = tmp_path / "x.daf.zarr"
-        shutil.copytree(path, copy)
-        file = copy / "matrices/gene/cell/s" / damage
-        file.write_bytes(b"\xff" * file.stat().st_size)
-        with pytest.warns(DamagedLayoutWarning):
-            part = connect(copy).matrix("cell", "gene", "s", rows=[1]).load()
-        assert self.states(part) == {"cell": "damaged", "gene": "chosen"}
-
 
 def test_nothing_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Explaining a slice, and refusing it, reads column pointers and no elements."""
@@ -301,25 +246,6 @@ def test_budgets(db: DafSession, name: str) -> None:
     assert "to read" in message
     assert "scipy" in message
     assert message.endswith("choose fewer rows or columns, or pass a larger max_bytes=")
-
-
-def test_a_budget_holds_whatever_is_selected(db: DafSession) -> None:
-    """Where both axes are filtered the count is an upper bound, and so is what is refused."""
-    part = db.matrix("cell", "gene", "s", rows="age < 100", columns=slice(0, 50))
-    explanation = part.explain()
-    assert not explanation.is_exact
-    assert "at most" in repr(explanation)
-    assert explanation.stored_elements > part.nnz
-    assert part.explain().is_exact
-    with pytest.raises(errors.BudgetError, match="takes up to "):
-        db.matrix(
-            "cell",
-            "gene",
-            "s",
-            rows="age < 100",
-            columns=slice(0, 50),
-            max_bytes=explanation.result_bytes - 1,
-        )
 
 
 @pytest.mark.parametrize("size", [-1, "lots", "2 parsecs"])
@@ -354,32 +280,6 @@ def test_what_it_prints(db: DafSession) -> None:
         "problem": None,
         "remedy": "relayout_matrix()",
     }
-
-
-@pytest.mark.parametrize("name", ["d", "s"])
-def test_chunks_of_hdf5(tmp_path: Path, name: str) -> None:
-    """The bytes to read are those of the compressed chunks; what they expand to is said too."""
-    daf = H5df(tmp_path / "x.h5df", "w", packed=True)
-    assert isinstance(daf, DafWriter)
-    daf.add_axis("cell", [f"c{i}" for i in range(30)])
-    daf.add_axis("gene", [f"g{i}" for i in range(20_000)])
-    values = sp.random_array((20_000, 30), density=0.5, rng=np.random.default_rng(0), format="csc")
-    daf.set_matrix(
-        "gene", "cell", name, values if name == "s" else values.toarray(), relayout=False
-    )
-    daf.close()
-    part = connect(tmp_path / "x.h5df").matrix("cell", "gene", name, rows=[2, 3])
-    explanation = part.explain()
-    assert explanation.read_is_exact
-    assert explanation.requests is None
-    needed = part.values()
-    item_bytes = 8 + needed.indices.itemsize if name == "s" else 8
-    size = needed.nnz if name == "s" else needed.size
-    assert explanation.used_bytes == size * item_bytes <= explanation.decoded_bytes
-    assert explanation.decoded_bytes < 3 * size * item_bytes
-    assert 0 < explanation.read_bytes < explanation.decoded_bytes
-    assert "of compressed chunks, of which" in str(explanation)
-    assert explanation.to_dict()["used_bytes"] == explanation.used_bytes
 
 
 class TestCommandLine:

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import anndata
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -25,8 +24,6 @@ from tests.support import (
     create,
     is_mapped,
     recorded_reads,
-    reopen,
-    taken_elements,
 )
 
 
@@ -42,17 +39,6 @@ EXPECTED = UMIS[[2, 0]][:, [0, 1, 3]]
 
 
 class TestShapes:
-    def test_scipy_and_numpy(self, part: MatrixSlice) -> None:
-        """CSR with ascending indices, and a plain array."""
-        sparse = part.to_scipy()
-        assert isinstance(sparse, sp.csr_array)
-        assert sparse.has_sorted_indices
-        assert sparse.toarray().tolist() == EXPECTED.tolist()
-        assert part.to_numpy().tolist() == EXPECTED.tolist()
-        assert part.to_numpy().dtype == part.dtype == np.int64
-        assert part.nnz == np.count_nonzero(EXPECTED)
-        assert part.shape == (2, 3)
-
     def test_pandas(self, part: MatrixSlice) -> None:
         """A frame with both axes' entries; sparse columns for a sparse matrix."""
         frame = part.to_pandas()
@@ -60,13 +46,6 @@ class TestShapes:
         assert frame.columns.tolist() == [GENES[i] for i in (0, 1, 3)]
         assert frame.to_numpy().tolist() == EXPECTED.tolist()
         assert isinstance(frame.dtypes.iloc[0], pd.SparseDtype) == part.is_sparse
-
-    def test_polars(self, part: MatrixSlice) -> None:
-        """The row entries in a column named after their axis, then the columns."""
-        frame = part.to_polars()
-        assert frame.columns == ["cell", *[GENES[i] for i in (0, 1, 3)]]
-        assert frame["cell"].to_list() == ["CATA", "TATA"]
-        assert frame.drop("cell").to_numpy().tolist() == EXPECTED.tolist()
 
     def test_arrow(self, part: MatrixSlice) -> None:
         """A row per non-zero element, row by row."""
@@ -91,45 +70,8 @@ class TestShapes:
         matrix = adata.X.toarray() if sp.issparse(adata.X) else adata.X
         assert np.asarray(matrix).tolist() == EXPECTED.tolist()
 
-    def test_text_and_html(self, part: MatrixSlice) -> None:
-        """Both say the shape and the kind."""
-        kind = "sparse" if part.is_sparse else "dense"
-        assert repr(part).split("\n")[0].endswith(f"2 cell x 3 gene, {kind} int64)")
-        by = next(each.by for each in part.explain().layouts if each.state == "chosen")
-        assert f"read from the layout by {by} (about" in part._repr_html_()
-
 
 class TestFiles:
-    def test_h5ad(self, part: MatrixSlice, tmp_path: Path) -> None:
-        """Anndata reads it."""
-        part.save(tmp_path / "x.h5ad")
-        adata: Any = anndata.read_h5ad(tmp_path / "x.h5ad")
-        matrix = adata.X.toarray() if sp.issparse(adata.X) else adata.X
-        assert np.asarray(matrix).tolist() == EXPECTED.tolist()
-        assert adata.obs_names.tolist() == ["CATA", "TATA"]
-
-    def test_npz(self, part: MatrixSlice, tmp_path: Path) -> None:
-        """Scipy reads it, and numpy finds the names in it."""
-        part.save(tmp_path / "x.npz")
-        assert sp.load_npz(tmp_path / "x.npz").toarray().tolist() == EXPECTED.tolist()
-        with np.load(tmp_path / "x.npz") as file:
-            assert file["row_names"].tolist() == ["CATA", "TATA"]
-            assert file["column_names"].tolist() == [GENES[i] for i in (0, 1, 3)]
-
-    def test_mtx(self, part: MatrixSlice, tmp_path: Path) -> None:
-        """Matrix Market, with the names beside it."""
-        part.save(tmp_path / "x.mtx")
-        assert scipy.io.mmread(tmp_path / "x.mtx").toarray().tolist() == EXPECTED.tolist()
-        assert (tmp_path / "x.rows.tsv").read_text() == "CATA\nTATA\n"
-        assert (tmp_path / "x.columns.tsv").read_text() == "RSPO3\nFOXA1\nTNNI1\n"
-
-    def test_csv(self, part: MatrixSlice, tmp_path: Path) -> None:
-        """Wide, with names in the first column and row."""
-        part.save(tmp_path / "x.csv")
-        frame = pd.read_csv(tmp_path / "x.csv", index_col="cell")
-        assert frame.to_numpy().tolist() == EXPECTED.tolist()
-        assert frame.index.tolist() == ["CATA", "TATA"]
-
     @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
     def test_long_files(self, part: MatrixSlice, tmp_path: Path, suffix: str) -> None:
         """Parquet and Arrow hold the long form."""
@@ -282,18 +224,6 @@ class TestReads:
         part = connect(daf).matrix("cell", "gene", name, rows=rows, columns=columns)
         assert (part.plan.stored.info.rows_axis, part.plan.stored.info.columns_axis) == expected
 
-    def test_the_elements_taken_are_those_of_the_slice(
-        self, daf: DafWriter, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Of 20,000 stored elements, only those of the three cells are copied."""
-        taken = taken_elements(monkeypatch)
-        part = connect(daf).matrix("cell", "gene", "s", rows=[5, 500, 900], columns="index < 100")
-        part.to_scipy()
-        parts = daf.get_sparse_matrix("gene", "cell", "s")
-        wanted = int(sum(parts.colptr[i + 1] - parts.colptr[i] for i in (5, 500, 900)))
-        assert [each.count for each in taken] == [wanted, wanted]
-        assert part.plan.cost_bytes < 1001 * 8 + wanted * 16 + 1
-
     @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
     def test_ranges_of_a_dense_matrix_are_views(self, daf: DafWriter, tmp_path: Path) -> None:
         """Neighbouring rows and all columns are a view of the mapped file."""
@@ -313,13 +243,6 @@ class TestReads:
             part.to_numpy()
             part.to_scipy()
             assert reads.chunks().count("matrices/gene/cell/d/0.0") == 1
-
-
-def test_a_slice_keeps_its_version(tiny_path: Path) -> None:
-    """A matrix that is replaced after the slice was chosen is read as it was then."""
-    part = connect(tiny_path).matrix("cell", "gene", "sparse", rows=[1])
-    reopen(tiny_path).set_matrix("cell", "gene", "sparse", UMIS * 0, if_exists="replace")
-    assert part.to_numpy().tolist() == UMIS[[1]].tolist()
 
 
 @pytest.mark.parametrize("name", ["UMIs", "sparse"])

@@ -157,24 +157,6 @@ def test_wrong_selectors_say_what_is_wrong(
         rows(tiny_session, selector)
 
 
-def test_results_of_queries_choose_entries(tiny_session: DafSession) -> None:
-    """A result is the same as its SQL: each entry once, in its order if it has one."""
-    queries = ("SELECT name FROM cell ORDER BY age DESC", "SELECT index FROM cell WHERE age > 50")
-    for query in queries:
-        assert rows(tiny_session, tiny_session.sql(query)) == rows(tiny_session, query)
-    twice = tiny_session.sql("SELECT c.name FROM cell c JOIN cell d ON c.type = d.type")
-    assert rows(tiny_session, twice) == [0, 1, 2]
-    ages = tiny_session.sql("SELECT name, age FROM cell").to_pandas()
-    assert rows(tiny_session, ages[ages.age > 40]) == [1, 2]
-    assert rows(tiny_session, ages.set_index("name")["age"] > 40) == [1, 2]
-
-
-def test_equal_entries_of_an_order_keep_theirs(tiny_session: DafSession) -> None:
-    """A limit within equal entries takes the first of the axis, whichever way they are scanned."""
-    part = tiny_session.matrix("cell", "gene", "UMIs", rows="ORDER BY age > 0 DESC LIMIT 2")
-    assert part.row_positions.tolist() == [0, 1]
-
-
 def test_both_axes_at_once(tiny_session: DafSession) -> None:
     """Rows and columns are chosen independently of each other."""
     part = tiny_session.matrix("gene", "cell", "UMIs", rows="marker", columns=["CATA"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 import time
 from typing import Any
 
@@ -93,16 +91,6 @@ def test_other_values_are_as_they_were(
     assert len(kept.to_pylist()) == len(expected)
 
 
-def test_groups_orders_and_conditions(session: DafSession) -> None:
-    """A size that is checked is the same in all places of a query."""
-    asked = "SELECT repeat(name, n + 0) AS k, count(*) AS c FROM cell"
-    grouped = session.sql(f"{asked} GROUP BY repeat(name, n + 0) ORDER BY repeat(name, n + 0) DESC")
-    assert grouped.to_pydict() == {"k": ["ccc", "bb", "a"], "c": [1, 1, 1]}
-    assert session.sql("SELECT n FROM cell WHERE repeat(name, n + 1) = 'bbb'").to_pydict() == {
-        "n": [2]
-    }
-
-
 @pytest.mark.parametrize(
     ("item", "name"),
     [
@@ -122,24 +110,3 @@ def test_names_of_columns(session: DafSession, item: str, name: str | None) -> N
         found = session.sql(query).column_names[-1]
         assert "daf_checked" not in found
         assert name in (None, found)
-
-
-def test_planning_leaves_other_threads_running(session: DafSession) -> None:
-    """The engine would compute these while it plans, with Python's lock held."""
-    ticks: list[float] = []
-    has_ended = threading.Event()
-
-    def tick() -> None:
-        while not has_ended.wait(0.02):
-            ticks.append(time.monotonic())
-
-    thread = threading.Thread(target=tick)
-    thread.start()
-    try:
-        found = session.sql("SELECT array_length(generate_series(1, 4000000)) AS n").to_pydict()
-    finally:
-        has_ended.set()
-        thread.join()
-    assert found == {"n": [4_000_000]}
-    pauses = [after - before for before, after in itertools.pairwise(ticks)]
-    assert max(pauses, default=0) < 2

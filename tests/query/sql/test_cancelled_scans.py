@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query import ScanOptions, connect
-from daf_query._runs import CancelledWork, Endings, Runs, check_cancelled, checking
+from daf_query._runs import Endings, Runs
 from daf_query.scan import Scan
 from daf_query.session import DafSession
 from daf_storage import MemoryDaf
@@ -134,21 +134,3 @@ def test_ctrl_c_ends_a_count(session: DafSession, monkeypatch: pytest.MonkeyPatc
     assert counted.count < PARTITIONS
     counted.act = lambda: None
     assert session.sql(query).to_arrow_table().equals(table)
-
-
-def test_a_count_asks_what_its_query_asks(
-    session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A query that is cancelled ends between partitions."""
-    counted = Counted(monkeypatch)
-    stopped = threading.Event()
-    counted.act = stopped.set
-
-    def check() -> None:
-        if stopped.is_set():
-            raise CancelledWork
-
-    with checking(check), pytest.raises(CancelledWork):
-        session.sql(QUERIES["count"]).to_arrow_table()
-    assert counted.count < PARTITIONS
-    check_cancelled()

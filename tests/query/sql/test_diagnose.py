@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daf_query import DafSession, Diagnosis, connect
-from daf_storage import DafReader, MemoryDaf, errors
+from daf_query import DafSession, connect
+from daf_storage import MemoryDaf, errors
 
 RELAXED = settings(
     deadline=None,
@@ -207,37 +206,6 @@ def test_parameters_and_order(session: DafSession) -> None:
     )
     assert diagnosis.matched == 14
     assert session.diagnose("cell", "LIMIT 3").matched == SIZE
-
-
-def test_a_diagnosis_is_a_value(session: DafSession) -> None:
-    """It prints as a table, and is pickled, compared and shown in a notebook."""
-    diagnosis = session.diagnose("cell", "(old) & (donor == '<b>')")
-    assert isinstance(diagnosis, Diagnosis)
-    assert repr(diagnosis).splitlines()[:4] == [
-        "0 of 40 rows of cell match",
-        "  alone  so far  condition",
-        "     14      14  old",
-        "      0       0  donor == '<b>'",
-    ]
-    assert pickle.loads(pickle.dumps(diagnosis)) == diagnosis
-    assert "&lt;b&gt;" in diagnosis._repr_html_()
-    assert "<b>" not in diagnosis._repr_html_()
-    plain: dict[str, Any] = diagnosis.to_dict()
-    assert plain["matched"] == 0
-    assert plain["conjuncts"][0] == {"sql": "old", "rows": 14, "remaining": 14, "hints": ()}
-
-
-def test_several_data_sets_as_one() -> None:
-    """The rows of all are counted."""
-    members: list[DafReader] = []
-    for name, donors in (("x", ["N1", "N2"]), ("y", ["N2"])):
-        daf = MemoryDaf(name=name)
-        daf.add_axis("cell", [f"{name}{i}" for i in range(len(donors))])
-        daf.set_vector("cell", "donor", donors)
-        members.append(daf)
-    diagnosis = connect({"all": members}).diagnose("cell", "donor = 'n2'")
-    assert diagnosis.total == 3
-    assert diagnosis.conjuncts[0].hints == ("'n2' does not occur in donor; nearest: 'N2' (2 rows)",)
 
 
 def _odd_cells() -> DafSession:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import anndata
@@ -18,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.scan import StringColumn
 from daf_query.sql import Engine
-from daf_storage import DafWriter, MemoryDaf, errors, from_anndata, open_daf
+from daf_storage import DafWriter, MemoryDaf, errors, from_anndata
 
 N = 30
 NUMBERS = ("small", "wide", "unsigned", "huge", "single", "double", "type", "nullable")
@@ -314,100 +311,3 @@ def test_tables_that_queries_create_and_views_come_first() -> None:
     session.sql("CREATE VIEW few AS SELECT name FROM cell WHERE name = 'A'", allow="write")
     assert not is_direct(session, "SELECT name FROM few")
     assert session.sql("SELECT name FROM few").to_pydict() == {"name": ["A"]}
-
-
-@pytest.mark.parametrize("query", ["SELECT name FROM cell WHERE age > 1", "SELECT * FROM cell"])
-def test_a_column_that_cannot_be_read(
-    tmp_path: Path, query: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Named, it is an error in the words of the engine's path; otherwise it is left out."""
-    path = tmp_path / "x.daf.zarr"
-    with open_daf(path, "w") as daf:
-        assert isinstance(daf, DafWriter)
-        daf.add_axis("cell", ["A", "B"])
-        daf.set_vector("cell", "age", [1, 2])
-        daf.set_vector("cell", "donor", ["a", "b"])
-    session, other = connect(path), connect(path)
-    session.sql(query).to_pydict()
-    (path / "vectors/cell/donor/0").write_bytes(b"\2\0\0\0\xff\xff\xff\x7f")
-    (path / "vectors/cell/age/0").write_bytes(b"")
-    found: list[Any] = []
-    expected: list[Any] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for answers, each in ((found, session), (expected, other)):
-            if each is other:
-                monkeypatch.setattr(each._engine.direct, "of_query", lambda _: None)
-            try:
-                answers.append(each.sql(query).to_pydict())
-            except errors.DafError as error:
-                answers.append((type(error), str(error)))
-    assert found == expected
-
-
-@pytest.mark.parametrize("donors", [3, 3_000])
-def test_the_first_rows_of_a_long_axis_are_read_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, donors: int
-) -> None:
-    """However long it is, and however often they are asked for: no strings are decoded for them."""
-
-    def decode(_: object) -> None:
-        pytest.fail("all strings are decoded")
-
-    monkeypatch.setattr(StringColumn, "_coded", decode)
-    monkeypatch.setattr(StringColumn, "_decoded", decode)
-    count = 200_000
-    path = tmp_path / "x.daf.zarr"
-    with open_daf(path, "w") as daf:
-        assert isinstance(daf, DafWriter)
-        daf.add_axis("cell", [f"c{n}" for n in range(count)])
-        daf.set_vector("cell", "age", np.arange(count))
-        daf.set_vector("cell", "donor", [f"donor {n % donors}" for n in range(count)])
-    time.sleep(0.15)
-    with connect(path) as session:
-        for _ in range(3):
-            for query in (
-                "SELECT * FROM cell LIMIT 5",
-                "SELECT * FROM cell ORDER BY index LIMIT 5 OFFSET 7000",
-                "SELECT * FROM cell WHERE age > 100 LIMIT 5",
-            ):
-                start = {"5": 0, "0": 7_000}[query[-1]] if "WHERE" not in query else 101
-                rows = session.sql(query).to_pylist()
-                assert rows == [
-                    {"name": f"c{n}", "index": n, "age": n, "donor": f"donor {n % donors}"}
-                    for n in range(start, start + 5)
-                ]
-            every = session.sql("SELECT * FROM cell")
-            assert f"donor {5 % donors}" in repr(every)
-            assert f"donor {5 % donors}" in every._repr_mimebundle_()["text/html"]
-            every.show(3)
-
-
-def test_the_first_rows_of_several_data_sets(tmp_path: Path) -> None:
-    """They are those of the first one, then of the next, in the types of the engine."""
-    for number, name in enumerate("ab"):
-        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
-            daf.add_axis("cell", [f"{name}{row}" for row in range(3)])
-            daf.set_vector("cell", "age", np.arange(3, dtype=("i2", "i8")[number]))
-            daf.set_vector("cell", f"only {name}", ["x", "y", "z"])
-    with connect({"runs": str(tmp_path / "*.daf.zarr")}) as session:
-        for limit in (
-            "LIMIT 2",
-            "LIMIT 4",
-            "LIMIT 9",
-            "LIMIT 2 OFFSET 2",
-            "LIMIT 0",
-            "LIMIT 9 OFFSET 9",
-        ):
-            query = f"SELECT * FROM cell {limit}"
-            assert "the first" in str(session.explain(query))
-            whole = session.sql("SELECT * FROM cell ORDER BY dataset, index " + limit)
-            found = session.sql(query).to_arrow_table()
-            assert found.equals(whole.to_arrow_table(), check_metadata=True)
-        assert session.sql("SELECT age, name FROM cell LIMIT 1").to_pylist() == [
-            {"age": 0, "name": "a0"}
-        ]
-        assert check(session, "SELECT count(*) AS n FROM runs.cell")
-        assert not is_direct(session, "SELECT count(*) AS n FROM cell WHERE age > 0")
-        by_index = session.sql("SELECT index FROM cell ORDER BY index LIMIT 4").to_pydict()
-        assert by_index == {"index": [0, 0, 1, 1]}

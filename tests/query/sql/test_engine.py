@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-import threading
-import time
-from pathlib import Path
 
 import datafusion
 import duckdb
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.session import _queries as session_module
 from daf_storage import MemoryDaf
 
 
@@ -106,24 +101,6 @@ def test_null_in_random_places(session: DafSession, oracles: Oracles) -> None:
     assert peculiar <= count // 50
 
 
-def test_null_in_other_tables_and_statements(session: DafSession, tmp_path: Path) -> None:
-    """Views, tables that a query creates, files, scalars, and an explanation."""
-    create = "CREATE {} few AS SELECT n FROM cell WHERE n IN (NULL, 3)"
-    expected = session.sql("SELECT n FROM cell WHERE n = 3").to_pydict()
-    for kind in ("VIEW", "TABLE"):
-        session.sql(create.format(kind), allow="write")
-        assert session.sql("SELECT * FROM few").to_pydict() == expected
-        session.sql(f"DROP {kind} few", allow="write")
-    path = tmp_path / "few.parquet"
-    copy = f"COPY (SELECT n FROM cell WHERE n IN (NULL, 3)) TO '{path}'"
-    session.sql(copy, allow="write").collect()
-    assert pq.read_table(path).to_pydict() == expected
-    scalars = session.sql("SELECT value FROM scalars WHERE name IN (NULL, 'version')")
-    assert scalars.to_pydict() == {"value": ["3"]}
-    explanation = session.explain_analyze("SELECT n FROM cell WHERE n IN (NULL, 3)")
-    assert explanation.rows == len(expected["n"])
-
-
 def test_other_filters_are_still_handed_to_the_table(session: DafSession) -> None:
     """NULL among them is true for no row, and leaves the others as they are."""
     for condition in ("n = 3 AND s IS NOT NULL", "f IS NULL", "n IN (CAST(3 AS BIGINT))"):
@@ -131,33 +108,3 @@ def test_other_filters_are_still_handed_to_the_table(session: DafSession) -> Non
         assert scan.predicate
     scan = session.explain_analyze("SELECT u FROM cell WHERE n IN (3, NULL)").scans[0]
     assert scan.predicate == "n == 3"
-
-
-def test_an_explanation_is_of_its_own_query(
-    session: DafSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another thread's scans, and what it finds in the cache, are not reported as its own."""
-    other = "SELECT count(*) AS n FROM cell WHERE s = 'a'"
-    session.sql(other).to_pydict()
-
-    def run() -> None:
-        for _ in range(3):
-            session.sql(other).to_pydict()
-
-    class Clock:
-        """A clock that another thread's queries precede, once the explanation has begun."""
-
-        def perf_counter(self) -> float:
-            thread = threading.Thread(target=run)
-            thread.start()
-            thread.join()
-            return time.perf_counter()
-
-    query = "SELECT sum(n) AS s FROM cell WHERE u > 3"
-    session.sql(query).to_pydict()
-    alone = session.explain_analyze(query)
-    monkeypatch.setattr(session_module, "time", Clock())
-    explanation = session.explain_analyze(query)
-    assert [scan.predicate for scan in explanation.scans] == ["u > 3"]
-    assert sorted(explanation.scans[0].values) == ["n", "u"]
-    assert explanation.cache_hits == alone.cache_hits

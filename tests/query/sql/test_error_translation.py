@@ -52,16 +52,6 @@ def test_what_is_not_closed(
     assert (raised.value.line, raised.value.column) == place
 
 
-def test_a_table_of_another_catalog(session: DafSession) -> None:
-    """The catalog is what is wrong, and not the table, which is there."""
-    assert session.sql("SELECT name FROM daf.memory.cell").count() == 2
-    expected = "write memory.cell"
-    with pytest.raises(errors.NotFoundError, match=expected):
-        session.sql("SELECT name FROM datafusion.memory.cell")
-    with pytest.raises(errors.AxisNotFoundError, match="there is no table 'celli'.*did you mean"):
-        session.sql("SELECT name FROM daf.memory.celli")
-
-
 def test_a_syntax_error_carries_its_place(session: DafSession) -> None:
     """Line, column and reason, of the SQL that the caller wrote; also after pickling."""
     with pytest.raises(errors.QueryError) as caught:
@@ -270,13 +260,6 @@ def test_what_other_engines_know(session: DafSession, query: str, said: str) -> 
         session.sql(query)
 
 
-def test_a_name_of_select_is_hinted_at_in_where_alone(session: DafSession) -> None:
-    """A column that is misspelled in SELECT itself is no such name."""
-    with pytest.raises(errors.VectorNotFoundError) as caught:
-        session.sql("SELECT agee + 1 AS agee FROM cell")
-    assert str(caught.value).endswith("did you mean 'age'?")
-
-
 @pytest.mark.parametrize(
     ("query", "column", "said"),
     [
@@ -328,13 +311,6 @@ def test_new_names_for_all_columns(session: DafSession) -> None:
     query = "SELECT c.p FROM cell AS c (p, q, r, s) WHERE UMIs['x'] > 1"
     with pytest.raises(errors.QueryError, match="is one more: name columns by AS in SELECT"):
         session.sql(query)
-
-
-def test_a_table_whose_name_has_dots(session: DafSession) -> None:
-    """It is the table that is not there, and not a data set called like a part of its name."""
-    for name in ('"no.axis"', 'memory."no.axis"', 'daf.memory."no.axis"'):
-        with pytest.raises(errors.AxisNotFoundError, match=r"there is no table 'no\.axis'"):
-            session.sql(f"SELECT * FROM {name}")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 import random
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 from daf_query import DafSession, connect
 from daf_query.index import build_point_index
@@ -158,19 +157,6 @@ TEXT = st.text(
 )
 
 
-@settings(max_examples=30, deadline=None)
-@given(TEXT, st.lists(TEXT, max_size=6))
-def test_strings_with_a_prefix_are_found(prefix: str, strings: list[str]) -> None:
-    """Also at the end of the code points; in the only zone of a table, which may be left out."""
-    strings = [*strings, prefix, *(prefix + text for text in strings)]
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(len(strings))])
-    daf.set_vector("cell", "s", strings)
-    written = re.sub(r"([\\%_])", r"\\\1", prefix).replace("'", "''")
-    found = connect(daf).sql(f"SELECT s FROM cell WHERE s LIKE '{written}%' ORDER BY index")
-    assert found.to_pydict()["s"] == [text for text in strings if text.startswith(prefix)]
-
-
 @pytest.mark.parametrize("count", [20, 200])
 def test_a_long_condition_leaves_out_what_it_may(session: DafSession, count: int) -> None:
     """The rows are those of the whole table."""
@@ -215,44 +201,6 @@ def test_cells_within_a_polygon(tmp_path: Path, dtype: str) -> None:
     found, indexes, n_rows = explained()
     assert (found, indexes) == (expected, ["x, y"])
     assert n_rows < 500
-
-
-def test_no_cells_are_within_an_empty_shape() -> None:
-    """It has no box, so nothing is said of the columns; the engine answers."""
-    geodatafusion = pytest.importorskip("geodatafusion")
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.set_vector("cell", "x", [1.0, 2.0])
-    daf.set_vector("cell", "y", [3.0, 4.0])
-    session = connect(daf)
-    geodatafusion.register_all(session.context)
-    query = "SELECT name FROM cell WHERE ST_Intersects(ST_Point(x, y), ST_GeomFromText('POLYGON EMPTY'))"
-    assert session.sql(query).to_pydict() == {"name": []}
-
-
-@pytest.mark.parametrize(
-    ("condition", "names"),
-    [
-        ("ST_Intersects(ST_Point(x, y), {})", ["a"]),
-        ("ST_Intersects({}, ST_Point(x, y))", ["a"]),
-        ("ST_Disjoint(ST_Point(x, y), {})", ["b"]),
-        ("NOT ST_Intersects(ST_Point(x, y), {})", ["b"]),
-        ("ST_Distance(ST_Point(x, y), {}) > 1", ["b"]),
-        ("ST_Intersects(ST_Point(x, 3.0), {})", ["a"]),
-    ],
-)
-def test_cells_outside_of_a_shape(condition: str, names: list[str]) -> None:
-    """Those that a box leaves out are found where they are asked for."""
-    geodatafusion = pytest.importorskip("geodatafusion")
-    daf = MemoryDaf(name="shapes")
-    daf.add_axis("cell", ["a", "b"])
-    daf.set_vector("cell", "x", [1.0, 50.0])
-    daf.set_vector("cell", "y", [3.0, 40.0])
-    session = connect(daf)
-    geodatafusion.register_all(session.context)
-    where = condition.format("ST_GeomFromText('POLYGON((0 0, 5 0, 5 5, 0 5, 0 0))')")
-    query = f"SELECT name FROM cell WHERE {where}"
-    assert session.sql(query).to_pydict() == {"name": names}
 
 
 AXES = ("cell", "gene", "donor")

@@ -197,24 +197,6 @@ class TestWildcards:
         session.sql(query).save(tmp_path / "y.parquet")
         assert pq.read_schema(tmp_path / "y.parquet").names == columns
 
-    def test_from_alone_has_the_vectors_alone(self, session: DafSession) -> None:
-        """It means SELECT *, also where a gene sorts the rows."""
-        table = session.sql("FROM cell ORDER BY X['FOXP3'] DESC LIMIT 2").to_arrow_table()
-        query = "SELECT * FROM cell ORDER BY X['FOXP3'] DESC LIMIT 2"
-        assert table.column_names == session.table("cell").schema.names
-        assert table == session.sql(query).to_arrow_table()
-
-    def test_what_a_subquery_selects_stays(self, session: DafSession) -> None:
-        """A gene that is selected by name is a column of the subquery."""
-        query = "SELECT * FROM (SELECT name, X['FOXP3'] FROM cell) WHERE X['FOXP3'] > 3"
-        assert session.sql(query).to_pydict() == {"name": ["c4"], "X['FOXP3']": [4.0]}
-        query = (
-            "SELECT * FROM cell JOIN (SELECT name AS other, X['FOXP3'] FROM cell) s "
-            "ON cell.name = s.other WHERE cell.X['FOXP3'] > 3"
-        )
-        names = session.sql(query).column_names
-        assert names == [*session.table("cell").schema.names, "other", "X['FOXP3']"]
-
     @pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
     def test_joined_tables(self, session: DafSession) -> None:
         """Of a self-join both tables have the gene, and the wildcard has it of neither."""
@@ -313,21 +295,6 @@ class TestErrors:
         with pytest.raises(error, match=said):
             session.sql(query)
 
-    def test_an_entry_with_nul_is_no_name_of_a_column(self) -> None:
-        """The engine would know it by what comes before; the long form has it."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["A", "B"])
-        daf.add_axis("gene", ["G", "G\0"])
-        daf.set_matrix("cell", "gene", "X", [[1, 2], [3, 4]])
-        session = connect(daf)
-        with pytest.raises(
-            errors.InvalidInputError, match=r"FROM matrix\('cell', 'gene', 'X'\) AS m"
-        ):
-            session.sql("SELECT X['G\0'] FROM cell")
-        asked = "SELECT value FROM matrix('cell', 'gene', 'X') AS m WHERE m.gene = $entry"
-        found = session.sql(f"{asked} ORDER BY value", params={"entry": "G\0"})
-        assert found.to_pydict() == {"value": [2, 4]}
-
 
 class TestElsewhere:
     def test_views(self) -> None:
@@ -361,18 +328,6 @@ class TestElsewhere:
         with pytest.raises(errors.EntryNotFoundError, match="rows= on axis 'cell'.*FOXP3"):
             session.matrix("cell", "gene", "X", rows="X['FOXP4'] > 1")
 
-    def test_a_vector_is_derived_of_genes(self, tmp_path: Path) -> None:
-        """An expression of genes is written back."""
-        daf = create(tmp_path / "m.daf.zarr")
-        fill(daf)
-        daf.close()
-        with connect(tmp_path / "m.daf.zarr", mode="r+") as session:
-            session.save_vector("cell", "is_t", "X['FOXP3'] + X['CD8A'] > 2")
-            assert rows(session, "SELECT name FROM cell WHERE is_t") == [("c3",), ("c4",)]
-            session.reorder_axis("cell", by="X['FOXP3'] DESC")
-            assert [row[0] for row in rows(session, "SELECT name FROM cell")][:2] == ["c4", "c2"]
-            assert rows(session, "SELECT X['FOXP3'] FROM cell LIMIT 2") == [(4.0,), (2.0,)]
-
     def test_a_replaced_matrix_is_read_again(self, tmp_path: Path) -> None:
         """What the session remembers goes by what is stored, of this writer or another."""
         path = tmp_path / "m.daf.zarr"
@@ -388,17 +343,6 @@ class TestElsewhere:
             pair = ("cell", "gene") if not axes else ("gene", "cell")
             writer.set_matrix(*pair, matrix, stored, if_exists="replace", relayout=not axes)
             assert rows(session, query.format(matrix)) == [("c1",)]
-
-    def test_schemas_do_not_list_them(self, session: DafSession) -> None:
-        """Neither DESCRIBE nor the information schema, nor an export of the table."""
-        rows(session, "SELECT X['FOXP3'] FROM cell")
-        described = session.sql("DESCRIBE cell").to_pydict()["column_name"]
-        assert described == session.table("cell").schema.names
-        listed = rows(
-            session,
-            "SELECT column_name FROM information_schema.columns WHERE table_name = 'cell'",
-        )
-        assert [row[0] for row in listed] == described
 
     def test_the_other_layout_is_reported(self, session: DafSession) -> None:
         """The report says that all elements were gathered, and how to store the matrix both ways."""

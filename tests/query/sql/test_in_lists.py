@@ -127,12 +127,3 @@ def test_random_conditions_over_lists(
 def test_tables_use_lists(session: DafSession, query: str, predicate: str) -> None:
     """Those of different columns, and those of one that are kept apart."""
     assert session.explain_analyze(query).scans[0].predicate == predicate
-
-
-def test_functions_that_only_the_optimiser_knows_stay(session: DafSession) -> None:
-    """Such as coalesce, nvl2 and now, which the engine itself cannot compute."""
-    query = (
-        "SELECT coalesce(x, 0) AS n, nvl2(x, 1, 0) AS m, now() > '2020-01-01' AS later "
-        "FROM t WHERE x IN (1, 2) AND x NOT IN (2, 3)"
-    )
-    assert session.sql(query).to_pylist() == [{"n": 1, "m": 1, "later": True}]

@@ -64,22 +64,6 @@ def test_small_tables_are_in_memory_beside_long_ones() -> None:
         assert plan.physical.count("DatasetExec") == 2
 
 
-def test_small_tables_of_several_data_sets() -> None:
-    """The table of an axis has the rows of all, with what a data set lacks as NULL."""
-    query = (
-        "SELECT c.age, t.size FROM cell c JOIN type t "
-        "ON c.type = t.name AND c.dataset = t.dataset WHERE c.age < 4 ORDER BY c.dataset, c.age"
-    )
-    expected = [(1, None), (2, None), (1, 2), (2, 1)]
-    for options in OPTIONS:
-        one, other = sample("one"), sample("two")
-        other.set_vector("type", "size", [1, 2, 3, 4])
-        joined = connect([one, other], scan_options=options)
-        with joined as session:
-            rows = session.sql(query).to_pylist()
-        assert [tuple(row.values()) for row in rows] == expected
-
-
 NAMES = st.sampled_from(["", "A", "B", "é", "x y", "Z"])
 
 
@@ -118,15 +102,3 @@ def test_joins_against_pandas(
         for row in merged[["cell", "type"]].itertuples(index=False)
     ]
     assert list(found) == sorted(expected, key=str)
-
-
-def test_a_replaced_vector_or_axis_is_seen() -> None:
-    """The next query has what both are now."""
-    daf = sample()
-    query = "SELECT c.name AS cell, t.color FROM cell c JOIN type t ON c.type = t.name"
-    with connect({"joins": daf}) as session:
-        assert rows_of(session, query)[1:] == [("a", "teal"), ("b", "blue"), ("d", "teal")]
-        daf.set_vector("cell", "type", ["B", "B", "NK", "", ""], if_exists="replace")
-        assert rows_of(session, query)[1:] == [("a", "blue"), ("b", "blue"), ("c", "red")]
-        daf.reorder_axis("type", ["NK", "é", "T", "B"])
-        assert rows_of(session, query)[1:] == [("a", "blue"), ("b", "blue"), ("c", "red")]

@@ -60,16 +60,6 @@ def test_an_entry_of_another_axis(
     )
 
 
-def test_the_hint_can_be_followed(session: DafSession) -> None:
-    """What it says to write is answered, in Python's spelling too."""
-    assert session.sql("SELECT name FROM cell WHERE X['MS4A1'] > 1").to_pydict() == {"name": ["b"]}
-    for predicate in (
-        "X['HLA-DRA'] > 2",
-        "(X['HLA-DRA'] > 2) & ~(age < 2)",
-    ):
-        assert session.matrix("cell", "gene", "X", rows=predicate).row_positions.tolist() == [1]
-
-
 def test_matrices_that_share_a_name(daf: DafWriter) -> None:
     """The axis says which is meant; other names stand for themselves, three at most."""
     daf.add_axis("gene_raw", ["MS4A1", "CST3"])
@@ -95,14 +85,3 @@ def test_a_vector_of_another_axis(session: DafSession) -> None:
     assert session.sql(joined).to_pydict() == {"name": ["a"]}
     predicate = "cell.\"donor.first\" IN (SELECT name FROM donor WHERE sex = 'f')"
     assert session.matrix("cell", "gene", "X", rows=predicate).shape == (1, 4)
-
-
-def test_several_data_sets_as_one(daf: DafWriter) -> None:
-    """The first that has the entry says it."""
-    other = MemoryDaf(name="y")
-    other.add_axis("cell", ["c"])
-    other.add_axis("gene", ["CST3"])
-    other.set_matrix("cell", "gene", "X", [[1]])
-    session = connect({"both": [daf, other]})
-    with pytest.raises(errors.VectorNotFoundError, match=r"write X\['CST3'\]"):
-        session.sql("SELECT name FROM cell WHERE CST3 > 1")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -157,22 +156,6 @@ def test_what_is_wrong_is_said_with_all_columns() -> None:
     assert session.sql("SELECT count(*) AS n FROM cell WHERE age > 4").to_pylist()
 
 
-def test_a_column_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """As it is where all columns are looked at; others are answered, without a warning."""
-    for number in range(2):
-        with open_daf(tmp_path / f"run{number}.daf.zarr", "w") as daf:
-            daf.add_axis("cell", ["A", "B"])
-            daf.set_vector("cell", "age", [1, 2])
-            daf.set_vector("cell", "broken", [1, 2])
-    (tmp_path / "run1.daf.zarr" / "vectors" / "cell" / "broken" / ".zarray").write_text("{")
-    with connect(str(tmp_path / "*.daf.zarr")) as session:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert session.sql("SELECT sum(age) AS s FROM cell").to_pydict() == {"s": [6]}
-        with pytest.warns(errors.DafWarning, match="broken"), pytest.raises(errors.DafError):
-            session.sql("SELECT sum(broken) AS s FROM cell").to_pydict()
-
-
 @pytest.mark.parametrize(
     "query",
     [
@@ -200,20 +183,3 @@ def test_queries_that_may_need_other_columns(query: str) -> None:
     with connect({"runs": members()}) as session, contextlib.suppress(errors.DafError):
         session.sql(query).to_pydict()
     assert narrow_names(session) == []
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT age AS n FROM cell WHERE n > 4",
-        "SELECT count(*) AS n FROM cell WHERE agee > 4 GROUP BY donor",
-        "SELECT age AS n FROM cell ORDER BY m",
-    ],
-)
-def test_a_name_of_no_column_is_answered_with_all(query: str) -> None:
-    """Also one that the query gives, where that cannot be used."""
-    with (
-        connect({"runs": members()}) as session,
-        pytest.raises(errors.VectorNotFoundError, match=r"age, dataset.*two words"),
-    ):
-        session.sql(query).to_pydict()

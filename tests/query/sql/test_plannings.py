@@ -103,15 +103,6 @@ def test_a_view_is_planned_once_for_each_query(
     assert len(plannings) == 2
 
 
-@pytest.mark.parametrize("query", NEVER)
-def test_simple_scans_are_not_planned(
-    session: DafSession, plannings: list[str], query: str
-) -> None:
-    """Those of columns of one axis, and of their count."""
-    session.sql(query).to_arrow_table()
-    assert plannings == []
-
-
 def test_slices_and_plans_are_planned_once(session: DafSession, plannings: list[str]) -> None:
     """A slice once for each axis, or not at all; explaining, and what is built upon it, once."""
     for times, ask in (
@@ -129,16 +120,6 @@ def test_slices_and_plans_are_planned_once(session: DafSession, plannings: list[
         plannings.clear()
         ask()
         assert len(plannings) == times
-
-
-@pytest.mark.parametrize("query", ["SELECT nam FROM cell", "SELECT X['g1'] + nam FROM cell"])
-def test_a_wrong_query_is_planned_twice_at_most(
-    session: DafSession, plannings: list[str], query: str
-) -> None:
-    """Once for its error, and once for what the error says."""
-    with pytest.raises(errors.DafError):
-        session.sql(query).to_arrow_table()
-    assert len(plannings) <= 2
 
 
 @pytest.mark.parametrize(

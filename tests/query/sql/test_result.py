@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import subprocess
@@ -25,8 +24,8 @@ import pytest
 
 from daf_query import DafSession, QueryResult, connect
 from daf_query._formats import ROW_SUFFIXES
-from daf_query._row_files import Format, Rows, write_rows
-from daf_storage import DafWriter, MemoryDaf, errors, open_daf
+from daf_query._row_files import Format
+from daf_storage import DafWriter, errors, open_daf
 from tests.support import create, is_mapped, reopen
 
 N = 200_000
@@ -63,25 +62,6 @@ def test_pandas_with_arrow_or_numpy(session: DafSession) -> None:
     assert backed["score"].isna().sum() == plain["score"].isna().sum() > 0
     assert backed["donor"].tolist() == plain["donor"].tolist()
     assert isinstance(backed, pd.DataFrame)
-
-
-def test_entries_that_the_engine_lists_twice_are_one_category() -> None:
-    """The dictionaries of batches are joined end to end by a window, which pandas refuses."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(100)])
-    daf.add_axis("gene", [f"g{i}" for i in range(200)])
-    values = np.random.default_rng(0).random((100, 200))
-    daf.set_matrix("cell", "gene", "X", values)
-    frame = (
-        connect(daf)
-        .sql(
-            "SELECT cell, gene FROM matrix('cell', 'gene', 'X') "
-            "QUALIFY row_number() OVER (PARTITION BY cell ORDER BY value DESC) = 1 ORDER BY cell"
-        )
-        .to_pandas()
-    )
-    best = dict(zip(frame["cell"], frame["gene"], strict=True))
-    assert best == {f"c{i}": f"g{gene}" for i, gene in enumerate(values.argmax(axis=1))}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
@@ -148,25 +128,6 @@ def test_missing_values_are_sorted_as_by_order_by(session: DafSession, key: str)
     assert session.sql(query).sort(key, "index").to_pydict() == expected.to_pydict()
 
 
-def test_results_built_upon_keep_errors_and_files(session: DafSession, tmp_path: Path) -> None:
-    """A wrong name is one of our errors, as is what goes wrong later; rows are saved."""
-    result = session.sql("SELECT name, age FROM cell")
-    for build in (
-        lambda: result.filter("agee > 3"),
-        lambda: result.select("agee"),
-        lambda: result.sort("agee"),
-        lambda: result.drop("agee"),
-    ):
-        with pytest.raises(errors.VectorNotFoundError, match=r"'agee'.*age"):
-            build()
-    with pytest.raises(errors.QueryError, match="syntax error"):
-        result.filter("age > ")
-    with pytest.raises(errors.QueryError, match="Divide by zero"):
-        result.select("1 / (age - age)").to_pydict()
-    assert result.filter("age = 89").save(tmp_path / "x.parquet") == N // 90
-    assert sum(batch.num_rows for batch in result.limit(7).batches()) == 7
-
-
 @pytest.mark.parametrize(
     "predicate",
     [
@@ -220,17 +181,6 @@ def test_errors_of_arrow_streams_are_ours(
     assert str(caught.value).startswith("SQL error at line 1, column 8: Divide by zero error; ")
     with pytest.raises((duckdb.Error, errors.QueryError), match="Divide by zero error"):
         duckdb.sql("SELECT count(*) FROM result").fetchall()
-
-
-def test_what_notebooks_show(session: DafSession, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first rows; an error is ours."""
-    result = session.sql("SELECT name, age FROM cell ORDER BY index")
-    result.show(2)
-    for shown in (repr(result), result._repr_html_(), capsys.readouterr().out):
-        assert "age" in shown
-        assert "c1" in shown
-    with pytest.raises(errors.QueryError, match="Divide by zero"):
-        repr(session.sql("SELECT 1 / (age - age) AS x FROM cell"))
 
 
 def _of_rows(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -334,21 +284,6 @@ def test_errors_while_computing_are_ours(tmp_path: Path) -> None:
             attempt()
         assert str(caught.value).endswith("while it was being queried; run the query again")
         assert "Traceback" not in str(caught.value)
-
-
-def test_views_and_dictionaries_are_written_plainly() -> None:
-    """Few readers know them."""
-    kinds = [pa.string_view(), pa.binary_view(), pa.dictionary(pa.int8(), pa.string())]
-    arrays = [pa.array(["a"]).cast(kinds[0]), pa.array([b"b"]).cast(kinds[1])]
-    arrays.append(pa.array(["c"]).dictionary_encode().cast(kinds[2]))
-    batch = pa.RecordBatch.from_arrays(arrays, names=["x", "y", "z"])
-    file = io.BytesIO()
-    write_rows(Rows(batch.schema, iter([batch])), "parquet", file)
-    assert pq.read_table(io.BytesIO(file.getvalue())).to_pydict() == {
-        "x": ["a"],
-        "y": [b"b"],
-        "z": ["c"],
-    }
 
 
 _STREAMING = """

@@ -41,13 +41,6 @@ def elements_read(db: DafSession, query: str) -> int:
 
 
 class TestMatrix:
-    def test_whole(self, db: DafSession) -> None:
-        """Every stored element of a sparse one, every element of a dense one."""
-        values = dense(db)
-        query = "SELECT count(*) AS n, sum(value) AS total FROM matrix('cell', 'gene', '{}')"
-        for name, count in (("X", np.count_nonzero(values)), ("D", values.size)):
-            assert db.sql(query.format(name)).to_pylist() == [{"n": count, "total": values.sum()}]
-
     def test_against_the_slice(self, db: DafSession) -> None:
         """The rows are those of the long form of a slice."""
         found = db.sql(
@@ -150,25 +143,12 @@ class TestMatrix:
             db.sql(f"SELECT * FROM matrix('cell', 'gene', 'X', '{predicate}')")
         assert str(raised.value).endswith(f"\n{shown}")
 
-    @pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
-    def test_filters_that_the_engine_keeps(self, db: DafSession) -> None:
-        """A comparison with NULL, which is not handed to tables at all."""
-        query = "SELECT * FROM matrix('cell', 'gene', 'X') WHERE gene = NULL OR cell = 'c3'"
-        assert len(db.sql(query)) == np.count_nonzero(dense(db)[3])
-
 
 class TestSeveralDataSets:
     @pytest.fixture
     def two(self) -> DafSession:
         """Return a session of two data sets."""
         return connect({"a": fill(MemoryDaf()), "b.c": fill(MemoryDaf())})
-
-    def test_not_named(self, two: DafSession) -> None:
-        """The message says what to write."""
-        with pytest.raises(errors.InvalidInputError, match=r"'a\.cell' or 'b\.c\.cell'"):
-            two.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs')")
-        with pytest.raises(errors.AxisNotFoundError, match=r"there are a\.cell, a\.gene, b\.c"):
-            two.sql("SELECT * FROM matrix('a.cel', 'gene', 'UMIs')")
 
     def test_as_one(self) -> None:
         """Several data sets as one have the rows of all, with a column that says of which."""
@@ -211,11 +191,6 @@ class TestErrors:
         with pytest.raises(error, match=message):
             db.sql(f"SELECT * FROM {call}")
 
-    def test_unknown_column(self, db: DafSession) -> None:
-        """The message says which there are."""
-        with pytest.raises(errors.VectorNotFoundError, match="it has cell, gene, value"):
-            db.sql("SELECT name FROM matrix('cell', 'gene', 'X')")
-
 
 class TestSession:
     def test_matrix_table(self, db: DafSession) -> None:
@@ -228,10 +203,3 @@ class TestSession:
         flipped = db.matrix_table("gene", "cell", "X", columns="age >= 95")
         assert flipped.schema.names == ["gene", "cell", "value"]
         assert flipped.count_rows() == np.count_nonzero(values[95:])
-
-    def test_unknown(self, db: DafSession) -> None:
-        """The message is that of a slice."""
-        with pytest.raises(errors.MatrixNotFoundError, match="they have D, X"):
-            db.matrix_table("cell", "gene", "Y", rows="nonsense >")
-        with pytest.raises(errors.VectorNotFoundError, match="rows= on axis 'cell'"):
-            db.matrix_table("cell", "gene", "X", rows="ag > 3")

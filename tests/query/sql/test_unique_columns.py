@@ -14,9 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from daf_query import DafSession, DuplicateColumnsWarning, QueryResult, connect
-from daf_query.cli import main
 from daf_storage import MemoryDaf, errors
-from tests.support import create
 
 JOIN = "SELECT * FROM cell c JOIN louvain l ON c.cluster = l.name ORDER BY c.index"
 EXPECTED = {
@@ -114,22 +112,6 @@ def test_files_have_all_columns(result: QueryResult, tmp_path: Path) -> None:
     assert [json.loads(line) for line in lines] == rows
 
 
-def test_the_command_line_has_all_columns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As a table, CSV and JSON, with the warning in one line."""
-    path = tmp_path / "x.daf.zarr"
-    fill_joined(create(path))
-    for kind in ("table", "csv", "json"):
-        assert main(["sql", str(path), JOIN, "--format", kind]) == 0
-        out, err = capsys.readouterr()
-        assert all(name in out for name in EXPECTED)
-        assert err.startswith("daf: warning: the query yields more than one column")
-        assert err.count("\n") == 1
-        if kind == "json":
-            assert list(json.loads(out)[0]) == list(EXPECTED)
-
-
 def test_a_view_names_its_columns(session: DafSession) -> None:
     """Two of one name are refused, as of a table, with what to write."""
     for created in ("VIEW", "TABLE"):
@@ -137,21 +119,3 @@ def test_a_view_names_its_columns(session: DafSession) -> None:
             session.sql(f"CREATE {created} v AS {JOIN}", allow="write").collect()
     session.sql("CREATE VIEW v AS SELECT c.name, l.name AS l FROM cell c, louvain l", allow="write")
     assert session.sql("SELECT * FROM v").column_names == ["name", "l"]
-
-
-def test_a_choice_of_entries_is_not_guessed(session: DafSession) -> None:
-    """Of two columns ``name`` or ``index``, either could be meant; other columns do not matter."""
-    message = r"more than one column named 'index' \(c.index, l.index\); choose one"
-    query = "SELECT * FROM cell c JOIN louvain l ON c.cluster = l.name"
-    with pytest.raises(errors.QueryError, match="more than one column named 'name'"):
-        session.matrix("cell", "louvain", "m", rows=query)
-    with pytest.raises(errors.QueryError, match=message):
-        session.matrix("cell", "louvain", "m", columns="SELECT c.index, l.index FROM cell c, louvain l")  # fmt: skip
-    with pytest.raises(errors.QueryError, match=message):
-        session.save_vector("cell", "x", "SELECT c.index, l.index FROM cell c, louvain l")
-    with pytest.raises(errors.QueryError, match=message):
-        session.reorder_axis("cell", "SELECT c.index, l.index FROM cell c, louvain l")
-    chosen = "SELECT c.index, c.cluster, d.cluster FROM cell c JOIN cell d ON c.name = d.name WHERE d.index > 0"
-    with pytest.warns(DuplicateColumnsWarning):
-        part = session.matrix("cell", "louvain", "m", rows=chosen)
-    assert part.to_numpy().tolist() == [[3, 4], [5, 6]]

@@ -218,16 +218,6 @@ def test_no_condition_is_answered_otherwise_than_in_python(
         assert "not" in predicate
 
 
-@pytest.mark.parametrize(
-    "predicate",
-    ["(x > 1) & (age > 2)", "~(x > 1) | (age == 3)", "(x != 1) & ~((x < 0) | (n > 4))"],
-)
-def test_missing_values_are_those_of_nullable_types(session: DafSession, predicate: str) -> None:
-    """A comparison with a missing value is neither true nor false, as in pandas' Float64."""
-    nullable = FRAME.assign(x=FRAME["x"].astype("Float64"))
-    assert rows(session, predicate) == of_pandas(predicate, nullable)
-
-
 @st.composite
 def sql(draw: st.DrawFn, depth: int = 2) -> str:
     """Return a predicate in SQL."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from daf_query import UnreadableVectorWarning, connect, zarr_table
 from daf_query.cli import main
 from daf_storage import errors
 from daf_storage.trees import ZarrVersion
-from tests.storage.trees.test_malformed_metadata import variants
 from tests.test_untrusted_files import BOMBS, in_time, put_pipe
 
 N = 20
@@ -140,52 +137,6 @@ def test_chunks_that_expand(tmp_path: Path, codec: str, form: str) -> None:
         with pytest.raises(errors.CorruptDataError, match="cannot be decompressed"):
             table.to_table(columns=[name])
     assert table.readable().to_table().column_names == ["other"]
-
-
-@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
-def test_pipes_in_place_of_chunks(tmp_path: Path) -> None:
-    """Nobody waits for them, whether they are decoded here or by zarr-python."""
-    path = made(tmp_path / "x.zarr")
-    meta = zarr.open_group(path / "meta", mode="r+")
-    meta.create_array("wide", data=np.array(["ab", "c"] * 10), chunks=(5,))
-    put_pipe(path / "meta/bad/c/1")
-    put_pipe(path / "meta/wide/c/1")
-    table = in_time(lambda: zarr_table(path))
-    for name in ("bad", "wide"):
-        with pytest.raises(errors.CorruptDataError, match="not a regular file"):
-            in_time(lambda name=name: table.to_table(columns=[name]))  # type: ignore[misc]
-    session = connect(path)
-    with pytest.warns(UnreadableVectorWarning):
-        assert set(in_time(lambda: session.sql("SELECT * FROM meta").to_pydict())) == {
-            "good",
-            "other",
-            "text",
-        }
-
-
-@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
-@pytest.mark.filterwarnings("ignore::daf_query.UnreadableVectorWarning")
-@pytest.mark.parametrize("version", [2, 3])
-def test_any_metadata_of_a_column(tmp_path: Path, version: ZarrVersion) -> None:
-    """Whatever they say, the other columns can be had, and errors are ours."""
-    path = made(tmp_path / "x.zarr", version)
-    file = path / "meta/bad" / {2: ".zarray", 3: "zarr.json"}[version]
-    document = json.loads(file.read_text())
-    started = time.monotonic()
-    count = 0
-    for variant in list(variants(document))[::9]:
-        file.write_text(json.dumps(variant))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                table = zarr_table(path)
-                assert table.to_table(columns=["good"]).num_rows == N
-                table.to_table()
-        except errors.FormatError as error:
-            assert "bad" in str(error), variant  # noqa: PT017 - it may be raised, or not
-        count += 1
-    assert count > 20
-    assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize("kind", ["complex64", "complex128"])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,15 +47,6 @@ def test_the_schema_has_name_index_and_the_vectors(tiny_path: Path) -> None:
     assert schema.names == ["name", "index", "age", "type", "x"]
     assert schema.types == [pa.string(), pa.int64(), pa.uint8(), pa.string(), pa.float64()]
     assert [field.nullable for field in schema] == [False] * 4 + [True]
-
-
-def test_tables_say_where_they_are(tiny_path: Path) -> None:
-    """The place of the data set; so do tables that were filtered, and those of several."""
-    daf = ZarrDaf(tiny_path)
-    table = AxisDataset(daf, "cell")
-    assert table.location == daf.location
-    assert table.filter(pc.field("age") > 1).location == daf.location
-    assert connect({"m": daf}).table("cell").location
 
 
 def test_rows_are_those_of_pandas(large: AxisDataset) -> None:
@@ -120,14 +109,6 @@ def test_pickling_keeps_the_place(tiny_path: Path) -> None:
     """A dataset on disk is opened again by whoever unpickles it."""
     twin = pickle.loads(pickle.dumps(AxisDataset(ZarrDaf(tiny_path), "cell")))
     assert twin.to_table(columns=["name"]).to_pydict() == {"name": CELLS}
-
-
-@pytest.mark.parametrize(("value", "expected"), [(True, 300_000), (False, 0), (None, 0)])
-def test_constant_filters(large: AxisDataset, value: bool | None, expected: int) -> None:  # noqa: FBT001
-    """DataFusion folds some filters into a constant, which it passes as a scalar."""
-    constant = pa.scalar(value, pa.bool_())
-    assert large.scanner(columns=["index"], filter=constant).count_rows() == expected
-    assert sum(f.count_rows(constant) for f in large.get_fragments(constant)) == expected
 
 
 @pytest.mark.parametrize(
@@ -247,22 +228,6 @@ def test_a_vector_replaced_during_a_query_is_an_error(tiny_path: Path) -> None:
     with pytest.raises(errors.FormatError, match="was replaced while it was being queried"):
         table.to_table(columns=["age"])
     assert connect(tiny_path).sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": ["c"]}
-
-
-def test_hundreds_of_columns_need_few_open_files(tmp_path: Path) -> None:
-    """All columns of a wide table are read side by side under a low limit of open files."""
-    daf = create(tmp_path / "wide.daf.zarr")
-    daf.add_axis("cell", [f"c{i}" for i in range(400)])
-    for i in range(300):
-        daf.set_vector("cell", f"v{i}", np.arange(400) + i)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 60, hard))
-    try:
-        session = connect(daf, scan_options=ScanOptions(min_partition_rows=100))
-        found = session.sql("SELECT * FROM cell").to_arrow_table()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert found.shape == (400, 302)
 
 
 def test_a_query_is_not_interrupted_where_the_engine_asks_for_columns() -> None:

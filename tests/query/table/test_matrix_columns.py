@@ -22,8 +22,6 @@ from daf_query import DamagedLayoutWarning, connect
 from daf_query.scan import ScanOptions
 from daf_query.table import AxisDataset, MatrixEntry, TableDataset
 from daf_storage import MemoryDaf, Packing, ZarrDaf, convert, errors
-from daf_storage.base import Span
-from daf_storage.trees import ChunkedArray
 from tests.query.matrix.test_layouts import CASES, damage
 from tests.storage.opening.test_remote import served
 from tests.support import CELLS, GENES, UMIS, create
@@ -170,45 +168,6 @@ def test_the_other_layout_is_read_where_one_is_damaged(
         column(AxisDataset(ZarrDaf(path), "cell"), "gene", name, GENES[1]).to_table()
 
 
-def test_the_other_layout_is_read_where_chunks_are_damaged(tmp_path: Path) -> None:
-    """Of a packed matrix, whose damage is seen when a chunk is decoded."""
-    path = tmp_path / "x.daf.zarr"
-    values = np.random.default_rng(0).random((300, 4))
-    with ZarrDaf(path, "w", packed=Packing("zstd", chunk_kb=1)) as daf:
-        daf.add_axis("cell", [f"c{i}" for i in range(300)])
-        daf.add_axis("gene", ["g", "h", "i", "j"])
-        daf.set_matrix("cell", "gene", "X", values)
-    [file] = path.glob("matrices/cell/gene/X/c/0/*")
-    data = bytearray(file.read_bytes())
-    data[250:-250] = bytes(len(data) - 500)
-    file.write_bytes(data)
-    table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "h")
-    with pytest.warns(DamagedLayoutWarning, match="matrices/cell/gene/X"):
-        assert table.to_table()["x"].to_pylist() == values[:, 1].tolist()
-
-
-def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of a matrix in many chunks, only those of the gene are decoded."""
-    daf = MemoryDaf(packed=Packing("zstd", chunk_kb=1))
-    daf.add_axis("cell", [f"c{i}" for i in range(1000)])
-    daf.add_axis("gene", [f"g{i}" for i in range(100)])
-    values = np.random.default_rng(0).random((1000, 100))
-    daf.set_matrix("cell", "gene", "X", values)
-    asked: list[Any] = []
-    read_spans = ChunkedArray.read_spans
-
-    def noted(array: ChunkedArray, spans: list[Span], within: Span | None = None) -> Any:
-        asked.append((spans, within))
-        return read_spans(array, spans, within)
-
-    monkeypatch.setattr(ChunkedArray, "read_spans", noted)
-    table = column(AxisDataset(daf, "cell"), "gene", "X", "g7")
-    assert table.to_table()["x"].to_pylist() == values[:, 7].tolist()
-    assert asked == [([Span(7, 8)], None)]
-
-
 def test_other_engines_have_the_columns(tmp_path: Path) -> None:
     """DuckDB and polars filter by them, also after pickling."""
     path = tmp_path / "x.daf.zarr"
@@ -240,25 +199,6 @@ def test_other_engines_have_the_columns(tmp_path: Path) -> None:
         TableDataset(table.table_columns, location="t").with_matrix_columns(
             {"x": MatrixEntry("gene", "sparse", GENES[0])}
         )
-
-
-def test_a_union_has_the_columns_of_its_parts(tmp_path: Path) -> None:
-    """NULL where one lacks the matrix; a filter, and pickling, keep them."""
-    for name, genes in (("a", GENES), ("b", GENES[::-1]), ("c", [])):
-        daf = create(tmp_path / f"{name}.daf.zarr")
-        daf.add_axis("cell", CELLS)
-        if genes:
-            daf.add_axis("gene", genes)
-            values = UMIS.astype("f4" if name == "b" else "i2")
-            daf.set_matrix("cell", "gene", "X", sp.csc_array(values))
-    session = connect(str(tmp_path / "*.daf.zarr"))
-    table = session.table("cell", matrix_columns={"x": ("gene", "X", GENES[0])})
-    expected = [*UMIS[:, 0].tolist(), *UMIS[:, -1].tolist(), *[None] * len(CELLS)]
-    assert table.to_table()["x"].to_pylist() == expected
-    some = pickle.loads(pickle.dumps(table.filter(pc.field("x") > 1)))
-    assert some.to_table()["x"].to_pylist() == [x for x in expected if x is not None and x > 1]
-    with pytest.raises(errors.EntryNotFoundError):
-        session.table("cell", matrix_columns={"x": ("gene", "X", "none")})
 
 
 def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -> None:

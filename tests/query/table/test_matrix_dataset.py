@@ -224,40 +224,8 @@ class TestSchema:
         one = table.to_table(filter=(pc.field("gene") == "WNT6") & (pc.field("value") > "c"))
         assert one.column("value").to_pylist() == ["g", "k"]
 
-    def test_nothing_stored(self) -> None:
-        """An axis without entries, and a matrix of zeros only, have no rows."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", [])
-        daf.add_axis("gene", GENES)
-        daf.set_matrix("cell", "gene", "D", np.zeros((0, 4)))
-        daf.set_matrix("gene", "gene", "S", sp.csc_array((4, 4), dtype=np.float32))
-        for axes in (("cell", "gene", "D"), ("gene", "gene", "S")):
-            table = MatrixDataset(daf, *axes)
-            assert table.to_table().num_rows == table.count_rows() == 0
-            assert [fragment.to_table().num_rows for fragment in table.get_fragments()] == [0]
-
 
 class TestErrors:
-    def test_unknown(self, tiny: DafReader) -> None:
-        """An axis, a matrix and a column that are not there: the message says which are."""
-        with pytest.raises(errors.AxisNotFoundError, match="no axis 'cells'; it has cell, gene"):
-            MatrixDataset(tiny, "cells", "gene", "UMIs")
-        with pytest.raises(errors.MatrixNotFoundError, match="they have UMIs, sparse"):
-            MatrixDataset(tiny, "cell", "gene", "umi")
-        with pytest.raises(errors.NotFoundError, match="it has cell, gene, value"):
-            MatrixDataset(tiny, "cell", "gene", "UMIs").to_table(columns=["genes"])
-
-    def test_replaced(self, tmp_path: Path) -> None:
-        """A matrix of another type in its place is noticed when it is scanned."""
-        daf = create(tmp_path / "x.daf.zarr")
-        daf.add_axis("cell", CELLS)
-        daf.add_axis("gene", GENES)
-        daf.set_matrix("cell", "gene", "X", UMIS)
-        table = MatrixDataset(daf, "cell", "gene", "X")
-        daf.set_matrix("cell", "gene", "X", UMIS.astype(np.float32), if_exists="replace")
-        with pytest.raises(errors.FormatError, match="replaced while it was being queried"):
-            table.to_table()
-
     def test_damaged_layout(self, tmp_path: Path) -> None:
         """The other one is read, with a warning; row numbers that are wrong are an error."""
         daf = create(tmp_path / "x.daf.zarr")
@@ -314,32 +282,6 @@ class TestHowLittleIsRead:
         assert report.values == {"gene": 20, "cell": 20, "value": 20}
         assert report.table.endswith("stored by 'cell'")
 
-    def test_both_axes(self, daf: DafWriter) -> None:
-        """The majors of the layout with fewer elements; minors by their codes, values late."""
-        table = MatrixDataset(daf, "cell", "gene", "X")
-        genes = ["g7", "g8", "g9", "g10", "g11"]
-        both = (pc.field("gene").isin(genes)) & (pc.field("cell") == "c3")
-        report = report_of(table, filter=both)
-        assert (report.rows_in, report.rows_out) == (20, 1)
-        assert report.values == {"gene": 21, "cell": 1, "value": 1}
-        assert report.rows_pruned == report.length - 20
-
-    def test_dense(self, daf: DafWriter) -> None:
-        """Of a dense one, the elements of both."""
-        both = (pc.field("gene").isin(["g7", "g8"])) & (pc.field("cell") == "c3")
-        report = report_of(MatrixDataset(daf, "cell", "gene", "D"), filter=both)
-        assert report.values == {"gene": 2, "cell": 2, "value": 2}
-
-    def test_blocks(self, daf: DafWriter) -> None:
-        """No batch, and no copy, is of more elements than a block; a column is cut if need be."""
-        options = ScanOptions(partition_rows=7, min_partition_rows=1, min_batch_rows=1, threads=2)
-        for name, most in (("X", 7), ("D", 300)):  # a block of a dense one is a whole column
-            table = MatrixDataset(daf, "cell", "gene", name).with_options(options)
-            sizes = [batch.num_rows for batch in table.to_batches()]
-            assert max(sizes) <= most
-            assert sum(sizes) == table.count_rows()
-        assert len(list(table.get_fragments())) == 2
-
 
 @pytest.fixture(params=["directory", "archive", "v3", "hdf5", "packed", "server", "packed server"])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
@@ -372,27 +314,6 @@ def copy(source: DafReader, target: Any) -> None:
         target.add_axis(axis, source.axis_entries(axis))
     for name in "XD":
         target.set_matrix("cell", "gene", name, source.get_np_matrix("cell", "gene", name))
-
-
-def test_every_format(anywhere: tuple[DafReader, Any]) -> None:
-    """The same elements, in blocks or at once, of rows, columns and both."""
-    daf, values = anywhere
-    matrix = sp.csc_array(values)
-    conditions: list[tuple[pc.Expression | None, Test]] = [
-        (None, lambda _: True),
-        (pc.field("cell").isin(["c3", "c17", "c40"]), lambda row: row[0] in ("c3", "c17", "c40")),
-        (
-            (pc.field("gene") == "g9") & (pc.field("cell") > "c4"),
-            lambda row: row[1] == "g9" and row[0] > "c4",
-        ),
-    ]
-    for name in "XD":
-        wanted = expected(matrix, is_sparse=name == "X")
-        for options in (ScanOptions(), ScanOptions(partition_rows=50, min_partition_rows=1)):
-            table = MatrixDataset(daf, "cell", "gene", name).with_options(options)
-            for expression, is_true in conditions:
-                found = rows_of(table.to_table(filter=expression))
-                assert found == [row for row in wanted if is_true(row)]
 
 
 class TestOtherEngines:

@@ -16,9 +16,7 @@ import zarr
 
 from daf_query import UnreadableVectorWarning, append_rows, connect, zarr_table
 from daf_query.table import _zarr_columns as zarr_chunks
-from daf_query.table import register_raw_bits
 from daf_storage import errors
-from tests.support import served
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
@@ -96,21 +94,6 @@ def test_they_are_read(path: Path, codec: str, monkeypatch: pytest.MonkeyPatch) 
             assert zarr_table(source).to_table(columns=["raw"]).to_pydict() == {"raw": VALUES}
         found = connect(source).sql("SELECT n FROM meta WHERE raw = X'FF00'").to_pydict()
         assert found == {"n": [3]}
-
-
-def test_they_are_read_from_a_server(path: Path) -> None:
-    """With consolidated metadata, which has the spelling too."""
-    pytest.importorskip("obstore")
-    register_raw_bits()  # zarr-python, which writes the consolidated metadata, has to know the type
-    put(path / "meta/raw", document(), chunks_of())
-    folder = path.rename(path.with_name("x.daf.zarr"))  # the server serves data sets, by their name
-    zarr.consolidate_metadata(str(folder))
-    assert '"r16"' in (folder / "zarr.json").read_text()
-    with served(folder) as server:
-        assert zarr_table(server.url).to_table().to_pydict() == {
-            "n": [0, 1, 2, 3, 4],
-            "raw": VALUES,
-        }
 
 
 @pytest.mark.parametrize(

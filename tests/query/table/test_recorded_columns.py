@@ -117,22 +117,6 @@ def test_filters(session: DafSession, case: str) -> None:
     assert part.schema.field("n").type == pa.int16()
 
 
-def test_order_and_groups(session: DafSession) -> None:
-    """Times sort as times, and booleans group with their NULL."""
-    assert session.sql("SELECT name FROM obs ORDER BY day NULLS LAST").to_pydict()["name"] == [
-        "D",
-        "A",
-        "C",
-        "B",
-    ]
-    counts = session.sql("SELECT flag, count(*) AS n FROM obs GROUP BY flag ORDER BY flag")
-    assert counts.to_pydict() == {"flag": [False, True, None], "n": [1, 2, 1]}
-    assert session.sql("SELECT sum(n) AS n, avg(big) > 0 AS b FROM obs").to_pydict() == {
-        "n": [7],
-        "b": [True],
-    }
-
-
 def test_a_replaced_vector_is_read_as_it_is_stored(daf: DafWriter) -> None:
     """What does not hold what was recorded is no error of a query, and no NULL."""
     session = connect(daf)
@@ -184,17 +168,6 @@ def test_on_disk_in_several_data_sets_and_pickled(daf: DafWriter, tmp_path: Path
     assert both.to_pydict() == {name: [v for v in one[name] for _ in (0, 1)] for name in one}
     again = pickle.loads(pickle.dumps(connect(path)))
     assert again.sql("SELECT flag, n, day FROM obs ORDER BY name").to_pydict() == one
-
-
-def test_slices_and_derived_vectors(daf: DafWriter) -> None:
-    """A predicate of ``rows=`` and of ``save_vector`` sees the same types."""
-    daf.add_axis("gene", ["g"])
-    daf.set_matrix("obs", "gene", "X2", [[1], [2], [3], [4]])
-    session = connect(daf)
-    part = session.matrix("obs", "gene", "X2", rows="flag AND day > '2000-01-01'")
-    assert part.rows.tolist() == ["A"]
-    session.save_vector("obs", "late", "coalesce(day > '2020-06-01', false)")
-    assert daf.get_np_vector("obs", "late").tolist() == [False, False, True, False]
 
 
 REPLACE: dict[str, Any] = {"if_exists": "replace"}

@@ -9,13 +9,11 @@ import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
 from daf_query import DafSession, UnreadableVectorWarning, connect
-from daf_query.table._union import unified
-from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
+from daf_storage import DafWriter, MemoryDaf, convert, errors
 from tests.support import create
 
 N = {"monday": 300, "tuesday": 200, "friday": 150}
@@ -140,26 +138,6 @@ def test_random_filters_equal_duckdb(session: DafSession, expected: pa.Table) ->
         assert str(ours) == str(connection.sql(query).fetchall()), query
 
 
-def test_other_engines_scan_it(session: DafSession) -> None:
-    """Polars and pyarrow, with filters of their own."""
-    cell = session.table("cell")
-    frame = pl.scan_pyarrow_dataset(cell).filter(pl.col("count") > 4).collect()
-    wanted = (pc.field("count") > 4) & (pc.field("dataset") == "monday")
-    assert frame.height == cell.count_rows(filter=pc.field("count") > 4)
-    table = cell.filter(wanted).to_table(columns=["dataset", "count"])
-    assert set(table.column("dataset").to_pylist()) == {"monday"}
-    assert table.num_rows == frame.filter(pl.col("dataset") == "monday").height
-    assert cell.filter(wanted).count_rows() == table.num_rows
-    assert cell.head(3, columns=["name"]).to_pydict() == {
-        "name": ["friday 0", "friday 1", "friday 2"]
-    }
-    assert cell.to_table(columns={"twice": pc.field("n_genes") * 2}).num_rows == 650
-    assert sum(f.count_rows() for f in cell.get_fragments()) == 650
-    assert sum(f.to_table(columns=["name"]).num_rows for f in cell.get_fragments()) == 650
-    assert next(iter(cell.get_fragments())).physical_schema == cell.schema
-    assert repr(cell).startswith("UnionDataset(")
-
-
 def test_what_cannot_match_is_not_read(session: DafSession) -> None:
     """A data set by its name; one in which the column is null; and the rest is as for one."""
     explanation = session.explain_analyze(
@@ -188,26 +166,6 @@ def test_types_without_a_common_one() -> None:
     assert "a vector 'dataset' of its own" in strings
     with pytest.raises(errors.DafError, match="none in common"):
         session.sql("SELECT mixed FROM cell").to_pydict()
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "common"),
-    [
-        (pa.uint8(), pa.int8(), pa.int16()),
-        (pa.uint32(), pa.int8(), pa.int64()),
-        (pa.int64(), pa.uint64(), None),
-        (pa.float32(), pa.int8(), pa.float32()),
-        (pa.float32(), pa.int32(), pa.float64()),
-        (pa.bool_(), pa.int8(), None),
-        (pa.string(), pa.string(), pa.string()),
-    ],
-)
-def test_common_types(first: pa.DataType, second: pa.DataType, common: pa.DataType | None) -> None:
-    """Only such as hold all whole numbers."""
-    schemas = {"a": pa.schema([("x", first)]), "b": pa.schema([("x", second)])}
-    fields, problems = unified(schemas, "cell")
-    assert [field.type for field in fields[1:]] == ([] if common is None else [common])
-    assert list(problems) == (["x"] if common is None else [])
 
 
 def test_a_broken_vector_is_not_taken_for_a_missing_one(folder: Path) -> None:
@@ -261,14 +219,3 @@ def test_what_is_refused(folder: Path, session: DafSession) -> None:
         session.table("nope")
     with pytest.raises(errors.VectorNotFoundError, match="n_gene"):
         session.sql("SELECT n_gene FROM cell")
-
-
-def test_changes_show_in_the_next_query(folder: Path) -> None:
-    """Of a writer of one of them."""
-    writer = open_daf(folder / "tuesday.daf.zarr", "r+")
-    assert isinstance(writer, DafWriter)
-    session = connect([open_daf(folder / "monday.daf.zarr"), writer])
-    query = "SELECT count(count) AS n FROM cell"
-    assert session.sql(query).to_pydict() == {"n": [300]}
-    writer.set_vector("cell", "count", np.arange(200))
-    assert session.sql(query).to_pydict() == {"n": [500]}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,80 +105,3 @@ def test_what_needs_the_rows_in_another_form_says_so(cell: AxisDataset) -> None:
     with pytest.raises(errors.InvalidInputError, match="has no children"):
         _ = cell.children
     assert cell.join(other, "index", join_type="inner").to_table().num_rows == 1
-
-
-_MEMBERS = """
-import copy, inspect, pickle, sys
-import pyarrow as pa, pyarrow.compute as pc, pyarrow.dataset as ds
-import daf_storage
-from daf_query import AxisDataset, TableDataset, zarr_table
-from daf_query.table import UnionDataset
-
-daf = daf_storage.open_daf(sys.argv[1])
-axis = AxisDataset(daf, "cell")
-tables = {
-    "axis": axis,
-    "filtered": axis.filter(pc.field("age") > 30),
-    "union": UnionDataset("cell", {"a": axis, "b": axis}, location="both"),
-    "zarr": zarr_table(sys.argv[2]),
-}
-tables["part"] = tables["union"]._part(0)
-other = ds.dataset(pa.table({"age": pa.array([30, 60], pa.uint8()), "z": [1, 2]}))
-
-def attempts(name, table):
-    column = table.schema.names[0]
-    every = (), (column,), ([column],), ([0],), (1,), (table.schema,), (table, column), (other, "age"), (None,), (pc.field(column) == pc.field(column),)
-    for owner in (table, super(TableDataset, table)):  # ours, and what it hides
-        yield lambda: getattr(owner, name)
-        for arguments in every:
-            yield lambda arguments=arguments: consumed(getattr(owner, name)(*arguments))
-
-def consumed(found):
-    if isinstance(found, (ds.Dataset, ds.Scanner)):
-        found.to_table()
-    elif hasattr(found, "__next__"):
-        for one in found:
-            getattr(one, "to_table", int)()
-
-def others(table):
-    column = table.schema.names[0]
-    yield lambda: ds.Scanner.from_dataset(table).to_table()
-    yield lambda: ds.Scanner.from_dataset(table, columns=[column]).count_rows()
-    yield lambda: ds.UnionDataset(table.schema, [table, table]).to_table()
-    yield lambda: ds.UnionDataset(table.schema, [table]).count_rows()
-    yield lambda: ds.dataset([table, table]).to_table()
-    yield lambda: ds.dataset(table)
-    yield lambda: ds.InMemoryDataset(table)
-    yield lambda: other.join(table, "age").to_table()
-    yield lambda: other.join_asof(table, on="age", by=[], tolerance=1).to_table()
-    yield lambda: ds.FileSystemDataset(list(table.get_fragments()), table.schema, ds.IpcFileFormat())
-    yield lambda: ds.Scanner.from_fragment(next(iter(table.get_fragments())))
-    yield lambda: pa.table(table)
-    yield lambda: copy.copy(table)
-    yield lambda: copy.deepcopy(table)
-    yield lambda: pickle.loads(pickle.dumps(table)).to_table()
-    yield lambda: (table == table, table != other, hash(table), repr(table), str(table), bool(table))
-
-names = {n for owner in (ds.Dataset, TableDataset.__base__) for n, _ in inspect.getmembers(owner)}
-names -= {"__new__", "__init__", "__class__", "__init_subclass__", "__subclasshook__", "__del__", "__setattr__", "__delattr__"}
-answered = refused = 0
-for kind, table in tables.items():
-    works = [(name, one) for name in sorted(names) for one in attempts(name, table)]
-    for name, work in [*works, *(("other", one) for one in others(table))]:
-        print(kind, name, file=sys.stderr, flush=True)  # the last line says where it crashed
-        try:
-            work()
-            answered += 1
-        except Exception:
-            refused += 1
-print(answered, refused)
-"""
-
-
-def test_no_member_crashes_the_interpreter(tiny_path: Path, numbers: Path) -> None:
-    """Whatever is called, and whatever the table is passed to: an answer, or an exception."""
-    command = [sys.executable, "-c", _MEMBERS, str(tiny_path), str(numbers)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr.splitlines()[-1:]
-    answered, refused = map(int, done.stdout.split())
-    assert min(answered, refused) > 300

@@ -186,20 +186,6 @@ def test_a_data_set_with_an_axis_of_that_name_is_refused(session: DafSession) ->
     ]
 
 
-def test_several_data_sets_share_a_table(session: DafSession) -> None:
-    """A table is seen with any number of data sets, and goes when it is unregistered."""
-    session.register(ROWS, "samples")
-    more = MemoryDaf(name="more")
-    session.register(more, "more")
-    assert session.tables()[-1] == "samples"
-    assert session.tables().count("samples") == 1
-    query = "SELECT count(*) AS n FROM samples JOIN tiny.donor ON name = id"
-    assert session.sql(query).to_pydict() == {"n": [2]}
-    session.unregister("samples")
-    with pytest.raises(errors.NotFoundError):
-        session.sql(query)
-
-
 def test_connect_takes_tables_of_a_mapping(tmp_path: Path) -> None:
     """A mapping may name data sets and tables of one's own."""
     daf = MemoryDaf()
@@ -225,13 +211,6 @@ def test_categoricals_are_dictionaries() -> None:
     kept = session.sql("SELECT c FROM t WHERE c IS NOT NULL").to_pandas()["c"]
     assert isinstance(kept.dtype, pd.CategoricalDtype)
     assert kept.tolist() == ["b", "a"]
-
-
-def test_frames_without_columns_are_refused(session: DafSession) -> None:
-    """A table has at least one, of any kind of frame."""
-    for frame in (pl.DataFrame(), pa.table({})):
-        with pytest.raises(errors.InvalidInputError, match="has no columns"):
-            session.register(frame, "t")
 
 
 def test_names_of_columns_with_nul_are_refused(session: DafSession) -> None:

@@ -153,20 +153,6 @@ def test_workers_share_an_epoch(db: DafSession) -> None:
     assert np.array_equal(np.stack([found[n] for n in range(COUNT)]), matrix(0).toarray())
 
 
-def test_a_fetch_reads_its_rows_alone(db: DafSession) -> None:
-    """The bytes that one is planned to read are a part of those of the matrix."""
-    blocks = db.sampler("cell").blocks(
-        db.matrix("cell", "gene", "X"), batch_rows=8, fetch_batches=1
-    )
-    source = blocks.source
-    part = source.part.take_rows(source.offsets[:8])
-    assert part.row_positions.tolist() == list(range(8))
-    assert part.nnz == matrix(0)[:8].nnz
-    assert part.provenance()["rows"] == "8 of 90, listed"
-    loaded = source.part.load().take_rows(np.array([3, 70]))
-    assert np.array_equal(loaded.to_numpy(), matrix(0).toarray()[[3, 70]])
-
-
 @pytest.mark.parametrize(
     ("choice", "message"),
     [

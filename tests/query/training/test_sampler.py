@@ -119,22 +119,6 @@ def test_all_ways_to_choose_are_the_same(db: DafSession, where: Any) -> None:
     assert np.array_equal(sampler.split_codes, np.asarray(expected.split_codes))
 
 
-def test_gene_columns_are_expressions_too(db: DafSession) -> None:
-    """In the choice, in weights and in strata."""
-    sampler = db.sampler(
-        "cell", where="X['G0'] > 2", weights="X['G0'] / 2", split=SPLIT, stratify="X['G1'] > 0"
-    )
-    assert sampler.weights is not None
-    assert np.array_equal(sampler.weights, sampler.indices % 13 / 2)
-    assert db.tables() == [
-        "cell",
-        "gene",
-        "matrices",
-        "relations",
-        "scalars",
-    ]  # nothing is left of the work
-
-
 def test_no_group_is_in_two_splits(db: DafSession) -> None:
     """Of donors, alone and with types; sizes are near the shares."""
     for groups in ("donor", ["donor", "depth % 2"], "donor, depth % 2"):

@@ -220,14 +220,6 @@ def test_without_an_axis_there_is_no_data_set(part: str, h5ad_path: Path, tmp_pa
         open_daf(damaged(h5ad_path, tmp_path, without(part)))
 
 
-def test_a_truncated_file(h5ad_path: Path, tmp_path: Path) -> None:
-    """It is refused when it is opened."""
-    path = tmp_path / "cut.h5ad"
-    path.write_bytes(h5ad_path.read_bytes()[:5000])
-    with pytest.raises(errors.CorruptDataError, match="cut.h5ad"):
-        open_daf(path)
-
-
 def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
     """The same of a directory: codes, categories and a scalar written in place, a column more."""
     adata = adata_of([0, 0, 1], [[1, 0], [0, 2], [3, 0]])
@@ -252,21 +244,6 @@ def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
         assert session.sql(query).to_pydict()["n"] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_all_vectors_at_once_are_those_of_each(paths: dict[Form, Path], form: Form) -> None:
-    """Their types, or the errors, in alphabetical order; names that do not exist are none."""
-    with open_daf(paths[form]) as daf:
-        for axis in sorted(daf.axes_set()):
-            expected = {name: daf.vector_info(axis, name) for name in sorted(daf.vectors_set(axis))}
-            assert list(daf.vector_infos(axis)) == list(expected.items())
-            opened = dict(daf.open_vectors(axis))
-            assert {name: getattr(found, "info", found) for name, found in opened.items()} == (
-                expected
-            )
-        with pytest.raises(errors.AxisNotFoundError):
-            list(daf.vector_infos("none"))
-
-
 def copied(path: Path, folder: Path) -> Path:
     """Return a copy of a Zarr directory."""
     return Path(shutil.copytree(path, folder / "copy.zarr"))
@@ -277,16 +254,6 @@ def test_nothing_is_wrong_with_what_anndata_wrote(form: Form, paths: dict[Form, 
     """Verifying the example finds two columns that are called as another axis, in any form."""
     found = {finding.path for finding in verify(paths[form], progress="never")}
     assert found == {"vectors/var/category", "vectors/var_raw/category"}
-
-
-@pytest.mark.parametrize("form", ["zarr2", "zarr3"])
-def test_chunks_that_zarr_left_out_are_not_missed(form: Form, tmp_path: Path) -> None:
-    """Zeros alone, and the first place alone, are not written; that is no damage."""
-    matrix = sp.csr_matrix((np.zeros(3), [0, 0, 0], [0, 1, 2, 3]), shape=(3, 1))
-    obs = pd.DataFrame({"zero": [0, 0, 0]}, index=["a", "b", "c"])
-    adata = anndata.AnnData(matrix, obs=obs, layers={"dense": np.zeros((3, 1))})
-    adata.obsm["first"] = sp.csr_matrix((np.ones(3), [0, 0, 0], [0, 1, 2, 3]), shape=(3, 2))
-    assert verify(write(adata, tmp_path, form), progress="never") == []
 
 
 @pytest.mark.parametrize("text", ["[]", None], ids=["list", "missing"])

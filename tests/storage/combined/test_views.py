@@ -23,7 +23,6 @@ from daf_storage import (
     MemoryDaf,
     Packing,
     ZarrDaf,
-    chain_writer,
     copy_all,
     errors,
     open_daf,
@@ -33,7 +32,7 @@ from daf_storage import (
 from daf_storage.base import Span
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.suites import ReadOnlyDafSuite
-from tests.support import CELLS, UMIS, contents, dense, fill, fill_served, is_mapped
+from tests.support import UMIS, contents, dense, fill, fill_served, is_mapped
 
 N_CELLS, N_GENES = 60, 23
 
@@ -126,19 +125,6 @@ def pairs_of(form: str) -> list[tuple[Any, Any]]:
         pairs += [*((each, None) for each in chosen), *((None, each) for each in chosen)]
         pairs += [(each, chosen[(n + 3) % 7]) for n, each in enumerate(chosen)]
     return pairs
-
-
-@pytest.mark.parametrize("form", ["memory", "directory", "packed", "hdf5"])
-@pytest.mark.parametrize("cells", SELECTIONS)
-def test_what_a_view_hands_out_cannot_be_changed(
-    forms: dict[str, DafReader], form: str, cells: str
-) -> None:
-    """Whether it is a part of what is stored, or was gathered."""
-    axes = {"cell": SELECTIONS[cells](N_CELLS), "gene": SELECTIONS["shuffled"](N_GENES)}
-    part = view(forms[form], axes)
-    held = [part.get_np_vector("cell", "age"), part.get_np_matrix("cell", "gene", "dense")]
-    for values in held:
-        assert not values.flags.writeable
 
 
 @pytest.mark.parametrize("form", ["memory", "directory", "packed", "hdf5"])
@@ -344,19 +330,6 @@ def test_parts_of_an_anndata_are_hidden_by_their_names(tmp_path: Path) -> None:
             view(daf, data={"uns.twig": None})
 
 
-def test_relations_follow_the_names() -> None:
-    """To the new name of the axis; not to an axis that is hidden, or of which entries lack."""
-    daf = large(MemoryDaf())
-
-    def targets(**axes: Any) -> list[tuple[str, str]]:
-        relations = view(daf, axes or None).relations()
-        return [(r.vector, r.to_axis) for r in relations]
-
-    assert targets() == [("who", "donor")]
-    assert targets(donor=None, person="donor") == [("who", "person")]
-    assert targets(donor=None) == targets(donor=["N1"]) == []
-
-
 @pytest.mark.parametrize("form", ["memory", "directory", "hdf5"])
 def test_what_changes_in_the_base(tmp_path: Path, form: str) -> None:
     """Values are seen at once; if the entries change of which some are shown, that is an error."""
@@ -421,38 +394,3 @@ def test_indexes_are_used_where_nothing_differs() -> None:
         ({"obs": "cell", "cell": None}, None),
     ):
         assert IndexStorage(view(daf, axes, data)).places() == []
-
-
-def test_a_chain_on_top_of_a_view() -> None:
-    """Annotations of a part: what is written belongs to the entries that the view shows."""
-    mine = MemoryDaf()
-    chain = chain_writer([view(fill(MemoryDaf()), {"cell": [2, 0]}), mine])
-    chain.set_vector("cell", "label", ["x", "y"])
-    assert mine.axis_entries("cell").tolist() == [CELLS[2], CELLS[0]]
-    copy = MemoryDaf()
-    copy_all(chain, copy)
-    assert contents(copy) == {
-        **contents(chain),
-        "matrices": contents(copy)["matrices"],
-    }
-    for name in ("UMIs", "sparse"):
-        assert dense(copy.get_np_matrix("cell", "gene", name)).tolist() == UMIS[[2, 0]].tolist()
-
-
-def test_damaged_row_numbers_are_named() -> None:
-    """A row number outside of its axis is an error, where a part of the rows is asked for."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", ["x"])
-    with daf.empty_sparse_matrix("cell", "gene", "X", "f4", 1) as parts:
-        parts.colptr[:] = [1, 2]
-        parts.rowval[:] = [1]
-    node = daf.tree.node("matrices/cell/gene/X")
-    assert node is not None
-    with daf.writable_tree.transaction() as changes:
-        changes.create_group("matrices/cell/gene/X")
-        for name, values in (("colptr", [1, 2]), ("rowval", [9]), ("nzval", [1])):
-            changes.write_array(f"matrices/cell/gene/X/{name}", np.array(values, "u4"))
-        changes.publish("matrices/cell/gene/X", replace=True)
-    with pytest.raises(errors.CorruptDataError, match="rowval leaves the range 1 to 3"):
-        view(daf, {"cell": [1]}).matrix_info("cell", "gene", "X")

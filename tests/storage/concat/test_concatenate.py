@@ -15,7 +15,6 @@ from daf_storage import (
     DafWriter,
     MemoryDaf,
     Packing,
-    Relation,
     ReportItem,
     ZarrDaf,
     concatenate,
@@ -30,10 +29,8 @@ from daf_storage.errors import (
     DuplicateEntriesError,
     ExistsError,
     InvalidInputError,
-    LabelsError,
     MatrixNotFoundError,
     NotFoundError,
-    UnsupportedInputError,
 )
 from tests.limits import lower
 from tests.support import contents
@@ -97,14 +94,6 @@ def test_numbers_are_promoted(
     found = _vectors(values, **options).get_np_vector("cell", "x")
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == dtype
-
-
-def test_numbers_that_do_not_fit_together() -> None:
-    """No common type has both: the error names the value."""
-    with pytest.raises(UnsupportedInputError, match=r"d1!: vector 'x' .* 18446744073709551615"):
-        _vectors([np.array([-1], np.int64), np.array([2**64 - 1], np.uint64)])
-    with pytest.raises(UnsupportedInputError, match="9007199254740993"):
-        _vectors([np.array([2**53 + 1], np.int64), np.array([0.5], np.float64)])
 
 
 def test_strings_and_missing_values() -> None:
@@ -257,20 +246,6 @@ def test_duplicate_entries() -> None:
     daf = _concatenated(sources, duplicates="make_unique")
     assert daf.axis_entries("cell").tolist() == ["A", "B", "A-2", "A-1", "C"]
     assert daf.get_np_vector("cell", "cell.next").tolist() == ["B", "", "C", "A-2", "x"]
-
-
-def test_a_prefix_follows_recorded_relations() -> None:
-    """A vector that was recorded to hold entries of the axis is prefixed whatever its name."""
-    sources = []
-    for name in ("a", "b"):
-        source = _daf(name, ["A"])
-        source.add_axis("clone", ["K"])
-        source.set_vector("cell", "family", ["K"], entries_of="clone")
-        sources.append(source)
-    daf = _concatenated(sources, ["cell", "clone"], prefix=True, names=["a", "b"])
-    assert daf.get_np_vector("cell", "family").tolist() == ["a.K", "b.K"]
-    assert Relation("cell", "family", "clone", "import") in daf.relations()
-    assert Relation("cell", "dataset", "dataset", "import") in daf.relations()
 
 
 FORMS: list[Any] = [np.asarray, sp.csc_array, sp.csr_array]
@@ -471,50 +446,6 @@ def test_collected_properties_that_some_lack() -> None:
     assert daf.get_np_matrix("dataset", "gene", "rank").tolist() == [[5], [6]]
 
 
-def test_nullable_integers_as_floats_and_as_strings() -> None:
-    """Beside integers that only strings hold, those that were floats are strings of integers."""
-    columns: list[list[int | None]] = [[1, None], [2**60 + 1, None], [3, 4]]
-    sources = []
-    for number, column in enumerate(columns):
-        obs = pd.DataFrame({"x": pd.array(column, "Int64")}, [f"{number}a", f"{number}b"])
-        sources.append(from_anndata(ad.AnnData(obs=obs)))
-    found = to_anndata(_concatenated(sources, "obs")).obs["x"]
-    assert found.dtype == "Int64"
-    assert [None if pd.isna(v) else v for v in found] == [1, None, 2**60 + 1, None, 3, 4]
-
-
-def test_shared_strings_of_which_some_are_missing() -> None:
-    """They stay missing; beside empty strings that are none they cannot, which the report says."""
-    sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["g", "f", "h"])]
-    sources[0].set_vector("gene", "band", ["p", ""], empty_is_missing=True)
-    daf = _concatenated(sources, join="outer", merge="same")
-    assert daf.get_np_vector("gene", "band").tolist() == ["p", "", ""]
-    assert daf.vector_info("gene", "band").empty_is_missing
-    sources[1].set_vector("gene", "band", ["p", "", "q"])
-    daf = MemoryDaf()
-    report = concatenate(daf, "cell", sources, join="outer", merge="last")
-    assert not daf.has_vector("gene", "band")
-    assert "some of its empty strings are missing" in report.items[0].message
-
-
-def test_an_axis_that_vectors_refer_to_has_all_entries() -> None:
-    """An inner join keeps the types of all cells, and drops genes."""
-    sources = [_daf("a", ["A", "B"], ["g", "f"]), _daf("b", ["C"], ["f"])]
-    for source, entries, values in zip(
-        sources, (["T", "U"], ["V"]), (["U", ""], ["V"]), strict=True
-    ):
-        source.add_axis("type", entries, vectors={"rank": list(range(len(entries)))})
-        source.set_vector("cell", "type", values)
-    daf = _concatenated(sources, join="inner", merge="same")
-    assert daf.axis_entries("gene").tolist() == ["f"]
-    assert daf.axis_entries("type").tolist() == ["T", "U", "V"]
-    assert daf.get_np_vector("type", "rank").tolist() == [0, 1, 0]
-    for source in sources:
-        source.delete_axis("gene")
-    with pytest.raises(LabelsError, match="the axis 'type' has other entries"):
-        _concatenated(sources)
-
-
 def test_categories_and_colours_of_anndata() -> None:
     """An axis of categories has those of all; also of a member that has them in its notes."""
     sources = []
@@ -532,25 +463,6 @@ def test_categories_and_colours_of_anndata() -> None:
         assert found.obs["type"].tolist() == ["B", "T", "T", "NK", "B"]
         assert found.obs["type"].cat.categories.tolist() == ["B", "T", "NK"]
         assert list(found.uns["type_colors"]) == ["#000001", "#000002", "#000003"]
-
-
-def test_columns_that_differ_in_type() -> None:
-    """A categorical beside plain strings is plain; so are categories in another order, ordered."""
-    columns: list[dict[str, Any]] = [
-        {"x": pd.Categorical(["b"], ["b", "a"]), "grade": pd.Categorical(["l"], ["l", "h"], True)},
-        {"x": ["c"], "grade": pd.Categorical(["h"], ["h", "l"], True)},
-    ]
-    sources = []
-    for number, column in enumerate(columns):
-        obs = pd.DataFrame(column, index=[f"{number}"])
-        uns = {} if number else {"x_colors": ["#000001", "#000002"]}
-        sources.append(from_anndata(ad.AnnData(obs=obs, uns=uns)))
-    daf = _concatenated(sources, "obs", merge="same")
-    assert daf.axis_entries("x").tolist() == ["b", "a", "c"]
-    assert daf.get_np_vector("obs", "x").tolist() == ["b", "c"]
-    found = to_anndata(_concatenated([*sources], "obs")).obs["grade"]
-    assert found.cat.categories.tolist() == ["l", "h"]
-    assert not found.cat.ordered
 
 
 @pytest.mark.parametrize("join", ["inner", "outer"])

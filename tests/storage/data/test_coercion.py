@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_storage import DafWriter, MemoryDaf
 from daf_storage.errors import UnsupportedInputError
 
 CELLS = ["a", "b", "c"]
@@ -128,24 +128,6 @@ def test_columns_of_different_types_are_joined_exactly(daf: DafWriter, frame: An
 
 
 @pytest.mark.parametrize(
-    ("frame", "message"),
-    [
-        (pd.DataFrame({"g": [BIG, 1, 2], "h": [0.5, 1, 2]}), f"column 'g' of.*holds {BIG} at"),
-        (
-            pd.DataFrame({"g": [1, 2, 3], "h": pd.array([1, None, 3], dtype="Int64")}),
-            "column 'h' of.*missing value at position 1",
-        ),
-        (pd.DataFrame({"g": [1, 2, 3], "h": ["x", "y", "z"]}), "column 'h' of.*holds strings"),
-        (pl.DataFrame({"g": [1, 2, 3], "h": [1, None, 3]}), "column 'h' of.*missing value"),
-    ],
-)
-def test_columns_that_do_not_fit_are_named(daf: DafWriter, frame: Any, message: str) -> None:
-    """A common float would round one of them."""
-    with pytest.raises(UnsupportedInputError, match=message):
-        daf.set_matrix("cell", "gene", "m", frame)
-
-
-@pytest.mark.parametrize(
     ("value", "message"),
     [
         ([[1, 2], [3, "x"], [5, 6]], "holds 1 of type int at row 0, column 0"),
@@ -169,24 +151,6 @@ def test_lists_of_lists_are_stored_or_their_first_bad_value_is_named(
         return
     with pytest.raises(UnsupportedInputError, match=message):
         daf.set_matrix("cell", "gene", "m", value)
-
-
-def test_defaults_keep_their_values(daf: DafWriter) -> None:
-    """Lists, labelled and sparse ones; and a missing value is not made up."""
-    lists: list[Any] = [["x\0", "", "y"], [2**64 - 1, 1, 2], [1, 0, 0]]
-    for default in [*lists, pd.Series([BIG, 1, 2], dtype="Int64"), np.array([1, 2, 3])]:
-        wanted = default if isinstance(default, list) else [int(n) for n in default]
-        assert daf.get_np_vector("cell", "no", default=default).tolist() == wanted
-    found = daf.get_np_vector("cell", "no", default=sp.csr_array(np.array([[0, 5, 0]])))
-    assert found.tolist() == [0, 5, 0]
-    for bad in ([1, None, 3], np.ma.array([1, 2, 3], mask=[False, True, False])):
-        with pytest.raises(UnsupportedInputError, match="the default for vector 'no'.*position 1"):
-            daf.get_np_vector("cell", "no", default=bad)
-    with pytest.raises(UnsupportedInputError, match="the default for matrix 'no'"):
-        daf.get_np_matrix("cell", "gene", "no", default=[[1, None]] * 3)
-    assert daf.get_np_matrix("cell", "gene", "no", default=lists[:2][:0] or [[1, 2]] * 3).tolist()
-    with pytest.raises(errors.LengthError, match="the rows of the default for matrix 'no'"):
-        daf.get_np_matrix("cell", "gene", "no", default=[[1, 2]])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -29,12 +28,10 @@ from daf_storage import (
     ZarrDaf,
     convert,
     copy_all,
-    errors,
     export_h5ad,
     from_anndata,
     import_h5ad,
     open_daf,
-    repair,
     to_anndata,
     verify,
 )
@@ -276,23 +273,6 @@ class TestRowMajor:
         check_squares(daf, adata, only=(kind,))
         assert not daf.matrix_info("var", "var", kind).is_row_major
 
-    def test_filling_in_place_by_rows(self) -> None:
-        """What is filled in is what is read, and it needs an axis with itself."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["A", "B"])
-        daf.add_axis("gene", ["x"])
-        with daf.empty_dense_matrix("cell", "cell", "d", "int8", row_major=True) as dense:
-            dense[:] = [[1, 2], [3, 4]]
-            assert dense.flags.c_contiguous
-        with daf.empty_sparse_matrix("cell", "cell", "s", "int8", 1, row_major=True) as parts:
-            parts.colptr[:], parts.rowval[:], parts.nzval[:] = [1, 2, 2], [2], [5]
-        assert daf.get_np_matrix("cell", "cell", "d").tolist() == [[1, 2], [3, 4]]
-        assert daf.get_np_matrix("cell", "cell", "s").toarray().tolist() == [[0, 5], [0, 0]]
-        with pytest.raises(errors.InvalidInputError, match="only one of an axis with itself"):
-            daf.empty_dense_matrix("cell", "gene", "d", "int8", row_major=True).__enter__()
-        with pytest.raises(errors.InvalidInputError, match="only one of an axis with itself"):
-            daf.empty_sparse_matrix("gene", "cell", "s", "int8", 1, row_major=True).__enter__()
-
 
 def _write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
@@ -331,19 +311,3 @@ class TestDamage:
             daf.set_matrix("obs", "obs", "csr", adata.obsp["csr"], if_exists="replace")
             check_squares(daf, adata)
         assert verify(path, progress="never") == []
-
-    def test_consolidated_metadata_without_it(self, tmp_path: Path) -> None:
-        """Servers would show another matrix: `verify` notices, `repair` writes them again."""
-        path = tmp_path / "x.daf.zarr"
-        write(annotated(), path)
-        file = path / ".zmetadata"
-        document = json.loads(file.read_text())
-        document["metadata"]["matrices/obs/obs/csr/.zattrs"] = {}
-        file.write_text(json.dumps(document))
-        assert [one.path for one in verify(path, progress="never")] == [
-            "matrices/obs/obs/csr/.zattrs"
-        ]
-        repair(path)
-        assert verify(path, progress="never") == []
-        document = json.loads(file.read_text())["metadata"]
-        assert document["matrices/obs/obs/csr/.zattrs"] == {"daf_convention": "row-major"}

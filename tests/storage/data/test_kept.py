@@ -33,7 +33,6 @@ from daf_storage import (
 )
 from daf_storage.anndata import axis_frame
 from daf_storage.data import kept
-from daf_storage.data.kept import _image
 from tests.support import PBMC
 
 NAMES = ["x.daf.zarr", "x.daf.zarr.zip", "x.dafs.zarr.zip#/one", "x.h5df", "x.h5dfs#/one"]
@@ -350,40 +349,11 @@ class TestAxes:
             expected = adata[[2, 0, 1], [1, 0]].copy()
             assert_same_parts(without_axis_keys(to_anndata(daf)), expected)
 
-    def test_reordering_goes_on_after_a_crash(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A failure in the middle leaves the old order of everything."""
-        daf = writers(tmp_path)[1]
-        _, adata = small(daf)
-        add = _image.write_element
-
-        def fail(group: Any, name: str, value: Any) -> None:
-            if isinstance(value, pd.DataFrame):
-                raise OSError("disk full")
-            add(group, name, value)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(_image, "write_element", fail)
-            with pytest.raises(OSError, match="disk full"):
-                daf.reorder_axis("obs", [2, 1, 0])
-        assert_same_parts(without_axis_keys(to_anndata(daf)), adata)
-        daf.reorder_axis("obs", [2, 1, 0])
-        assert to_anndata(daf).obs["z"].tolist() == [2j, 1j, 0]
-        assert to_anndata(daf).obsm["text"]["t"].tolist() == ["3", "2", "1"]
-
     def test_deleting_an_axis_takes_what_is_aligned(self) -> None:
         """What belongs to the other axis, or to none, stays."""
         daf, _ = small()
         daf.delete_axis("obs")
         assert {part.part for part in kept.parts(daf.tree)} == {"var", "varm", "uns"}
-
-    def test_replacing_an_axis_takes_what_is_aligned(self) -> None:
-        """Nothing of the old entries is given to the new ones."""
-        daf, _ = small()
-        daf.add_axis("obs", ["p", "q", "r"], if_exists="replace")
-        assert to_anndata(daf).obsm == {}
-        assert to_anndata(daf).obs.columns.tolist() == []
 
     def test_columns_of_some_entries(self) -> None:
         """A slice has the kept columns of its entries, in their order among the others."""
@@ -403,18 +373,6 @@ class TestAxes:
         assert "obsm['deep']: it has the shape" in str(export_h5ad(daf, tmp_path / "x.h5ad"))
 
 
-class TestTravel:
-    @pytest.mark.parametrize("options", [{"packed": True}, {"zarr_format": 3}, {"link": True}])
-    def test_conversions(self, tmp_path: Path, options: dict[str, Any]) -> None:
-        """Packed, of another version of Zarr, or sharing files."""
-        small(create := ZarrDaf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
-        assert isinstance(create, DafReader)
-        convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", **options)
-        assert verify(tmp_path / "y.daf.zarr") == []
-        _, adata = small()
-        assert_same_parts(without_axis_keys(to_anndata(ZarrDaf(tmp_path / "y.daf.zarr"))), adata)
-
-
 class TestDamage:
     def test_verify_reads_it(self, tmp_path: Path) -> None:
         """A truncated or overwritten image is a finding that names it, and an error on export."""
@@ -430,23 +388,6 @@ class TestDamage:
             ] == [True]
             with pytest.raises(errors.CorruptDataError, match="anndata/scalars/uns.table"):
                 to_anndata(ZarrDaf(tmp_path / "x.daf.zarr"))
-
-    @pytest.mark.parametrize("values", [np.zeros(3), np.zeros((3, 3), "u1")])
-    def test_an_image_that_is_no_bytes(self, values: Any) -> None:
-        """Another type or shape is an error, and no image is read out of it."""
-        daf = MemoryDaf()
-        daf.add_axis("a", list("xyz"))
-        if values.ndim == 1:
-            daf.set_vector("a", "v", values)
-            (array,) = daf.open_vector("a", "v").all_arrays()
-        else:
-            daf.set_matrix("a", "a", "v", values)
-            array = daf.open_matrix("a", "a", "v").dense()
-        with (
-            pytest.raises(errors.CorruptDataError, match="here: it is no array of bytes"),
-            _image.opened(array, what="here"),
-        ):
-            pass
 
 
 class TestStrict:
@@ -534,18 +475,6 @@ def test_what_an_h5ad_file_cannot_hold(
         assert "odd" not in found
 
 
-def test_names_of_columns_that_an_h5ad_file_cannot_hold(tmp_path: Path) -> None:
-    """Such a column gets another name, and labels that are named like a column have none."""
-    obs = pd.DataFrame({"_index": [1, 2], "_index_": [3, 4]}, index=pd.Index(["a", "b"]))
-    var = pd.DataFrame({"gene": ["x", "y"]}, index=pd.Index(["g", "h"], name="gene"))
-    report = export_h5ad(from_anndata(anndata.AnnData(obs=obs, var=var)), tmp_path / "x.h5ad")
-    assert [item.what for item in report.items] == ["obs['_index']", "var.index"]
-    found = read(tmp_path / "x.h5ad")
-    assert found.obs.to_dict("list") == {"_index__": [1, 2], "_index_": [3, 4]}
-    assert found.var.to_dict("index") == {"g": {"gene": "x"}, "h": {"gene": "y"}}
-    assert found.var.index.name is None
-
-
 def test_parts_that_anndata_does_not_know(tmp_path: Path) -> None:
     """A stray group of the file is kept; anndata could not read a file with it, so it stays."""
     anndata.AnnData(np.eye(2)).write_h5ad(tmp_path / "in.h5ad")
@@ -573,16 +502,6 @@ def test_what_is_set_later_wins(tmp_path: Path) -> None:
     assert adata.uns["table"] == 5
     export_h5ad(daf, tmp_path / "x.h5ad")
     assert read(tmp_path / "x.h5ad").uns["table"] == 5
-
-
-def test_the_name_of_a_data_set_in_memory() -> None:
-    """`from_anndata` takes one for the new data set; a destination has its own."""
-    adata = anndata.AnnData(np.eye(2))
-    assert from_anndata(adata, name="kept in mind").name == "kept in mind"
-    destination = MemoryDaf(name="there before")
-    with pytest.raises(errors.InvalidInputError, match="has a name already, 'there before'"):
-        from_anndata(adata, destination, name="mine")
-    assert destination.axes_set() == set()
 
 
 @pytest.mark.parametrize("in_file", [True, False])

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, open_daf
 from daf_storage.data import _samples
-from daf_storage.display import PREVIEW_ROWS, PreviewBudget
+from daf_storage.display import PreviewBudget
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import PlainArray
 
@@ -111,23 +111,6 @@ def test_small_data_are_shown_exactly() -> None:
     assert "A, B, C, …" in page
 
 
-@pytest.mark.parametrize("form", ["plain", "packed", "hdf5"])
-def test_samples_are_values_of_the_vector(form: str, large: dict[str, Path]) -> None:
-    """Each that is looked at is where it is said to be: numbers, strings, the sparse ones."""
-    with open_daf(large[form]) as daf:
-        for name in ("age", "marker"):
-            stored = daf.open_vector("cell", name)
-            preview = _samples.preview_vector(stored, PreviewBudget(1 << 30))
-            assert not isinstance(preview, str)
-            assert preview.rows == PREVIEW_ROWS
-            values = daf.get_np_vector("cell", name)
-            assert float(preview.greatest or "nan") <= values.max()
-        strings = _samples.sample_strings(
-            daf.string_array("cell", "name"), 50, PreviewBudget(1 << 30)
-        )
-        assert strings[0].slice(0, 3).to_pylist() == ["0", "1", "2"]  # type: ignore[union-attr]  # it was read
-
-
 def _first(data: memoryview, budget: PreviewBudget) -> Any:
     sample = _samples._first_strings(data, 5, budget)
     return sample if isinstance(sample, str) else sample[0].to_pylist()
@@ -144,17 +127,6 @@ def test_hostile_names_and_values_are_escaped() -> None:
     page = daf._repr_html_()
     assert "<img" not in page
     assert page.count("&lt;img") >= 6
-
-
-def test_a_server_is_not_asked_for_values(
-    large: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What would be downloaded is not looked at."""
-    monkeypatch.setattr(_samples, "_is_remote", lambda *_: True)
-    with open_daf(large["plain"]) as daf:
-        page = daf._repr_html_()
-    assert _samples.REMOTE in page
-    assert "<svg" not in page
 
 
 def test_a_damaged_vector_does_not_hide_the_others(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import daf_storage
 from daf_storage import (
     DafReader,
     DafWriter,
@@ -23,22 +22,7 @@ from daf_storage import (
     open_daf,
     reorder_axes,
 )
-from daf_storage.stores import MmapZipStore
-from tests.support import CELLS, GENES, UMIS, contents, dense, fill
-
-
-def test_versions_and_alignment(tmp_path: Path) -> None:
-    """The constants are those that are written."""
-    path = tmp_path / "x.daf.zarr.zip"
-    daf = ZarrDaf(path, "w")
-    assert isinstance(daf, DafWriter)
-    fill(daf).close()
-    with MmapZipStore(path) as store:
-        assert bytes(store.get("daf/0") or b"") == bytes(
-            [daf_storage.MAJOR_VERSION, daf_storage.MINOR_VERSION]
-        )
-        starts = [store.data_start(entry) for entry in store.entries()]
-        assert {start % daf_storage.DAF_DATA_OFFSET_ALIGNMENT for start in starts} == {0}
+from tests.support import CELLS, GENES, UMIS, dense, fill
 
 
 def test_entries_by_position() -> None:
@@ -100,25 +84,6 @@ def test_counters_rise_with_those_of_axes(tmp_path: Path, name: str) -> None:
         change()
         assert all(now > then for now, then in zip(counts()[:3], before[:3], strict=True))
         assert counts()[3] == before[3]
-
-
-def test_a_read_only_view(tmp_path: Path) -> None:
-    """It sees what the writer does, has no way to change anything, and is closed with it."""
-    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", name="view!")
-    assert isinstance(daf, DafWriter)
-    view = fill(daf).read_only()
-    assert not isinstance(view, DafWriter)
-    assert view.name == "view!.read_only"
-    assert contents(view) == contents(daf)
-    daf.set_scalar("late", 5)
-    assert view.get_scalar("late") == 5
-    assert view.vector_version_counter("cell", "age") == daf.vector_version_counter("cell", "age")
-    assert view.read_only() is view
-    daf.close()
-    with pytest.raises(errors.DafError, match="closed"):
-        view.get_scalar("late")
-    reader = open_daf(tmp_path / "x.daf.zarr")
-    assert reader.read_only() is reader
 
 
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.h5df"])

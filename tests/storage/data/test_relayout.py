@@ -9,35 +9,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, MemoryDaf, open_daf
+from daf_storage import DafWriter, open_daf
 from daf_storage.base import Span
 from daf_storage.trees import StoredArray
 from tests.limits import lower
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (700, 1300)])
-def test_dense_transposes_are_those_of_numpy(shape: tuple[int, int]) -> None:
-    """Also where the tiles do not fill the matrix."""
-    daf = MemoryDaf()
-    for axis, length in zip("ab", shape, strict=True):
-        daf.add_axis(axis, [str(n) for n in range(length)])
-    source = np.arange(shape[0] * shape[1]).reshape(shape)
-    daf.set_matrix("a", "b", "m", source)
-    for axes, expected in ((("a", "b"), source), (("b", "a"), source.T)):
-        assert np.array_equal(daf.get_np_matrix(*axes, "m", relayout=False), expected)
-
-
-def test_wide_index_types_are_kept() -> None:
-    """The flipped copy has the index type of the original."""
-    daf = MemoryDaf()
-    daf.add_axis("a", ["x", "y"])
-    daf.add_axis("b", ["u", "v", "w"])
-    matrix = sp.csc_array(np.eye(2, 3))
-    matrix.indices, matrix.indptr = matrix.indices.astype("i8"), matrix.indptr.astype("i8")
-    daf.set_matrix("a", "b", "m", matrix)
-    for axes in (("a", "b"), ("b", "a")):
-        parts = daf.get_sparse_matrix(*axes, "m")
-        assert (parts.colptr.dtype, parts.rowval.dtype) == (np.int64, np.int64)
 
 
 @pytest.mark.usefixtures("tiny_chunks")

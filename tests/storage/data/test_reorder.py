@@ -26,7 +26,6 @@ from daf_storage import (
     repair,
     verify,
 )
-from daf_storage.data import _reorder as reordering
 from tests.limits import lower
 from tests.storage.data.test_crashes import Crash, FaultInjector, take_two_steps
 from tests.suites.changing_suite import reordered
@@ -161,59 +160,6 @@ def test_a_crash_at_any_point(
         shutil.rmtree(path)
     assert at > 40
     assert resumed > 3
-
-
-def test_it_goes_on_where_it_had_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written before a crash is not written again; another task starts from the beginning."""
-    path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
-    before = contents(daf)
-    written: list[str] = []
-    real = reordering._write_matrix
-
-    def write(changes: Any, place: str, *args: Any) -> None:
-        written.append(place)
-        if len(written) == 3:
-            raise Crash
-        real(changes, place, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(reordering, "_write_matrix", write)
-        with pytest.raises(Crash):
-            daf.reorder_axis("cell", ORDER)
-        assert contents(ZarrDaf(path)) == before
-        assert "interrupted" in str(verify(path)[0])
-        first = list(written)
-        daf.reorder_axis("cell", ORDER)
-    assert written[3:] == [first[2], *written[4:]]
-    assert set(written[3:]).isdisjoint(first[:2])
-    assert contents(daf) == reordered(before, "cell", ORDER)
-    for finish in (lambda: repair(path), lambda: daf.reorder_axis("cell", [1, 0, 2])):
-        written.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(reordering, "_write_matrix", write)
-            with pytest.raises(Crash):
-                daf.reorder_axis("gene", [3, 2, 1, 0])
-        assert list(tmp_path.glob(".x.daf.zarr.*"))
-        finish()
-        assert not list(tmp_path.glob(".x.daf.zarr.*"))
-        assert verify(path) == []
-
-
-def test_an_error_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk, say."""
-    path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
-    before = contents(daf)
-
-    def fail(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(reordering, "_write_matrix", fail)
-    with pytest.raises(OSError, match="No space left"):
-        daf.reorder_axis("cell", ORDER)
-    assert contents(daf) == before
-    assert not list(tmp_path.glob(".x.daf.zarr.*"))
 
 
 def test_readers_keep_what_they_have(tmp_path: Path) -> None:

@@ -87,29 +87,6 @@ def test_bad_parts_of_a_matrix_are_refused(daf: DafWriter, value: Any, message: 
     assert daf.matrices_set("cell", "gene") == set()
 
 
-def test_sparse_vectors_name_the_position_on_the_axis(daf: DafWriter) -> None:
-    """Not the position among the stored elements."""
-    value = sp.csr_array(np.array([[0, 0, 0, 300]]))
-    with pytest.raises(UnsupportedInputError, match="holds 300 at position 3, which"):
-        daf.set_vector("gene", "v", value, dtype="uint8")
-    daf.set_vector("gene", "v", value, dtype="uint16")
-    assert daf.get_np_vector("gene", "v").tolist() == [0, 0, 0, 300]
-
-
-def test_index_types_hold_the_last_position(daf: DafWriter) -> None:
-    """An index type that would wrap is refused before anything is filled in."""
-    with (
-        pytest.raises(UnsupportedInputError, match="indices up to 300 do not fit into UInt8"),
-        daf.empty_sparse_vector("peak", "v", "f4", 2, index_dtype="u1"),
-    ):
-        raise AssertionError("nothing is handed out")
-    with (
-        pytest.raises(UnsupportedInputError, match="indices up to 128 do not fit into Int8"),
-        daf.empty_sparse_matrix("cell", "peak", "m", "f4", 127, index_dtype="i1"),
-    ):
-        raise AssertionError("nothing is handed out")
-
-
 def test_small_index_types_are_widened_by_relayout_views_and_reordering(daf: DafWriter) -> None:
     """300 peaks do not fit into the UInt8 that other programs stored a few indices in."""
     with daf.empty_sparse_matrix("cell", "peak", "m", "f4", 1, index_dtype="u1") as parts:

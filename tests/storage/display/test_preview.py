@@ -30,16 +30,6 @@ def test_bins_count_every_finite_number(dtype: str) -> None:
             assert np.abs(np.array(preview.bins) - expected).sum() <= 4  # at the edges
 
 
-def test_missing_numbers_are_counted_and_infinities_are_left_out_of_the_bins() -> None:
-    """NaN and null are missing; an infinity is the end of the range."""
-    preview = preview_of(pa.array([1.0, np.nan, None, np.inf, 2.0]), total=5)
-    assert (preview.missing, preview.least, preview.greatest) == (2, "1", "inf")
-    assert sum(preview.bins) == 2
-    assert preview_of(pa.array([None, None], pa.float64()), total=2).missing == 2
-    assert preview_of(pa.array([], pa.int64()), total=0).bins == ()
-    assert preview_of(pa.nulls(3), total=3).missing == 3
-
-
 def test_the_most_frequent_strings() -> None:
     """Of plain strings, views and dictionaries, as Python counts them."""
     values = ["b"] * 3 + ["a"] * 5 + ["c", "d", "e", "", None]

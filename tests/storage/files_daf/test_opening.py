@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from daf_query.index import build_index
 from daf_storage import (
     DafReader,
     FilesDaf,
-    RecoveryWarning,
     ZarrDaf,
     errors,
     open_daf,
@@ -228,41 +226,6 @@ def test_names_that_leave_no_room_for_those_of_files(tmp_path: Path, path: str) 
             assert daf.has_scalar(name) == daf.has_axis(name) == (length <= 250)
             assert daf.has_vector("cell", name) == (length <= 244)
     assert verify(tmp_path / path) == []
-
-
-def test_metadata_file_after_an_axis_is_replaced(tmp_path: Path) -> None:
-    """All that belonged to the axis is taken away in one step, and from the list as well."""
-    path = tmp_path / "x.daf"
-    with FilesDaf(path, "w") as daf:
-        daf.add_axis("gene", ["x"])
-        daf.add_axis("cell", ["a", "b"], vectors={"age": [1, 2]})
-        daf.set_matrix("cell", "gene", "m", [[1], [2]])
-        daf.add_axis("cell", ["c"], vectors={"n": [3]}, if_exists="replace")
-        listed = json.loads((path / "metadata.json").read_text())
-        assert set(listed) == {"axes/cell", "axes/gene", "vectors/cell/n"}
-        assert verify(path) == []
-
-
-def test_an_interrupted_reordering_of_the_reference(tmp_path: Path) -> None:
-    """It is not read; the next writer puts back what was there, and sees it at once."""
-    path = tmp_path / "x.daf"
-    with FilesDaf(path, "w") as daf:
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.set_vector("cell", "age", [1, 2, 3])
-    backup = path / ".reorder.backup"
-    for name in ("axes/cell.txt", "vectors/cell/age.data"):
-        (backup / name).parent.mkdir(parents=True)
-        os.link(path / name, backup / name)
-    (path / "axes/cell.txt").unlink()
-    (path / "axes/cell.txt").write_text("c\nb\na\n")
-    with pytest.raises(errors.CorruptDataError, match="do not belong together"):
-        FilesDaf(path)
-    with pytest.warns(RecoveryWarning, match="is there again"):
-        daf = FilesDaf(path, "r+")
-    assert list(daf.axis_entries("cell")) == ["a", "b", "c"]
-    assert daf.get_np_vector("cell", "age").tolist() == [1, 2, 3]
-    assert not backup.exists()
-    assert list(FilesDaf(path).axis_entries("cell")) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("axis", ["cell", "gene"])

@@ -18,7 +18,7 @@ import numcodecs
 import numpy as np
 import pytest
 
-from daf_storage import DafWriter, FilesDaf, MemoryDaf, Packing, copy_all, errors, open_daf, verify
+from daf_storage import DafWriter, FilesDaf, Packing, copy_all, errors, open_daf, verify
 from tests.suites.examples import contents
 
 OLD: Mapping[str, Any] = {
@@ -179,24 +179,6 @@ def chunks_of(data: bytes, count: int) -> list[tuple[bytes, int, int, int, int, 
         stored = data[start : start + stored_bytes]
         found.append((name, method, int.from_bytes(crc, "little"), raw_bytes, start, stored))
     return found
-
-
-def test_a_packed_matrix_of_strings(tmp_path: Path) -> None:
-    """Which is not written here: each of its columns is cut by itself, and filled up."""
-    with FilesDaf(tmp_path / "x.daf", "w") as daf:
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.add_axis("gene", ["g", "h"])
-    with MemoryDaf(packed=Packing("zstd")) as memory:
-        memory.add_axis("all", [str(n) for n in range(600)])
-    chunks = [["a0", "a1"], ["a2", ""], ["b0", "b1"], ["b2", ""]]
-    (tmp_path / "x.daf/matrices/cell/gene/word.zip").write_bytes(shard(chunks))
-    (tmp_path / "x.daf/matrices/cell/gene/word.json").write_text(
-        '{"format":"dense","eltype":"String","packed_format":"indexed+zipped",'
-        '"chunk_shape":[2,1],"compression":"zstd","compression_level":3,"index_location":"start"}\n'
-    )
-    with open_daf(tmp_path / "x.daf") as daf:
-        found = daf.get_np_matrix("cell", "gene", "word").tolist()
-    assert found == [["a0", "b0"], ["a1", "b1"], ["a2", "b2"]]
 
 
 def shard(chunks: list[list[str]]) -> bytes:

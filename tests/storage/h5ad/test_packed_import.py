@@ -200,20 +200,6 @@ def test_a_slice_decodes_only_its_chunks(
         assert not [what for what, _ in decoded if what in ("rowval", "nzval")]
 
 
-def test_plain_files_have_no_name_for_shuffled_bytes(tmp_path: Path) -> None:
-    """Refused before anything is made or replaced, or with a vector."""
-    with open_daf(tmp_path / "x.daf", "w") as daf:
-        daf.set_scalar("here", 1)
-    with pytest.raises(errors.InvalidInputError, match=r"not packed with 'blosc-zstd-shuffle'"):
-        open_daf(tmp_path / "x.daf", "w", packed=Packing("blosc-zstd-shuffle"))
-    with open_daf(tmp_path / "x.daf") as daf:
-        assert daf.get_scalar("here") == 1
-    with open_daf(tmp_path / "y.daf", "w") as daf:
-        daf.add_axis("cell", ["a"])
-        with pytest.raises(errors.InvalidInputError, match=r"write a \.daf\.zarr"):
-            daf.set_vector("cell", "v", [1.0], packed=Packing("blosc-zstd-shuffle"))
-
-
 def test_a_copy_has_counts_as_whole_numbers(
     tmp_path: Path, h5ad: Path, counts: sp.csr_array
 ) -> None:
@@ -231,25 +217,6 @@ def test_a_copy_has_counts_as_whole_numbers(
         back = daf_storage.to_anndata(daf)
     assert (back.X.dtype, back.layers["dense"].dtype) == (np.float32, np.float32)
     assert_equal(back.X, sp.csr_matrix(counts), exact=True)
-
-
-@pytest.mark.parametrize("form", ["sparse", "dense"])
-def test_a_copy_refuses_what_is_no_count(tmp_path: Path, form: str) -> None:
-    """With its row and its column; there is no copy then."""
-    values = np.zeros((3, 4), np.float32)
-    values[1, 2] = 0.5
-    matrix: Any = sp.csc_array(values) if form == "sparse" else values
-    with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.add_axis("gene", ["e", "f", "g", "h"])
-        daf.set_matrix("cell", "gene", "UMIs", matrix)
-    source, copy = tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr"
-    refused = r"value 0\.5 of row '(b|g)' and column '(g|b)' is no uint8"
-    with pytest.raises(errors.UnsupportedInputError, match=refused):
-        convert(source, copy, counts_as={"UMIs": "uint8"}, progress="never")
-    with pytest.raises(errors.MatrixNotFoundError, match="there is no matrix 'X' to store"):
-        convert(source, copy, counts_as="uint8", progress="never")
-    assert not copy.exists()
 
 
 def test_the_commands_pack_and_count(

@@ -129,23 +129,6 @@ def test_an_overlay_of_other_entries_is_refused(tmp_path: Path, base: Path) -> N
         complete_daf(mine)
 
 
-def test_an_overlay_belongs_to_one_base(tmp_path: Path, base: Path) -> None:
-    """One of another base, which is there, is refused; if that is gone, the new one is noted."""
-    mine, other = tmp_path / "mine.daf.zarr", tmp_path / "other.daf.zarr"
-    shutil.copytree(base, other)
-    open_overlay(open_daf(base), mine).close()
-    with pytest.raises(errors.InvalidInputError, match="made on top of .*base.daf.zarr, not of"):
-        open_overlay(open_daf(other), mine)
-    shutil.rmtree(base)
-    with open_overlay(open_daf(other), mine) as daf:
-        assert daf.get_scalar("base_daf_repository") == "other.daf.zarr"
-    with open_overlay(open_daf(other), mine, "r") as daf:
-        assert not daf.is_writable
-        assert daf.axes_set() == {"cell", "gene"}
-    with pytest.raises(errors.SourceNotFoundError):
-        open_overlay(open_daf(other), tmp_path / "none.daf.zarr", "r")
-
-
 def test_groups_of_files_and_servers(tmp_path: Path, base: Path) -> None:
     """Paths with a group lead to another one; a base on a server is named by its URL."""
     archive = tmp_path / "x.dafs.zarr.zip"

@@ -18,7 +18,6 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_storage import (
-    DafReader,
     DafWriter,
     H5df,
     MemoryDaf,
@@ -31,17 +30,14 @@ from daf_storage import (
     repair,
     verify,
 )
-from daf_storage.base import Span
 from daf_storage.trees import (
     Hdf5File,
     WritableHdf5Tree,
     WritableTree,
-    _hdf5_array,
-    _hdf5_write,
 )
 from tests.faulty_disk import environment, has_faults
 from tests.suites import ChangingDafSuite, ChangingTreeSuite
-from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped, open_descriptors
+from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped
 
 
 def new(root: Any, mode: Any = "w") -> DafWriter:
@@ -157,30 +153,6 @@ def test_reads_are_views_of_the_file(path: Path) -> None:
     assert arrays[0].tolist() == [30, 60, 90]
     assert arrays[1] is not None
     assert arrays[1].tolist() == [True, False, True, False]
-
-
-def test_filling_maps_the_file(path: Path) -> None:
-    """What is filled in place is the file itself, zeros at first."""
-    daf = new(path, "r+")
-    with daf.empty_dense_vector("cell", "v", "f8") as values:
-        assert is_mapped(values.__array_interface__["data"][0], path)
-        values[:] = [1, 2, 3]
-    daf.close()
-    with h5py.File(path) as file:
-        assert file["vectors/cell/v"][:].tolist() == [1, 2, 3]
-
-
-def test_replaced_data_stays_with_its_holders(path: Path) -> None:
-    """The space of what was replaced is not used again while it is held."""
-    daf = new(path, "r+")
-    daf.set_vector("cell", "v", np.array([1, 2, 3]))
-    held = daf.get_np_vector("cell", "v")
-    for i in range(50):
-        daf.set_vector("cell", "v", np.full(3, 10 + i), if_exists="replace")
-        daf.set_vector("cell", f"w{i}", np.full(3, 99))
-        daf.delete_vector("cell", f"w{i}")
-    assert held.tolist() == [1, 2, 3]
-    assert daf.get_np_vector("cell", "v").tolist() == [59, 59, 59]
 
 
 def test_modes_and_names(tmp_path: Path) -> None:
@@ -350,44 +322,6 @@ def test_mostly_empty_strings_are_stored_sparse(tmp_path: Path) -> None:
     assert verify(path) == []
 
 
-def read_labels(daf: DafReader, part: str) -> None:
-    """Read the property that a part belongs to."""
-    if part.startswith("vectors"):
-        daf.get_np_vector("batch", "label")
-    else:
-        daf.get_np_matrix("batch", "cell", "labels")
-
-
-@pytest.mark.parametrize(
-    ("part", "values", "message"),
-    [
-        ("vectors/batch/label/nztxt", ["foo", "bar"], "nzind is not a list of 2 positions"),
-        ("vectors/batch/label/nztxt", [], "nzind is not a list of 0 positions"),
-        ("vectors/batch/label/nztxt", ["x"] * 21, r"nztxt has 21 strings, but the shape \[20\]"),
-        ("vectors/batch/label/nztxt", [["foo"]], "nztxt is not a list of strings"),
-        ("vectors/batch/label/nztxt", [5], "nztxt is not a list of strings"),
-        ("matrices/batch/cell/labels/nztxt", ["bar"], "rowval is not a list of 1 positions"),
-        ("matrices/batch/cell/labels/nztxt", ["x"] * 61, "nztxt has 61 strings"),
-        ("matrices/batch/cell/labels/colptr", [1, 2, 3], "colptr is not a list of 4 positions"),
-        ("matrices/batch/cell/labels/colptr", [1, 1, 2, 2], "do not fit together"),
-    ],
-)
-def test_parts_of_sparse_strings_have_one_length(
-    tmp_path: Path, part: str, values: list[object], message: str
-) -> None:
-    """As many positions as strings, or reading is an error; the other properties are readable."""
-    path = tmp_path / "x.h5df"
-    test_mostly_empty_strings_are_stored_sparse(tmp_path)
-    is_string = part.endswith("nztxt") and values != [5]
-    with h5py.File(path, "r+") as file:
-        del file[part]
-        file.create_dataset(part, data=values, dtype=h5py.string_dtype() if is_string else "u4")
-    daf = H5df(path)
-    with pytest.raises(errors.CorruptDataError, match=message):
-        read_labels(daf, part)
-    assert daf.get_np_vector("batch", "full").tolist() == ["x" * 9] * 20
-
-
 def test_strings_with_nul_are_refused(path: Path) -> None:
     """HDF5 ends strings there; nothing is stored."""
     daf = new(path, "r+")
@@ -487,16 +421,6 @@ def test_a_dataset_in_the_place_of_a_group(path: Path, group: str, mode: OpenMod
         H5df(path, mode)
 
 
-@pytest.mark.parametrize("group", ["vectors/cell", "matrices/cell/gene"])
-def test_a_dataset_in_the_place_of_an_inner_group(path: Path, group: str) -> None:
-    """It is no group without anything in it: who lists it learns what is wrong."""
-    with h5py.File(path, "r+") as file:
-        del file[group]
-        file[group] = [1, 2]
-    with H5df(path) as daf, pytest.raises(errors.CorruptDataError, match=f"{group} is a dataset"):
-        contents(daf)
-
-
 def test_an_anndata_is_no_data_set_of_daf(tmp_path: Path) -> None:
     """`H5df` refuses it, by path and as an open file; `open_daf` reads it in place."""
     path = tmp_path / "x.h5ad"
@@ -542,11 +466,6 @@ def test_importing_and_mending(tmp_path: Path) -> None:
     assert dense(part).shape == (2, 765)
 
 
-def test_contents_equal_those_in_memory(path: Path) -> None:
-    """The same changes give the same data set in either format."""
-    assert contents(H5df(path)) == contents(fill(MemoryDaf()))
-
-
 @pytest.mark.parametrize("suffix", ["h5df", "daf.zarr"])
 def test_the_group_for_changes_is_no_name(tmp_path: Path, suffix: str) -> None:
     """What is called like it would vanish with the next change; so no format takes the name."""
@@ -563,61 +482,6 @@ def test_the_group_for_changes_is_no_name(tmp_path: Path, suffix: str) -> None:
     ):
         with pytest.raises(errors.InvalidNameError, match="in which changes are prepared"):
             attempt(".daf.staging")
-
-
-@pytest.mark.parametrize("block", [1, 3, 7, 100])
-def test_strings_go_in_and_out_in_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
-) -> None:
-    """Of vectors and of matrices, however few at a time; and none at all."""
-    for module in (_hdf5_array, _hdf5_write):
-        monkeypatch.setattr(module, "STRING_BLOCK", block)
-    names = [f"naïve {n}" for n in range(10)]
-    matrix = np.array([[f"{n}-{m}" for m in range(4)] for n in range(10)], dtype=object)
-    daf = new(tmp_path / "x.h5df")
-    daf.add_axis("cell", names)
-    daf.add_axis("gene", list("abcd"))
-    daf.add_axis("none", [])
-    daf.set_matrix("cell", "gene", "labels", matrix)
-    daf.set_matrix("none", "gene", "labels", np.empty((0, 4), dtype=object))
-    daf.set_scalar("s", "text")
-    assert daf.axis_entries("cell").tolist() == names
-    assert daf.axis_entries("none").tolist() == []
-    assert daf.get_np_matrix("cell", "gene", "labels").tolist() == matrix.tolist()
-    assert daf.get_np_matrix("gene", "cell", "labels").tolist() == matrix.T.tolist()
-    assert daf.get_scalar("s") == "text"
-    with pytest.raises(errors.UnsupportedInputError, match="NUL"):
-        daf.set_vector("cell", "bad", [*names[:9], "a\0b"])
-    assert daf.vectors_set("cell") == set()
-
-
-def test_a_file_that_another_one_has_replaced(path: Path, tmp_path: Path) -> None:
-    """The open one is read on, and nothing stays open of the other."""
-    daf = H5df(path)
-    expected = daf.get_np_vector("cell", "age").tolist()
-    other = tmp_path / "other.h5df"
-    shutil.copyfile(path, other)
-    with h5py.File(other, "r+") as file:
-        file["vectors/cell/age"][...] = [1, 2, 3]
-    path.rename(tmp_path / "aside.h5df")
-    other.rename(path)
-    before = open_descriptors()
-    for _ in range(5):
-        assert daf.open_vector("cell", "age").read(Span(0, 3)).tolist() == expected
-    assert open_descriptors() == before
-
-
-def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
-    """No more than the file has may be said to be there."""
-    daf = H5df(path)
-    array = daf.open_vector("cell", "age").all_arrays()[0]
-    assert isinstance(array, _hdf5_array.Hdf5Array)
-    end = path.stat().st_size
-    array.check_stored()
-    for offset in (0, 100, end):
-        array._check_size(offset, end - offset)
-        with pytest.raises(errors.CorruptDataError, match="the file is truncated"):
-            array._check_size(offset, end - offset + 1)
 
 
 def test_what_was_stored_is_in_the_file(path: Path, tmp_path: Path) -> None:

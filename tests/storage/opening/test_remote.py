@@ -187,16 +187,6 @@ def test_servers_are_for_reading(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["x.dafs.zarr.zip", "x.daf.zarr#/a", "x.daf.zarr.zip#/a", "x#/"],
-)
-def test_urls_that_mean_nothing(name: str) -> None:
-    """As for paths; nothing is asked."""
-    with pytest.raises(errors.InvalidInputError, match="can't parse as URL of a data set"):
-        open_daf(f"http://127.0.0.1:1/{name}")
-
-
-@pytest.mark.parametrize(
     "url",
     [
         "http://",
@@ -256,14 +246,6 @@ def test_metadata_that_does_not_match(folder: Path) -> None:
             daf.get_np_vector("cell", "score")
         with pytest.raises(errors.CorruptDataError, match="UMIs.*is missing"):
             daf.get_np_matrix("cell", "gene", "UMIs")
-
-
-def test_a_huge_shape_without_data(folder: Path) -> None:
-    """What the metadata declares is compared with what is there before anything is allocated."""
-    data = (folder / ".zmetadata").read_text()
-    (folder / ".zmetadata").write_text(data.replace('"shape":[4,3]', '"shape":[4,3000000000000]'))
-    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="stored shape"):
-        open_daf(server.url).get_np_matrix("cell", "gene", "UMIs")
 
 
 def test_a_damaged_archive(folder: Path) -> None:
@@ -438,46 +420,6 @@ def test_large_files_of_servers_without_ranges(
         ):
             daf.get_np_vector("batch", "big")
         assert daf.get_np_vector("gene", "marker").tolist() == [True, False, True, False]
-
-
-def announcing(length: int, sent: int = 1 << 16) -> Fault:
-    """Return a fault: an answer that announces a length and sends something."""
-
-    def fault(handler: Any) -> bool:
-        if not handler.path.endswith(("/score/0", ".zmetadata")):
-            return False
-        asked = handler.headers.get("Range", "bytes=0-0").removeprefix("bytes=")
-        handler.close_connection = True
-        handler.send_response(206 if "Range" in handler.headers else 200)
-        handler.send_header("Content-Length", str(length))
-        handler.send_header("Content-Range", f"bytes {asked}/{length}")
-        handler.end_headers()
-        with suppress(OSError):
-            handler.wfile.write(b"x" * sent)
-        return True
-
-    return fault
-
-
-@pytest.mark.parametrize("length", [2**27, 2**40, 2**62])
-def test_announced_lengths_take_no_memory(folder: Path, length: int) -> None:
-    """A server that announces a TiB is refused; the interpreter lives."""
-    with served(folder) as server:
-        daf = DafReader(open_remote_tree(server.url, impatient), name="x!")
-        server.fault = announcing(length)
-        with pytest.raises(errors.DafError, match="vectors/cell/score"):
-            daf.get_np_vector("cell", "score")
-        with pytest.raises(errors.DafError, match=r"zmetadata.*expected there|hung up"):
-            open_remote_tree(server.url, impatient)
-
-
-def test_answers_longer_than_asked_are_not_received(folder: Path) -> None:
-    """A part of 32 KiB that arrives with 64 KiB is refused, and nothing of it is used."""
-    with served(folder) as server:
-        files = impatient(server.url)
-        server.fault = announcing(1 << 16)
-        with pytest.raises(errors.RemoteError, match="32,768 bytes were asked for"):
-            files.read_ranges("vectors/cell/score/0", [(0, 12)])
 
 
 def test_a_short_file_is_one_request(folder: Path) -> None:
@@ -671,23 +613,6 @@ def test_secrets_are_not_shown(folder: Path) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_many_threads(large: Path) -> None:
-    """Readers share what was downloaded."""
-    with served(large) as server:
-        daf = open_daf(server.url)
-        found: list[float] = []
-
-        def read() -> None:
-            found.append(float(daf.get_np_vector("cell", "a").sum()))
-
-        threads = [threading.Thread(target=read) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert found == [float(np.arange(20_000).sum())] * 8
-
-
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
 def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> None:
     """A conversion from a URL is a download; a server's data set can be verified, not changed."""
@@ -702,16 +627,6 @@ def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> N
             repair(server.url)
         with pytest.raises(errors.ReadOnlyError, match="upload"):
             convert(folder, server.url)
-
-
-def test_another_version_is_refused(folder: Path) -> None:
-    """As on the disk: what a later version means by its files is not known."""
-    (folder / "daf" / "0").write_bytes(bytes([2, 0]))
-    with (
-        served(folder) as server,
-        pytest.raises(errors.VersionError, match=r"incompatible format version: 2\.0"),
-    ):
-        open_daf(f"http://127.0.0.1:{server.server_port}/{folder.name}")
 
 
 def test_files_that_change_on_the_server(folder: Path) -> None:

@@ -23,8 +23,7 @@ import daf_query
 import daf_storage
 from daf_storage import errors
 from tests.limits import lower
-from tests.storage.cell_ranger.test_matrix_file import _write as write_cell_ranger
-from tests.support import contents, fill_served
+from tests.support import contents
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -148,22 +147,6 @@ def test_sql_and_slices_are_those_of_the_file(tmp_path: Path) -> None:
         part = db.matrix("obs", "var", "X", rows=slice(5, 300, 7), columns=["g3", "g30", "g4"])
         assert np.array_equal(part.to_numpy(), dense[5:300:7][:, [3, 30, 4]])
         assert part.to_anndata().obsm["X_umap"].shape == (43, 2)
-
-
-def test_files_of_cell_ranger_and_of_daf_are_read_too(tmp_path: Path) -> None:
-    """Whatever HDF5 holds, at its root or in a group."""
-    write_cell_ranger(tmp_path / "filtered_feature_bc_matrix.h5")
-    with daf_storage.open_daf(tmp_path / "x.daf.zarr", "w") as daf:
-        fill_served(daf)
-    for name in ("x.h5df", "s.h5dfs#/day/1"):
-        daf_storage.convert(tmp_path / "x.daf.zarr", f"{tmp_path}/{name}")
-    with served(tmp_path) as server:
-        for name in ("filtered_feature_bc_matrix.h5", "x.h5df", "s.h5dfs#/day/1"):
-            with (
-                daf_storage.open_daf(server.url(name)) as daf,
-                daf_storage.open_daf(f"{tmp_path}/{name}") as local,
-            ):
-                assert contents(daf) == contents(local)
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])

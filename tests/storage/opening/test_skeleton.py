@@ -9,9 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from daf_storage import DafWriter, H5df, ZarrDaf, errors, open_daf, verify
-from daf_storage.opening import _forms
-from daf_storage.trees import WritableTree
+from daf_storage import DafWriter, H5df, ZarrDaf, errors
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import create, fill
 
@@ -43,18 +41,6 @@ def test_groups_in_the_way(tmp_path: Path, group: str) -> None:
         ZarrDaf(path)
 
 
-def test_an_empty_group_is_no_obstacle(tmp_path: Path) -> None:
-    """It becomes one of the data set."""
-    path = tmp_path / "x.daf.zarr"
-    for folder in (path, path / "vectors"):
-        folder.mkdir()
-        (folder / ".zgroup").write_text('{"zarr_format":2}')
-    daf = ZarrDaf(path, "w+")
-    assert isinstance(daf, DafWriter)
-    fill(daf)
-    assert ZarrDaf(path).axes_set() == {"cell", "gene"}
-
-
 def test_a_rebuilding_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     """The data set is as it was, and the failure is the one that is seen."""
     path = tmp_path / "x.h5df"
@@ -68,25 +54,3 @@ def test_a_rebuilding_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     daf.close()
     with h5py.File(path) as file:
         assert not [name for name in file if name.startswith(".")]
-
-
-@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf"])
-def test_two_programs_make_the_same_data_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """The one that waited for the lock finds what the other one made, and leaves it."""
-    path = tmp_path / name
-    made = _forms.create_skeleton
-
-    def overtaken(tree: WritableTree) -> None:
-        monkeypatch.undo()
-        with open_daf(path, "w+") as other:
-            other.set_scalar("first", 1)
-        made(tree)
-
-    monkeypatch.setattr(_forms, "create_skeleton", overtaken)
-    with open_daf(path, "w+") as daf:
-        daf.set_scalar("second", 2)
-    with open_daf(path) as read:
-        assert read.scalars_set() == {"first", "second"}
-    assert verify(path) == []

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from daf_storage import DafReader, DafWriter, OpenMode, ZarrDaf, errors, open_daf
+from daf_storage import DafWriter, OpenMode, ZarrDaf, errors, open_daf
 from tests.suites import ChangingDafSuite
 from tests.support import CELLS, GENES, UMIS, contents, create, fill, recorded_reads, reopen
 
@@ -182,11 +182,6 @@ class TestConsolidatedMetadata:
 
 
 class TestModes:
-    def test_an_unknown_mode(self, tmp_path: Path) -> None:
-        """The message lists the modes."""
-        with pytest.raises(errors.InvalidModeError, match="invalid mode: 'a'; the modes are r"):
-            ZarrDaf(tmp_path / "x.daf.zarr", "a")  # type: ignore[call-overload] # wrong on purpose
-
     @pytest.mark.parametrize("mode", ["r", "r+"])
     def test_a_missing_directory(self, tmp_path: Path, mode: Any) -> None:
         """Reading needs a directory; the message names those beside it."""
@@ -205,15 +200,6 @@ class TestModes:
         (tmp_path / "x.h5ad").touch()
         with pytest.raises(errors.InvalidInputError, match=r"daf import .*x.h5ad OUT.daf.zarr"):
             ZarrDaf(tmp_path / "x.h5ad")
-
-    def test_a_file_of_that_name(self, tmp_path: Path) -> None:
-        """A file is no directory, in any mode."""
-        path = tmp_path / "x.daf.zarr"
-        path.write_text("")
-        for mode in ("r", "r+", "w+", "w"):
-            with pytest.raises(errors.NotADafError, match="not a directory"):
-                ZarrDaf(path, mode)  # type: ignore[arg-type] # a loop over literals
-        assert path.is_file()
 
     def test_a_group_that_is_no_daf(self, tmp_path: Path) -> None:
         """Reading refuses it; ``w+`` makes it one in place."""
@@ -243,12 +229,6 @@ class TestModes:
         with pytest.raises(errors.NotADafError, match="does not empty it"):
             ZarrDaf(path, "w")
         assert (path / "thesis.txt").exists()
-
-    def test_a_reader_cannot_write(self, tiny: DafReader) -> None:
-        """What a reader cannot do, it does not have."""
-        assert not isinstance(tiny, DafWriter)
-        assert not hasattr(tiny, "set_scalar")
-        assert not tiny.is_writable
 
     @pytest.mark.parametrize(
         ("marker", "message"),

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from daf_query import UnusedIndexWarning, connect
+from daf_query import connect
 from daf_query.cli import main
 from daf_query.index import refreshed
 from daf_storage import (
@@ -278,20 +278,6 @@ def test_a_copied_pair_still_fits(
     assert "X" in open_daf(copied).matrices_set("obs", "var", relayout=False)
 
 
-def test_another_file_of_the_same_size(h5ad: Path, tmp_path: Path) -> None:
-    """One that is renamed over it, with the size and the times of the old one."""
-    daf = open_daf(h5ad)
-    write_sidecar(daf, columns=[("obs", "age")])
-    status = h5ad.stat()
-    shutil.copy(h5ad, tmp_path / "new")
-    with h5py.File(tmp_path / "new", "r+") as file:
-        file["obs/age"][0] = 1234
-    os.utime(tmp_path / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
-    os.replace(tmp_path / "new", h5ad)
-    assert h5ad.stat().st_size == status.st_size
-    assert reopened(h5ad, "is not the file").get_np_vector("obs", "age")[0] == 1234
-
-
 @pytest.mark.parametrize("damage", ["cut", "gone", "garbage", "document"])
 def test_a_damaged_sidecar_is_ignored(h5ad: Path, damage: str) -> None:
     """With a warning; the file answers."""
@@ -420,19 +406,6 @@ def test_what_it_has_is_kept(h5ad: Path) -> None:
     assert answers(open_daf(h5ad)) == answers(open_daf(h5ad, sidecar=False))
 
 
-def test_a_damaged_index_of_a_sidecar(h5ad: Path) -> None:
-    """It is not used, with a warning that says how it is built again, which works."""
-    connect(h5ad).accelerate(indexes={"obs": ["barcode"]})
-    for file in Path(f"{h5ad}.daf.zarr", "indexes/obs/barcode").rglob("0"):
-        if file.parent.name != "fingerprint":
-            file.write_bytes(bytes(file.stat().st_size))
-    question = "SELECT name FROM obs WHERE barcode = 'b7-µ'"
-    with pytest.warns(UnusedIndexWarning, match=r"'daf repair .*atlas\.h5ad\.daf\.zarr'"):
-        assert connect(h5ad).sql(question).to_pydict() == {"name": ["cell7"]}
-    assert main(["repair", f"{h5ad}.daf.zarr"]) == 0
-    assert connect(h5ad).sql(question).to_pydict() == {"name": ["cell7"]}
-
-
 def test_below_an_overlay(h5ad: Path, tmp_path: Path) -> None:
     """What is on top of the file hides the sidecar as it hides the file; the rest is used."""
     connect(h5ad).accelerate("X", indexes={"obs": ["barcode"]})
@@ -524,22 +497,3 @@ def test_elements_out_of_order(tmp_path: Path) -> None:
     for name, column in (("0", [5, 6]), ("2", [1, 5])):
         part = connect(daf).matrix("obs", "var", "X", columns=[name]).to_numpy()
         assert part[:, 0].tolist() == column
-
-
-def test_refreshing_matrices_of_one_name(tmp_path: Path) -> None:
-    """X and the X of raw are both written again, once, after the file was replaced."""
-    data = example()
-    data.raw = data.copy()
-    data.write_h5ad(tmp_path / "atlas.h5ad")
-    with open_daf(tmp_path / "atlas.h5ad") as daf:
-        before = write_sidecar(daf, ["X", "X"]).properties
-    assert {"matrices/obs/var/X", "matrices/obs/var_raw/X"} <= set(before)
-    data[:-1].copy().write_h5ad(tmp_path / "atlas.h5ad")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SidecarWarning)
-        with open_daf(tmp_path / "atlas.h5ad") as daf:
-            status = refresh_sidecar(daf)
-            assert status.is_used
-            assert set(status.properties) == set(before)
-            raw = daf.get_np_matrix("var_raw", "obs", "X")
-    assert np.array_equal(raw.toarray() if sp.issparse(raw) else raw, data.raw.X[:-1].toarray().T)

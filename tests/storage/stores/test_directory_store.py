@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.base import STAGING_NAME
-from daf_storage.stores import DirectoryStore, WritableStore, _directory_write
+from daf_storage.stores import DirectoryStore, WritableStore
 from daf_storage.testing import ChangingStoreSuite
 from tests.limits import without_exchange
 from tests.support import create
@@ -103,21 +102,6 @@ def test_a_directory_without_write_permission_says_so(
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(errors.ReadOnlyError, match="no permission to write"):
         DirectoryStore(tmp_path).transaction().__enter__()
-
-
-def test_descriptors_are_closed(tmp_path: Path) -> None:
-    """Pins do not leak file descriptors."""
-    store = DirectoryStore(tmp_path)
-    with store.transaction() as changes:
-        changes.write("a/x", b"1")
-        changes.publish("a", replace=False)
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(100):
-        snapshot = store.snapshot("a")
-        assert snapshot is not None
-        snapshot.map("x")
-    del snapshot
-    assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
 def test_what_is_pinned_is_not_deleted_until_it_is_free(tmp_path: Path) -> None:
@@ -216,66 +200,3 @@ def test_many_writers_side_by_side(tmp_path: Path) -> None:
     assert problems == []
     assert daf.vectors_set("cell") == {f"{name}{i}" for name in "pqtu" for i in range(5)}
     assert sorted(p.name for p in path.iterdir() if p.name.startswith(".d")) == []
-
-
-@pytest.mark.parametrize("how", ["kernel", "parts", "stops", "fails", "absent"])
-def test_copies_within_the_kernel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    """All of it, in one or several parts; what the kernel does not copy is read and written."""
-    data = bytes(range(256)) * 40
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.write_bytes(data)
-    asked: list[int] = []
-
-    def partly(source: int, target: int, count: int, read_at: int, write_at: int) -> int:
-        asked.append(read_at)
-        if len(asked) > 2 and how != "parts":
-            if how == "fails":
-                raise OSError(errno.EXDEV, "Invalid cross-device link")
-            return 0
-        part = os.pread(source, min(count, 1000), read_at)
-        return os.pwrite(target, part, write_at)
-
-    if how == "absent":
-        monkeypatch.delattr(os, "copy_file_range")
-    elif how != "kernel":
-        monkeypatch.setattr(os, "copy_file_range", partly)
-    with source.open("rb") as read, target.open("wb") as write:
-        _directory_write._copy_within_kernel(read.fileno(), write.fileno())
-    assert target.read_bytes() == data
-    assert asked[:3] == ([] if how in ("kernel", "absent") else [0, 1000, 2000])
-
-
-def test_recovery_removes_directories_that_were_exchanged(tmp_path: Path) -> None:
-    """What a crash left right before or after an exchange; not what is still prepared, nor others'."""
-    root = tmp_path / "x.daf.zarr"
-    names = [".x.daf.zarr.12.rebuilt.ready", ".x.daf.zarr.12.rebuilt.old"]
-    kept = [".x.daf.zarr.12.rebuilt", ".y.daf.zarr.12.rebuilt.old", "x.daf.zarr"]
-    for name in (*names, *kept):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_bytes(b"")
-    DirectoryStore(root).recover()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
-    assert all((tmp_path / name / "file").exists() for name in kept)
-
-
-@pytest.mark.parametrize("how", ["deleted", "moved"])
-def test_a_directory_that_is_gone(tmp_path: Path, how: str) -> None:
-    """It is an error, rather than a store without keys; one that is not there yet has none."""
-    store = DirectoryStore(tmp_path / "store")
-    assert store.snapshot("") is None
-    assert store.snapshot("a") is None
-    (store.root / "a").mkdir(parents=True)
-    assert store.snapshot("a") is not None
-    assert store.snapshot("nothing") is None
-    if how == "deleted":
-        shutil.rmtree(store.root)
-    else:
-        store.root.rename(tmp_path / "other")
-    for prefix in ("", "a", "nothing"):
-        with pytest.raises(errors.SourceNotFoundError, match=f"{store.location}: .* deleted"):
-            store.snapshot(prefix)
-    if how == "moved":
-        (tmp_path / "other").rename(store.root)
-        assert store.snapshot("a") is not None

@@ -14,7 +14,6 @@ from daf_query.index import StoredIndexes, build_index
 from daf_storage import DafWriter, ZarrDaf, errors, open_daf
 from daf_storage.base import DecodedCache
 from daf_storage.stores import DirectorySnapshot, DirectoryStore
-from daf_storage.trees import ZarrTree
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 SETTLED_SECONDS = 0.12
@@ -69,33 +68,6 @@ def test_a_file_that_changed_is_opened_again(tmp_path: Path, change: str) -> Non
     if change == "times put back":
         os.utime(path, LONG_AGO)
     assert (pinned(store).read("0"), bytes(pinned(store).map("0") or b"")) == (data, data)
-
-
-def test_what_was_written_just_now_is_not_kept(tmp_path: Path) -> None:
-    """The next change may not show in its times."""
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x/0").write_bytes(b"abc")
-    store = DirectoryStore(tmp_path)
-    assert pinned(store).read("0") == b"abc"
-    assert len(store.kept) == 0
-
-
-def test_closing_lets_go_of_all(tmp_path: Path) -> None:
-    """Arrays that were handed out stay valid."""
-    with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
-        assert isinstance(daf, DafWriter)
-        daf.add_axis("cell", ["A", "B"])
-        daf.set_vector("cell", "age", [1, 2])
-    time.sleep(SETTLED_SECONDS)
-    reader = open_daf(tmp_path / "x.daf.zarr")
-    ages = reader.get_np_vector("cell", "age")
-    assert isinstance(reader.tree, ZarrTree)
-    store = reader.tree._store
-    assert isinstance(store, DirectoryStore)
-    assert store.kept.size_bytes > 0
-    reader.close()
-    assert store.kept.size_bytes == 0
-    assert ages.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["age", "donor"])

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from daf_storage import errors
 from daf_storage.stores import (
     _scratch,
     abandoned,
-    follow_links,
     put_in_place,
     remove_leftovers,
     scratch,
@@ -138,13 +136,3 @@ def test_leftovers_of_the_dead_and_not_of_the_living(tmp_path: Path, name: str) 
     with scratch(target):
         assert len(os.listdir(tmp_path)) == 3
     assert sorted(os.listdir(tmp_path)) == sorted([name, other.name])
-
-
-def test_links_are_followed_to_where_nothing_is(tmp_path: Path) -> None:
-    """And a loop of them is an error in a sentence."""
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to(tmp_path / "c")
-    assert follow_links(tmp_path / "a", "a") == tmp_path / "c"
-    (tmp_path / "c").symlink_to("a")
-    with pytest.raises(errors.InvalidInputError, match="a: its symbolic links form a loop"):
-        follow_links(tmp_path / "a", "a")

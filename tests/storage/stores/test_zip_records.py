@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 import warnings
-import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,9 +14,6 @@ from hypothesis import strategies as st
 from daf_storage import errors
 from daf_storage.stores import MmapZipStore, RecoveryWarning
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip import check_entries
-from daf_storage.stores.mmap_zip._locating import agrees_with_headers, read_directory
-from daf_storage.stores.mmap_zip._recovery import agrees
 from tests.support import every
 
 EMPTY = bytes.fromhex(
@@ -125,24 +120,6 @@ def test_every_single_bit_is_noticed(tmp_path: Path) -> None:
     assert set(DATA_OF_LAST) <= dropped
     assert min(dropped - set(DATA_OF_LAST)) >= 137, "only what the directory says of a place"
     assert renamed == set(NAMES_IN_DIRECTORY)
-
-
-def test_verify_notices_every_bit_of_the_data(tmp_path: Path) -> None:
-    """What no open can notice has not the recorded CRC, and foreign readers say the same."""
-    path = tmp_path / "x.zip"
-    for place, bit in itertools.product((*DATA_OF_A, *DATA_OF_LAST), range(8)):
-        damaged = bytearray(TWO)
-        damaged[place] ^= 1 << bit
-        path.write_bytes(damaged)
-        name = "a" if place in DATA_OF_A else ".zgroup"
-        assert zipfile.ZipFile(path).testzip() == name
-        if name == "a":
-            with MmapZipStore(path) as store:
-                problems = list(check_entries(store, lambda _: None))
-            assert problems == [("a", "its data is damaged: it has not the recorded CRC")]
-        else:
-            with pytest.raises(errors.CorruptDataError, match="daf repair"):
-                MmapZipStore(path)
 
 
 @given(data=st.data())
@@ -258,95 +235,4 @@ def test_hostile_entries_are_refused(
             MmapZipStore(path, mode)  # type: ignore[arg-type]
 
 
-def foreign_record(zip64: list[int], *, extra: bytes = b"", disk: int = 0, **fields: int) -> bytes:
-    """Return a central record as other programs write it: some numbers in a ZIP64 field."""
-    of = {"stored": 11, "size": 12, "offset": 13} | fields
-    if zip64:
-        extra += struct.pack(f"<2H{len(zip64)}Q", 1, 8 * len(zip64), *zip64)
-    fixed = struct.pack(
-        "<4s6H3L5H2L",
-        *(b"PK\1\2", 45, 45, 0, 0, 0, 0, 7, of["stored"], of["size"], 1, len(extra), 0, disk),
-        *(0, 0, of["offset"]),
-    )
-    return fixed + b"a" + extra
-
-
 TIMES = struct.pack("<2H5s", 0x5455, 5, b"times")
-
-
-@pytest.mark.parametrize(
-    ("record", "numbers"),
-    [
-        (foreign_record([]), (12, 11, 13)),
-        (foreign_record([2**33], offset=2**32 - 1), (12, 11, 2**33)),
-        (foreign_record([5, 4], size=2**32 - 1, stored=2**32 - 1), (5, 4, 13)),
-        (foreign_record([4], stored=2**32 - 1, extra=TIMES), (12, 4, 13)),
-        (foreign_record([5, 9], size=2**32 - 1, disk=0xFFFF), (5, 11, 13)),
-        (
-            foreign_record(
-                [5, 4, 2**34], extra=TIMES, **dict.fromkeys(("size", "stored", "offset"), 2**32 - 1)
-            ),
-            (5, 4, 2**34),
-        ),
-    ],
-)
-def test_numbers_that_did_not_fit_are_in_a_field_behind(
-    record: bytes, numbers: tuple[int, int, int]
-) -> None:
-    """Those alone, in the order of the format, wherever other fields are."""
-    (entry,) = records.parse_central(record, 1, 100)
-    assert (entry.size_bytes, entry.stored_bytes, entry.offset - 100) == numbers
-
-
-@pytest.mark.parametrize("there", [[], [5]])
-def test_numbers_that_are_missing_are_damage(there: list[int]) -> None:
-    """A field that holds fewer numbers than it should says nothing of the others."""
-    record = foreign_record(there, size=2**32 - 1, stored=2**32 - 1)
-    with pytest.raises(records.MalformedError, match="lacks its ZIP64 sizes"):
-        list(records.parse_central(record, 1, 0))
-
-
-def test_data_that_is_said_to_go_on_behind_the_file(tmp_path: Path) -> None:
-    """A header that is longer than it was moves the data to where the file has ended."""
-    path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a", b"1234")
-    data = bytearray(path.read_bytes())
-    data[28:30] = struct.pack("<H", 2)
-    path.write_bytes(data)
-    with (
-        MmapZipStore(path) as store,
-        pytest.raises(errors.CorruptDataError, match="its data is cut off"),
-    ):
-        store.get("a")
-
-
-@pytest.mark.parametrize(("flags", "is_noticed"), [(0, True), (8, False)])
-def test_headers_of_directories_that_were_replaced(*, flags: int, is_noticed: bool) -> None:
-    """Only where sizes stand behind the data may a header say something else than the directory."""
-    entries = [records.pack_entry("a", 2, 7, 0), records.pack_entry("b", 2, 7, 200)]
-    data = bytearray(300)
-    for entry, crc in zip(entries, (8, 7), strict=True):
-        header = bytearray(records.pack_local(entry.raw_name, 2, crc, entry.offset))
-        header[6:8] = struct.pack("<H", flags)
-        data[entry.offset : entry.offset + len(header)] = header
-    found = agrees_with_headers(entries, lambda at, size: bytes(data[at : at + size]))
-    assert found is not is_noticed
-
-
-def test_headers_of_other_programs_agree(tmp_path: Path) -> None:
-    """Theirs have other fields; what they say of the data is what counts."""
-    path = tmp_path / "x.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a", b"one")
-        with archive.open("b", "w", force_zip64=True) as file:
-            file.write(b"other")
-        archive.writestr("c", bytes(100), zipfile.ZIP_DEFLATED)
-    data = path.read_bytes()
-    directory = read_directory(lambda at, size: data[at : at + size], len(data))
-    entries = {entry.name: entry for entry in directory.entries}
-    assert agrees(entries["a"], memoryview(data))
-    assert not agrees(entries["c"], memoryview(data))  # what is compressed has no place of its own
-    changed = bytearray(data)
-    changed[14] ^= 1  # of the CRC
-    assert not agrees(entries["a"], memoryview(changed))

@@ -34,7 +34,6 @@ from daf_storage.stores import (
     RemoteStore,
 )
 from daf_storage.trees import (
-    ChunkedArray,
     StoredArray,
     ZarrTree,
 )
@@ -170,52 +169,6 @@ def test_parts_equal_those_of_numpy(folder: Path, data: st.DataObject) -> None:
             assert np.array_equal(part, expected)
 
 
-def test_each_chunk_is_decoded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only those of the ranges are fetched and decoded, and not again for the next read."""
-    decoded: list[tuple[int, ...]] = []
-    real = ChunkedArray.decode
-
-    def decode(self: ChunkedArray, position: Any, stored: Any) -> Any:
-        decoded.append(position)
-        return real(self, position, stored)
-
-    monkeypatch.setattr(ChunkedArray, "decode", decode)
-    for version, name in ((2, "blosc"), (3, "zstd"), (3, "sharded")):
-        decoded.clear()
-        tree = ZarrTree(DirectoryStore(folder / str(version)))
-        spans = [Span(0, 3), Span(5, 9), Span(30, 40), Span(500, 503)]
-        array_of(tree, f"{name}/0/1").read_spans(spans)
-        assert sorted(decoded) == [(0,), (1,), (15,)]
-        array_of(tree, f"{name}/0/1").read_spans([Span(10, 65)])
-        assert sorted(decoded) == [(0,), (1,), (2,), (15,)]
-        decoded.clear()
-        array_of(tree, f"{name}/0/2").read_spans([Span(7, 9)], Span(6, 8))
-        assert sorted(decoded) == [(0, 0), (0, 1), (1, 0), (1, 1)]
-
-
-def test_a_chunk_that_is_written_again_is_decoded_again(tmp_path: Path) -> None:
-    """Also if its file is written in place; what was remembered of the others stays."""
-    array = zarr.create_array(tmp_path / "a", data=np.arange(64), chunks=(32,))
-    time.sleep(0.11)
-    tree = ZarrTree(DirectoryStore(tmp_path), zarr_format=3)
-    assert array_of(tree, "a").read_rows(Span(30, 34)).tolist() == [30, 31, 32, 33]
-    array[32:] = 7
-    assert array_of(tree, "a").read_rows(Span(30, 34)).tolist() == [30, 31, 7, 7]
-
-
-def test_metadata_that_are_changed_in_place_count_at_once(tmp_path: Path) -> None:
-    """The chunks are the same files: what was decoded of them as other numbers is not taken."""
-    root = zarr.create_group(tmp_path / "x", zarr_format=2)
-    root.create_array("a", data=np.arange(50, dtype="<i4"), chunks=(8,), compressors=BLOSC)
-    tree = ZarrTree(DirectoryStore(tmp_path / "x"))
-    time.sleep(0.11)  # decoded chunks of files that were just written are not remembered
-    assert array_of(tree, "a").read()[:3].tolist() == [0, 1, 2]
-    document = tmp_path / "x" / "a" / ".zarray"
-    document.write_text(document.read_text().replace("<i4", "<f4"))
-    expected = np.arange(50, dtype="<i4").view("<f4")
-    np.testing.assert_array_equal(array_of(tree, "a").read(), expected)
-
-
 def test_estimates_say_what_is_decoded_and_what_is_used(folder: Path) -> None:
     """The stored bytes of the chunks, what they expand to, and what is needed of that."""
     for version, name in ((2, "blosc"), (3, "zstd"), (3, "sharded")):
@@ -259,15 +212,6 @@ def test_damaged_chunks(tmp_path: Path, data: bytes | None, problem: str) -> Non
     with pytest.raises(errors.CorruptDataError, match=f"a: .*{problem}"):
         array.read()
     assert array.read_rows(Span(32, 34)).tolist() == [32, 33]
-
-
-@pytest.mark.parametrize("point", [0xD800, 0x110000, 0xFFFFFFFF])
-def test_characters_that_are_none(tmp_path: Path, point: int) -> None:
-    """In strings of a fixed length they are an error."""
-    zarr.create_array(tmp_path / "a", data=np.array(["x", "y"]), zarr_format=2, compressors=None)
-    (tmp_path / "a/0").write_bytes(point.to_bytes(4, "little") + b"y\0\0\0")
-    with pytest.raises(errors.CorruptDataError, match="a: the strings cannot be decoded"):
-        array_of(ZarrTree(DirectoryStore(tmp_path)), "a").read_strings()
 
 
 def test_damaged_strings(tmp_path: Path) -> None:

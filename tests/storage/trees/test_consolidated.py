@@ -6,9 +6,6 @@ import errno
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -91,25 +88,6 @@ def test_a_failed_refresh_is_told_and_mended(
         assert contents(open_daf(server.url)) == contents(ZarrDaf(folder))
 
 
-def test_a_writer_that_dies_before_the_refresh(folder: Path) -> None:
-    """A kill between the two is mended in the same way."""
-    code = (
-        "import os, sys\n"
-        "from daf_storage import ZarrDaf\n"
-        "from daf_storage.stores import _directory_write\n"
-        "def die(*_): os.kill(os.getpid(), 9)\n"
-        "daf = ZarrDaf(sys.argv[1], 'r+')\n"
-        "_directory_write.DirectoryTransaction.replace_file = die\n"
-        "daf.set_vector('cell', 'new', [1, 2, 3])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert "vectors/cell/new" not in file_of(folder).read_text()
-    reopen(folder).close()
-    assert "vectors/cell/new" in file_of(folder).read_text()
-    assert verify(folder) == []
-
-
 def test_other_programs_that_do_not_consolidate(folder: Path) -> None:
     """An array that was added, deleted or restored with an older metadata file: names tell."""
     stale = file_of(folder).read_bytes()
@@ -141,18 +119,6 @@ def test_a_directory_without_any(tmp_path: Path, folder: Path) -> None:
     assert verify(unpacked) == []
     with served(unpacked) as server:
         assert contents(open_daf(server.url)) == contents(ZarrDaf(unpacked))
-
-
-def test_a_malformed_one_is_replaced(folder: Path) -> None:
-    """Whatever it holds, an open for writing writes it again."""
-    path = file_of(folder)
-    good = path.read_bytes()
-    for bad in (b"", b"[]", b"{", b'{"metadata": 5}', b"[" * 100_000):
-        kind = b'"kind":' + json.dumps(str(bad)).encode()
-        in_root = good.replace(b'"kind":"inline"', kind)  # which has the marker of the data set too
-        path.write_bytes(in_root if path.name == "zarr.json" else bad)
-        reopen(folder).close()
-        assert path.read_bytes() == good
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])

@@ -11,12 +11,11 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
 
 from daf_query import connect
-from daf_storage import DafWriter, ZarrDaf, errors
+from daf_storage import ZarrDaf, errors
 from daf_storage.base import Span
-from tests.support import CELLS, UMIS, create, fill, recorded_reads
+from tests.support import CELLS, UMIS
 
 BLOSC = numcodecs.Blosc(cname="zstd", clevel=3, shuffle=1)
 
@@ -120,25 +119,6 @@ def test_matrices_in_any_chunks_and_orders(tiny_path: Path, options: dict[str, A
     assert part.to_numpy().tolist() == UMIS[[2, 0]][:, [3, 3, 1]].tolist()
 
 
-@pytest.mark.parametrize(
-    "codecs",
-    [
-        [Crc32cCodec(), ZstdCodec()],
-        [GzipCodec(), ZstdCodec()],
-        [BloscCodec(), GzipCodec(), Crc32cCodec()],
-    ],
-)
-def test_codecs_behind_codecs_that_make_chunks_longer(tmp_path: Path, codecs: list[Any]) -> None:
-    """Between two codecs a chunk may be longer than its elements: by a checksum or a header."""
-    path = tmp_path / "x.daf.zarr"
-    daf = ZarrDaf(path, "w", zarr_format=3)
-    assert isinstance(daf, DafWriter)
-    fill(daf)
-    shutil.rmtree(path / "vectors/cell/age")
-    zarr.create_array(path / "vectors/cell/age", data=np.array([7, 8, 9]), compressors=codecs)
-    assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == [7, 8, 9]
-
-
 def test_compressed_sparse_arrays(tiny_path: Path) -> None:
     """Every part may be compressed and chunked, with index types that differ."""
     put(tiny_path, "vectors/cell/s/nzind", np.array([1, 3], "<u2"), compressors=BLOSC)
@@ -237,35 +217,6 @@ def test_a_whole_data_set_written_by_zarr_python(tmp_path: Path) -> None:
     assert daf.axis_entries("cell").tolist() == CELLS
     found = connect(daf).sql("SELECT name FROM cell WHERE age > 50 ORDER BY name").to_pydict()
     assert found == {"name": ["CATA", "GATA"]}
-
-
-def test_only_the_chunks_of_a_range_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of ten chunks, a range within two touches two."""
-    path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [f"c{i}" for i in range(100)])
-    put(path, "vectors/cell/v", np.arange(100), chunks=(10,), compressors=BLOSC)
-    stored = ZarrDaf(path).open_vector("cell", "v")
-    assert stored.info.chunk_rows == 10
-    with recorded_reads(monkeypatch) as reads:
-        again = ZarrDaf(path).open_vector("cell", "v")
-        reads.clear()
-        assert again.read(Span(15, 25)).tolist() == list(range(15, 25))
-        assert sorted(set(reads.chunks())) == ["vectors/cell/v/1", "vectors/cell/v/2"]
-
-
-def test_writing_to_a_foreign_data_set(tmp_path: Path) -> None:
-    """Our properties and foreign ones live side by side."""
-    path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
-    put(path, "vectors/cell/age", np.array([1, 2, 3]), compressors=BLOSC)
-    daf.set_vector("cell", "mine", [4, 5, 6])
-    daf.set_vector("cell", "age", [7, 8, 9], if_exists="replace")
-    assert daf.get_np_vector("cell", "age").tolist() == [7, 8, 9]
-    root = zarr.open_group(path, mode="r", zarr_format=2)
-    assert np.asarray(root["vectors/cell/mine"][:]).tolist() == [4, 5, 6]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("chunks", [2, 3])

@@ -23,7 +23,7 @@ from daf_storage import errors
 from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Hdf5File, Hdf5Tree, _decompress
-from daf_storage.trees._hdf5_array import Hdf5Array, Hdf5Chunks
+from daf_storage.trees._hdf5_array import Hdf5Array
 
 LENGTH = 1003
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -135,44 +135,6 @@ def test_parts_equal_those_of_h5py(opened: tuple[Hdf5Tree, h5py.File], data: st.
     assert np.array_equal(array.read(), stored[()])
 
 
-def test_parts_of_an_uncompressed_dataset_are_views(path: Path) -> None:
-    """Within a run of chunks nothing is copied, and HDF5 reads nothing; one run is a view."""
-    tree = tree_of(path)
-    array = array_of(tree, "plain/f4/1")
-    runs = array._chunks()._runs  # type: ignore[union-attr] # it is there
-    assert runs is not None
-    assert len(runs._views) == 2
-    parts = array.read_spans([Span(3, 5), Span(4, 60)])
-    assert np.shares_memory(parts[0], parts[1])
-    rows = array_of(tree, "plain/f4/r")
-    assert np.shares_memory(rows.read(), rows.read_rows(Span(3, 4)))
-    tree._shared.close()
-    assert parts[0].size == 2  # views live longer than the file is open
-
-
-def test_each_chunk_is_decoded_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a compressed dataset, only the chunks of the ranges are, and not again for the next read."""
-    decoded: list[tuple[int, ...]] = []
-    real = Hdf5Chunks.decode
-
-    def decode(self: Hdf5Chunks, position: tuple[int, ...], stored: Any) -> Any:
-        decoded.append(position)
-        return real(self, position, stored)
-
-    monkeypatch.setattr(Hdf5Chunks, "decode", decode)
-    for name in ("gzip", "lzf"):
-        tree = tree_of(path)
-        decoded.clear()
-        spans = [Span(0, 3), Span(5, 9), Span(60, 70), Span(1000, 1003)]
-        array_of(tree, f"{name}/f4/1").read_spans(spans)
-        assert sorted(decoded) == [(0,), (1,), (15,)]
-        array_of(tree, f"{name}/f4/1").read_spans([Span(10, 130)])
-        assert sorted(decoded) == [(0,), (1,), (2,), (15,)]
-        decoded.clear()
-        array_of(tree, f"{name}/f4/2").read_spans([Span(7, 9)], Span(6, 8))
-        assert sorted(decoded) == [(0, 0), (0, 1), (1, 0), (1, 1)]
-
-
 def lzf_decoded(data: Any, *, out: int) -> bytes:
     """Undo lzf as liblzf does, into so many bytes: an oracle, byte by byte."""
     found, at, stored = bytearray(), 0, bytes(data)
@@ -265,56 +227,6 @@ def test_estimates_say_what_is_decoded_and_what_is_used(path: Path) -> None:
         with h5py.File(path) as file:
             sizes = [file[f"{name}/f4/1"].id.get_chunk_info(n).size for n in (0, 1)]  # type: ignore[union-attr] # it is there
         assert estimate.size_bytes == sum(sizes)
-
-
-def test_a_file_that_is_written_to_meanwhile(tmp_path: Path) -> None:
-    """What was remembered of it is not used any more."""
-    path = tmp_path / "x.h5"
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=np.arange(100), chunks=(10,), compression="gzip")
-    settle(path)
-    shared = Hdf5File(
-        h5py.File(path, "r"),
-        location="x.h5",
-        file_identity=(path.stat().st_dev, path.stat().st_ino),
-        reopen=lambda: h5py.File(path, "r"),
-    )
-    tree = Hdf5Tree(shared)
-    array = array_of(tree, "x")
-    assert array.read_rows(Span(15, 17)).tolist() == [15, 16]
-    chunks = array._chunks()
-    assert chunks is not None
-    assert array._chunks() is chunks, "they are listed once"
-    assert shared.chunk_cache.nbytes
-    changed = tmp_path / "other.h5"
-    with h5py.File(changed, "w") as file:
-        file.create_dataset("x", data=np.arange(100) + 1000, chunks=(20,), compression="gzip")
-    path.write_bytes(changed.read_bytes())
-    assert array_of(tree, "x").read_rows(Span(15, 17)).tolist() == [1015, 1016]
-
-
-def test_chunks_that_are_stored_otherwise(tmp_path: Path) -> None:
-    """Without their filters, in front of a user block, and of numbers of unusual bits."""
-    path = tmp_path / "x.h5"
-    values = np.arange(25, dtype="<u2")
-    with h5py.File(path, "w", userblock_size=512) as file:
-        file.create_dataset("x", data=values, chunks=(10,), compression="gzip")
-    assert np.array_equal(array_of(tree_of(path), "x").read(), values)
-    with h5py.File(path, "w") as file:
-        mixed = file.create_dataset("x", (25,), "<u2", chunks=(10,), compression="gzip")
-        mixed.id.write_direct_chunk((0,), values[:10].tobytes(), 1)
-        mixed.id.write_direct_chunk((10,), zlib.compress(values[10:20].tobytes()), 0)
-        mixed.id.write_direct_chunk((20,), zlib.compress(bytes(20)), 0)
-        bits = h5py.h5t.NATIVE_UINT16.copy()
-        bits.set_precision(12)
-        bits.set_offset(2)
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_chunk((10,))
-        odd = h5py.h5d.create(file.id, b"odd", bits, h5py.h5s.create_simple((25,)), plist)
-        odd.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
-    tree = tree_of(path)
-    assert array_of(tree, "x").read().tolist() == [*range(20), 0, 0, 0, 0, 0]
-    assert np.array_equal(array_of(tree, "odd").read(), values)
 
 
 def test_a_chunk_that_expands_too_far(tmp_path: Path) -> None:

@@ -91,13 +91,6 @@ def test_the_strings_are_those_of_hdf5(
         assert read(path) == strings == expected(path)
 
 
-def test_a_file_with_a_user_block(tmp_path: Path, by_h5py: list[Any]) -> None:
-    """Addresses count from its end."""
-    path = written(tmp_path / "x.h5", ["a", "bc", ""], file={"userblock_size": 512})
-    assert read(path) == ["a", "bc", ""]
-    assert not by_h5py
-
-
 def unusual(path: Path, kind: str) -> None:
     """Write strings that HDF5 has to read itself."""
     with h5py.File(path, "w") as file:
@@ -130,13 +123,6 @@ def test_hdf5_reads_what_is_unusual(tmp_path: Path, by_h5py: list[Any], kind: st
     unusual(path, kind)
     assert read(path) == expected(path)
     assert by_h5py
-
-
-def test_strings_in_several_dimensions_in_one_piece(tmp_path: Path, by_h5py: list[Any]) -> None:
-    """They are in C order in the file."""
-    path = written(tmp_path / "x.h5", [["a", "b"], ["c", "d"]])
-    assert read(path) == expected(path) == ["a", "b", "c", "d"]
-    assert not by_h5py
 
 
 def test_what_is_not_utf8_is_an_error(tmp_path: Path) -> None:

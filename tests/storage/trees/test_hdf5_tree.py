@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import h5py
@@ -11,7 +10,7 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.trees import Hdf5File, Hdf5Tree
-from tests.storage.trees.test_hdf5_chunks import array_of, settle
+from tests.storage.trees.test_hdf5_chunks import settle
 
 
 def opened(path: Path) -> Hdf5Tree:
@@ -67,25 +66,6 @@ def test_a_file_that_another_program_writes_to(path: Path) -> None:
         assert array.read().tolist() == [0, 1, 2]
 
 
-def test_a_dataset_that_is_a_link_to_another_file_by_now(path: Path) -> None:
-    """An array that is held does not follow the link that another program put in its place."""
-    tree = opened(path)
-    node = tree.node("group")
-    assert node is not None
-    array = node.array("a")
-    assert array is not None
-    changed = path.parent / "changed.h5"
-    with h5py.File(path.parent / "elsewhere.h5", "w") as file:
-        file["a"] = np.arange(3.0)
-    with h5py.File(changed, "w") as file:
-        file.create_group("group")["a"] = h5py.ExternalLink(str(path.parent / "elsewhere.h5"), "a")
-        file["more"] = np.arange(9)
-    path.write_bytes(changed.read_bytes())
-    assert tree.children("") == {"group": "group", "more": "array"}
-    with pytest.raises(errors.DafError, match="a link to another file"):
-        array.read()
-
-
 def test_a_file_that_is_damaged_for_a_while(path: Path) -> None:
     """It is read again as soon as it is whole; one that was removed is read as it was."""
     tree = opened(path)
@@ -112,24 +92,3 @@ def test_a_file_that_is_damaged_for_a_while(path: Path) -> None:
     tree = opened(path)
     path.unlink()
     assert tree.children("group") == {"a": "array", "b": "array"}
-
-
-def test_a_file_that_is_read_is_mapped_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Datasets are views of one mapping until the file changes, also after it is closed."""
-    with h5py.File(path, "r+") as stored:
-        stored["numbers"] = np.arange(5.0)
-        offset = stored["numbers"].id.get_offset()
-    settle(path)
-    tree = opened(path)
-    first = array_of(tree, "numbers").read()
-    opened_files: list[object] = []
-    monkeypatch.setattr(os, "open", opened_files.append)
-    assert np.shares_memory(array_of(tree, "numbers").read(), first)
-    assert not opened_files
-    monkeypatch.undo()
-    with path.open("r+b") as file:
-        file.seek(offset)
-        file.write(np.float64(7).tobytes())
-    assert array_of(tree, "numbers").read().tolist() == [7, 1, 2, 3, 4]
-    tree._shared.close()
-    assert first[1:].tolist() == [1, 2, 3, 4]

@@ -10,7 +10,7 @@ import pytest
 import zarr
 from zarr.codecs import ZstdCodec
 
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, verify
+from daf_storage import errors
 from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree
 from tests.limits import lower
@@ -50,29 +50,6 @@ class TestBelowAPrefix(ChangingTreeSuite):
     def tree(self) -> WritableTree:
         """Return an empty tree within a larger store."""
         return new_tree(MemoryStore(), "deep/inside", consolidated=False)
-
-
-@pytest.mark.parametrize("suffix", [".daf.zarr", ".daf.zarr.zip", ""])
-def test_many_strings_are_filled_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
-    """The chunk is the one that is written block by block, also if the blocks are small."""
-    lower(monkeypatch, encoded_strings=7)
-    names = [f"naïve {n}" for n in range(100)]
-    chunks = []
-    for limit in (0, 1 << 24):
-        lower(monkeypatch, filled_in_place_bytes=limit)
-        path = tmp_path / f"{limit}{suffix}"
-        daf = ZarrDaf(path, "w") if suffix else MemoryDaf()
-        assert isinstance(daf, DafWriter)
-        daf.add_axis("cell", names)
-        assert daf.axis_entries("cell").tolist() == names
-        chunks.append(bytes(daf.string_array("cell", "name").plain_strings() or b""))
-        daf.close()
-        if suffix:
-            assert ZarrDaf(path).axis_entries("cell").tolist() == names
-            assert verify(path) == []
-    assert chunks[0] == chunks[1] != b""
 
 
 @pytest.mark.parametrize("compressors", [None, ZstdCodec()])
@@ -133,19 +110,3 @@ def test_chunks_that_are_missing_in_the_middle(
             stored.check_stored(is_complete=True)
     else:
         stored.check_stored(is_complete=True)
-
-
-def test_what_cannot_be_opened_is_an_array(
-    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reason is raised when it is used; of the root, at once."""
-    tree = ZarrTree(DirectoryStore(tiny_path))
-    assert (tree.kind(""), tree.kind("axes"), tree.kind("nope")) == ("group", "group", None)
-
-    def refuse(*_: object, **__: object) -> int:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("os.open", refuse)
-    assert tree.kind("axes") == "array"
-    with pytest.raises(errors.ReadOnlyError):
-        tree.kind("")

@@ -121,18 +121,6 @@ def test_there_and_back_is_the_same_directory(tmp_path: Path) -> None:
     assert {p.relative_to(end): p.read_bytes() for p in end.rglob("*") if p.is_file()} == files
 
 
-def test_between_data_sets_of_one_file(tmp_path: Path) -> None:
-    """A copy within an archive or a file; onto itself is refused."""
-    for container in ("x.dafs.zarr.zip", "x.h5dfs"):
-        daf = open_daf(f"{tmp_path}/{container}#/a", "w+")
-        assert isinstance(daf, DafWriter)
-        fill(daf).close()
-        convert(f"{tmp_path}/{container}#/a", f"{tmp_path}/{container}#/b")
-        assert contents(open_daf(f"{tmp_path}/{container}#/b")) == contents(fill(MemoryDaf()))
-        with pytest.raises(errors.InvalidInputError, match="are the same data set"):
-            convert(f"{tmp_path}/{container}#/a", f"{tmp_path}/{container}#/a")
-
-
 @pytest.mark.parametrize("if_exists", ["error", "replace"])
 @pytest.mark.parametrize("container", ["x.dafs.zarr.zip", "x.h5dfs"])
 def test_one_data_set_of_several_is_not_replaced(
@@ -223,16 +211,6 @@ def test_foreign_arrays_are_copied_plainly(tmp_path: Path) -> None:
         assert copy.vector_info("cell", "v").chunk_rows == n
 
 
-def test_damaged_sources_are_named(tmp_path: Path) -> None:
-    """The property that cannot be read; nothing appears."""
-    source = tmp_path / "x.daf.zarr"
-    fill(create(source))
-    (source / "vectors/cell/age/0").unlink()
-    with pytest.raises(errors.CorruptDataError, match="vectors/cell/age"):
-        convert(source, tmp_path / "y.h5df")
-    assert not (tmp_path / "y.h5df").exists()
-
-
 PEAKS = (
     "import sys, threading, time, re, json\n"
     "from daf_storage import Packing, convert\n"
@@ -298,24 +276,3 @@ def test_memory_is_limited(tmp_path: Path) -> None:
     with open_daf(flat) as one, open_daf(tmp_path / "y.h5df") as other:
         expected = one.get_np_matrix("cell", "gene", "X")
         assert np.array_equal(other.get_np_matrix("cell", "gene", "X"), expected)
-
-
-@pytest.mark.parametrize("versions", [(2, 2), (2, 3), (3, 2)])
-@pytest.mark.parametrize("link", [True, False])
-def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """Between directories they are linked on request, else copied without being read here."""
-    one, other = tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr"
-    daf = open_daf(one, "w", zarr_format=versions[0])
-    assert isinstance(daf, DafWriter)
-    fill_served(daf)
-    convert(one, other, zarr_format=versions[1], link=link)
-    chunks = [("matrices/cell/gene/UMIs/" + {2: "0.0", 3: "c/0/0"}[v]) for v in versions]
-    assert (one / chunks[0]).samefile(other / chunks[1]) == link
-    with open_daf(one) as original, open_daf(other) as copy:
-        assert contents(copy) == contents(original)
-    changed = open_daf(other, "r+")
-    assert isinstance(changed, DafWriter)
-    changed.reorder_axis("cell", [2, 1, 0])
-    changed.set_matrix("cell", "gene", "UMIs", np.zeros((3, 4)), if_exists="replace")
-    with open_daf(one) as original, MemoryDaf() as memory:
-        assert contents(original) == contents(fill_served(memory))

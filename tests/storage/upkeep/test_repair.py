@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from daf_query.cli import main
@@ -214,35 +213,6 @@ def test_a_writable_open_names_what_is_lost(path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ZarrDaf(path, "r+").close()
-
-
-def test_lost_attributes_take_their_property_with_them(tmp_path: Path) -> None:
-    """They say how the bytes are meant; those that are known to be empty take nothing."""
-    path = tmp_path / "x.daf.zarr.zip"
-    with fill(create(path)) as daf, daf.batch(), daf.writable_tree.transaction() as changes:
-        changes.annotate("vectors/cell/kind", {"daf_convention": "empty-is-missing"})
-        changes.write_strings("vectors/cell/kind", pa.array(["a", "", "b"]), (3,))
-        changes.publish("vectors/cell/kind", replace=False)
-    wreck(path, "vectors/cell/kind/.zattrs", "vectors/cell/age/.zattrs", "vectors/gene/.zgroup")
-    report = repair(path)
-    assert [damage.what for damage in report.lost] == ["vector 'kind' of axis 'cell'"]
-    assert "added the group vectors/gene, which was missing" in report.done
-    assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == [30, 60, 90]
-
-
-def test_what_is_lost_of_an_archive_of_several_data_sets(tmp_path: Path) -> None:
-    """The name of the data set is reported too, and the others are left alone."""
-    path = tmp_path / "x.dafs.zarr.zip"
-    for group in ("a", "b/c"):
-        daf = ZarrDaf(f"{path}#/{group}", "w+")
-        assert isinstance(daf, DafWriter)
-        fill(daf).close()
-    wreck(path, "b/c/vectors/cell/age/0")
-    with pytest.warns(RecoveryWarning, match="vector 'age' of axis 'cell' of data set 'b/c' could"):
-        ZarrDaf(f"{path}#/a", "r+").close()
-    assert "age" in ZarrDaf(f"{path}#/a").vectors_set("cell")
-    assert "age" not in ZarrDaf(f"{path}#/b/c").vectors_set("cell")
-    assert repair(path).is_whole
 
 
 def test_an_archive_that_was_cut_short_names_what_it_lost(path: Path) -> None:

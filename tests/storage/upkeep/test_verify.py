@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,15 +87,6 @@ def test_a_recorded_relation_to_an_axis_that_was_replaced(
     others = f"{why}but 2 of 4 are not, first 'T'; add such entries, or set the vector again"
     level, problem = ("warning", gone) if entries is None else ("error", others)
     assert found(tmp_path / "x.daf.zarr") == [(level, "vectors/cell/kind", problem)]
-
-
-def test_relations_to_a_broken_axis_are_not_looked_at(tmp_path: Path) -> None:
-    """What is broken is found once, where it is."""
-    path = tmp_path / "x.daf.zarr"
-    with with_types(path) as daf:
-        daf.set_vector("cell", "type", ["B", "X", "T", "T"])
-    (path / "axes/type/0").write_bytes(b"\x05")
-    assert [(level, where) for level, where, _ in found(path)] == [("error", "axes/type")]
 
 
 def write(path: Path, *numbers: int, dtype: str = "<i8") -> None:
@@ -222,21 +212,6 @@ def test_damage_is_found(folder: Path, what: str) -> None:
     assert problem in wanted[0][2]
 
 
-def test_damage_is_found_in_an_archive_too(folder: Path, tmp_path: Path) -> None:
-    """The rules are the same there."""
-    for number, (damage, path, problem) in enumerate(DAMAGES.values()):
-        copy, archive = tmp_path / f"{number}.daf.zarr", tmp_path / f"{number}.daf.zarr.zip"
-        shutil.copytree(folder, copy)
-        damage(copy)
-        with zipfile.ZipFile(archive, "w") as packed:
-            for file in copy.rglob("*"):
-                if file.is_file():
-                    packed.write(file, file.relative_to(copy))
-        wanted = [p for p in found(archive) if p[1] == path]
-        assert wanted, path
-        assert any(problem in p[2] or "data is missing" in p[2] for p in wanted)
-
-
 def test_untidy_directories_are_warned_of(folder: Path) -> None:
     """What only hampers others is a warning, and says what mends it."""
     (folder / ".daf.staging" / "token").mkdir(parents=True)
@@ -285,25 +260,6 @@ def test_unfinished_archives_are_found(tmp_path: Path) -> None:
     assert "a writer stopped in the middle" in problem[2]
     path.write_bytes(clean[: len(clean) // 2])
     assert "not a complete ZIP archive" in found(path)[0][2]
-
-
-def test_duplicates_and_unused_bytes(tmp_path: Path) -> None:
-    """Two entries of a name, and bytes that belong to none."""
-    path = tmp_path / "x.daf.zarr.zip"
-    with fill(create(path)) as daf:
-        store = daf.tree._store  # type: ignore[attr-defined]
-        store.append("junk", b"x" * 1000)
-        store.append("more", b"1")
-        store.remove_entries(["junk"])
-    ((level, _, problem),) = found(path)
-    assert (level, "bytes of the archive belong to no entry" in problem) == ("warning", True)
-    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
-        archive.writestr("more", b"2")
-    assert (
-        "error",
-        "more",
-        "there are 2 entries of this name; only the last one is used",
-    ) in found(path)
 
 
 def test_all_data_sets_of_an_archive(tmp_path: Path) -> None:
