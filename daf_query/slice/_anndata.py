@@ -393,6 +393,7 @@ def contents_of(whole: Whole, choice: AnnDataChoice, record: Record | None) -> C
     chosen, left_out = select_companions(whole.location, companions, choice)
     warn_of_left_out(companions, left_out, choice)
     obs, var, uns = axis_tables(whole)
+    uns.pop(KEY, None)  # of the file that the data are from
     if record is not None:
         uns[KEY] = as_json(record)
     return Contents(whole, companions.main, chosen, obs, var, uns)

@@ -18,7 +18,7 @@ from daf_query.slice._labels import datasets_of, labels_of, objects_of, warn_of_
 from daf_query.slice._whole import Positions, Whole
 from daf_query.table import DATASET
 from daf_storage import AnnDataWarning, errors
-from daf_storage.anndata import axis_frame
+from daf_storage.anndata import axis_frame, unstructured
 from daf_storage.base import optional_import
 
 Frame: TypeAlias = Any
@@ -28,10 +28,14 @@ Parts: TypeAlias = Sequence[tuple[Any, Positions]]
 
 
 def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
-    """Return the tables of the rows and of the columns, and the colours of their categoricals."""
+    """Return the tables of the rows and of the columns, and what belongs into ``uns``.
+
+    This is the colours of categoricals; of a single data set, also what belongs to no axis.
+    """
     var, uns = _axis_table(whole, 1)
     obs, of_obs = _axis_table(whole, 0)
-    return obs, var, {**uns, **of_obs}
+    rest = unstructured(whole.members[0].part.daf) if whole.joined is None else {}
+    return obs, var, {**rest, **uns, **of_obs}
 
 
 def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:

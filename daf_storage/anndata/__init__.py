@@ -21,6 +21,7 @@ from daf_storage.anndata._axis_frame import (
     RecordedType,
     axis_frame,
     recorded_types,
+    unstructured,
     vector_rules,
 )
 from daf_storage.anndata._encoding import narrowed

@@ -15,7 +15,14 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata._encoding import decode_column
-from daf_storage.anndata._report import AnnDataWarning, axis_notes, column_rules, read_notes
+from daf_storage.anndata._report import (
+    AXIS_KEYS,
+    NOTES,
+    AnnDataWarning,
+    axis_notes,
+    column_rules,
+    read_notes,
+)
 from daf_storage.base import NAME_VECTOR, pandas
 from daf_storage.data import DafReader, kept
 
@@ -100,6 +107,27 @@ def axis_frame(
     index = pandas().Index(labels.astype(object), dtype=object, name=notes.get("index_name"))
     frame = pandas().DataFrame(columns, index=index, copy=False)
     return frame, uns
+
+
+def unstructured(daf: DafReader) -> dict[str, Any]:
+    """Return what ``uns`` has but for colours: scalars, and parts that belong to no axis.
+
+    Warns
+    -----
+    AnnDataWarning
+        A part cannot be read; it is left out.
+    """
+    own = {*AXIS_KEYS, NOTES, "base_daf_repository", "base_daf_view"}
+    names = sorted(daf.scalars_set() - own)
+    uns: dict[str, Any] = {name: daf.get_scalar(name) for name in names}
+    for part in kept.parts(daf.tree, axes=()):
+        if part.part == "uns":
+            try:
+                uns[part.key] = part.value()
+            except errors.FormatError as error:
+                text = f"uns[{part.key!r}] is left out, it cannot be read: {error}"
+                warnings.warn(text, AnnDataWarning, stacklevel=5)
+    return uns
 
 
 def _readable(daf: DafReader, axis: str, vectors: set[str]) -> set[str]:
