@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numcodecs
+import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_query import UnreadableVectorWarning, connect
+from daf_query import AxisDataset, UnreadableVectorWarning, connect
 from daf_storage import (
     DafReader,
+    DafWriter,
     MemoryDaf,
+    Packing,
     ZarrDaf,
     convert,
     errors,
@@ -236,6 +239,42 @@ def test_the_summary_has_the_problem(tmp_path: Path, damage: str) -> None:
     assert "vector &#x27;type&#x27;" in daf._repr_html_()
 
 
+def test_a_vector_that_is_whole_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken column is left out as long as its file stays the same."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    chunk = path / "vectors/cell/type/0"
+    data = chunk.read_bytes()
+    truncate(chunk)
+    time.sleep(0.2)  # its times tell it from any later one
+    session = connect(path)
+    with pytest.warns(UnreadableVectorWarning, match="'type'"):
+        assert "type" not in session.sql("SELECT * FROM cell").to_pydict()
+    assert "type" not in session.sql("SELECT * FROM cell").to_pydict()
+    chunk.write_bytes(data)
+    time.sleep(0.2)
+    monkeypatch.setattr("daf_query.table._broken_columns._UNSETTLED_SECONDS", 0)
+    assert session.sql("SELECT * FROM cell").to_pydict()["type"] == ["Bcell", "TCell", "TCell"]
+
+
+def test_several_broken_vectors_of_a_collection(tmp_path: Path) -> None:
+    """Each turns out by itself; of a collection, a column that is broken in one is left out of all."""
+    for name in ("a", "b"):
+        daf = create(tmp_path / f"{name}.daf.zarr")
+        daf.add_axis("cell", ["x", "y"])
+        for vector in ("p", "q", "r"):
+            daf.set_vector("cell", vector, [f"{vector}{name}", "long enough to be cut"])
+    truncate(tmp_path / "a.daf.zarr/vectors/cell/p/0")
+    truncate(tmp_path / "b.daf.zarr/vectors/cell/q/0")
+    session = connect(str(tmp_path / "*.daf.zarr"))
+    with pytest.warns(UnreadableVectorWarning) as warned:
+        rows = session.sql("SELECT * FROM cell").to_pydict()
+    assert set(rows) == {"dataset", "name", "index", "r"}
+    strings = {str(one.message) for one in warned}
+    assert any("a.daf.zarr: vectors/cell/p" in text for text in strings)
+    assert any("b.daf.zarr: vectors/cell/q" in text for text in strings)
+
+
 def test_broken_entries_of_an_axis(tmp_path: Path) -> None:
     """The names are lost, and nothing else."""
     path = tmp_path / "x.daf.zarr"
@@ -296,6 +335,25 @@ def test_a_broken_scalar(tmp_path: Path, name: str) -> None:
     ]
 
 
+def test_packed_vectors_that_are_broken(tmp_path: Path) -> None:
+    """A damaged chunk of a packed vector is found when it is decoded, and takes the vector only."""
+    path = tmp_path / "x.daf.zarr"
+    daf = ZarrDaf(path, "w", packed=Packing(chunk_kb=1))
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"{n:05}" for n in range(2000)])
+    daf.set_vector("cell", "age", np.arange(2000.0))
+    daf.set_vector("cell", "good", np.arange(2000.0))
+    chunk = path / "vectors/cell/age/c/0"
+    data = chunk.read_bytes()
+    chunk.write_bytes(data[:-20] + b"?" * 20)
+    with pytest.warns(UnreadableVectorWarning, match="'age'"):
+        found = connect(path).sql("SELECT * FROM cell").to_arrow_table()
+    assert found.column_names == ["name", "index", "good"]
+    chunk.write_bytes(data[:10])
+    with pytest.raises(errors.CorruptDataError, match="it is truncated"):
+        open_daf(path).vector_info("cell", "age")
+
+
 def test_converting_beside_a_broken_vector(tmp_path: Path) -> None:
     """What copies everything says which property it stops at."""
     path = tmp_path / "x.daf.zarr"
@@ -303,6 +361,18 @@ def test_converting_beside_a_broken_vector(tmp_path: Path) -> None:
     change_metadata(path / "vectors/cell/age", filters=5)
     with pytest.raises(errors.CorruptDataError, match="vectors/cell/age"):
         convert(path, tmp_path / "y.daf.zarr", progress="never")
+
+
+def test_a_table_by_itself(tmp_path: Path) -> None:
+    """Without a session, a broken column is an error of the column that is asked for."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    truncate(path / "vectors/cell/type/0")
+    table = AxisDataset(ZarrDaf(path), "cell")
+    assert table.to_table(columns=["age"]).num_rows == 3
+    with pytest.raises(errors.CorruptDataError, match="vectors/cell/type"):
+        table.to_table()
+    assert table.readable().to_table().column_names == ["name", "index", "age"]
 
 
 SPARSE = [

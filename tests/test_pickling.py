@@ -16,7 +16,7 @@ import pytest
 import zarr
 
 from daf_query import DafSession, MatrixSlice, connect, zarr_table
-from daf_storage import MemoryDaf, ZarrDaf, convert, errors, open_daf
+from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, errors, open_daf
 from tests.support import CELLS, create, fill, reopen, served
 
 
@@ -53,6 +53,42 @@ def test_readers(path: str) -> None:
     assert twin.axis_length("cell") == 3
 
 
+def test_relative_paths(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lead to the same place from another directory."""
+    monkeypatch.chdir(tiny_path.parent)
+    daf = open_daf(tiny_path.name)
+    table, part = connect(daf).table("cell"), connect(daf).matrix("cell", "gene", "UMIs")
+    made = pickle.dumps((daf, table, part))
+    monkeypatch.chdir("/")
+    daf, table, part = pickle.loads(made)
+    assert daf.axis_length("cell") == table.count_rows() == part.shape[0] == 3
+
+
+def test_an_open_hdf5_file(tmp_path: Path, tiny_path: Path) -> None:
+    """By its path if there is one that leads to the data set."""
+    h5py = pytest.importorskip("h5py")
+    convert(tiny_path, tmp_path / "x.h5df")
+    convert(tiny_path, f"{tmp_path}/all.h5dfs#/a")
+    aligned = {"alignment_threshold": 1, "alignment_interval": 8}
+    with h5py.File(tmp_path / "x.h5df", **aligned) as file:
+        assert again(open_daf_handle(file)).axis_length("cell") == 3
+    with h5py.File(tmp_path / "all.h5dfs", **aligned) as file:
+        assert again(open_daf_handle(file["a"])).axis_length("cell") == 3
+    shutil.copy(tmp_path / "all.h5dfs", tmp_path / "all.h5")
+    with (
+        h5py.File(tmp_path / "all.h5", **aligned) as file,
+        pytest.raises(errors.InvalidInputError, match="no path leads to"),
+    ):
+        pickle.dumps(open_daf_handle(file["a"]))
+
+
+def open_daf_handle(handle: Any) -> DafReader:
+    """Open a data set in an open file."""
+    from daf_storage import H5df
+
+    return H5df(handle)
+
+
 def test_a_reader_of_a_server(tiny_path: Path) -> None:
     """By its URL, with what may be secret in it."""
     pytest.importorskip("obstore")
@@ -79,6 +115,18 @@ def test_what_cannot_be_pickled_says_why(tiny_path: Path) -> None:
     daf.close()
     with pytest.raises(errors.InvalidInputError, match="was closed"):
         pickle.dumps(daf)
+
+
+def test_a_path_that_is_gone(tiny_path: Path) -> None:
+    """Is named when it is unpickled."""
+    daf = open_daf(tiny_path)
+    session = connect(daf)
+    part = session.matrix("cell", "gene", "UMIs")
+    made = [pickle.dumps(one) for one in (daf, session, session.table("cell"), part)]
+    tiny_path.rename(tiny_path.with_name("elsewhere.daf.zarr"))
+    for one in made:
+        with pytest.raises(errors.SourceNotFoundError, match="tiny.daf.zarr; beside it are elsewh"):
+            pickle.loads(one)
 
 
 def test_tables(path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import zarr
 from daf_query import DafSession, connect, zarr_table
 from daf_query.index import build_index, build_point_index
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, copy_all, open_daf
+from daf_storage.stores import DirectoryStore, MmapZipStore
 
 N = 400
 SETTLED_SECONDS = 0.15
@@ -222,3 +224,63 @@ def test_a_mapping_of_another_program(tmp_path: Path) -> None:
     mapped.flush()
     for each in (session, connect(path)):
         assert each.sql(query).to_pydict() == {"index": [123]}
+
+
+def test_metadata_that_are_rewritten(tmp_path: Path) -> None:
+    """A vector of another type is another column of the table, at once."""
+    path = make(tmp_path / "x.daf.zarr", turned=False)
+    time.sleep(SETTLED_SECONDS)
+    session = connect(path)
+    assert session.sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": [N - 1]}
+    document = path / "vectors/cell/age/.zarray"
+    overwrite(document, document.read_bytes().replace(b'"<i8"', b'"<f8"'))
+    found = session.sql("SELECT max(age) AS m FROM cell").to_pydict()
+    assert found == {"m": [np.arange(N).view("f8").max()]}
+
+
+def identity_of(store: Any, key: str) -> Any:
+    """Return the identity of a prefix."""
+    snapshot = store.snapshot(key)
+    assert snapshot is not None
+    return snapshot.identity()
+
+
+@pytest.mark.parametrize("change", ["data", "document", "nothing", "link to nothing"])
+def test_the_identity_of_a_directory(tmp_path: Path, change: str) -> None:
+    """It is the same while nothing was written, and another one after that."""
+    path = make(tmp_path / "x.daf.zarr", turned=False)
+    if change == "link to nothing":
+        (path / "vectors/cell/age/link").symlink_to("nowhere")
+        (path / "vectors/cell/age/round").symlink_to(".")
+    time.sleep(SETTLED_SECONDS)
+    store = DirectoryStore(path)
+    before = identity_of(store, "vectors/cell/age")
+    files: dict[str, Callable[[], object]] = {
+        "data": lambda: overwrite(path / "vectors/cell/age/0", b"\1" * 8 * N),
+        "document": lambda: os.utime(path / "vectors/cell/age/.zarray"),
+    }
+    files.get(change, lambda: None)()
+    time.sleep(SETTLED_SECONDS)
+    is_same = identity_of(store, "vectors/cell/age") == before
+    assert is_same == (change not in files)
+
+
+def test_what_a_writer_adds_to_an_archive_is_no_change_of_the_rest(tmp_path: Path) -> None:
+    """Only what others write into the file is."""
+    path = make(tmp_path / "x.daf.zarr.zip", turned=False)
+    time.sleep(SETTLED_SECONDS)
+    with MmapZipStore(path, "r+") as store:
+        before = identity_of(store, "vectors/cell/age")
+        store.append("more", b"x" * 100)
+        time.sleep(SETTLED_SECONDS)
+        assert identity_of(store, "vectors/cell/age") == before
+        with path.open("r+b") as file:
+            file.write(path.read_bytes()[:1])
+        time.sleep(SETTLED_SECONDS)
+        assert identity_of(store, "vectors/cell/age") != before
+    with MmapZipStore(path) as store:
+        before = identity_of(store, "vectors/cell/age")
+        assert identity_of(store, "vectors/cell/age") == before
+        os.utime(path)
+        time.sleep(SETTLED_SECONDS)
+        assert identity_of(store, "vectors/cell/age") != before

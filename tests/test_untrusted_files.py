@@ -25,9 +25,12 @@ import numcodecs
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import zarr
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from daf_query import connect
 from daf_storage import CodecName, DafReader, DafWriter, Packing, ZarrDaf, errors, open_daf, verify
+from daf_storage.base import Span
 from daf_storage.stores import MmapZipStore
 from daf_storage.trees import decompress_chunk
 from tests.storage.data.test_damaged import change_metadata
@@ -164,6 +167,20 @@ def test_an_absurd_marker(tiny_path: Path, shape: list[int], fill_value: int | N
         in_time(lambda: ZarrDaf(tiny_path))
 
 
+def test_a_marker_of_strings_or_fractions(tiny_path: Path) -> None:
+    """It is malformed, not a number that is close to it."""
+    change_metadata(tiny_path / "daf", dtype="|S1")
+    with pytest.raises(errors.VersionError, match="malformed daf version marker"):
+        ZarrDaf(tiny_path)
+    change_metadata(tiny_path / "daf", dtype="<f8")
+    for numbers in ([1.5, 0], [np.nan, 0], [np.inf, 0]):
+        (tiny_path / "daf/0").write_bytes(np.array(numbers, "<f8").tobytes())
+        with pytest.raises(errors.VersionError, match="malformed daf version marker"):
+            ZarrDaf(tiny_path)
+    (tiny_path / "daf/0").write_bytes(np.array([1, 0], "<f8").tobytes())
+    claims_nothing(ZarrDaf(tiny_path))
+
+
 @pytest.mark.parametrize("fill_value", [None, 1])
 @pytest.mark.parametrize("part", ["colptr", "rowval", "nzval"])
 @pytest.mark.parametrize("shape", [[10**12], [12], [3, 3]])
@@ -179,6 +196,25 @@ def test_absurd_parts_of_a_sparse_matrix(
     assert "matrix 'sparse'" in in_time(daf.description)
     problems = in_time(lambda: found(tiny_path))
     assert ("error", "matrices/cell/gene/sparse") in [problem[:2] for problem in problems]
+    claims_nothing(daf)
+
+
+@pytest.mark.parametrize("fill_value", [None, 1])
+@pytest.mark.parametrize("part", ["nzind", "nzval"])
+@pytest.mark.parametrize("shape", [[10**12], [4], [2, 1]])
+def test_absurd_parts_of_a_sparse_vector(
+    tiny_path: Path, part: str, shape: list[int], fill_value: int | None
+) -> None:
+    """The same for vectors."""
+    if part == "nzval":
+        parts = tiny_path / "vectors/gene/flag"
+        shutil.copytree(parts / "nzind", parts / "nzval")
+    claim(tiny_path / f"vectors/gene/flag/{part}", shape, fill_value=fill_value)
+    (tiny_path / f"vectors/gene/flag/{part}/0").unlink()
+    daf = ZarrDaf(tiny_path)
+    with pytest.raises(errors.CorruptDataError):
+        in_time(lambda: daf.get_np_vector("gene", "flag"))
+    assert ("error", "vectors/gene/flag") in [p[:2] for p in in_time(lambda: found(tiny_path))]
     claims_nothing(daf)
 
 
@@ -326,6 +362,15 @@ def test_zstd_frames_that_do_not_say_their_size() -> None:
             decompress({"id": "zstd"}, memoryview(data), size - 1)
 
 
+def test_checksums_are_checked() -> None:
+    """CRC-32C counts among the codecs of Zarr v3."""
+    data = b"abc" + google_crc32c.value(b"abc").to_bytes(4, "little")
+    assert bytes(decompress({"id": "crc32c"}, memoryview(data), 3)) == b"abc"
+    for wrong in (b"abd" + data[3:], b"abc"):
+        with pytest.raises(errors.CorruptDataError, match="checksum"):
+            decompress({"id": "crc32c"}, memoryview(wrong), 3)
+
+
 def test_strings_that_claim_to_be_many(tiny_path: Path) -> None:
     """The count of a chunk of strings is compared before as many objects are made."""
     path = tiny_path / "vectors/cell/type"
@@ -419,3 +464,68 @@ def test_entries_of_archives_that_expand(tmp_path: Path, form: str, entry: str) 
         assert tracemalloc.get_traced_memory()[1] < size_mb << 19
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc"])
+def test_several_files_of_small_chunks(tmp_path: Path, codec: str) -> None:
+    """Shards that others wrote are what zarr-python reads, and their chunks are bounded too."""
+    path = tmp_path / "x.daf.zarr"
+    daf = ZarrDaf(path, "w", zarr_format=3)
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"{n:02}" for n in range(23)])
+    daf.add_axis("gene", [f"{n:02}" for n in range(10)])
+    compressor = {
+        "zstd": ZstdCodec(),
+        "gzip": GzipCodec(),
+        "blosc": BloscCodec(typesize=8),
+    }[codec]
+    vectors = zarr.open_group(path / "vectors/cell", mode="r+", use_consolidated=False)
+    matrices = zarr.open_group(path / "matrices/cell/gene", mode="r+", use_consolidated=False)
+    rng = np.random.default_rng(1)
+    numbers, grid = rng.random(23), rng.integers(0, 9, (10, 23))
+    strings = np.array([f"text {n}" for n in range(23)], dtype=object)
+    options: dict[str, Any] = {"compressors": compressor}
+    vectors.create_array("n", data=numbers, chunks=(2,), shards=(6,), **options)
+    stored = vectors.create_array("t", shape=(23,), dtype=str, chunks=(3,), shards=(6,), **options)
+    stored[:] = strings
+    part = vectors.create_array(
+        "part", shape=(23,), dtype="i4", chunks=(2,), shards=(6,), fill_value=7, **options
+    )
+    part[7:9] = [1, 2]
+    matrices.create_array("m", data=grid, chunks=(2, 5), shards=(4, 10), **options)
+    with open_daf(path) as reader:
+        assert reader.get_np_vector("cell", "n").tolist() == numbers.tolist()
+        assert reader.open_vector("cell", "n").read(Span(5, 14)).tolist() == numbers[5:14].tolist()
+        assert reader.get_pa_vector("cell", "t").to_pylist() == strings.tolist()
+        assert reader.get_np_vector("cell", "part").tolist() == [7] * 7 + [1, 2] + [7] * 14
+        assert np.array_equal(reader.get_np_matrix("cell", "gene", "m"), grid.T)
+        chosen = connect(reader).matrix("cell", "gene", "m", rows=[22, 3, 9], columns=[8, 0])
+        assert np.array_equal(chosen.to_numpy(), grid.T[np.ix_([22, 3, 9], [8, 0])])
+        assert reader.summary().problems == ()
+    shard = path / "vectors/cell/n/c/1"
+    data = bytearray(shard.read_bytes())
+    bomb = BOMBS[codec](bytes(10**8))
+    index = np.frombuffer(data[-(3 * 16 + 4) : -4], "<u8").reshape(-1, 2).copy()
+    index[1] = 0, len(bomb)
+    index[[0, 2], 0] += len(bomb)
+    checksum = google_crc32c.value(index.tobytes()).to_bytes(4, "little")
+    shard.write_bytes(bomb + bytes(data[: -(3 * 16 + 4)]) + index.tobytes() + checksum)
+    with open_daf(path) as reader:
+        with pytest.raises(errors.CorruptDataError, match=r"chunk \[4\] cannot be decompressed"):
+            reader.get_np_vector("cell", "n")
+        found = reader.open_vector("cell", "n").read(Span(10, 23))
+        assert found.tolist() == numbers[10:].tolist()
+    (path / "vectors/cell/n/c/3").unlink()
+    with open_daf(path) as reader:
+        assert reader.open_vector("cell", "n").read(Span(18, 23)).tolist() == [0] * 5
+        assert reader.get_pa_vector("cell", "t").to_pylist() == strings.tolist()
+
+
+def test_what_is_in_order_stays_in_order(tmp_path: Path) -> None:
+    """None of the checks finds fault with what is written."""
+    for name in ("x.daf.zarr", "x.daf.zarr.zip"):
+        daf = fill(create(tmp_path / name))
+        daf.add_axis("none", [])
+        daf.close()
+        assert found(tmp_path / name) == []
+        assert not ZarrDaf(tmp_path / name).summary().problems

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, DuplicateNamesWarning, MatrixSlice, connect, provenance
+from daf_query.slice import _reading as reading
 from daf_storage import AnnDataWarning, concatenate, convert, errors, import_h5ad, open_daf
-from tests.limits import lower
 from tests.query.collection.cases import (
     RUNS,
     Run,
@@ -56,6 +56,26 @@ def test_all_rows_with_columns_by_name(db: DafSession, join: Any, fill: Any) -> 
     assert values.dtype == part.dtype
 
 
+def test_the_order_of_columns_is_not_that_of_anndata_but_the_values_are(db: DafSession) -> None:
+    """anndata.concat sorts the names of an outer join; here they come as they are first met."""
+    adatas = {
+        name: anndata.AnnData(
+            sp.csr_matrix(frame_of(name, run).to_numpy()),
+            obs=pd.DataFrame(index=run.cells),
+            var=pd.DataFrame(index=run.genes),
+        )
+        for name, run in RUNS.items()
+    }
+    for join in ("inner", "outer"):
+        judge = anndata.concat(adatas, join=join, index_unique="-", label="dataset")
+        with pytest.warns(DuplicateNamesWarning, match="1 name occurs .* 'a' in monday and tuesd"):
+            ours = db.matrix("cell", "gene", "X", join=join).to_anndata()
+        assert list(ours.obs_names) == list(judge.obs_names)
+        assert list(ours.obs["dataset"]) == list(judge.obs["dataset"])
+        assert set(ours.var_names) == set(judge.var_names)
+        np.testing.assert_array_equal(ours.X.toarray(), judge[:, list(ours.var_names)].X.toarray())
+
+
 def test_the_other_way_round(db: DafSession) -> None:
     """Genes x cells: the cells are concatenated all the same, as the axis of that name."""
     part = db.matrix("gene", "cell", "X", join="outer", rows=["g5", "g0"], columns="age > 5")
@@ -72,6 +92,16 @@ def test_the_other_way_round(db: DafSession) -> None:
         assert list(part.to_anndata().var["dataset"]) == list(part.datasets)
     along = db.matrix("gene", "cell", "X", along="gene", join="outer", fill_value=np.nan)
     assert along.shape == (5 + 5 + 5 + 4, 8)
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_a_dense_array_of_a_slice_that_nobody_holds(*, is_sparse: bool) -> None:
+    """It is that of a slice that is held."""
+    runs = {name: Run([name, f"{name}2"], ["g1"], is_sparse=is_sparse) for name in ("one", "two")}
+    db = session_of(runs)
+    held = db.matrix("cell", "gene", "X")
+    np.testing.assert_array_equal(db.matrix("cell", "gene", "X").to_numpy(), held.to_numpy())
+    assert held.shape == (4, 1)
 
 
 _SESSION = session_of()
@@ -99,9 +129,12 @@ def test_selections_are_those_of_the_whole(data: st.DataObject) -> None:
     expected = whole.iloc[rows, columns]
     bounds = part.explain()
     block_bytes = data.draw(st.sampled_from([1, 40, 1 << 20]))
-    with pytest.MonkeyPatch.context() as patch:
-        lower(patch, part_bytes=block_bytes)
+    before = reading.READ_BYTES
+    try:
+        reading.READ_BYTES = block_bytes  # type: ignore[misc] # for smaller blocks
         same(part, expected)
+    finally:
+        reading.READ_BYTES = before  # type: ignore[misc] # as it was
     assert part.nnz <= bounds.stored_elements
     turned = db.matrix(
         "gene",
@@ -150,6 +183,26 @@ def test_forms(db: DafSession) -> None:
             getattr(part, attribute)
 
 
+def test_it_is_not_saved_as_a_matrix(db: DafSession) -> None:
+    """Of one data set; the message names what writes all as one."""
+    session = DafSession({"one": daf_of("one", RUNS["monday"])})
+    with pytest.raises(errors.InvalidInputError, match=r"concatenate\(\) and daf concat"):
+        session.save_matrix(db.matrix("cell", "gene", "X"), "cell", "gene", "Y")
+
+
+def test_var_is_of_all_data_sets_with_the_matrix(db: DafSession) -> None:
+    """Also of those of which no row is selected, and where none is."""
+    for rows in ("dataset = 'monday'", "age > 999"):
+        part = db.matrix("cell", "gene", "X", join="outer", rows=rows)
+        var = part.to_anndata().var
+        assert var["rank"].tolist() == [int(gene[1:]) for gene in names_of(RUNS, "outer")]
+    runs = {name: daf_of(name, RUNS[name]) for name in ("monday", "friday")}
+    part = session_with(runs).matrix("cell", "gene", "X", join="outer")
+    runs["friday"].reorder_axis("gene", np.array([3, 2, 1, 0]))
+    with pytest.raises(errors.InvalidInputError, match="replaced or reordered"):
+        part.to_anndata()
+
+
 def test_files(db: DafSession, tmp_path: Path) -> None:
     """Every format says of which data set a row is, written as a whole or in blocks."""
     part = db.matrix("cell", "gene", "X", join="outer", rows="donor = 'N0'")
@@ -183,6 +236,25 @@ def test_files(db: DafSession, tmp_path: Path) -> None:
     assert lines == [
         f"{name}\t{dataset}" for name, dataset in zip(part.rows, part.datasets, strict=True)
     ]
+
+
+def test_names_beside_a_compressed_matrix(db: DafSession, tmp_path: Path) -> None:
+    """They are text as ever, and name the data set of whichever side is concatenated."""
+    part = db.matrix("gene", "cell", "X", join="outer", rows=["g5", "g0"], columns="age > 5")
+    assert isinstance(part, MatrixSlice)
+    part.save(tmp_path / "x.mtx.gz")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        *("x.columns.tsv", "x.mtx.gz", "x.rows.tsv")
+    ]
+    np.testing.assert_array_equal(scipy.io.mmread(tmp_path / "x.mtx.gz").toarray(), part.to_numpy())
+    assert (tmp_path / "x.rows.tsv").read_text() == "g5\ng0\n"
+    assert (tmp_path / "x.columns.tsv").read_text() == "".join(
+        f"{name}\t{dataset}\n" for name, dataset in zip(part.columns, part.datasets, strict=True)
+    )
+    part.save(tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as arrays:
+        assert arrays["column_datasets"].tolist() == list(part.datasets)
+        assert "row_datasets" not in arrays
 
 
 def test_pickling_opens_the_data_sets_again(tmp_path: Path) -> None:
@@ -278,6 +350,17 @@ def test_the_explanation_has_a_part_for_each(db: DafSession) -> None:
     assert "3 cell x 7 gene" in text
     assert "tuesday: 2 x 5, by cell" in text
     assert explanation._repr_html_().startswith("<pre>")
+
+
+def test_an_empty_selection(db: DafSession, tmp_path: Path) -> None:
+    """Has the columns all the same, and can be written."""
+    part = db.matrix("cell", "gene", "X", rows="age > 1000")
+    assert part.shape == (0, 3)
+    assert part.to_numpy().shape == (0, 3)
+    assert part.to_arrow().num_rows == 0
+    part.save(tmp_path / "none.h5ad")
+    assert anndata.read_h5ad(tmp_path / "none.h5ad").shape == (0, 3)
+    assert db.matrix("cell", "gene", "X", columns="is_odd AND rank > 90").shape == (9, 0)
 
 
 def test_companions_come_along(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from daf_query.slice._frames import concatenated_frame, joined_colors
+from daf_query.slice._frames import aligned_frame, concatenated_frame, joined_colors
 
 
 def frames(*parts: tuple[dict[str, Any], list[int]]) -> list[tuple[pd.DataFrame, Any]]:
@@ -83,6 +83,38 @@ def test_columns_that_some_lack(tmp_path: Path) -> None:
     adata = anndata.AnnData(obs=frame.drop(columns="at"))
     adata.write_h5ad(tmp_path / "x.h5ad")
     assert anndata.read_h5ad(tmp_path / "x.h5ad").obs["flag"].tolist() == [pd.NA, True, pd.NA]
+
+
+def test_columns_that_do_not_fit() -> None:
+    """Are left out by name: other types, and one that is called dataset."""
+    frame, conflicts = concatenated(
+        ({"a": [1], "b": ["x"], "dataset": [1], "c": [True]}, [0]),
+        ({"a": ["1"], "b": pd.Categorical(["y"]), "c": [2]}, [1]),
+    )
+    assert list(frame) == ["dataset", "b"]
+    assert frame["b"].tolist() == ["x", "y"]
+    assert [each.split(" ")[0] for each in conflicts] == ["'a'", "'dataset'", "'c'"]
+
+
+def test_an_aligned_axis_has_what_all_agree_on() -> None:
+    """A value may be missing in one of them; where two differ, the column is left out."""
+    frame, conflicts = aligned_frame(
+        frames(
+            ({"id": ["E0", None], "n": [1, 2], "chr": pd.Categorical(["1", "X"])}, [0, 1]),
+            ({"id": ["E1", "E2"], "n": [9, 3], "chr": pd.Categorical(["X", "Y"])}, [1, 2]),
+            ({"id": ["E1", "E2"], "only": [5, 6]}, [1, 2]),
+        ),
+        ["g0", "g1", "g2"],
+    )
+    assert frame["id"].tolist() == ["E0", "E1", "E2"]
+    assert frame["chr"].tolist() == ["1", "X", "Y"]
+    assert frame["only"].isna().tolist() == [True, False, False]
+    assert conflicts == ["'n' (it differs between the data sets)"]
+    same, conflicts = aligned_frame(
+        frames(({"n": [1.0, np.nan]}, [0, 1]), ({"n": [1.0, np.nan]}, [0, 1])), ["g0", "g1"]
+    )
+    assert same["n"].isna().tolist() == [False, True]
+    assert conflicts == []
 
 
 def test_colours_are_those_of_all() -> None:

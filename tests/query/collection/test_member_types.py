@@ -10,9 +10,11 @@ import pytest
 from daf_storage import errors
 from tests.query.collection.cases import (
     Run,
+    daf_of,
     expected_of,
     same,
     session_of,
+    session_with,
 )
 
 
@@ -110,3 +112,21 @@ def test_sparse_and_dense_members_make_a_sparse_slice() -> None:
     assert part.is_sparse
     assert part.nnz == np.count_nonzero(part.to_numpy())
     assert part.explain().stored_elements == part.nnz
+
+
+def test_strings_are_filled_with_the_empty_one() -> None:
+    """And do not mix with numbers."""
+    dafs = {name: daf_of(name, Run([name], [gene])) for name, gene in (("a", "g1"), ("b", "g2"))}
+    dafs["a"].set_matrix("cell", "gene", "call", [["hi"]])
+    dafs["b"].set_matrix("cell", "gene", "call", [["lo"]])
+    dafs["a"].set_matrix("cell", "gene", "mixed", [["hi"]])
+    dafs["b"].set_matrix("cell", "gene", "mixed", [[1]])
+    db = session_with(dafs)
+    part = db.matrix("cell", "gene", "call", join="outer")
+    assert part.to_numpy().tolist() == [["hi", ""], ["", "lo"]]
+    with pytest.raises(errors.InvalidInputError, match="fill_value=1 is no string"):
+        db.matrix("cell", "gene", "call", join="outer", fill_value=1)
+    with pytest.raises(errors.UnsupportedDataError, match=r"a: String, b: Int64"):
+        db.matrix("cell", "gene", "mixed", join="outer")
+    with pytest.raises(errors.InvalidInputError, match="fill_value='x' is no number"):
+        db.matrix("cell", "gene", "X", join="outer", fill_value="x")

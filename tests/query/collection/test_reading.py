@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice
+from daf_query.slice import _reading as reading
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
 
@@ -30,6 +34,56 @@ def db() -> DafSession:
         daf.set_matrix("cell", "gene", "D", matrix.toarray())
         dafs[name] = daf
     return session_with(dafs)
+
+
+@pytest.mark.parametrize("name", ["X", "D"])
+@pytest.mark.parametrize("order", ["", "ORDER BY draw"])
+def test_memory_is_the_result_and_a_few_blocks(
+    db: DafSession, monkeypatch: pytest.MonkeyPatch, name: str, order: str
+) -> None:
+    """Also where an order mixes the rows of all: no second copy of the result is ever there."""
+    monkeypatch.setattr(reading, "READ_BYTES", 1 << 16)
+    part = db.matrix("cell", "gene", name, rows=f"draw < 0.9 {order}", join="outer")
+    whole = part.explain().result_bytes
+    tracemalloc.start()
+    try:
+        values = part.values()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    size = values.nbytes if name == "D" else values.data.nbytes + values.indices.nbytes
+    assert size <= whole
+    assert size > 3e6
+    assert peak < size + 20 * (1 << 16) + 6 * 8 * part.shape[0]
+
+
+def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In more than one, and not in that of the caller."""
+    monkeypatch.setattr(reading, "READ_BYTES", 1 << 17)
+    monkeypatch.setattr(reading, "THREADS", 3)
+    threads: set[int] = set()
+    lock = threading.Lock()
+    barrier = threading.Barrier(2, timeout=30)
+    read = reading._csr_pieces
+
+    def spy(*arguments: Any) -> Any:
+        with lock:
+            is_new = threading.get_ident() not in threads
+            threads.add(threading.get_ident())
+            waits = is_new and len(threads) <= 2
+        if waits:
+            barrier.wait()  # two are under way at a time
+        return read(*arguments)
+
+    monkeypatch.setattr(reading, "_csr_pieces", spy)
+    done: list[int] = []
+    values = db.matrix("cell", "gene", "X").values(progress=done.append)
+    assert 2 <= len(threads) <= 3
+    assert threading.get_ident() not in threads
+    assert sum(done) == values.nnz
+    dense: list[int] = []
+    db.matrix("cell", "gene", "D").values(progress=dense.append)
+    assert sum(dense) == 3 * CELLS * (GENES - 40)
 
 
 def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:
@@ -57,3 +111,24 @@ def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:
         else:
             with pytest.raises(errors.CorruptDataError, match="tuesday"):
                 part.values()
+
+
+@pytest.mark.parametrize("order", ["", "ORDER BY draw"])
+@pytest.mark.parametrize("fill", [None, 7])
+def test_taken_rows(db: DafSession, order: str, fill: int | None) -> None:
+    """As a training loop takes them; the values are those of the whole."""
+    part = db.matrix(
+        "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill
+    )
+    assert isinstance(part, MatrixSlice)
+    values = part.values().toarray()
+    fresh = db.matrix(
+        "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill
+    )
+    rng = np.random.default_rng(5)
+    for size in (0, 1, 9, values.shape[0]):
+        offsets = np.sort(rng.choice(values.shape[0], size, replace=False))
+        block = fresh.take_rows(offsets)
+        assert block.shape == (size, values.shape[1])
+        if size:
+            assert np.array_equal(block.values().toarray(), values[offsets])

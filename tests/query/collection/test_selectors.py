@@ -14,8 +14,11 @@ from daf_query import DafSession, MatrixSlice
 from daf_storage import errors
 from tests.query.collection.cases import (
     RUNS,
+    daf_of,
     expected_of,
+    names_of,
     session_of,
+    session_with,
 )
 
 ALL = list(expected_of(RUNS, "inner", 0).index)
@@ -170,6 +173,13 @@ def test_columns_that_are_refused(
         db.matrix("cell", "gene", "X", columns=columns)
 
 
+def test_labels_of_a_mask_are_those_of_all(db: DafSession) -> None:
+    """In the order of the union table."""
+    mask = pd.Series([True] * 9, index=[name for _, name in ALL][::-1])
+    with pytest.raises(errors.LabelsError, match="not the entries of axis 'cell'"):
+        chosen(db, mask)
+
+
 def test_parameters_are_bound(db: DafSession) -> None:
     """Those of rows and columns together, as of one data set."""
     part = db.matrix(
@@ -181,3 +191,12 @@ def test_parameters_are_bound(db: DafSession) -> None:
         params={"age": 30, "genes": ["g1", "g2"]},
     )
     assert part.shape == (1, 2)
+
+
+def test_a_single_data_set_as_a_collection() -> None:
+    """Is one like any other."""
+    one = session_with({"monday": daf_of("monday", RUNS["monday"])})
+    assert chosen(one, ["b"]) == [("monday", "b")]
+    assert names_of({"monday": RUNS["monday"]}, "inner") == list(
+        one.matrix("cell", "gene", "X").columns
+    )

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from daf_query import AxisDataset, DafSession, ScanOptions, connect
 from daf_query.dataframes import scan_polars
 from daf_query.dataframes._polars import PolarsSource
+from daf_query.dataframes._polars_filter import pushed_filter
+from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 
 ROWS = 60
@@ -136,6 +138,61 @@ def test_rows_are_those_of_sql(
     assert sorted(rows, key=order) == sorted(expected, key=order)
 
 
+IS_OLD = int(pl.__version__.split(".")[0]) < 2
+
+
+def test_what_is_pushed() -> None:
+    """Each part is pushed only where its constant has the type of the column."""
+    schema = pa.schema(
+        {
+            "n": pa.int8(),
+            "x": pa.float32(),
+            "s": pa.string(),
+            "f": pa.bool_(),
+            "d": pa.dictionary(pa.int32(), pa.string()),
+        }
+    )
+    optimised: list[Any] = []
+
+    def source(_: Any, predicate: Any, *__: Any) -> Any:
+        optimised.append(predicate)
+        yield pl.DataFrame(schema=types)
+
+    types = {"n": pl.Int8, "x": pl.Float32, "s": pl.String, "f": pl.Boolean, "d": pl.Categorical}
+    lazy = pl.io.plugins.register_io_source(source, schema=types)
+    cases = {
+        "n < 3": pl.lit(3) > pl.col("n"),
+        "n > 1.5": pl.col("n") > 1.5,
+        "x == 0.1": pl.col("x") == 0.1,
+        's == "N1" and is_null(f)': (pl.col("s") == "N1") & pl.col("f").is_null(),
+        "is_in(n, [1, 2])": pl.col("n").is_in([1, 2]),
+        "invert(f)": ~pl.col("f"),
+        # Evaluated by polars: no constant of the type, a missing value in a list, other functions.
+        None: pl.col("n") > 300,
+    }
+    for text, expression in cases.items():
+        lazy.filter(expression).collect()
+        pushed = pushed_filter(optimised[-1], schema)
+        if IS_OLD and pushed.expression is None:
+            continue  # some conversions were written into the conditions: polars evaluates them
+        assert (pushed.is_whole, pushed.expression is None) == (text is not None, text is None)
+        for word in (text or "").replace("(", " ").replace(")", " ").split():
+            assert word.strip(",[]") in str(pushed.expression) or word in ("0.1", "is_in", "invert")
+    others = (
+        pl.col("n").is_in([1, None]),
+        pl.col("d") == "a",
+        pl.col("s").str.len_chars() > 1,
+        pl.col("s").is_in(["a"], nulls_equal=True),
+        pl.col("x").is_in([float("nan")]),
+    )
+    for expression in others:
+        assert pushed_filter(expression, schema).expression is None
+        assert not pushed_filter(expression, schema).is_whole
+    partly = pushed_filter(pl.col("f") & (pl.col("n") * 2 > 1), schema)
+    assert str(partly.expression) == "f"
+    assert not partly.is_whole
+
+
 def test_little_is_read() -> None:
     """Only the columns of the query, the zones of the filter, and the rows of the limit."""
     daf = MemoryDaf()
@@ -161,6 +218,32 @@ def test_little_is_read() -> None:
         "age": 0,
         "score": 512,
     }
+
+
+def test_limits_come_before_predicates() -> None:
+    """Of the first rows those that match; several data sets are read until there are enough."""
+    parts = {n: AxisDataset(_data_set(0, rows=4, name=n), "cell") for n in ("a", "b", "c")}
+    table = UnionDataset("cell", parts, location="runs")
+    frame = scan_polars(table)
+    assert frame.head(6).select("dataset").collect()["dataset"].to_list() == [*"aaaabb"]
+    assert frame.head(6).filter(pl.col("dataset") == "b").select(pl.len()).collect().item() == 2
+    assert frame.filter(pl.col("dataset") > "a").head(5).collect()["dataset"].to_list() == [
+        *"bbbbc"
+    ]
+    assert frame.slice(3, 2).collect()["dataset"].to_list() == ["a", "b"]
+    assert frame.head(99).collect().height == 12
+    assert frame.head(0).collect().height == 0
+    source = PolarsSource(table.filter(pa.compute.field("dataset") == "c"))
+    assert [f.height for f in source(None, None, 3, None)] == [3]
+
+
+def test_batches_come_one_by_one() -> None:
+    """A source yields a data frame for each batch, and an empty one where there is none."""
+    daf = _data_set(0, rows=64)
+    source = PolarsSource(AxisDataset(daf, "cell").with_options(SMALL))
+    assert [frame.height for frame in source(["tiny"], None, None, 16)] == [16] * 4
+    [frame] = source(["donor", "tiny"], pl.col("donor") == "none", None, None)
+    assert (frame.columns, frame.height) == (["donor", "tiny"], 0)
 
 
 def test_a_frame_is_serialised_by_its_path(tmp_path: Path) -> None:
@@ -217,3 +300,57 @@ def test_categoricals_and_genes() -> None:
         assert matrix.filter(pl.col("value") > 3).collect().height == (each is not session)
     with pytest.raises(errors.AxisNotFoundError, match="'gen'"):
         session.lazy_frame("gen")
+
+
+def test_a_column_is_a_predicate_if_it_is_boolean() -> None:
+    """What polars does with the bits of numbers is left to it."""
+    schema = pa.schema([("old", pa.bool_()), ("age", pa.int64())])
+    assert pushed_filter(pl.col("old"), schema).is_whole
+    assert pushed_filter(pl.col("age"), schema).expression is None
+    part = pushed_filter(pl.col("age") & pl.col("old"), schema)
+    assert (str(part.expression), part.is_whole) == ("old", False)
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        (pl.col("n") == 1) | (pl.col("s") == "b"),
+        (pl.col("n") > 1) & ((pl.col("s") == "a") | pl.col("f")),
+        pl.col("n").is_between(1, 3),
+        pl.col("n").is_between(1, 3, closed="none"),
+        pl.col("n").is_between(1, 3, closed="left"),
+        pl.col("n").is_between(1, 3, closed="right"),
+        ~((pl.col("n") == 2) | pl.col("f")),
+        (pl.col("n") >= 2) | ((pl.col("f")) & (pl.col("s") != "a")),
+    ],
+)
+def test_what_is_pushed_is_true_for_the_rows_of_polars(predicate: pl.Expr) -> None:
+    """Also where parts are joined within others, and missing values are among them."""
+    table = pa.table(
+        {
+            "n": pa.array([0, 1, 2, 3, 4, None], pa.int64()),
+            "s": pa.array(["a", "b", None, "a", "b", "c"]),
+            "f": pa.array([True, None, False, True, False, False]),
+        }
+    )
+    frame: Any = pl.from_arrow(table)
+    optimised: list[Any] = []
+
+    def source(_: Any, predicate: Any, *__: Any) -> Any:
+        optimised.append(predicate)
+        yield frame.clear()
+
+    pl.io.plugins.register_io_source(source, schema=frame.schema).filter(predicate).collect()
+    pushed = pushed_filter(optimised[-1], table.schema)
+    expected = frame.filter(predicate)["n"].to_list()
+    if IS_OLD and pushed.expression is None:
+        return  # some conversions were written into the conditions: polars evaluates them
+    assert pushed.expression is not None
+    rows = table.filter(pushed.expression)["n"].to_pylist()
+    assert rows == expected if pushed.is_whole else set(expected) <= set(rows)
+
+
+def test_what_polars_cannot_spell_is_evaluated_by_it() -> None:
+    """Such as a predicate that is none of an expression."""
+    pushed = pushed_filter(object(), pa.schema({"n": pa.int64()}))
+    assert (pushed.expression, pushed.is_whole) == (None, False)

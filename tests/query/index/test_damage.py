@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
+import zarr
 
 import daf_query
 from daf_query import ScanOptions, UnusedIndexWarning, rebuild_indexes
 from daf_query.cli import main
-from daf_query.index import build_index, build_point_index
-from daf_storage import DafWriter, MemoryDaf, convert, open_daf, verify
+from daf_query.index import RTree, UnfitIndexError, build_index, build_point_index
+from daf_query.index import _build as index_building
+from daf_query.index._rtree import levels_of
+from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf, verify
 from daf_storage.upkeep import IndexPlace, IndexStorage
 
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -294,6 +297,41 @@ def test_arrays_that_make_no_sense(
     assert found == 2 * plain_rows(column)
 
 
+def test_arrays_of_strings(path: Path) -> None:
+    """Are no rows."""
+    group = zarr.open_group(path / "indexes/cell/age/lookup", mode="r+")
+    del group["row"]
+    group.create_array("row", data=np.array(["a", "b"], dtype="<U3"))
+    with pytest.warns(UnusedIndexWarning, match="'row' holds strings"):
+        assert rows_of(path) == plain_rows()
+
+
+def test_an_array_that_claims_an_absurd_size(path: Path) -> None:
+    """It is not even looked at."""
+    document = path / "indexes/cell/age/lookup/row/.zarray"
+    text = (
+        document.read_text()
+        .replace("600", "600000000000")
+        .replace('"fill_value":null', '"fill_value":0')
+    )
+    document.write_text(text)
+    (document.parent / "0").unlink()
+    with pytest.warns(UnusedIndexWarning, match="too large for the axis"):
+        assert rows_of(path) == plain_rows()
+
+
+def test_each_session_warns_once(path: Path) -> None:
+    """However many queries; another session says it again."""
+    (path / "indexes/cell/age/lookup/row/0").write_bytes(b"\0" * 4 * N)
+    for _ in range(2):
+        session = connect(path)
+        queries = [f"SELECT count(*) AS n FROM cell WHERE age = {number}" for number in range(5)]
+        with pytest.warns(UnusedIndexWarning, match="indexes/cell/age/lookup") as caught:
+            found = [session.sql(query).to_pydict() for query in queries]
+        assert found == [{"n": [1]}] * 5
+        assert len(caught) == 1
+
+
 @pytest.mark.parametrize("name", ["x.daf.zarr", "v3.daf.zarr", "x.daf.zarr.zip"])
 def test_verify_finds_it_and_repair_builds_it_again(
     made: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -346,6 +384,18 @@ def damage(path: Path, place: IndexPlace) -> None:
         opened.write(bytes([byte ^ 16]))
 
 
+def test_indexes_of_one_vector_in_the_place_of_each_other(path: Path) -> None:
+    """Their checksums are right; verify finds them by their arrays, and repair builds both."""
+    age = path / "indexes" / "cell" / "age"
+    (age / "lookup").rename(age / "aside")
+    (age / "ranges").rename(age / "lookup")
+    (age / "aside").rename(age / "ranges")
+    found = [one.path for one in verify(path) if "another kind" in one.problem]
+    assert sorted(found) == ["indexes/cell/age/lookup", "indexes/cell/age/ranges"]
+    assert len(rebuild_indexes(path)) == 2
+    assert [one for one in verify(path) if one.level == "error"] == []
+
+
 def test_a_stale_index_is_a_warning_of_verify(path: Path) -> None:
     """Queries pass it over in silence; `repair` builds it again, or takes it away."""
     with open_daf(path, "r+") as daf:
@@ -363,6 +413,74 @@ def test_a_stale_index_is_a_warning_of_verify(path: Path) -> None:
     assert verify(path) == []
 
 
+def test_an_axis_that_is_gone(path: Path) -> None:
+    """Its indexes are stale, and go."""
+    with open_daf(path, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.delete_axis("cell")
+    assert {one.level for one in verify(path)} == {"warning"}
+    assert len(rebuild_indexes(path)) >= len(PLACES)
+    assert verify(path) == []
+
+
+def test_data_sets_in_one_archive(tmp_path: Path) -> None:
+    """The indexes of each are found and built again."""
+    path = tmp_path / "x.dafs.zarr.zip"
+    for group in ("a", "b/c"):
+        with open_daf(f"{path}#/{group}", "w+") as daf:
+            assert isinstance(daf, DafWriter)
+            fill(daf)
+            build_index(daf, "cell", ["age"])
+    assert rebuild_indexes(path) == []
+    data = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        row = archive.read("b/c/indexes/cell/age/lookup/row/0")
+    at = data.rindex(row)
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(bytes(len(row)))
+    assert rebuild_indexes(path) == [
+        "built the index indexes/cell/age/lookup again, which was damaged"
+    ]
+    assert rebuild_indexes(path) == []
+
+
+def test_a_vector_that_changes_while_it_is_indexed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index would be of neither; it is not stored."""
+    real = index_building._of_numbers
+
+    def late(values: Any) -> Any:
+        found = real(np.array(values))
+        chunk = path / "vectors/cell/far/0"
+        chunk.write_bytes(chunk.read_bytes()[::-1])
+        return found
+
+    with open_daf(path, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        monkeypatch.setattr(index_building, "_of_numbers", late)
+        with pytest.raises(errors.InUseError, match="far of axis 'cell' changed while"):
+            build_index(daf, "cell", ["far"])
+        assert IndexStorage(daf).load(IndexPlace("cell", "lookup", ("far",))) is None
+
+
+def test_an_archive_keeps_an_index_that_does_not_fit(made: Path, tmp_path: Path) -> None:
+    """Only repair takes it out; a build says that it cannot."""
+    path = tmp_path / "x.daf.zarr.zip"
+    convert(made, path)
+    with open_daf(path, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        build_index(daf, "cell", ["age"])
+    damage(path, AGE)
+    with open_daf(path, "r+") as daf:
+        assert isinstance(daf, DafWriter)
+        with pytest.raises(errors.AppendOnlyError):
+            build_index(daf, "cell", ["age"])
+    with open_daf(path) as reader, pytest.raises(errors.ReadOnlyError, match="mode 'r\\+'"):
+        IndexStorage(reader).discard(AGE)
+
+
 # R-trees
 
 
@@ -374,6 +492,78 @@ def tree_of(n: int, node_size: int = 16, kind: str = "f8") -> Any:
     builder = rtree.RTreeBuilder(num_items=n, node_size=node_size, coord_type=coordinates)
     builder.add(x, y, x, y)
     return np.frombuffer(builder.finish(), np.uint8).copy(), x, y
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize(
+    ("n", "node_size"),
+    [(1, 16), (2, 2), (16, 16), (17, 16), (15_359, 16), (15_361, 16), (900, 900)],
+)
+def test_trees_of_the_library_are_fit(n: int, node_size: int, kind: str) -> None:
+    """Of all sizes, at the borders of nodes and of index types; found is what numpy finds."""
+    data, x, y = tree_of(n, node_size, kind)
+    found = RTree.open(data, n).search((0.25, 0.25, 0.5, 0.75))
+    expected = np.flatnonzero((x >= 0.25) & (x <= 0.5) & (y >= 0.25) & (y <= 0.75))
+    assert found.tolist() == expected.tolist()
+    with pytest.raises(UnfitIndexError, match="items for"):
+        RTree.open(data, n + 1)
+
+
+def test_every_word_of_a_tree_that_follows_from_others() -> None:
+    """A changed one is found before the library sees it; it never panics, and loses no row."""
+    data, _, _ = tree_of(40, 4)
+    levels = levels_of(40, 4)
+    boxes = 8 + 32 * sum(levels)
+    leaves = range(8, 8 + 32 * levels[0])
+    whole = (-1.0, -1.0, 2.0, 2.0)
+    expected = RTree.open(data, 40).search(whole).tolist()
+    rng = random.Random(4)
+    refused = 0
+    for at in range(len(data)):
+        for _ in range(3):
+            damaged = data.copy()
+            damaged[at] ^= 1 << rng.randrange(8)
+            try:
+                found = RTree.open(damaged, 40).search(whole).tolist()
+            except UnfitIndexError:
+                refused += 1
+                continue
+            assert at in leaves or (found == expected and at < boxes), (
+                at
+            )  # a larger box is harmless
+    assert refused > 500
+
+
+@pytest.mark.parametrize("number", [0, 1, 4, 159, 160, 212, 2**15, 2**16 - 1])
+def test_nodes_that_point_elsewhere(number: int) -> None:
+    """To themselves, to each other, beyond the end: the library would go round in circles."""
+    data, _, _ = tree_of(40, 4)
+    indices = data[8 + 32 * 54 :].view("<u2")
+    for place in range(54):
+        damaged = data.copy()
+        damaged[8 + 32 * 54 :].view("<u2")[place] = number
+        if indices[place] != number:
+            with pytest.raises(UnfitIndexError):
+                RTree.open(damaged, 40)
+
+
+def test_bytes_that_begin_anywhere() -> None:
+    """A mapped archive of another program may have them at an odd place."""
+    data, _, _ = tree_of(40, 4)
+    room = np.zeros(len(data) + 8, np.uint8)
+    for shift in range(8):
+        part = room[shift : shift + len(data)]
+        part[:] = data
+        assert len(RTree.open(part, 40).search((-1.0, -1.0, 2.0, 2.0))) == 40
+
+
+def test_what_panics_in_the_library_is_an_error() -> None:
+    """If the bytes are changed after they were checked."""
+    data, _, _ = tree_of(40, 4)
+    tree = RTree.open(data, 40)
+    data[0] = 0
+    with pytest.raises(UnfitIndexError, match="it changed while it was used"):
+        tree.search((-1.0, -1.0, 2.0, 2.0))
 
 
 # Many NaN, long lists, duplicates

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.index import build_index
+from daf_query.index import build_index, hashes_of
 from daf_storage import DafWriter, MemoryDaf, open_daf
 
 N = 40_000
@@ -78,3 +78,16 @@ def test_the_rows_are_those_without_an_index(
         expected = plain.sql(query).to_arrow_table()
         for _ in range(2):
             assert session.sql(query).to_arrow_table().equals(expected)
+
+
+def test_strings_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch, plain: DafSession) -> None:
+    """What is found is compared."""
+    few = np.uint64(1 << 58)
+    for module in ("_build", "_sorted_index"):
+        monkeypatch.setattr(
+            f"daf_query.index.{module}.hashes_of", lambda strings: hashes_of(strings) // few
+        )
+    daf = MemoryDaf()
+    fill(daf, indexed=True)
+    query = "SELECT name FROM cell WHERE donor = 'donor7'"
+    assert connect(daf).sql(query).to_arrow_table().equals(plain.sql(query).to_arrow_table())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
 import time
 from functools import partial
@@ -16,7 +17,7 @@ import daf_query
 from daf_query import ScanOptions, UnusedIndexWarning, rebuild_indexes
 from daf_query.cli import main
 from daf_query.index import build_index, build_point_index
-from daf_storage import DafWriter, convert, errors, open_daf, verify
+from daf_storage import DafWriter, H5df, convert, errors, open_daf, verify
 from daf_storage.upkeep import IndexPlace, IndexStorage
 
 h5py = pytest.importorskip("h5py")
@@ -105,6 +106,22 @@ def test_data_sets_in_one_file(tmp_path: Path) -> None:
     assert used(f"{path}#/{groups[2]}") == ["age"]
 
 
+def test_a_copy_keeps_them(tmp_path: Path) -> None:
+    """If they are copied too; without them, everything is read."""
+    path = tmp_path / "x.h5df"
+    made(path)
+    with open_daf(path, "r+") as daf:
+        index(daf)
+    shutil.copytree(tmp_path, tmp_path / "all", ignore=lambda *_: ["all"])
+    assert used(tmp_path / "all/x.h5df") == ["age"]
+    (tmp_path / "file").mkdir()
+    shutil.copyfile(path, tmp_path / "file/x.h5df")
+    assert used(tmp_path / "file/x.h5df") == []
+    link = tmp_path / "link.h5df"
+    link.symlink_to(path)
+    assert used(link) == ["age"]
+
+
 def test_stale_ones_are_passed_over(tmp_path: Path) -> None:
     """Of another file under the same name, and of a vector that was replaced."""
     path, other = tmp_path / "x.h5df", tmp_path / "y.h5df"
@@ -164,6 +181,54 @@ def test_they_go_with_the_data_set(tmp_path: Path) -> None:
         with open_daf(path) as daf:
             assert IndexStorage(daf).places() == []
         assert verify(path) == []
+
+
+def test_listings_pass_them_over(tmp_path: Path) -> None:
+    """Patterns, and what is said to be beside a path that does not exist."""
+    for name in ("a.h5df", "b.h5df"):
+        made(tmp_path / name)
+        with open_daf(tmp_path / name, "r+") as daf:
+            index(daf)
+    session = connect(str(tmp_path / "*"))
+    query = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
+    assert session.sql(query).to_pydict() == {"dataset": ["a", "b"], "n": [N, N]}
+    with pytest.raises(errors.SourceNotFoundError) as caught:
+        open_daf(tmp_path / "c.daf.zarr")
+    assert "indexes" not in str(caught.value).replace(tmp_path.name, "")
+
+
+def test_open_files_and_files_in_memory(tmp_path: Path) -> None:
+    """A handle of a file has its indexes beside it; without a file, they live as long as it."""
+    path = tmp_path / "x.h5df"
+    made(path)
+    with h5py.File(path, "r+", alignment_threshold=1, alignment_interval=8) as file:
+        daf = H5df(file, "r+")
+        index(daf)
+        assert used(daf) == ["age"]
+        daf.close()
+    assert used(path) == ["age"]
+    with h5py.File(io.BytesIO(), "w", alignment_threshold=1, alignment_interval=8) as file:
+        inside = H5df(file, "w")
+        fill(inside)
+        index(inside)
+        assert used(inside) == ["age"]
+        assert connect(inside).sql(QUERY).to_pydict() == {"index": [7]}
+        assert "indexes" not in file
+
+
+def test_a_crashed_build_is_cleared_away(tmp_path: Path) -> None:
+    """By the next open for writing."""
+    path = tmp_path / "x.h5df"
+    made(path)
+    with open_daf(path, "r+") as daf:
+        index(daf)
+    staging = tmp_path / "x.h5df.indexes/.daf.staging/token/new"
+    staging.mkdir(parents=True)
+    open_daf(path).close()
+    assert staging.exists()
+    open_daf(path, "r+").close()
+    assert not staging.exists()
+    assert used(path) == ["age"]
 
 
 def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:

@@ -11,22 +11,44 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import scipy.sparse
 import zarr
+from hypothesis import given
 
 from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
+from daf_query.index import UnfitIndexError, build_index, build_point_index, list_of
 from daf_query.index import _stored as indexes
-from daf_query.index import build_index, build_point_index
+from daf_query.index import _string_hash as hashing
 from daf_query.scan import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.base import DecodedCache
+from daf_storage.base import _strings as strings
 from tests.support import create, reopen
 
 N = 5_000
+
+
+@given(st.lists(st.text(), max_size=50), st.sampled_from([1, 40, 1 << 22]))
+def test_hashes_of_many_are_those_of_each(strings: list[str], block: int) -> None:
+    """In blocks of any size, also of slices."""
+    strings = [text for text in strings if not any(0xD800 <= ord(c) < 0xE000 for c in text)]
+    each = [int(hashing.hashes_of(pa.array([text], pa.string()))[0]) for text in strings]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hashing, "_BLOCK_BYTES", block)
+        found = hashing.hashes_of(pa.array(["skipped", *strings], pa.string()).slice(1))
+    assert found.tolist() == each
+
+
+def test_hashes_of_different_strings_differ() -> None:
+    """Of a hundred thousand names, also those that differ in order or length alone."""
+    names = [f"cell_{i}" for i in range(100_000)] + ["", "\0", "\0\0", "ab", "ba", "a", "aa"]
+    assert len(set(hashing.hashes_of(pa.array(names)).tolist())) == len(names)
 
 
 @pytest.fixture(params=["x.daf.zarr", "x.daf.zarr.zip"])
@@ -73,6 +95,22 @@ def test_the_rows_are_the_same(path: Path) -> None:
     assert [f for f in verify(path) if f.level == "error"] == []
     with open_daf(path) as reader:
         assert reader.axes_set() == {"cell"}
+
+
+def test_a_look_up_decodes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The strings of a few rows are read one by one out of the mapped chunk."""
+    with reopen(path) as daf:
+        build_index(daf, "cell")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("decoded")
+
+    session = connect(path)
+    monkeypatch.setattr(strings, "decode_vlen_utf8", refuse)
+    assert session.sql(QUERIES[0]).to_pydict() == {"name": ["é4999"], "age": [4999]}
+    assert session.sql("SELECT name FROM cell WHERE age > 4997 ORDER BY age").to_pydict() == {
+        "name": ["é4998", "é4999"]
+    }
 
 
 def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
@@ -151,6 +189,13 @@ def test_on_the_command_line(
     convert(path, copy)
     assert ZarrDaf(copy).tree.kind("indexes") is None
     assert indexes.StoredIndexes(reopen(copy), "cell").strings("name", DecodedCache()) is None
+
+
+def test_building_it_again_is_fine(path: Path) -> None:
+    """One that fits is kept, also in an archive, which could not replace it."""
+    for _ in range(2):
+        with reopen(path) as daf:
+            assert build_index(daf, "cell", ["name"]) == ["name"]
 
 
 def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
@@ -280,6 +325,20 @@ def test_a_look_up_of_a_number_reads_its_rows_alone(tmp_path: Path) -> None:
     explanation = session.explain_analyze("SELECT score FROM cell WHERE code > 100")
     assert explanation.scans[0].indexes == []
     assert explanation.rows == N - 101
+
+
+def test_lists_of_rows_where_few_values_are_distinct(tmp_path: Path) -> None:
+    """Each value is stored once, with its rows."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [str(i) for i in range(N)])
+    daf.set_vector("cell", "donor", [f"d{i % 50}" for i in range(N)])
+    assert build_index(daf, "cell", ["donor"]) == ["donor"]
+    group = zarr.open_group(path / "indexes/cell/donor/lookup", mode="r")
+    assert dict(group.arrays())["key"].shape == (50,)
+    assert dict(group.arrays())["first"].shape == (51,)
+    found = connect(path).explain_analyze("SELECT index FROM cell WHERE donor = 'd7'")
+    assert (found.rows, found.scans[0].indexes) == (N // 50, ["donor"])
 
 
 def test_stored_ranges_are_there_from_the_first_query(tmp_path: Path) -> None:
@@ -415,6 +474,29 @@ def test_random_changes_indexes_and_queries(name: str, tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_axes_of_few_entries(n: int) -> None:
+    """None have no index, one and two have."""
+    pytest.importorskip("geoindex_rs")
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(n)])
+    daf.set_vector("cell", "x", np.arange(n) * 1.0)
+    daf.set_vector("cell", "y", np.arange(n))
+    assert build_index(daf, "cell", ["name", "x"]) == (["name", "x"] if n else [])
+    assert build_point_index(daf, "cell", "x", "y") == n
+    query = "SELECT name FROM cell WHERE x BETWEEN 0 AND 0.5 AND y BETWEEN -1 AND 3 AND name <> 'z'"
+    assert connect(daf).sql(query).to_pydict() == {"name": ["c0"][:n]}
+
+
+def test_one_name_is_not_taken_for_its_letters() -> None:
+    """A string is the name of one vector, also where each of its letters is one."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    for name in ("a", "b", "ab"):
+        daf.set_vector("cell", name, [1, 2])
+    assert build_index(daf, "cell", "ab") == ["ab"]
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_rows_of_an_index_are_counted_as_they_are_returned(
     path: Path, order: tuple[int, int, int]
@@ -452,3 +534,14 @@ def test_rows_outside_of_a_list(path: Path, count: int) -> None:
         assert dataset.count_rows(filter=filter_) == N - count
         both = filter_ & pc.field(column).isin([*values, values[0]])
         assert dataset.count_rows(filter=both) == 0
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros((2, 2), np.uint8), np.zeros(2, np.int64), np.zeros((), np.uint8), None]
+)
+def test_arrays_of_an_index_have_one_dimension_and_a_type(array: Any) -> None:
+    """Anything else is unfit, and the message says what it should be."""
+    fit = np.zeros(2, np.uint8)
+    assert list_of({"a": fit}, "a", np.uint8, np.uint16) is fit
+    with pytest.raises(UnfitIndexError, match="'a'"):
+        list_of({} if array is None else {"a": array}, "a", np.uint8, np.uint16)

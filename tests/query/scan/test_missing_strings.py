@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.index import build_index
-from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.scan import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions, nulls_for_empty
 from daf_storage import (
     ConventionWarning,
     DafWriter,
@@ -37,6 +37,15 @@ from tests.support import create, served
 
 VALUES = ["", "a", "ab", "b", "ä", "it's"]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@given(st.lists(st.sampled_from(["", "a", "é"])), st.integers(0, 9), st.booleans())
+def test_each_empty_string_becomes_null(values: list[str], start: int, large: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
+    """Of a part of an array too, and of large strings; the others stay."""
+    array = pa.array(values, pa.large_string() if large else pa.string()).slice(start)
+    found = nulls_for_empty(array)
+    found.validate(full=True)
+    assert found.to_pylist() == [one or None for one in values[start:]]
 
 
 # Random tables and filters, beside DuckDB
@@ -167,6 +176,19 @@ def test_unions_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     assert len(oracle) == first.num_rows + second.num_rows
 
 
+@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
+def test_a_column_that_one_of_empty_data_sets_lacks() -> None:
+    """A filter that the engine looks into as a whole is right of what is missing, too."""
+    members = [MemoryDaf(), MemoryDaf()]
+    for daf in members:
+        daf.add_axis("cell", [])
+        daf.set_vector("cell", "few", np.array([], "U1"))
+    members[0].set_vector("cell", "many", np.array([], "U1"))
+    condition = "few = '' OR (many LIKE 'a%' AND few IS NULL)"
+    query = f"SELECT name, few, many FROM cell WHERE ({condition})"
+    assert connect(members).sql(query).to_pylist() == []
+
+
 EXPRESSIONS: dict[str, tuple[Any, Any]] = {
     "is null": (pc.field("few").is_null(), pl.col("few").is_null()),
     "is not null": (pc.field("few").is_valid(), pl.col("few").is_not_null()),
@@ -215,6 +237,32 @@ def session_of(strings: list[str], options: ScanOptions = DEFAULT_OPTIONS) -> Da
     return connect(daf, scan_options=options)
 
 
+@pytest.mark.parametrize("distinct", [3, 300])
+def test_ranges_without_missing_strings_are_left_out(distinct: int) -> None:
+    """By the bits of each range, or its smallest and largest code; never one that has some."""
+    strings = [f"d{i % distinct:03}" for i in range(3 * ZONE_ROWS)]
+    strings[ZONE_ROWS + 5] = ""
+    options = ScanOptions(partition_rows=ZONE_ROWS)
+    db = session_of(strings, options)
+    db.sql("SELECT count(*) FROM cell WHERE donor = 'd001'").to_pylist()
+    scan = db.explain_analyze("SELECT index FROM cell WHERE donor IS NULL").scans[0]
+    assert (scan.rows_out, scan.pruned) == (1, 2)
+    found = db.sql("SELECT index FROM cell WHERE donor IS NULL").to_pydict()
+    assert found == {"index": [ZONE_ROWS + 5]}
+    count = db.sql("SELECT count(*) AS n FROM cell WHERE donor IS NOT NULL").to_pydict()
+    assert count == {"n": [3 * ZONE_ROWS - 1]}
+
+
+def test_all_and_none_are_missing() -> None:
+    """Codes of nothing but nulls, and of none."""
+    db = session_of([""] * 5)
+    assert db.sql("SELECT count(*) AS n FROM cell WHERE donor IS NULL").to_pydict() == {"n": [5]}
+    assert db.sql("SELECT name FROM cell WHERE donor <> 'x'").to_pylist() == []
+    db = session_of(["a"] * 5)
+    assert db.sql("SELECT name FROM cell WHERE donor IS NULL").to_pylist() == []
+    assert db.sql("SELECT count(donor) AS n FROM cell").to_pydict() == {"n": [5]}
+
+
 def test_a_few_rows_found_by_an_index(tmp_path: Path) -> None:
     """Strings that are read singly are null where they are missing; an index of '' finds none."""
     daf = create(tmp_path / "x.daf.zarr")
@@ -252,6 +300,18 @@ def test_the_convention_goes_with_the_vector() -> None:
     assert db.sql("SELECT donor FROM cell WHERE donor < 'c'").to_pydict() == {"donor": ["", "b"]}
     with pytest.raises(errors.InvalidInputError, match="holds no strings"):
         daf.set_vector("cell", "age", [1, 2, 3], empty_is_missing=True)
+
+
+def test_a_query_that_was_planned_before_the_vector_was_replaced() -> None:
+    """It would yield nulls where it said that there are none: an error says so."""
+    db = session_of(["a", "", "b"])
+    daf = db.reader()
+    assert isinstance(daf, DafWriter)
+    daf.set_vector("cell", "donor", ["a", "", "b"], if_exists="replace")
+    frame = db.sql("SELECT donor FROM cell")
+    daf.set_vector("cell", "donor", ["a", "", "b"], if_exists="replace", empty_is_missing=True)
+    with pytest.raises(errors.DafError, match="replaced while it was being queried"):
+        frame.to_pylist()
 
 
 def test_saving_a_vector_with_missing_strings() -> None:
@@ -361,6 +421,14 @@ def test_what_was_set_later_is_exported_as_missing(adata: Any) -> None:
     assert obs["saved"].isna().tolist() == [True, True, False, True]
     assert obs["kind"].isna().tolist() == [False, True, False, True]
     assert obs["kind"].cat.categories.tolist() == ["a", "b"]
+
+
+def test_nothing_missing_leaves_no_convention() -> None:
+    """A column without gaps can hold '' later on, and cannot be NULL."""
+    frame = pd.DataFrame({"c": pd.Categorical(["x", "y"]), "s": ["", "b"]}, index=["A", "B"])
+    daf = from_anndata(anndata.AnnData(obs=frame, X=np.zeros((2, 1), np.float32)))
+    assert not connect(daf).table("obs").schema.field("c").nullable
+    assert not daf.vector_info("obs", "s").empty_is_missing
 
 
 def test_a_damaged_convention_is_ignored() -> None:

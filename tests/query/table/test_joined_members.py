@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daf_query import DafSession, ScanOptions, connect
+from daf_query import DafSession, ScanOptions, UnreadableVectorWarning, connect
+from daf_query.fragments import plan_fragments
 from daf_query.sql import _axis_schema as schema_module
+from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf
 from daf_storage.data import _vector_reader
 
@@ -84,6 +89,19 @@ def test_the_rows_are_the_same(
     assert sessions[1].sql(count).to_pydict() == {"n": [single.num_rows]}
 
 
+def test_which_members_are_joined() -> None:
+    """Neighbours of few rows that have the same columns, up to a number of rows."""
+    table = connect(_members(), scan_options=JOINED).table("cell")
+    assert isinstance(table, UnionDataset)
+    runs = [(run.members.start, run.members.stop) for run in table._runs()]
+    assert runs == [(0, 3), (4, 6)]
+    assert table.table_columns.length == sum(run.columns.length for run in table._runs()) + 68
+    assert not connect(_members()).table("cell")._runs()  # type: ignore[attr-defined] # a union
+    assert len(table.filter(pc.field("age") > 1)._runs()) == 2
+    assert not table.first_rows(3)._runs()
+    assert not table.with_options(replace(JOINED, min_joined_members=9))._runs()
+
+
 def _reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Return counts of the calls that open vectors and that read metadata, from now on."""
     calls = {"open_vector": 0, "axis_columns": 0}
@@ -102,6 +120,27 @@ def _reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return calls
 
 
+def test_nothing_is_opened_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second query opens nothing; a change of one data set reads the metadata of that alone."""
+    members = [_member(number, 4, name=f"counted{number}") for number in range(40)]
+    session = connect(members)
+    question = "SELECT count(*) AS n FROM cell WHERE age > 2 AND donor = 'd1'"
+    first = session.sql(question).to_pydict()
+    calls = _reads(monkeypatch)
+    assert session.sql(question).to_pydict() == first
+    assert session.sql("SELECT count(*) AS n FROM cell WHERE age < 9").to_pydict() == {"n": [160]}
+    assert calls == {"open_vector": 0, "axis_columns": 0}
+    few = "SELECT sum(score) AS s FROM cell WHERE dataset IN ('counted3', 'counted7')"
+    assert len(session.explain_analyze(few).scans) == 2
+    assert calls["open_vector"] == 2  # of the two that are left, and not of all
+    calls["open_vector"] = 0
+    members[5].set_vector("cell", "age", [9, 9, 9, 9], if_exists="replace")
+    calls["open_vector"] = 0
+    assert session.sql("SELECT count(*) AS n FROM cell WHERE age = 9").to_pydict() == {"n": [4]}
+    assert calls["axis_columns"] == 1
+    assert calls["open_vector"] <= 4 + 40  # its metadata, and the joined column again
+
+
 def test_what_another_program_writes_shows(tmp_path: Path) -> None:
     """A chunk that is replaced, without a change of any metadata, is read again."""
     for number in range(33):
@@ -117,6 +156,37 @@ def test_what_another_program_writes_shows(tmp_path: Path) -> None:
         aside.write_bytes(np.array([77, 77], "<i8").tobytes())
         aside.replace(chunk)
         assert session.sql(question).to_pydict() == {"n": [2]}
+
+
+QUESTION = "SELECT count(*) AS n FROM cell WHERE age > 40 AND donor = 'd1'"
+
+
+def test_a_damaged_member_is_named(tmp_path: Path) -> None:
+    """The error of one that is read is that of a data set by itself; its column is then left out of all."""
+    for number in range(33):
+        with ZarrDaf(tmp_path / f"run{number}.daf.zarr", "w", zarr_format=3) as daf:
+            daf.add_axis("cell", [f"c{row}" for row in range(3)])
+            daf.set_vector("cell", "donor", ["x", "y", "z"])
+    [chunk] = (tmp_path / "run9.daf.zarr" / "vectors" / "cell" / "donor").rglob("c/0")
+    data = chunk.read_bytes()
+    chunk.write_bytes(data[:4] + b"\xff\xff\xff\x7f" + data[8:])
+    with connect(str(tmp_path / "*.daf.zarr")) as session:
+        assert session.sql("SELECT * FROM cell LIMIT 1").to_arrow_table().num_rows == 1
+        with pytest.warns(UnreadableVectorWarning, match="run9"):
+            assert session.sql("SELECT * FROM cell LIMIT 99").to_arrow_table().num_rows == 99
+        assert "donor" not in session.table("cell").schema.names
+        assert session.sql("SELECT count(name) AS n FROM cell").to_pydict() == {"n": [99]}
+
+
+def test_fragments_are_of_single_data_sets(tmp_path: Path) -> None:
+    """What travels to other processes names rows of a data set, never of a joined table."""
+    for number in range(34):
+        with ZarrDaf(tmp_path / f"run{number:02d}.daf.zarr", "w") as daf:
+            daf.add_axis("cell", ["A", "B"])
+    plan = plan_fragments(str(tmp_path / "*.daf.zarr"), "cell", columns=["dataset", "name"])
+    assert [len(fragment.pieces) for fragment in plan.fragments] == [34]
+    batches = [batch for fragment in plan.fragments for batch in fragment.read()]
+    assert pa.Table.from_batches(batches).num_rows == 68
 
 
 def test_a_large_collection_is_opened_once_each(tmp_path: Path) -> None:

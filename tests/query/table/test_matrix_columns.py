@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from daf_query import DamagedLayoutWarning, connect
 from daf_query.scan import ScanOptions
 from daf_query.table import AxisDataset, MatrixEntry, TableDataset
 from daf_storage import MemoryDaf, Packing, ZarrDaf, convert, errors
+from daf_storage.base import Span
+from daf_storage.trees import ChunkedArray
 from tests.query.matrix.test_layouts import CASES, damage
 from tests.storage.opening.test_remote import served
 from tests.support import CELLS, GENES, UMIS, create
@@ -129,6 +132,22 @@ def test_columns_are_those_of_scipy(
         ]
 
 
+@pytest.mark.parametrize("matrix", ["sparse", "UMIs"])
+@pytest.mark.parametrize("layout", [("cell", "gene"), ("gene", "cell")])
+def test_strings_are_columns_too(layout: tuple[str, str], matrix: str) -> None:
+    """Of a matrix of strings, by either layout, dense or mostly empty."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.add_axis("gene", ["g", "h"])
+    values = np.array([["p", ""], ["", ""], ["q", "r"]], dtype=object)
+    daf.set_matrix(*layout, matrix, values if layout[0] == "cell" else values.T, relayout=False)
+    for position, entry in enumerate(("g", "h")):
+        table = column(AxisDataset(daf, "cell"), "gene", matrix, entry)
+        assert table.to_table()["x"].to_pylist() == values[:, position].tolist()
+        last = values[2, position]
+        assert table.to_table(filter=pc.field("x") == last)["name"].to_pylist() == ["c"]
+
+
 def test_elements_of_one_row_are_added_up_as_scipy_does() -> None:
     """Foreign writers may store a row twice, or out of order."""
     daf = MemoryDaf()
@@ -168,6 +187,59 @@ def test_the_other_layout_is_read_where_one_is_damaged(
         column(AxisDataset(ZarrDaf(path), "cell"), "gene", name, GENES[1]).to_table()
 
 
+def test_the_other_layout_is_read_where_chunks_are_damaged(tmp_path: Path) -> None:
+    """Of a packed matrix, whose damage is seen when a chunk is decoded."""
+    path = tmp_path / "x.daf.zarr"
+    values = np.random.default_rng(0).random((300, 4))
+    with ZarrDaf(path, "w", packed=Packing("zstd", chunk_kb=1)) as daf:
+        daf.add_axis("cell", [f"c{i}" for i in range(300)])
+        daf.add_axis("gene", ["g", "h", "i", "j"])
+        daf.set_matrix("cell", "gene", "X", values)
+    [file] = path.glob("matrices/cell/gene/X/c/0/*")
+    data = bytearray(file.read_bytes())
+    data[250:-250] = bytes(len(data) - 500)
+    file.write_bytes(data)
+    table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "h")
+    with pytest.warns(DamagedLayoutWarning, match="matrices/cell/gene/X"):
+        assert table.to_table()["x"].to_pylist() == values[:, 1].tolist()
+
+
+def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a matrix in many chunks, only those of the gene are decoded."""
+    daf = MemoryDaf(packed=Packing("zstd", chunk_kb=1))
+    daf.add_axis("cell", [f"c{i}" for i in range(1000)])
+    daf.add_axis("gene", [f"g{i}" for i in range(100)])
+    values = np.random.default_rng(0).random((1000, 100))
+    daf.set_matrix("cell", "gene", "X", values)
+    asked: list[Any] = []
+    read_spans = ChunkedArray.read_spans
+
+    def noted(array: ChunkedArray, spans: list[Span], within: Span | None = None) -> Any:
+        asked.append((spans, within))
+        return read_spans(array, spans, within)
+
+    monkeypatch.setattr(ChunkedArray, "read_spans", noted)
+    table = column(AxisDataset(daf, "cell"), "gene", "X", "g7")
+    assert table.to_table()["x"].to_pylist() == values[:, 7].tolist()
+    assert asked == [([Span(7, 8)], None)]
+
+
+def test_a_dense_column_is_not_copied_for_arrow(tmp_path: Path) -> None:
+    """Without NaN, the values that Arrow gets are those that were gathered."""
+    path = tmp_path / "x.daf.zarr"
+    daf = create(path)
+    daf.add_axis("cell", [f"c{i}" for i in range(1000)])
+    daf.add_axis("gene", ["g", "h"])
+    daf.set_matrix("cell", "gene", "X", np.ones((1000, 2)))
+    table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "h")
+    before = pa.total_allocated_bytes()
+    [batch] = table.scanner(columns=["x"]).to_batches()
+    assert pa.total_allocated_bytes() - before < 1000
+    assert batch.column(0).to_pylist() == [1.0] * 1000
+
+
 def test_other_engines_have_the_columns(tmp_path: Path) -> None:
     """DuckDB and polars filter by them, also after pickling."""
     path = tmp_path / "x.daf.zarr"
@@ -201,6 +273,25 @@ def test_other_engines_have_the_columns(tmp_path: Path) -> None:
         )
 
 
+def test_a_union_has_the_columns_of_its_parts(tmp_path: Path) -> None:
+    """NULL where one lacks the matrix; a filter, and pickling, keep them."""
+    for name, genes in (("a", GENES), ("b", GENES[::-1]), ("c", [])):
+        daf = create(tmp_path / f"{name}.daf.zarr")
+        daf.add_axis("cell", CELLS)
+        if genes:
+            daf.add_axis("gene", genes)
+            values = UMIS.astype("f4" if name == "b" else "i2")
+            daf.set_matrix("cell", "gene", "X", sp.csc_array(values))
+    session = connect(str(tmp_path / "*.daf.zarr"))
+    table = session.table("cell", matrix_columns={"x": ("gene", "X", GENES[0])})
+    expected = [*UMIS[:, 0].tolist(), *UMIS[:, -1].tolist(), *[None] * len(CELLS)]
+    assert table.to_table()["x"].to_pylist() == expected
+    some = pickle.loads(pickle.dumps(table.filter(pc.field("x") > 1)))
+    assert some.to_table()["x"].to_pylist() == [x for x in expected if x is not None and x > 1]
+    with pytest.raises(errors.EntryNotFoundError):
+        session.table("cell", matrix_columns={"x": ("gene", "X", "none")})
+
+
 def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -> None:
     """Over HTTP: two pointers and the elements of one column, once; no lists of what there is."""
     path = tmp_path / "x.daf.zarr"
@@ -230,6 +321,34 @@ def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -
         before = len(server.asked)
         assert session.sql(query).to_pydict()["index"] == expected.tolist()
         assert len(server.asked) == before
+
+
+def test_threads_share_what_is_decoded() -> None:
+    """Queries of several threads at once have the right rows."""
+    daf = MemoryDaf()
+    random = np.random.default_rng(1)
+    values = sp.random_array((5000, 8), density=0.1, format="csc", rng=random)
+    daf.add_axis("cell", [str(i) for i in range(5000)])
+    daf.add_axis("gene", list("abcdefgh"))
+    daf.set_matrix("cell", "gene", "X", values)
+    session = connect(daf)
+    dense = values.toarray()
+    wrong: list[str] = []
+
+    def ask(number: int) -> None:
+        for gene in range(8):
+            name = "abcdefgh"[(gene + number) % 8]
+            query = f"SELECT index FROM cell WHERE X['{name}'] > 0.5"
+            expected = np.flatnonzero(dense[:, (gene + number) % 8] > 0.5)
+            if session.sql(query).to_pydict()["index"] != expected.tolist():
+                wrong.append(name)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
 
 
 def test_a_matrix_that_was_replaced_by_another_type_is_an_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,19 @@ from typing import Any
 import duckdb
 import hypothesis.strategies as st
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 
-from daf_query import DamagedLayoutWarning, ScanOptions
+from daf_query import DamagedLayoutWarning, ScanOptions, connect
 from daf_query.matrix import Selection
 from daf_query.scan import ScanReport
 from daf_query.table import MatrixDataset
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, convert, errors, open_daf
-from tests.support import CELLS, GENES, UMIS, create, reopen, served
+from tests.support import CELLS, GENES, UMIS, create, recorded_reads, reopen, served
 
 Row = tuple[str, str, Any]
 Test = Callable[[Row], bool]
@@ -183,6 +185,15 @@ class TestEqualToScipy:
         found = table.with_options(SMALL).to_table(filter=compare(pc.field("value"), value))
         assert rows_of(found) == wanted
 
+    def test_other_filter_than_that_of_the_fragments(self) -> None:
+        """Each fragment is scanned for the filter that it is given."""
+        matrix = sp.csc_array(UMIS)
+        table = MatrixDataset(stored(matrix, is_sparse=True), "cell", "gene", "X")
+        fragments = list(table.with_options(SMALL).get_fragments())
+        found = [fragment.to_table(filter=CONDITIONS["one row"][0]) for fragment in fragments]
+        wanted = [row for row in expected(matrix, is_sparse=True) if row[0] == "c1"]
+        assert rows_of(pa.concat_tables(found)) == wanted
+
 
 class TestSchema:
     def test_types(self, tiny: DafReader) -> None:
@@ -211,6 +222,17 @@ class TestSchema:
             by_cell = dict(zip(found["cell"], found["value"], strict=True))
             assert by_cell == {"TATA": 1, "GATA": 4, "CATA": 7}
 
+    def test_axis_called_value(self) -> None:
+        """The column of the values gives way."""
+        daf = MemoryDaf()
+        daf.add_axis("value", CELLS)
+        daf.add_axis("gene", GENES)
+        daf.set_matrix("value", "gene", "X", UMIS)
+        table = MatrixDataset(daf, "value", "gene", "X")
+        assert table.schema.names == ["value", "gene", "value_2"]
+        found = table.to_table(filter=(pc.field("value") == "GATA") & (pc.field("value_2") == 3))
+        assert found.to_pylist() == [{"value": "GATA", "gene": "WNT6", "value_2": 3}]
+
     def test_strings(self) -> None:
         """A matrix of strings is dense, whichever layout is read."""
         daf = MemoryDaf()
@@ -224,8 +246,45 @@ class TestSchema:
         one = table.to_table(filter=(pc.field("gene") == "WNT6") & (pc.field("value") > "c"))
         assert one.column("value").to_pylist() == ["g", "k"]
 
+    def test_nothing_stored(self) -> None:
+        """An axis without entries, and a matrix of zeros only, have no rows."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", [])
+        daf.add_axis("gene", GENES)
+        daf.set_matrix("cell", "gene", "D", np.zeros((0, 4)))
+        daf.set_matrix("gene", "gene", "S", sp.csc_array((4, 4), dtype=np.float32))
+        for axes in (("cell", "gene", "D"), ("gene", "gene", "S")):
+            table = MatrixDataset(daf, *axes)
+            assert table.to_table().num_rows == table.count_rows() == 0
+            assert [fragment.to_table().num_rows for fragment in table.get_fragments()] == [0]
+
 
 class TestErrors:
+    def test_unknown(self, tiny: DafReader) -> None:
+        """An axis, a matrix and a column that are not there: the message says which are."""
+        with pytest.raises(errors.AxisNotFoundError, match="no axis 'cells'; it has cell, gene"):
+            MatrixDataset(tiny, "cells", "gene", "UMIs")
+        with pytest.raises(errors.MatrixNotFoundError, match="they have UMIs, sparse"):
+            MatrixDataset(tiny, "cell", "gene", "umi")
+        with pytest.raises(errors.NotFoundError, match="it has cell, gene, value"):
+            MatrixDataset(tiny, "cell", "gene", "UMIs").to_table(columns=["genes"])
+
+    def test_rows_by_position(self, tiny: DafReader) -> None:
+        """Elements have no positions that could be chosen."""
+        with pytest.raises(errors.InvalidInputError, match="by position"):
+            MatrixDataset(tiny, "cell", "gene", "UMIs").restricted(np.array([0]))
+
+    def test_replaced(self, tmp_path: Path) -> None:
+        """A matrix of another type in its place is noticed when it is scanned."""
+        daf = create(tmp_path / "x.daf.zarr")
+        daf.add_axis("cell", CELLS)
+        daf.add_axis("gene", GENES)
+        daf.set_matrix("cell", "gene", "X", UMIS)
+        table = MatrixDataset(daf, "cell", "gene", "X")
+        daf.set_matrix("cell", "gene", "X", UMIS.astype(np.float32), if_exists="replace")
+        with pytest.raises(errors.FormatError, match="replaced while it was being queried"):
+            table.to_table()
+
     def test_damaged_layout(self, tmp_path: Path) -> None:
         """The other one is read, with a warning; row numbers that are wrong are an error."""
         daf = create(tmp_path / "x.daf.zarr")
@@ -282,6 +341,77 @@ class TestHowLittleIsRead:
         assert report.values == {"gene": 20, "cell": 20, "value": 20}
         assert report.table.endswith("stored by 'cell'")
 
+    def test_both_axes(self, daf: DafWriter) -> None:
+        """The majors of the layout with fewer elements; minors by their codes, values late."""
+        table = MatrixDataset(daf, "cell", "gene", "X")
+        genes = ["g7", "g8", "g9", "g10", "g11"]
+        both = (pc.field("gene").isin(genes)) & (pc.field("cell") == "c3")
+        report = report_of(table, filter=both)
+        assert (report.rows_in, report.rows_out) == (20, 1)
+        assert report.values == {"gene": 21, "cell": 1, "value": 1}
+        assert report.rows_pruned == report.length - 20
+
+    def test_one_layout(self, daf: DafWriter) -> None:
+        """Where the other is not stored, all row numbers are read, and only the values wanted."""
+        report = report_of(
+            MatrixDataset(daf, "cell", "gene", "genes"), filter=pc.field("cell") == "c7"
+        )
+        assert report.values == {"cell": 6020, "gene": 20, "value": 20}
+
+    def test_dense(self, daf: DafWriter) -> None:
+        """Of a dense one, the elements of both."""
+        both = (pc.field("gene").isin(["g7", "g8"])) & (pc.field("cell") == "c3")
+        report = report_of(MatrixDataset(daf, "cell", "gene", "D"), filter=both)
+        assert report.values == {"gene": 2, "cell": 2, "value": 2}
+
+    def test_columns(self, daf: DafWriter) -> None:
+        """Columns that are not asked for are not read; values that filter are, no others."""
+        table = MatrixDataset(daf, "cell", "gene", "X")
+        report = report_of(
+            table, columns=["cell"], filter=(pc.field("gene") == "g7") & (pc.field("value") > 290)
+        )
+        assert report.values == {"value": 30, "cell": 1}
+        assert report.rows_out == 1
+
+    def test_count(self, daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Counting all reads nothing; those of one gene where each column begins."""
+        table = MatrixDataset(daf, "cell", "gene", "X")
+        with recorded_reads(monkeypatch) as reads:
+            assert MatrixDataset(daf, "cell", "gene", "X").count_rows() == 6000
+            assert not reads.chunks()
+            assert table.count_rows(filter=pc.field("gene") == "g7") == 30
+            parts = {key.split("/")[-2] for key in reads.chunks() if "/X/" in key}
+            assert parts == {"colptr"}
+        reports: list[ScanReport] = []
+        assert table.with_reports(reports).to_table(columns=[]).num_rows == 6000
+        assert [(report.rows_in, report.rows_out) for report in reports] == [(0, 6000)]
+
+    def test_blocks(self, daf: DafWriter) -> None:
+        """No batch, and no copy, is of more elements than a block; a column is cut if need be."""
+        options = ScanOptions(partition_rows=7, min_partition_rows=1, min_batch_rows=1, threads=2)
+        for name, most in (("X", 7), ("D", 300)):  # a block of a dense one is a whole column
+            table = MatrixDataset(daf, "cell", "gene", name).with_options(options)
+            sizes = [batch.num_rows for batch in table.to_batches()]
+            assert max(sizes) <= most
+            assert sum(sizes) == table.count_rows()
+        assert len(list(table.get_fragments())) == 2
+
+    def test_default_blocks(self, daf: DafWriter) -> None:
+        """All of a small matrix is one block; blocks are shared out among the threads."""
+        table = MatrixDataset(daf, "cell", "gene", "X").with_options(ScanOptions(threads=1))
+        assert [batch.num_rows for batch in table.to_batches()] == [6000]
+        shared = table.with_options(ScanOptions(threads=4, min_partition_rows=1))
+        assert len(list(shared.get_fragments())) == 4
+
+    def test_values_are_not_copied(self, daf: DafWriter) -> None:
+        """Those of a range of columns are a view of the mapped file."""
+        genes = Selection.of(np.arange(50, 60), 200)
+        table = MatrixDataset(daf, "cell", "gene", "genes", columns=genes)
+        [batch] = table.to_batches()
+        _, nzval = batch.column("value").buffers()
+        assert not nzval.is_mutable
+        assert nzval.size == 4 * batch.num_rows
+
 
 @pytest.fixture(params=["directory", "archive", "v3", "hdf5", "packed", "server", "packed server"])
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
@@ -316,6 +446,27 @@ def copy(source: DafReader, target: Any) -> None:
         target.set_matrix("cell", "gene", name, source.get_np_matrix("cell", "gene", name))
 
 
+def test_every_format(anywhere: tuple[DafReader, Any]) -> None:
+    """The same elements, in blocks or at once, of rows, columns and both."""
+    daf, values = anywhere
+    matrix = sp.csc_array(values)
+    conditions: list[tuple[pc.Expression | None, Test]] = [
+        (None, lambda _: True),
+        (pc.field("cell").isin(["c3", "c17", "c40"]), lambda row: row[0] in ("c3", "c17", "c40")),
+        (
+            (pc.field("gene") == "g9") & (pc.field("cell") > "c4"),
+            lambda row: row[1] == "g9" and row[0] > "c4",
+        ),
+    ]
+    for name in "XD":
+        wanted = expected(matrix, is_sparse=name == "X")
+        for options in (ScanOptions(), ScanOptions(partition_rows=50, min_partition_rows=1)):
+            table = MatrixDataset(daf, "cell", "gene", name).with_options(options)
+            for expression, is_true in conditions:
+                found = rows_of(table.to_table(filter=expression))
+                assert found == [row for row in wanted if is_true(row)]
+
+
 class TestOtherEngines:
     def test_duckdb(self) -> None:
         """DuckDB over the dataset says the same as over a table of scipy's elements."""
@@ -334,3 +485,20 @@ class TestOtherEngines:
             found = connection.sql(query.format("long")).fetchall()
             assert found == connection.sql(query.format("plain")).fetchall()
             assert len(found) == 5
+
+    def test_polars(self, tiny: DafReader) -> None:
+        """Polars scans it lazily."""
+        table = MatrixDataset(tiny, "cell", "gene", "sparse")
+        frame = pl.scan_pyarrow_dataset(table).filter(pl.col("value") == 3)
+        found = frame.select("cell", "value").collect().sort(pl.col("cell").cast(pl.String))
+        assert found["cell"].to_list() == ["CATA", "GATA", "TATA"]
+
+
+def test_pickled(tiny_path: Path) -> None:
+    """It goes by path, with the rows and columns that were chosen, and its filter."""
+    db = connect(tiny_path)
+    table = db.matrix_table("cell", "gene", "sparse", rows="age > 30", columns=["WNT6", "FOXA1"])
+    table = table.filter(pc.field("value") > 2)
+    twin = pickle.loads(pickle.dumps(table))
+    assert twin.to_table().to_pylist() == table.to_table().to_pylist()
+    assert twin.to_table().num_rows == 2

@@ -13,10 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import zarr
+from zarr.core.dtype import RawBytes, parse_data_type
 
 from daf_query import UnreadableVectorWarning, append_rows, connect, zarr_table
 from daf_query.table import _zarr_columns as zarr_chunks
+from daf_query.table import register_raw_bits
 from daf_storage import errors
+from tests.support import served
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
@@ -96,6 +99,28 @@ def test_they_are_read(path: Path, codec: str, monkeypatch: pytest.MonkeyPatch) 
         assert found == {"n": [3]}
 
 
+def test_they_are_read_from_a_server(path: Path) -> None:
+    """With consolidated metadata, which has the spelling too."""
+    pytest.importorskip("obstore")
+    register_raw_bits()  # zarr-python, which writes the consolidated metadata, has to know the type
+    put(path / "meta/raw", document(), chunks_of())
+    folder = path.rename(path.with_name("x.daf.zarr"))  # the server serves data sets, by their name
+    zarr.consolidate_metadata(str(folder))
+    assert '"r16"' in (folder / "zarr.json").read_text()
+    with served(folder) as server:
+        assert zarr_table(server.url).to_table().to_pydict() == {
+            "n": [0, 1, 2, 3, 4],
+            "raw": VALUES,
+        }
+
+
+def test_missing_chunks(path: Path) -> None:
+    """Where there is no chunk, each item is the fill value."""
+    put(path / "meta/raw", document(fill_value=[7, 255]), chunks_of()[:1])
+    found = zarr_table(path).to_table(columns=["raw"]).to_pydict()
+    assert found == {"raw": [*VALUES[:2], *[b"\x07\xff"] * 3]}
+
+
 @pytest.mark.parametrize(
     ("data_type", "fill_value", "reason"),
     [
@@ -122,6 +147,13 @@ def test_metadata_that_are_wrong(path: Path, data_type: str, fill_value: Any, re
             table.to_table(columns=["raw"])
 
 
+def test_a_damaged_chunk(path: Path) -> None:
+    """Of another size than its items have is an error that names the array."""
+    put(path / "meta/raw", document(), [*chunks_of()[:2], b"\x00\x00\x00"])
+    with pytest.raises(errors.CorruptDataError, match=r"meta/raw: .*chunk 2 is damaged"):
+        zarr_table(path).to_table(columns=["raw"])
+
+
 @pytest.mark.parametrize("spelling", ["r16", "raw_bytes"])
 def test_appending_keeps_the_spelling(path: Path, spelling: str) -> None:
     """And items of another size are refused, not cut or padded."""
@@ -145,6 +177,23 @@ def test_appending_keeps_the_spelling(path: Path, spelling: str) -> None:
     stored = json.loads((path / "meta/raw/zarr.json").read_text())
     assert (stored["data_type"], stored["fill_value"]) == (kind[spelling], fill_value)
     assert stored["shape"] == [11]
+
+
+def test_a_table_without_rows(path: Path) -> None:
+    """Has the column too."""
+    shutil.rmtree(path / "meta/n")
+    put(path / "meta/raw", document(shape=[0]), [])
+    found = zarr_table(path).to_table()
+    assert (found.num_rows, found.schema.names) == (0, ["raw"])
+
+
+def test_what_zarr_python_writes_stays_as_it_was() -> None:
+    """Whoever asks for numpy's raw bytes gets its own spelling, and Zarr v2 has no other."""
+    register_raw_bits()
+    assert type(parse_data_type("V2", zarr_format=3)) is RawBytes  # type: ignore[arg-type] # numpy's name
+    assert type(parse_data_type(np.dtype("V2"), zarr_format=2)) is RawBytes
+    with pytest.raises(TypeError, match="r16"):
+        parse_data_type("r16", zarr_format=2)  # type: ignore[arg-type] # there is no such one
 
 
 def test_bytes_in_filters(path: Path, caplog: pytest.LogCaptureFixture) -> None:

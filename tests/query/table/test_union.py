@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
 from daf_query import DafSession, UnreadableVectorWarning, connect
-from daf_storage import DafWriter, MemoryDaf, convert, errors
+from daf_query.cli import main
+from daf_query.table import UnionDataset
+from daf_query.table._union import unified
+from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
 from tests.support import create
 
 N = {"monday": 300, "tuesday": 200, "friday": 150}
@@ -138,6 +144,26 @@ def test_random_filters_equal_duckdb(session: DafSession, expected: pa.Table) ->
         assert str(ours) == str(connection.sql(query).fetchall()), query
 
 
+def test_other_engines_scan_it(session: DafSession) -> None:
+    """Polars and pyarrow, with filters of their own."""
+    cell = session.table("cell")
+    frame = pl.scan_pyarrow_dataset(cell).filter(pl.col("count") > 4).collect()
+    wanted = (pc.field("count") > 4) & (pc.field("dataset") == "monday")
+    assert frame.height == cell.count_rows(filter=pc.field("count") > 4)
+    table = cell.filter(wanted).to_table(columns=["dataset", "count"])
+    assert set(table.column("dataset").to_pylist()) == {"monday"}
+    assert table.num_rows == frame.filter(pl.col("dataset") == "monday").height
+    assert cell.filter(wanted).count_rows() == table.num_rows
+    assert cell.head(3, columns=["name"]).to_pydict() == {
+        "name": ["friday 0", "friday 1", "friday 2"]
+    }
+    assert cell.to_table(columns={"twice": pc.field("n_genes") * 2}).num_rows == 650
+    assert sum(f.count_rows() for f in cell.get_fragments()) == 650
+    assert sum(f.to_table(columns=["name"]).num_rows for f in cell.get_fragments()) == 650
+    assert next(iter(cell.get_fragments())).physical_schema == cell.schema
+    assert repr(cell).startswith("UnionDataset(")
+
+
 def test_what_cannot_match_is_not_read(session: DafSession) -> None:
     """A data set by its name; one in which the column is null; and the rest is as for one."""
     explanation = session.explain_analyze(
@@ -166,6 +192,26 @@ def test_types_without_a_common_one() -> None:
     assert "a vector 'dataset' of its own" in strings
     with pytest.raises(errors.DafError, match="none in common"):
         session.sql("SELECT mixed FROM cell").to_pydict()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "common"),
+    [
+        (pa.uint8(), pa.int8(), pa.int16()),
+        (pa.uint32(), pa.int8(), pa.int64()),
+        (pa.int64(), pa.uint64(), None),
+        (pa.float32(), pa.int8(), pa.float32()),
+        (pa.float32(), pa.int32(), pa.float64()),
+        (pa.bool_(), pa.int8(), None),
+        (pa.string(), pa.string(), pa.string()),
+    ],
+)
+def test_common_types(first: pa.DataType, second: pa.DataType, common: pa.DataType | None) -> None:
+    """Only such as hold all whole numbers."""
+    schemas = {"a": pa.schema([("x", first)]), "b": pa.schema([("x", second)])}
+    fields, problems = unified(schemas, "cell")
+    assert [field.type for field in fields[1:]] == ([] if common is None else [common])
+    assert list(problems) == (["x"] if common is None else [])
 
 
 def test_a_broken_vector_is_not_taken_for_a_missing_one(folder: Path) -> None:
@@ -219,3 +265,43 @@ def test_what_is_refused(folder: Path, session: DafSession) -> None:
         session.table("nope")
     with pytest.raises(errors.VectorNotFoundError, match="n_gene"):
         session.sql("SELECT n_gene FROM cell")
+
+
+def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
+    """Is that file."""
+    path = tmp_path / "a[1].daf.zarr"
+    create(path).add_axis("cell", ["x"])
+    assert connect(path).sql("SELECT name FROM cell").to_pydict() == {"name": ["x"]}
+
+
+def test_changes_show_in_the_next_query(folder: Path) -> None:
+    """Of a writer of one of them."""
+    writer = open_daf(folder / "tuesday.daf.zarr", "r+")
+    assert isinstance(writer, DafWriter)
+    session = connect([open_daf(folder / "monday.daf.zarr"), writer])
+    query = "SELECT count(count) AS n FROM cell"
+    assert session.sql(query).to_pydict() == {"n": [300]}
+    writer.set_vector("cell", "count", np.arange(200))
+    assert session.sql(query).to_pydict() == {"n": [500]}
+
+
+def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pattern in quotes."""
+    query = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
+    assert main(["sql", f"{folder}/*.daf.zarr", query, "--format", "json"]) == 0
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert rows == [{"dataset": day, "n": N[day]} for day in sorted(N)]
+    assert main(["extract", f"{folder}/*.daf.zarr", "--matrix", "X", "-o", "x.csv"]) == 1
+    assert "there is no matrix 'X'" in capsys.readouterr().err
+
+
+def test_many_data_sets() -> None:
+    """Are scanned in as many partitions as there are cores, not as there are data sets."""
+    parts = {}
+    for number in range(40):
+        daf = MemoryDaf()
+        daf.add_axis("cell", [f"{number} {i}" for i in range(10)])
+        parts[f"run{number}"] = connect(daf).table("cell")
+    table = UnionDataset("cell", parts, location="many")
+    assert len(list(table.get_fragments())) <= 8
+    assert table.count_rows() == 400

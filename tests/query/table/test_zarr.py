@@ -31,9 +31,10 @@ from daf_query import (
 )
 from daf_query import _zarr_append as zarr_writing
 from daf_query.cli import main
+from daf_query.scan import ScanOptions
 from daf_query.table._zarr_columns import ZarrColumn
-from daf_storage import errors
-from tests.support import served
+from daf_storage import MemoryDaf, errors
+from tests.support import fill, served
 
 geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -165,6 +166,18 @@ def test_every_type(store: Path) -> None:
     assert row["time ms"] == dt.datetime(1970, 1, 1, 0, 0, 0, 7000)  # noqa: DTZ001 - as stored
 
 
+def test_missing_values(tmp_path: Path) -> None:
+    """NaN and NaT are null."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    meta.create_array("x", data=np.array([1, np.nan], "f4"))
+    meta.create_array("t", data=np.array(["2020-01-01", "NaT"], "M8[s]"))
+    found = zarr_table(tmp_path).to_table()
+    assert found.column("x").null_count == found.column("t").null_count == 1
+    assert connect(zarr_table(tmp_path)).sql(
+        "SELECT count(*) AS n FROM meta WHERE x IS NULL"
+    ).to_pydict() == {"n": [1]}
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_queries_equal_numpy(tmp_path: Path, zarr_format: Any) -> None:
     """Filters over every kind, in both versions of Zarr, as a directory, an archive, and through three engines."""
@@ -276,6 +289,19 @@ def test_building_the_index(store: Path) -> None:
         build_spatial_index(store, "box")
 
 
+def test_empty_geometries_are_indexed(tmp_path: Path) -> None:
+    """They are in no polygon, and do not keep the others from being found."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    empty = struct.pack("<BII", 1, 3, 0)
+    values = objects([empty, square(1, 1), empty, square(9, 9)])
+    meta.create_array("bbox", shape=(4,), dtype=BYTES, chunks=(2,))[:] = values
+    meta.create_array("n", data=np.arange(4), chunks=(2,))
+    query = "SELECT n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POLYGON((0 0,3 0,3 3,0 3,0 0))'))"
+    before = with_geometry(zarr_table(tmp_path)).sql(query).to_pydict()
+    build_spatial_index(tmp_path)
+    assert with_geometry(zarr_table(tmp_path)).sql(query).to_pydict() == before == {"n": [1]}
+
+
 def test_appending(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All arrays or none: an error gives them back their length, and so does the next call after a crash."""
     shutil.rmtree(store / "meta/odd")
@@ -340,6 +366,31 @@ def test_what_is_no_table(tmp_path: Path) -> None:
         zarr_table(tmp_path / "x.zarr")
 
 
+def test_registering_and_letting_go(store: Path) -> None:
+    """Tables and data sets come and go by name; queries join them."""
+    one, two = MemoryDaf(name="one"), MemoryDaf(name="two")
+    fill(one)
+    fill(two)
+    session = connect({"one": one})
+    session.register(two, "two")
+    session.register(zarr_table(store), "scenes")
+    assert {"one.cell", "two.cell", "scenes"} <= set(session.tables())
+    query = "SELECT count(*) AS n FROM cell JOIN two.cell AS c ON cell.name = c.name JOIN public.scenes AS s ON s.int32 = c.age"
+    assert session.sql(query).to_pydict() == {"n": [3]}
+    assert session.sql("SELECT count(*) AS n FROM scenes").to_pydict() == {"n": [N]}
+    for name in ("two", "scenes", "public"):
+        with pytest.raises(errors.ExistsError, match=f"connected as '{name}' already"):
+            session.register(MemoryDaf(), name)
+    session.unregister("scenes")
+    session.unregister("two")
+    with pytest.raises(errors.NotFoundError, match="nothing is connected as 'two'; there are"):
+        session.unregister("two")
+    with pytest.raises(errors.DafError):
+        session.sql("SELECT * FROM two.cell")
+    both = connect({"pbmc": MemoryDaf(), "scenes": zarr_table(store)})
+    assert both.sql("SELECT max(int8) AS m FROM scenes").to_pydict() == {"m": [99]}
+
+
 def test_on_a_server(store: Path, tmp_path: Path) -> None:
     """A URL, with consolidated metadata."""
     pytest.importorskip("obstore")
@@ -362,6 +413,25 @@ def test_an_array_that_changes_between_queries(tmp_path: Path) -> None:
     assert session.sql(query).to_pydict() == {"n": [0]}
     array[50] = 9
     assert session.sql(query).to_pydict() == {"n": [1]}
+
+
+def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many partitions, each row still finds its own box."""
+    options = ScanOptions(min_partition_rows=50, partition_rows=50, threads=4)
+    monkeypatch.setattr(
+        zarr_writing, "zarr_table", lambda *args: zarr_table(*args).with_options(options)
+    )
+    count = 2_000
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    geometries = objects([square(i, i) for i in range(count)])
+    meta.create_array("bbox", shape=(count,), dtype=BYTES, chunks=(50,))[:] = geometries
+    assert build_spatial_index(tmp_path) == count
+    index = zarr_table(tmp_path).spatial_index("bbox")
+    for row in range(0, count, 37):
+        found = np.asarray(rtree.search(index, row + 0.1, row + 0.1, row + 0.2, row + 0.2))
+        assert found.tolist() == [row]
 
 
 def test_an_append_that_was_interrupted_is_told(tmp_path: Path) -> None:
@@ -428,6 +498,18 @@ def test_a_path_is_a_table(
     for wrong in (tmp_path / "other", tmp_path / "nothing.zip"):
         with pytest.raises(errors.DafError):
             connect(wrong)
+
+
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    """Has no index, and no rows within a polygon."""
+    meta = zarr.open_group(tmp_path / "s.zarr", mode="w").create_group("meta")
+    meta.create_array("bbox", shape=(0,), dtype=BYTES, chunks=(10,))
+    assert build_spatial_index(tmp_path / "s.zarr") == 0
+    session = with_geometry(zarr_table(tmp_path / "s.zarr"))
+    query = (
+        "SELECT count(*) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(1 1)'))"
+    )
+    assert session.sql(query).to_pydict() == {"n": [0]}
 
 
 @pytest.mark.parametrize(

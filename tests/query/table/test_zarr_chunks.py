@@ -14,9 +14,11 @@ import zarr
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
 from zarr.core.dtype import VariableLengthBytes, VariableLengthUTF8
 
-from daf_query import DafSession
+from daf_query import DafSession, connect, zarr_table
+from daf_query.scan import cast_to
 from daf_query.table._zarr_columns import ChunkFiles
 from daf_storage import errors
+from daf_storage.base import decode_vlen_bytes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
@@ -111,6 +113,30 @@ def test_what_is_left_to_zarr_python(tmp_path: Path) -> None:
     assert files.fingerprint(5) is None
 
 
+def test_chunks_that_filters_made_larger_are_read(tmp_path: Path) -> None:
+    """Up to 16 times: small numbers that are stored as large ones; without filters, none is."""
+    group = zarr.open_group(tmp_path, mode="w", zarr_format=2)
+    wide = [numcodecs.AsType(encode_dtype="<f8", decode_dtype="<i1")]
+    data = np.arange(6, dtype="i1")
+    zlib = numcodecs.Zlib()
+    check(
+        group.create_array("wide", data=data, chunks=(3,), filters=wide, compressors=zlib),
+        is_known=False,
+    )
+    large = group.create_array("large", data=data, chunks=(3,), compressors=zlib)
+    (tmp_path / "large/0").write_bytes(zlib.encode(bytes(6)))
+    files = ChunkFiles.of(large)
+    assert files is not None
+    with pytest.raises(errors.CorruptDataError, match="expands to more than the 3 bytes"):
+        files.decode(0, 3)
+
+
+def test_bytes_that_are_broken() -> None:
+    """Are the same clear error as for strings."""
+    with pytest.raises(errors.CorruptDataError, match="truncated"):
+        decode_vlen_bytes(memoryview(b"\x01\0\0\0\x05\0\0\0a"), what="it")
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return a table of a number and a text in chunks of ten rows, written a while ago."""
@@ -131,3 +157,58 @@ def answer(session: DafSession) -> Any:
     """Return the rows of a query on both columns."""
     query = "SELECT x, s FROM meta WHERE s = 's3' AND x > 20 ORDER BY x"
     return session.sql(query).to_pydict()
+
+
+def test_chunks_are_remembered_while_their_files_are_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one that was replaced is decoded again, whoever did so."""
+    decoded: list[int] = []
+    real = ChunkFiles.decode
+
+    def decode(self: ChunkFiles, number: int, rows: int) -> Any:
+        decoded.append(number)
+        return real(self, number, rows)
+
+    monkeypatch.setattr(ChunkFiles, "decode", decode)
+    session = connect(zarr_table(path))
+    first = answer(session)
+    assert first["x"] == [float(i) for i in range(21, 100) if i % 7 == 3]
+    assert sorted(set(decoded)) == list(range(10))
+    assert len(decoded) == 20
+    decoded.clear()
+    assert answer(session) == first
+    assert decoded == []
+    x: Any = zarr.open_array(path / "meta/x", mode="r+")
+    x[30:40] = -1.0
+    assert answer(session)["x"] == [x for x in first["x"] if not 30 <= x < 40]
+    age()
+    decoded.clear()
+    assert answer(session)["x"] == [x for x in first["x"] if not 30 <= x < 40]
+    assert 3 in decoded
+    assert session.cached_bytes > 0
+
+
+def test_very_new_files_are_not_remembered(path: Path) -> None:
+    """They may change again within the resolution of their times."""
+    session = connect(zarr_table(path))
+    x: Any = zarr.open_array(path / "meta/x", mode="r+")
+    for value in (50.0, 51.0, 52.0):
+        x[:] = np.full(100, value)
+        assert set(answer(session)["x"]) == {value}
+
+
+def test_views_of_short_strings_have_all_buffers(path: Path) -> None:
+    """Some versions of pyarrow leave one out, which crashes engines; also for bytes and none."""
+    table = zarr_table(path).to_table(columns=["s"])
+    for chunk in table["s"].chunks:
+        assert all(one is not None for one in chunk.buffers()[2:])
+    for kind, values in (
+        (pa.string_view(), ["a", ""]),
+        (pa.binary_view(), [b"x"]),
+        (pa.string_view(), []),
+    ):
+        plain = pa.array(values, pa.string() if kind == pa.string_view() else pa.binary())
+        found = cast_to(plain, kind)
+        assert found.to_pylist() == values
+        assert all(one is not None for one in found.buffers()[2:])

@@ -6,6 +6,8 @@ import json
 import random
 import struct
 import time
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ import zarr
 from zarr.core.dtype import VariableLengthBytes
 
 from daf_query import DafSession, UnusedIndexWarning, build_spatial_index, connect, zarr_table
+from daf_query import _zarr_append as zarr_writing
+from daf_query.index._rtree import levels_of
+from daf_query.sql import geometry_boxes
+from daf_storage import errors
 
 geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -52,6 +58,17 @@ def path(tmp_path: Path) -> Path:
     meta.create_array("bbox", shape=(N,), dtype=kind, chunks=(16,), compressors=None)[:] = boxes()
     meta.create_array("n", data=np.arange(N), chunks=(16,))
     return path
+
+
+def foreign_index(path: Path, *, node_size: int = 4) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Store an index as another tool does, without attributes; return its bytes."""
+    low = 2.0 * np.arange(N)
+    builder = rtree.RTreeBuilder(num_items=N, node_size=node_size)
+    builder.add(low, low, low + 1, low + 1)
+    data = np.frombuffer(builder.finish(), np.uint8)
+    indexes = zarr.open_group(path, mode="r+").require_group("indexes")
+    indexes.create_array("bbox", data=data, chunks=(len(data),), compressors=None, overwrite=True)
+    return data
 
 
 def session_of(path: Path) -> DafSession:
@@ -96,6 +113,35 @@ def test_each_bit_of_an_index_that_was_built_here(path: Path) -> None:
             assert zarr_table(path).rtree("bbox") is None
 
 
+def test_each_bit_of_an_index_of_another_tool(path: Path) -> None:
+    """But for the boxes of the items, nothing can be wrong that is not noticed or harmless."""
+    data = bytes(foreign_index(path))
+    leaves = range(8, 8 + 32 * levels_of(N, 4)[0])
+    rng, refused = random.Random(2), 0
+    for at in [*range(8), *range(leaves.stop, len(data), 3)]:
+        chunk_of(path).write_bytes(damaged(data, at, rng))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UnusedIndexWarning)
+            tree = zarr_table(path).rtree("bbox")
+        refused += tree is None
+        said = [one for one in caught if one.category is UnusedIndexWarning]
+        assert len(said) == (tree is None)
+        if tree is not None:  # the box of a node became larger
+            assert tree.search(WHOLE).tolist() == list(range(N))
+            assert tree.search((0.0, 0.0, 9.0, 9.0)).tolist() == [0, 1, 2, 3, 4]
+    assert refused > 100
+
+
+@pytest.mark.parametrize("kind", ["f8", "i4", "<U3", "2-D"])
+def test_an_array_that_is_no_tree(path: Path, kind: str) -> None:
+    """Is not used, and no error."""
+    expected = session_of(path).sql(QUERY).to_pydict()
+    data = np.zeros((3, 4), "u1") if kind == "2-D" else np.zeros(12).astype(kind)
+    zarr.open_group(path, mode="r+").require_group("indexes").create_array("bbox", data=data)
+    with pytest.warns(UnusedIndexWarning, match="it is no R-tree: it is not a list of bytes"):
+        assert session_of(path).sql(QUERY).to_pydict() == expected
+
+
 def test_geometries_that_are_rewritten_in_place(path: Path) -> None:
     """An index that was built here is not used any more, in an open session and in a new one."""
     time.sleep(SETTLED_SECONDS)
@@ -118,6 +164,59 @@ def test_geometries_that_are_rewritten_in_place(path: Path) -> None:
     assert session_of(path).sql(QUERY).to_pydict() == new
 
 
+def test_a_copy_in_an_archive(path: Path) -> None:
+    """The index is used there too, and not when the geometries in it were rewritten in place."""
+    build_spatial_index(path)
+    archive = path.parent / "x.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for one in sorted(path.rglob("*")):
+            file.write(one, one.relative_to(path))
+    time.sleep(SETTLED_SECONDS)
+    session = session_of(archive)
+    explanation = session.explain_analyze(QUERY)
+    assert (explanation.rows, explanation.scans[0].index_rows) == (5, 5)
+    data = archive.read_bytes()
+    chunk = (path / "meta/bbox/c/0").read_bytes()
+    moved = (path / "meta/bbox/c/1").read_bytes()
+    assert (len(moved), data.count(chunk)) == (len(chunk), 1)
+    with archive.open("r+b") as file:
+        file.seek(data.index(chunk))
+        file.write(moved)
+    with pytest.warns(UnusedIndexWarning, match="the geometries were changed since"):
+        assert session.sql(QUERY).to_pydict() == {"n": []}
+
+
+def test_a_column_that_changes_while_it_is_indexed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index would be of neither; it is not stored."""
+    real = geometry_boxes
+
+    def late(batch: Any) -> Any:
+        chunk = path / "meta/bbox/c/1"
+        chunk.write_bytes(chunk.read_bytes().replace(struct.pack("<d", 40.0), bytes(8)))
+        return real(batch)
+
+    monkeypatch.setattr(zarr_writing, "geometry_boxes", late)
+    with pytest.raises(errors.InUseError, match="'bbox' changed while its index"):
+        build_spatial_index(path)
+    assert zarr_table(path).rtree("bbox") is None
+    assert not (path / "indexes").exists()
+
+
+def test_it_is_checked_once_for_each_state(path: Path) -> None:
+    """Further queries look at the files alone."""
+    build_spatial_index(path)
+    time.sleep(SETTLED_SECONDS)
+    table = zarr_table(path)
+    first = table.rtree("bbox")
+    assert first is not None
+    assert table.rtree("bbox") is first
+    build_spatial_index(path)
+    time.sleep(SETTLED_SECONDS)
+    assert table.rtree("bbox") is not first
+
+
 @pytest.mark.parametrize("noted", ["text", ["list"], 5])
 def test_a_note_that_is_malformed(path: Path, noted: Any) -> None:
     """The index is not used, with a warning that says so."""
@@ -132,3 +231,12 @@ def test_a_note_that_is_malformed(path: Path, noted: Any) -> None:
             assert zarr_table(path).rtree("bbox") is None
     index.attrs[attribute] = whole
     assert zarr_table(path).rtree("bbox") is not None
+
+
+def test_columns_without_an_index(path: Path) -> None:
+    """Nothing is found."""
+    table = zarr_table(path)
+    build_spatial_index(path)
+    indexed = zarr_table(path)
+    for each, name in ((table, "bbox"), (table, "nope"), (indexed, "n"), (indexed, "nope")):
+        assert each.rtree(name) is None

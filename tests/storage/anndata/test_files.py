@@ -220,6 +220,26 @@ def test_without_an_axis_there_is_no_data_set(part: str, h5ad_path: Path, tmp_pa
         open_daf(damaged(h5ad_path, tmp_path, without(part)))
 
 
+def test_a_truncated_file(h5ad_path: Path, tmp_path: Path) -> None:
+    """It is refused when it is opened."""
+    path = tmp_path / "cut.h5ad"
+    path.write_bytes(h5ad_path.read_bytes()[:5000])
+    with pytest.raises(errors.CorruptDataError, match="cut.h5ad"):
+        open_daf(path)
+
+
+def test_an_index_that_is_gone_while_a_zarr_is_open(zarr_path: Path, tmp_path: Path) -> None:
+    """What needs it says so from then on, also columns, whose length it is."""
+    path = tmp_path / zarr_path.name
+    shutil.copytree(zarr_path, path)
+    with open_daf(path) as daf:
+        assert daf.get_np_vector("obs", "int8").size == N_OBS
+        shutil.rmtree(path / "obs" / "barcode")
+        for column in ("int8", "uint64"):
+            with pytest.raises(errors.CorruptDataError, match="obs/barcode'? is missing"):
+                daf.get_np_vector("obs", column)
+
+
 def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
     """The same of a directory: codes, categories and a scalar written in place, a column more."""
     adata = adata_of([0, 0, 1], [[1, 0], [0, 2], [3, 0]])
@@ -244,6 +264,40 @@ def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
         assert session.sql(query).to_pydict()["n"] == [0, 1, 2]
 
 
+def test_columns_are_listed_without_objects_of_h5py(
+    h5ad_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which take longer to make than HDF5 to open the dataset."""
+    made: list[str] = []
+    real_init = h5py.Dataset.__init__
+
+    def noted(self: Any, bind: Any, **options: Any) -> None:
+        made.append(h5py.h5i.get_name(bind).decode())
+        real_init(self, bind, **options)
+
+    monkeypatch.setattr(h5py.Dataset, "__init__", noted)
+    with open_daf(h5ad_path) as daf:
+        infos = dict(daf.vector_infos("obs"))
+    numbers = {"float32", "float64", "int8", "uint64", "bool"}
+    assert numbers <= infos.keys()
+    assert not [name for name in made if name.removeprefix("/obs/") in numbers]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_vectors_at_once_are_those_of_each(paths: dict[Form, Path], form: Form) -> None:
+    """Their types, or the errors, in alphabetical order; names that do not exist are none."""
+    with open_daf(paths[form]) as daf:
+        for axis in sorted(daf.axes_set()):
+            expected = {name: daf.vector_info(axis, name) for name in sorted(daf.vectors_set(axis))}
+            assert list(daf.vector_infos(axis)) == list(expected.items())
+            opened = dict(daf.open_vectors(axis))
+            assert {name: getattr(found, "info", found) for name, found in opened.items()} == (
+                expected
+            )
+        with pytest.raises(errors.AxisNotFoundError):
+            list(daf.vector_infos("none"))
+
+
 def copied(path: Path, folder: Path) -> Path:
     """Return a copy of a Zarr directory."""
     return Path(shutil.copytree(path, folder / "copy.zarr"))
@@ -254,6 +308,16 @@ def test_nothing_is_wrong_with_what_anndata_wrote(form: Form, paths: dict[Form, 
     """Verifying the example finds two columns that are called as another axis, in any form."""
     found = {finding.path for finding in verify(paths[form], progress="never")}
     assert found == {"vectors/var/category", "vectors/var_raw/category"}
+
+
+@pytest.mark.parametrize("form", ["zarr2", "zarr3"])
+def test_chunks_that_zarr_left_out_are_not_missed(form: Form, tmp_path: Path) -> None:
+    """Zeros alone, and the first place alone, are not written; that is no damage."""
+    matrix = sp.csr_matrix((np.zeros(3), [0, 0, 0], [0, 1, 2, 3]), shape=(3, 1))
+    obs = pd.DataFrame({"zero": [0, 0, 0]}, index=["a", "b", "c"])
+    adata = anndata.AnnData(matrix, obs=obs, layers={"dense": np.zeros((3, 1))})
+    adata.obsm["first"] = sp.csr_matrix((np.ones(3), [0, 0, 0], [0, 1, 2, 3]), shape=(3, 2))
+    assert verify(write(adata, tmp_path, form), progress="never") == []
 
 
 @pytest.mark.parametrize("text", ["[]", None], ids=["list", "missing"])
@@ -293,6 +357,27 @@ def test_a_damaged_group_of_an_h5ad_takes_itself_only(
         assert any(finding.level == "error" for finding in found), offset
         top = part.split("/", maxsplit=1)[0]
         assert part == "X" or any(str(each.message).startswith(top) for each in warned)
+
+
+def test_a_damaged_main_matrix_of_a_zarr_takes_itself_only(zarr_path: Path, tmp_path: Path) -> None:
+    """Who uses it gets the error; the layers are read."""
+    copy = copied(zarr_path, tmp_path)
+    (copy / "X/zarr.json").write_text("[]")
+    with open_daf(copy) as daf:
+        assert daf.get_np_matrix("obs", "var", "dense").shape == (N_OBS, N_VAR)
+        with pytest.raises(errors.CorruptDataError, match="X: zarr.json holds no JSON object"):
+            daf.get_np_matrix("obs", "var", "counts")
+
+
+@pytest.mark.parametrize("part", ["obs", "var"])
+def test_a_damaged_frame_of_a_zarr_is_not_called_old(
+    part: str, zarr_path: Path, tmp_path: Path
+) -> None:
+    """The error says what is wrong with its metadata."""
+    copy = copied(zarr_path, tmp_path)
+    (copy / part / "zarr.json").write_text("null")
+    with pytest.raises(errors.CorruptDataError, match=f"{part}: zarr.json holds no JSON object"):
+        open_daf(copy)
 
 
 @pytest.mark.parametrize(
@@ -351,3 +436,18 @@ def test_positions_that_are_missing_are_never_made_up(
         session.matrix("obs", "var", "counts", columns=[0, 3]).to_scipy()
     with pytest.raises(errors.CorruptDataError, match=message):
         import_h5ad(path, tmp_path / "made.daf.zarr")
+
+
+def test_positions_in_the_first_place_need_no_chunk(zarr_path: Path, tmp_path: Path) -> None:
+    """Zarr leaves out chunks of zeros: those of a matrix with elements in its first column only."""
+    copy = copied(zarr_path, tmp_path)
+    root: Any = zarr.open_group(copy, mode="r+", use_consolidated=False)
+    matrix = sp.csr_matrix(np.eye(1, N_VAR, dtype=np.float32).repeat(N_OBS, axis=0))
+    del root["X"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what the next release of anndata does
+        anndata.io.write_elem(root, "X", matrix)
+    consolidate(copy)
+    assert not list((copy / "X/indices").glob("c/*"))
+    with open_daf(copy) as daf:
+        assert np.array_equal(daf.get_np_matrix("obs", "var", "counts").toarray(), matrix.toarray())

@@ -216,11 +216,52 @@ def test_an_import_of_a_zarr_is_that_of_an_h5ad(
         assert_equal(to_anndata(daf), to_anndata(imported))
 
 
+def test_a_summary_names_what_exports_alone_have(
+    paths: dict[Form, Path], imported: DafReader
+) -> None:
+    """Such as a DataFrame of obsm with strings; in place, and of what was imported."""
+    with open_daf(paths["h5ad"]) as attached:
+        ours = {remark.what: remark.message for remark in attached.summary().remarks}
+    theirs = {remark.what: remark.message for remark in imported.summary().remarks}
+    assert ours["obsm['words']"].startswith("only in exports: a DataFrame")
+    assert theirs["obsm.words"] == "only in exports: Daf has no place for it"
+    assert len(theirs) == sum(message.startswith("only in exports") for message in ours.values())
+
+
+def test_an_import_of_daf_names_convert(tmp_path: Path) -> None:
+    """Which copies a data set of Daf, whatever its suffix."""
+    open_daf(tmp_path / "x.daf.zarr", "w").close()
+    (tmp_path / "x.daf.zarr").rename(tmp_path / "x.zarr")
+    for name in ("x.zarr", "x.h5ad"):
+        if name == "x.h5ad":
+            open_daf(tmp_path / "x.h5df", "w").close()
+            (tmp_path / "x.h5df").rename(tmp_path / name)
+        with pytest.raises(errors.FormatError, match=f"daf convert .*{name} OUT"):
+            import_h5ad(tmp_path / name, tmp_path / "y.daf.zarr")
+
+
 def test_a_zarr_that_is_no_anndata_is_not_imported(tmp_path: Path) -> None:
     """The error says what it has instead."""
     zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=2).create_group("table")
     with pytest.raises(errors.FormatError, match="not an AnnData: it has no obs and no var; it"):
         import_h5ad(tmp_path / "x.zarr", tmp_path / "y.daf.zarr")
+
+
+@pytest.mark.parametrize("stored", ["contiguous", "gzip"])
+def test_numbers_in_the_other_byte_order(stored: str, tmp_path: Path) -> None:
+    """The same numbers, in the order of this machine: matrices, annotations and columns."""
+    values = np.array([[0, 1.5], [2, 0]], ">f4")
+    adata = anndata.AnnData(
+        values, obs=pd.DataFrame({"n": np.array([-2, 1], ">i4")}, index=["a", "b"])
+    )
+    adata.obsm["p"] = np.array([[1, 2], [3, 4]], ">i2")
+    adata.write_h5ad(tmp_path / "x.h5ad", compression=None if stored == "contiguous" else "gzip")
+    with open_daf(tmp_path / "x.h5ad") as daf:
+        found = to_anndata(daf)
+    assert (found.X.dtype, found.obs["n"].dtype, found.obsm["p"].dtype) == ("f4", "i4", "i2")
+    assert found.obs["n"].tolist() == [-2, 1]
+    np.testing.assert_array_equal(found.X, adata.X)
+    np.testing.assert_array_equal(found.obsm["p"], adata.obsm["p"])
 
 
 def test_what_is_no_anndata_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numcodecs
@@ -11,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daf_storage.base import _strings as vlen
 from daf_storage.base import (
+    decode_vlen_chunks,
     decode_vlen_pieces,
     decode_vlen_utf8,
     encode_vlen_utf8,
@@ -41,6 +44,36 @@ def test_bytes_are_those_of_numcodecs(strings: list[str]) -> None:
     assert decoded(data) == strings
 
 
+@given(STRING_LISTS, st.integers(0, 5), st.sampled_from([pa.string(), pa.large_string()]))
+def test_slices_are_encoded_as_what_they_show(
+    strings: list[str], start: int, kind: pa.DataType
+) -> None:
+    """The offset of a sliced Arrow array is respected."""
+    array = pa.array(strings, kind).slice(start)
+    assert decoded(b"".join(encode_vlen_utf8(array))) == strings[start:]
+
+
+@given(STRING_LISTS, st.integers(8, 64))
+def test_large_payloads_are_split_between_strings(strings: list[str], limit: int) -> None:
+    """However small the pages, the strings are the same."""
+    assert decoded(encoded(strings) if strings else bytes(4), max_page_bytes=limit) == strings
+
+
+def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 2 GiB of them the offsets are 64-bit, and no sooner."""
+    data = memoryview(encoded(["ab", "c"] * 10))
+    assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
+    monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 1000)
+    assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
+    monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 29)
+    array = decode_vlen_utf8(data, what="it", max_page_bytes=20)
+    assert array.type == pa.large_string()
+    assert array.to_pylist() == ["ab", "c"] * 10
+    chunks = pa.chunked_array([["ab"], ["c"] * 28])
+    assert vlen.one_array(chunks).type == pa.large_string()
+    assert vlen.one_array(chunks).to_pylist() == ["ab"] + ["c"] * 28
+
+
 @given(st.lists(st.sampled_from(["", "x", "xy" * 30, "z" * 200]), max_size=60), st.integers(8, 99))
 def test_pages_end_between_strings_of_any_lengths(strings: list[str], limit: int) -> None:
     """The guess of how many fit into a page is mended, also for strings larger than a page."""
@@ -56,6 +89,27 @@ def test_pages_end_between_strings_of_any_lengths(strings: list[str], limit: int
                 decode_vlen_utf8(data[:end], what="it", max_page_bytes=limit)
     with pytest.raises(CorruptDataError, match="follow the last"):
         decode_vlen_utf8(memoryview(bytes(data) + b"x"), what="it", max_page_bytes=limit)
+
+
+@given(st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=9))
+def test_chunks_are_decoded_together(chunks: list[list[str]]) -> None:
+    """As one by one; not if one has another number of strings, or its last one ends in the next."""
+    stored = [memoryview(encoded(strings)) for strings in chunks]
+    counts = list(map(len, chunks))
+    assert decode_vlen_chunks(stored, counts).to_pylist() == [s for each in chunks for s in each]
+    assert decode_vlen_chunks([*stored, memoryview(encoded(["x"] * 2))], [*counts, 3]) is None
+    assert decode_vlen_chunks([*stored, memoryview(b"\3")], [*counts, 3]) is None
+    three = encoded(["a", "b", "c"])
+    longer, shorter = bytearray(three), three[:4] + three[5:]
+    longer[-5] = 2  # the length of the last string
+    assert decode_vlen_chunks([memoryview(longer), memoryview(shorter)], [3, 3]) is None
+
+
+@given(STRING_LISTS)
+def test_the_size_of_a_chunk_is_known_beforehand(strings: list[str]) -> None:
+    """As many bytes as encoding yields."""
+    array = pa.array(strings, pa.string())
+    assert vlen.encoded_bytes(array) == sum(map(len, encode_vlen_utf8(array)))
 
 
 @pytest.mark.parametrize(
@@ -78,3 +132,17 @@ def test_broken_bytes_are_a_clear_error(data: bytes, message: str) -> None:
         decoded(data, max_page_bytes=8)
     with pytest.raises(CorruptDataError, match=message):
         list(decode_vlen_pieces(memoryview(data), what="it"))
+
+
+def test_random_damage_is_an_error_or_other_strings() -> None:
+    """Thousands of damaged chunks: never a crash, never strings of another number."""
+    generator = random.Random(0)
+    whole = encoded([f"cell_{i}" * (i % 3) for i in range(50)])
+    for _ in range(3000):
+        data = bytearray(whole)
+        for _ in range(generator.randrange(1, 4)):
+            data[generator.randrange(4, len(data))] = generator.randrange(256)
+        try:
+            assert len(decoded(bytes(data))) == 50
+        except CorruptDataError:
+            continue

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,9 +32,10 @@ from daf_storage import (
 from daf_storage.combined._writable_chain import WritableChainTree
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import WritableTree, WritableZarrTree
+from daf_storage.trees._zarr_tree import ZarrTransaction
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
-from tests.support import CELLS, PBMC, UMIS, contents, dense, fill, fill_served
+from tests.support import CELLS, GENES, PBMC, UMIS, contents, dense, fill, fill_served
 
 
 def memory(**vectors: Any) -> DafWriter:
@@ -212,6 +215,25 @@ def test_axes_that_differ_are_refused() -> None:
         chain.get_np_vector("cell", "label")
 
 
+def test_entries_are_compared_in_every_form(tmp_path: Path) -> None:
+    """Stored plainly, packed, or in HDF5; also where only the bytes of all together are equal."""
+    chain_of: dict[str, DafWriter] = {
+        "plain": ZarrDaf(tmp_path / "a.daf.zarr", "w"),
+        "packed": ZarrDaf(tmp_path / "b.daf.zarr", "w", zarr_format=3, packed=True),
+        "hdf5": H5df(tmp_path / "c.h5df", "w"),
+    }
+    for daf in chain_of.values():
+        daf.add_axis("cell", ["ab", "c", "é"])
+        daf.set_vector("cell", "x", [1, 2, 3])
+    other = MemoryDaf()
+    other.add_axis("cell", ["a", "bc", "é"])
+    for daf in chain_of.values():
+        for again in chain_of.values():
+            assert chain_reader([again, daf]).get_np_vector("cell", "x").tolist() == [1, 2, 3]
+        with pytest.raises(errors.LabelsError, match="at position 0 it has 'ab' instead of 'a'"):
+            chain_reader([other, daf]).get_np_vector("cell", "x")
+
+
 def test_what_is_not_a_chain() -> None:
     """No data set, a path, a last one that is only read; one alone is itself."""
     daf = memory()
@@ -229,6 +251,16 @@ def test_what_is_not_a_chain() -> None:
     daf.close()
     with pytest.raises(errors.InvalidInputError, match="was closed"):
         only.axes_set()
+
+
+def test_leftovers_of_a_data_set_without_the_axis_are_not_seen() -> None:
+    """A crashed writer may leave vectors of an axis that was not put in place."""
+    base, mine = memory(age=[1, 2, 3]), memory(label=["a", "b", "c"])
+    with mine.writable_tree.transaction() as changes:
+        changes.remove("axes/cell")
+    chain = chain_reader([base, mine])
+    assert chain.vectors_set("cell") == {"age"}
+    assert not chain.has_vector("cell", "label")
 
 
 def test_a_chain_is_pickled_by_its_paths(tmp_path: Path) -> None:
@@ -268,6 +300,18 @@ def test_indexes_are_of_the_vector_that_is_seen(tmp_path: Path) -> None:
         assert stored.state == "fit"
 
 
+def test_an_axis_of_the_last_one_only_has_its_groups_there() -> None:
+    """What is written is a data set of its own: it names no axis that it lacks."""
+    base, mine = fill(MemoryDaf()), MemoryDaf()
+    chain = chain_writer([base, mine])
+    chain.add_axis("donor", ["N1"])
+    assert set(mine.tree.children("matrices")) == {"donor"}
+    chain.set_vector("gene", "x", [1, 2, 3, 4])
+    assert mine.axes_set() == {"donor", "gene"}
+    assert set(mine.tree.children("matrices/gene")) == {"donor", "gene"}
+    assert mine.axis_entries("gene").tolist() == GENES
+
+
 def test_an_archive_hides_what_it_has_not(tmp_path: Path) -> None:
     """It can only be added to, and hiding what an earlier one has is adding; once."""
     base, mine = fill(MemoryDaf()), ZarrDaf({}, "w")
@@ -285,6 +329,34 @@ def test_an_archive_hides_what_it_has_not(tmp_path: Path) -> None:
         chain.set_vector("cell", "age", [1, 2, 3], if_exists="replace")
     with pytest.raises(errors.ExistsError, match="an archive is append-only"):
         chain.set_vector("cell", "age", [1, 2, 3])
+
+
+def test_a_write_that_fails_leaves_the_chain_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it stops: at worst the last one has an axis more, and the next attempt works."""
+    base = fill(MemoryDaf())
+    before = contents(base)
+    publish = ZarrTransaction.publish
+    for stop in range(12):
+        mine, calls = MemoryDaf(), itertools.count()
+
+        def fail(self: ZarrTransaction, path: str, *, replace: bool) -> None:
+            if next(calls) == stop:  # noqa: B023 - used within this round
+                raise OSError(path)
+            publish(self, path, replace=replace)
+
+        chain = chain_writer([base, mine])
+        with monkeypatch.context() as patched:
+            patched.setattr(ZarrTransaction, "publish", fail)
+            with suppress(OSError):
+                chain.set_matrix("cell", "gene", "new", UMIS)
+        seen = contents(chain)
+        added = {key for key in seen["matrices"] if key[2] == "new"}
+        assert {k: v for k, v in seen["matrices"].items() if k not in added} == before["matrices"]
+        assert {**seen, "matrices": before["matrices"]} == before
+        chain.set_matrix("cell", "gene", "new", UMIS, if_exists="replace")
+        assert chain.get_np_matrix("gene", "cell", "new").tolist() == UMIS.T.tolist()
+        assert mine.axes_set() == {"cell", "gene"}
+    assert next(calls) < stop  # the last rounds were not stopped
 
 
 def test_a_replaced_categorical_is_what_it_is_now(tmp_path: Path) -> None:

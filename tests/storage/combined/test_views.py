@@ -23,6 +23,7 @@ from daf_storage import (
     MemoryDaf,
     Packing,
     ZarrDaf,
+    chain_writer,
     copy_all,
     errors,
     open_daf,
@@ -32,7 +33,7 @@ from daf_storage import (
 from daf_storage.base import Span
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.suites import ReadOnlyDafSuite
-from tests.support import UMIS, contents, dense, fill, fill_served, is_mapped
+from tests.support import CELLS, UMIS, contents, dense, fill, fill_served, is_mapped
 
 N_CELLS, N_GENES = 60, 23
 
@@ -125,6 +126,19 @@ def pairs_of(form: str) -> list[tuple[Any, Any]]:
         pairs += [*((each, None) for each in chosen), *((None, each) for each in chosen)]
         pairs += [(each, chosen[(n + 3) % 7]) for n, each in enumerate(chosen)]
     return pairs
+
+
+@pytest.mark.parametrize("form", ["memory", "directory", "packed", "hdf5"])
+@pytest.mark.parametrize("cells", SELECTIONS)
+def test_what_a_view_hands_out_cannot_be_changed(
+    forms: dict[str, DafReader], form: str, cells: str
+) -> None:
+    """Whether it is a part of what is stored, or was gathered."""
+    axes = {"cell": SELECTIONS[cells](N_CELLS), "gene": SELECTIONS["shuffled"](N_GENES)}
+    part = view(forms[form], axes)
+    held = [part.get_np_vector("cell", "age"), part.get_np_matrix("cell", "gene", "dense")]
+    for values in held:
+        assert not values.flags.writeable
 
 
 @pytest.mark.parametrize("form", ["memory", "directory", "packed", "hdf5"])
@@ -330,6 +344,45 @@ def test_parts_of_an_anndata_are_hidden_by_their_names(tmp_path: Path) -> None:
             view(daf, data={"uns.twig": None})
 
 
+def test_two_parts_of_one_axis() -> None:
+    """Both are shown; matrices of one with the other are not, since they would be two."""
+    daf = large(MemoryDaf())
+    part = view(daf, {"old": ("cell", slice(0, 9)), "young": ("cell", slice(9, 20))})
+    assert part.axes_set() == {"cell", "gene", "donor", "old", "young"}
+    assert part.matrices_set("old", "young") == part.matrices_set("cell", "old") == set()
+    near = dense(daf.get_np_matrix("cell", "cell", "near"))
+    assert dense(part.get_np_matrix("old", "old", "near")).tolist() == near[:9, :9].tolist()
+    assert part.matrices_set("gene", "young") == daf.matrices_set("gene", "cell")
+    assert part.summary().as_dict()["problems"] == []
+
+
+def test_vectors_of_a_view_that_hides_some_are_those_of_the_base() -> None:
+    """The very arrays; a vector may be of entries, so renamed or shorter axes have their own."""
+    daf = large(MemoryDaf())
+    of_base = daf.tree.node("vectors/cell/age")
+    assert of_base is not None
+    assert of_base.is_same(view(daf, data={("cell", "who"): None}).tree.node("vectors/cell/age"))
+    for axes in ({"obs": "cell"}, {"donor": ["N1"]}):
+        part = view(daf, axes)
+        axis = "cell" if "cell" in part.axes_set() else "obs"
+        assert not of_base.is_same(part.tree.node(f"vectors/{axis}/age"))
+        values = part.get_np_vector(axis, "age")
+        assert values.tolist() == daf.get_np_vector("cell", "age").tolist()
+
+
+def test_relations_follow_the_names() -> None:
+    """To the new name of the axis; not to an axis that is hidden, or of which entries lack."""
+    daf = large(MemoryDaf())
+
+    def targets(**axes: Any) -> list[tuple[str, str]]:
+        relations = view(daf, axes or None).relations()
+        return [(r.vector, r.to_axis) for r in relations]
+
+    assert targets() == [("who", "donor")]
+    assert targets(donor=None, person="donor") == [("who", "person")]
+    assert targets(donor=None) == targets(donor=["N1"]) == []
+
+
 @pytest.mark.parametrize("form", ["memory", "directory", "hdf5"])
 def test_what_changes_in_the_base(tmp_path: Path, form: str) -> None:
     """Values are seen at once; if the entries change of which some are shown, that is an error."""
@@ -394,3 +447,46 @@ def test_indexes_are_used_where_nothing_differs() -> None:
         ({"obs": "cell", "cell": None}, None),
     ):
         assert IndexStorage(view(daf, axes, data)).places() == []
+
+
+def test_a_chain_on_top_of_a_view() -> None:
+    """Annotations of a part: what is written belongs to the entries that the view shows."""
+    mine = MemoryDaf()
+    chain = chain_writer([view(fill(MemoryDaf()), {"cell": [2, 0]}), mine])
+    chain.set_vector("cell", "label", ["x", "y"])
+    assert mine.axis_entries("cell").tolist() == [CELLS[2], CELLS[0]]
+    copy = MemoryDaf()
+    copy_all(chain, copy)
+    assert contents(copy) == {
+        **contents(chain),
+        "matrices": contents(copy)["matrices"],
+    }
+    for name in ("UMIs", "sparse"):
+        assert dense(copy.get_np_matrix("cell", "gene", name)).tolist() == UMIS[[2, 0]].tolist()
+
+
+def test_damaged_row_numbers_are_named() -> None:
+    """A row number outside of its axis is an error, where a part of the rows is asked for."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", CELLS)
+    daf.add_axis("gene", ["x"])
+    with daf.empty_sparse_matrix("cell", "gene", "X", "f4", 1) as parts:
+        parts.colptr[:] = [1, 2]
+        parts.rowval[:] = [1]
+    node = daf.tree.node("matrices/cell/gene/X")
+    assert node is not None
+    with daf.writable_tree.transaction() as changes:
+        changes.create_group("matrices/cell/gene/X")
+        for name, values in (("colptr", [1, 2]), ("rowval", [9]), ("nzval", [1])):
+            changes.write_array(f"matrices/cell/gene/X/{name}", np.array(values, "u4"))
+        changes.publish("matrices/cell/gene/X", replace=True)
+    with pytest.raises(errors.CorruptDataError, match="rowval leaves the range 1 to 3"):
+        view(daf, {"cell": [1]}).matrix_info("cell", "gene", "X")
+
+
+def test_a_predicate_is_for_the_view_of_a_session() -> None:
+    """Here a string is the name of an axis; the message says where SQL is understood."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["A"], vectors={"age": [1]})
+    with pytest.raises(errors.AxisNotFoundError, match=r"predicate is for .*connect\(daf\)\.view"):
+        view(daf, axes={"cell": "age > 50"})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import anndata as ad
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -15,6 +17,7 @@ from daf_storage import (
     DafWriter,
     MemoryDaf,
     Packing,
+    Relation,
     ReportItem,
     ZarrDaf,
     concatenate,
@@ -23,16 +26,20 @@ from daf_storage import (
     to_anndata,
 )
 from daf_storage.concat import _matrices
+from daf_storage.concat._axes import made_unique
+from daf_storage.data import _assembled, _blocks, _encoding
 from daf_storage.errors import (
     AxisNotFoundError,
     CorruptDataError,
     DuplicateEntriesError,
     ExistsError,
     InvalidInputError,
+    LabelsError,
     MatrixNotFoundError,
     NotFoundError,
+    ReadOnlyError,
+    UnsupportedInputError,
 )
-from tests.limits import lower
 from tests.support import contents
 
 
@@ -94,6 +101,14 @@ def test_numbers_are_promoted(
     found = _vectors(values, **options).get_np_vector("cell", "x")
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == dtype
+
+
+def test_numbers_that_do_not_fit_together() -> None:
+    """No common type has both: the error names the value."""
+    with pytest.raises(UnsupportedInputError, match=r"d1!: vector 'x' .* 18446744073709551615"):
+        _vectors([np.array([-1], np.int64), np.array([2**64 - 1], np.uint64)])
+    with pytest.raises(UnsupportedInputError, match="9007199254740993"):
+        _vectors([np.array([2**53 + 1], np.int64), np.array([0.5], np.float64)])
 
 
 def test_strings_and_missing_values() -> None:
@@ -231,6 +246,26 @@ def test_an_existing_target(tmp_path: Path) -> None:
     assert open_daf(target).axis_entries("cell").tolist() == ["B"]
 
 
+def test_names_of_paths(tmp_path: Path) -> None:
+    """A path is called by its file name, or by itself where two have the same."""
+    paths = [tmp_path / "x" / "run.daf.zarr", tmp_path / "y" / "run.h5df", tmp_path / "b.daf.zarr"]
+    for number, path in enumerate(paths):
+        path.parent.mkdir(exist_ok=True)
+        with open_daf(path, "w") as daf:
+            daf.add_axis("cell", [f"c{number}"])
+    daf = MemoryDaf()
+    concatenate(daf, "cell", paths)
+    assert daf.axis_entries("dataset").tolist() == [str(paths[0]), str(paths[1]), "b"]
+
+
+def test_a_destination_that_is_only_read() -> None:
+    """It is refused before anything is done."""
+    source, daf = _daf("a", ["A"]), MemoryDaf()
+    with pytest.raises(ReadOnlyError, match="concatenate writes to"):
+        concatenate(daf.read_only(), "cell", [source])  # type: ignore[arg-type] # refused when it runs
+    assert daf.axes_set() == set()
+
+
 def test_duplicate_entries() -> None:
     """Refused, prefixed, or made unique as anndata does; vectors that hold them follow."""
     sources = [_daf("a", ["A", "B"]), _daf("b", ["A", "A-1", "C"])]
@@ -248,6 +283,29 @@ def test_duplicate_entries() -> None:
     assert daf.get_np_vector("cell", "cell.next").tolist() == ["B", "", "C", "A-2", "x"]
 
 
+def test_made_unique_is_that_of_anndata() -> None:
+    """The same suffixes for the same names."""
+    random = np.random.default_rng(3)
+    names = [f"n{n}" for n in random.integers(0, 30, 120)] + ["n1-1", "n2-2", "n2"]
+    with pytest.warns(UserWarning, match="Suffix used"):
+        expected = ad.utils.make_index_unique(pd.Index(names)).tolist()
+    assert made_unique(pa.array(names)).to_pylist() == expected
+
+
+def test_a_prefix_follows_recorded_relations() -> None:
+    """A vector that was recorded to hold entries of the axis is prefixed whatever its name."""
+    sources = []
+    for name in ("a", "b"):
+        source = _daf(name, ["A"])
+        source.add_axis("clone", ["K"])
+        source.set_vector("cell", "family", ["K"], entries_of="clone")
+        sources.append(source)
+    daf = _concatenated(sources, ["cell", "clone"], prefix=True, names=["a", "b"])
+    assert daf.get_np_vector("cell", "family").tolist() == ["a.K", "b.K"]
+    assert Relation("cell", "family", "clone", "import") in daf.relations()
+    assert Relation("cell", "dataset", "dataset", "import") in daf.relations()
+
+
 FORMS: list[Any] = [np.asarray, sp.csc_array, sp.csr_array]
 
 
@@ -258,7 +316,9 @@ def test_matrices_are_those_of_pandas(
     monkeypatch: pytest.MonkeyPatch, join: Any, fill: Any, *, is_sparse: bool
 ) -> None:
     """Any mix of forms, orientations and genes, in small pieces."""
-    lower(monkeypatch, copied_bytes=64, thread_bytes=1, held_per_element=16)
+    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+    monkeypatch.setattr(_assembled, "_HELD_PER_ELEMENT", 16)
     monkeypatch.setattr(_matrices, "is_stored_sparse", lambda *_: is_sparse)
     random = np.random.default_rng(5)
     genes = [["g", "f", "e"], ["e", "x", "g", "y"], ["g", "e", "f"], ["h", "g"], []]
@@ -311,6 +371,38 @@ def test_elements_out_of_order(order: tuple[str, str], fraction: float) -> None:
         found = _concatenated([source], **options).get_np_matrix(*order, "x")
         dense = found.toarray() if sp.issparse(found) else found
         assert dense.tolist() == [[10, 0, 0], [20, 0, 0], [30, 0, 0]]
+
+
+def test_elements_stored_twice_beside_filled_ones() -> None:
+    """They are an error also where what a member lacks is filled."""
+    genes = [f"g{number}" for number in range(30)]
+    source = _daf("a", ["A", "B"], genes)
+    with source.empty_sparse_matrix("gene", "cell", "x", "float32", 2) as out:
+        out.colptr[:] = [1, 3, 3]
+        out.rowval[:] = [1, 1]
+        out.nzval[:] = [30, 10]
+    other = _daf("b", ["C"], [*genes, "h"])
+    other.set_matrix("gene", "cell", "x", sp.csc_array(np.eye(31, 1, dtype=np.float32)))
+    options: Any = {"fill_value": 7, "sparse_if_saves_storage_fraction": 0.001}
+    with pytest.raises(CorruptDataError, match="x: an element is stored twice"):
+        _concatenated([source, other], join="outer", **options)
+
+
+def test_matrices_of_bool_and_of_strings() -> None:
+    """All-true values need none; strings are aligned by name as numbers are."""
+    sources = [_daf("a", ["A", "B"], ["g", "f"]), _daf("b", ["C"], ["f", "h"])]
+    is_on = [np.array([[True, False], [False, True]]), np.array([[True, True]])]
+    words = [np.array([["p", "q"], ["r", ""]], object), np.array([["s", "t"]], object)]
+    for source, flags, strings in zip(sources, is_on, words, strict=True):
+        source.set_matrix("cell", "gene", "is_on", sp.csc_array(flags))
+        source.set_matrix("cell", "gene", "word", strings)
+    daf = _concatenated(sources, join="outer", sparse_if_saves_storage_fraction=0.001)
+    found = daf.get_np_matrix("cell", "gene", "is_on")
+    assert found.dtype == bool
+    expected = [[True, False, False], [False, True, False], [False, True, True]]
+    assert (found.toarray() if sp.issparse(found) else found).tolist() == expected
+    found = daf.get_np_matrix("cell", "gene", "word")
+    assert found.tolist() == [["p", "q", ""], ["r", "", ""], ["", "s", "t"]]
 
 
 def test_matrices_of_a_concatenated_axis_with_another_one_are_blocks() -> None:
@@ -425,6 +517,22 @@ def test_shared_properties_that_agree_or_not() -> None:
     np.testing.assert_array_equal(found, [[1, np.nan], [0, 4]])
 
 
+def test_shared_dense_matrices_of_another_order() -> None:
+    """The last one, in the order of both axes, NaN or the fill value where it has no entry."""
+    sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["f", "h"])]
+    for source, entries in zip(sources, (["S", "T"], ["T", "U"]), strict=True):
+        source.add_axis("set", entries)
+        source.set_matrix("gene", "set", "x", [[1, 2], [3, 4]])
+    for fill, empty in ((None, np.nan), (9, 9)):
+        daf = _concatenated(sources, join="outer", merge="last", fill_value=fill)
+        found = daf.get_np_matrix("gene", "set", "x")
+        expected = [[empty, empty, empty], [empty, 1, 2], [empty, 3, 4]]
+        np.testing.assert_array_equal(found, expected)
+    for key in (("gene", "set", "x"), ("set", "gene", "x")):
+        daf = _concatenated(sources, join="outer", merge={key: "last"}, fill_value=9)
+        assert daf.matrices_set("gene", "set") == {"x"}, key
+
+
 def test_collected_properties_that_some_lack() -> None:
     """Strings and numbers; an error without a value, and missing in an outer join."""
     sources = [_daf("a", ["A"], ["g"]), _daf("b", ["B"], ["g"])]
@@ -446,6 +554,83 @@ def test_collected_properties_that_some_lack() -> None:
     assert daf.get_np_matrix("dataset", "gene", "rank").tolist() == [[5], [6]]
 
 
+def test_a_large_transpose_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matrix that is stored by genes alone is turned round beside the target, unseen."""
+    monkeypatch.setattr(_encoding, "_SCRATCH_BYTES", 1)
+    folders = []
+    temporary = tempfile.TemporaryFile
+
+    def recorded(dir: Path | None = None) -> Any:  # noqa: A002 - as the function has it
+        folders.append(dir)
+        return temporary(dir=dir)
+
+    monkeypatch.setattr(_encoding, "TemporaryFile", recorded)
+    source = _daf("a", ["A", "B"], ["g", "f", "e"])
+    values = np.array([[1, 0, 2], [0, 3, 4]], np.float32)
+    source.set_matrix("cell", "gene", "x", sp.csc_array(values), relayout=False)
+    concatenate(tmp_path / "all.daf.zarr", "cell", [source], sparse_if_saves_storage_fraction=0.001)
+    found = open_daf(tmp_path / "all.daf.zarr").get_np_matrix("cell", "gene", "x")
+    assert (found.toarray() if sp.issparse(found) else found).tolist() == values.tolist()
+    assert folders == [tmp_path] * 2
+    assert [path.name for path in tmp_path.iterdir()] == ["all.daf.zarr"]
+
+
+def test_nullable_integers_as_floats_and_as_strings() -> None:
+    """Beside integers that only strings hold, those that were floats are strings of integers."""
+    columns: list[list[int | None]] = [[1, None], [2**60 + 1, None], [3, 4]]
+    sources = []
+    for number, column in enumerate(columns):
+        obs = pd.DataFrame({"x": pd.array(column, "Int64")}, [f"{number}a", f"{number}b"])
+        sources.append(from_anndata(ad.AnnData(obs=obs)))
+    found = to_anndata(_concatenated(sources, "obs")).obs["x"]
+    assert found.dtype == "Int64"
+    assert [None if pd.isna(v) else v for v in found] == [1, None, 2**60 + 1, None, 3, 4]
+
+
+def test_shared_strings_of_which_some_are_missing() -> None:
+    """They stay missing; beside empty strings that are none they cannot, which the report says."""
+    sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["g", "f", "h"])]
+    sources[0].set_vector("gene", "band", ["p", ""], empty_is_missing=True)
+    daf = _concatenated(sources, join="outer", merge="same")
+    assert daf.get_np_vector("gene", "band").tolist() == ["p", "", ""]
+    assert daf.vector_info("gene", "band").empty_is_missing
+    sources[1].set_vector("gene", "band", ["p", "", "q"])
+    daf = MemoryDaf()
+    report = concatenate(daf, "cell", sources, join="outer", merge="last")
+    assert not daf.has_vector("gene", "band")
+    assert "some of its empty strings are missing" in report.items[0].message
+
+
+def test_an_axis_that_vectors_refer_to_has_all_entries() -> None:
+    """An inner join keeps the types of all cells, and drops genes."""
+    sources = [_daf("a", ["A", "B"], ["g", "f"]), _daf("b", ["C"], ["f"])]
+    for source, entries, values in zip(
+        sources, (["T", "U"], ["V"]), (["U", ""], ["V"]), strict=True
+    ):
+        source.add_axis("type", entries, vectors={"rank": list(range(len(entries)))})
+        source.set_vector("cell", "type", values)
+    daf = _concatenated(sources, join="inner", merge="same")
+    assert daf.axis_entries("gene").tolist() == ["f"]
+    assert daf.axis_entries("type").tolist() == ["T", "U", "V"]
+    assert daf.get_np_vector("type", "rank").tolist() == [0, 1, 0]
+    for source in sources:
+        source.delete_axis("gene")
+    with pytest.raises(LabelsError, match="the axis 'type' has other entries"):
+        _concatenated(sources)
+
+
+def test_scalars_that_agree() -> None:
+    """They are kept with their types; NaN agrees with itself."""
+    sources = [_daf("a", ["A"]), _daf("b", ["B"])]
+    for number, source in enumerate(sources):
+        source.set_scalar("same", np.uint8(3))
+        source.set_scalar("nan", np.nan)
+        source.set_scalar("other", number)
+    daf = _concatenated(sources, merge="same")
+    assert daf.scalars_set() == {"same", "nan"}
+    assert daf.scalar_type("same").value == "UInt8"
+
+
 def test_categories_and_colours_of_anndata() -> None:
     """An axis of categories has those of all; also of a member that has them in its notes."""
     sources = []
@@ -463,6 +648,25 @@ def test_categories_and_colours_of_anndata() -> None:
         assert found.obs["type"].tolist() == ["B", "T", "T", "NK", "B"]
         assert found.obs["type"].cat.categories.tolist() == ["B", "T", "NK"]
         assert list(found.uns["type_colors"]) == ["#000001", "#000002", "#000003"]
+
+
+def test_columns_that_differ_in_type() -> None:
+    """A categorical beside plain strings is plain; so are categories in another order, ordered."""
+    columns: list[dict[str, Any]] = [
+        {"x": pd.Categorical(["b"], ["b", "a"]), "grade": pd.Categorical(["l"], ["l", "h"], True)},
+        {"x": ["c"], "grade": pd.Categorical(["h"], ["h", "l"], True)},
+    ]
+    sources = []
+    for number, column in enumerate(columns):
+        obs = pd.DataFrame(column, index=[f"{number}"])
+        uns = {} if number else {"x_colors": ["#000001", "#000002"]}
+        sources.append(from_anndata(ad.AnnData(obs=obs, uns=uns)))
+    daf = _concatenated(sources, "obs", merge="same")
+    assert daf.axis_entries("x").tolist() == ["b", "a", "c"]
+    assert daf.get_np_vector("obs", "x").tolist() == ["b", "c"]
+    found = to_anndata(_concatenated([*sources], "obs")).obs["grade"]
+    assert found.cat.categories.tolist() == ["l", "h"]
+    assert not found.cat.ordered
 
 
 @pytest.mark.parametrize("join", ["inner", "outer"])

@@ -13,6 +13,7 @@ from daf_storage.errors import (
     DuplicateEntriesError,
     InvalidInputError,
     LabelsError,
+    MatrixNotFoundError,
     VectorNotFoundError,
 )
 
@@ -66,6 +67,18 @@ def test_other_axes_must_be_the_same(sources: Sources) -> None:
         _concatenated(sources)
 
 
+def test_vectors(sources: Sources) -> None:
+    """Numbers, strings, and numbers that become strings beside them."""
+    for first, second, expected in (
+        ([1, 2], [3, 4, 5], [1, 2, 3, 4, 5]),
+        (["red", "green"], ["blue", "red", "yellow"], ["red", "green", "blue", "red", "yellow"]),
+        ([1, 2], ["blue", "red", "yellow"], ["1", "2", "blue", "red", "yellow"]),
+    ):
+        for source, values in zip(sources, (first, second), strict=True):
+            source.set_vector("cell", "x", values, if_exists="replace")
+        assert _concatenated(sources).get_np_vector("cell", "x").tolist() == expected
+
+
 def test_missing_vectors(sources: Sources) -> None:
     """They need a value that stands for them; zeros are stored sparse if that saves enough."""
     sources[0].set_vector("cell", "color", ["red", "green"])
@@ -80,6 +93,16 @@ def test_missing_vectors(sources: Sources) -> None:
         sources[0].set_vector("cell", "age", values, if_exists="replace")
         daf = _concatenated(sources, empty={("cell", "age"): empty})
         assert daf.get_np_vector("cell", "age").tolist() == [*values, empty, empty, empty]
+        assert daf.vector_info("cell", "age").is_sparse is is_sparse
+
+
+def test_sparse_vectors(sources: Sources) -> None:
+    """The result is sparse where that saves a quarter of the space."""
+    for first, second, is_sparse in (([1, 2], [3, 4, 5], False), ([1, 0], [0, 0, 2], True)):
+        for source, values in zip(sources, (first, second), strict=True):
+            source.set_vector("cell", "age", sp.csc_array([values]), if_exists="replace")
+        daf = _concatenated(sources)
+        assert daf.get_np_vector("cell", "age").tolist() == [*first, *second]
         assert daf.vector_info("cell", "age").is_sparse is is_sparse
 
 
@@ -102,6 +125,24 @@ def test_matrices(sources: Sources, first: Any, second: Any, *, is_sparse: bool)
         found = daf.get_np_matrix(*axes, "UMIs", relayout=False)
         assert sp.issparse(found) is is_sparse
         np.testing.assert_array_equal(sp.csc_array(found).toarray(), values)
+
+
+def test_missing_matrices(sources: Sources) -> None:
+    """They need a value that stands for them, under either order of the axes."""
+    _with_genes(sources)
+    umis = sp.csc_array([[1, 2], [0, 0]])
+    sources[0].set_matrix("cell", "gene", "UMIs", umis)
+    for empty in (None, {"version": 0}):
+        with pytest.raises(MatrixNotFoundError, match="'source.2!' has no matrix 'UMIs'"):
+            _concatenated(sources, empty=empty)
+    daf = _concatenated(sources, empty={("cell", "gene", "UMIs"): 0})
+    found = daf.get_np_matrix("cell", "gene", "UMIs")
+    assert sp.issparse(found)
+    assert found.toarray().tolist() == [[1, 2], [0, 0], [0, 0], [0, 0], [0, 0]]
+    daf = _concatenated(sources, empty={("gene", "cell", "UMIs"): 5})
+    found = daf.get_np_matrix("cell", "gene", "UMIs")
+    assert not sp.issparse(found)
+    assert found.tolist() == [[1, 2], [0, 0], [5, 5], [5, 5], [5, 5]]
 
 
 def test_prefixes(sources: Sources) -> None:
@@ -136,6 +177,20 @@ def test_prefixes(sources: Sources) -> None:
         assert daf.get_np_vector("cell", "!metacell").tolist() == (prefixed if is_named else plain)
 
 
+def test_merged_scalars(sources: Sources) -> None:
+    """Skipped, the last one, or collected along the axis of the data sets."""
+    for number, source in enumerate(sources, 1):
+        source.set_scalar("version", number)
+    daf = _concatenated(sources, merge=[(("*", "*"), "last")])
+    assert not daf.scalars_set()
+    assert _concatenated(sources, merge={"version": "last"}).get_scalar("version") == 2
+    daf = _concatenated(sources, merge=[("*", "collect")])
+    assert not daf.scalars_set()
+    assert daf.get_np_vector("dataset", "version").tolist() == [1, 2]
+    with pytest.raises(InvalidInputError, match="'version' cannot be collected, since there is no"):
+        _concatenated(sources, merge=[("*", "collect")], dataset_axis=None)
+
+
 def test_merged_vectors(sources: Sources) -> None:
     """Skipped, the last one, or collected into a matrix of the wider type."""
     _with_genes(sources)
@@ -167,3 +222,21 @@ def test_merged_vectors(sources: Sources) -> None:
     found = _concatenated(sources, merge="collect").get_np_matrix("dataset", "gene", "weight")
     assert sp.issparse(found)
     assert found.toarray().tolist() == [[1, 0], [0, 2]]
+
+
+def test_merged_matrices(sources: Sources) -> None:
+    """The last one, also a square one; they cannot be collected."""
+    _with_genes(sources)
+    for source, offset in zip(sources, (0, 4), strict=True):
+        source.add_axis("batch", ["U", "V"])
+        values = np.array([[1, 2], [3, 4]]) + offset
+        source.set_matrix("gene", "gene", "edges", values)
+        source.set_matrix("gene", "batch", "scale", values)
+    daf = _concatenated(sources)
+    assert not daf.has_matrix("gene", "gene", "edges")
+    daf = _concatenated(sources, merge=[(("*", "*", "*"), "last")])
+    for other, name in (("gene", "edges"), ("batch", "scale")):
+        assert daf.get_np_matrix("gene", other, name).tolist() == [[5, 6], [7, 8]]
+    for merge in ([(("*", "*", "*"), "collect")], {("gene", "gene", "edges"): "collect"}):
+        with pytest.raises(InvalidInputError, match="cannot be collected"):
+            _concatenated(sources, merge=merge)

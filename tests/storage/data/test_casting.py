@@ -119,6 +119,15 @@ def test_arrays_are_converted_exactly_or_their_first_bad_value_is_named(
         assert all(map(same, found.tolist(), wanted))
 
 
+def test_the_last_value_of_a_long_array_is_named() -> None:
+    """Long ones are checked in blocks; the position is that in the whole."""
+    values = np.zeros(1 << 21)
+    assert stored_numbers(values, "int8", what="x").dtype == np.int8
+    values[-1] = 0.5
+    with pytest.raises(UnsupportedInputError, match="holds 0.5 at position 2,097,151"):
+        stored_numbers(values, "int8", what="x")
+
+
 @pytest.mark.parametrize(
     ("values", "dtype", "named"),
     [
@@ -195,8 +204,23 @@ def test_objects_fit_exactly_or_are_named(item: Any, dtype: str, wanted: Any) ->
         assert stored_numbers(values, dtype, what="x").tolist() == [1, wanted]
 
 
+def test_positions_in_a_matrix_are_rows_and_columns() -> None:
+    """In either memory order the first one by rows is named."""
+    values = np.zeros((5, 4))
+    values[3, 1] = values[4, 0] = 0.5
+    for array in (values, np.asfortranarray(values)):
+        with pytest.raises(UnsupportedInputError, match=r"holds 0.5 at row 3, column 1, which"):
+            stored_numbers(array, "int32", what="m")
+
+
 @pytest.mark.parametrize("dtype", ["float16", "complex64", "M8[ns]", "no such", object])
 def test_a_dtype_that_daf_lacks_is_refused(dtype: Any) -> None:
     """Whatever the values are."""
     with pytest.raises(UnsupportedInputError, match="Daf stores Bool"):
         stored_numbers(np.array([1, 2]), dtype, what="x")
+
+
+def test_values_that_need_no_change_are_not_copied() -> None:
+    """Arrays of the wanted dtype are taken as they are."""
+    values = np.arange(5, dtype="<i4")
+    assert stored_numbers(values, "int32", what="x") is values

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, MemoryDaf
+from daf_query import connect
+from daf_storage import DafWriter, MemoryDaf, errors
 from daf_storage.errors import UnsupportedInputError
 
 CELLS = ["a", "b", "c"]
@@ -68,6 +69,18 @@ def test_a_single_value_is_stored_and_filled_as_it_is(daf: DafWriter, value: Any
     assert found.tolist() == [[value] * 2] * 3
 
 
+def test_numpy_scalars_and_arrow_scalars_convert_exactly(daf: DafWriter) -> None:
+    """Wide floats round to the float that is asked for, and to nothing else."""
+    daf.set_scalar("half", np.float16(0.5), dtype="float32")
+    daf.set_scalar("arrow", pa.scalar(5))
+    daf.set_scalar("rounded", 0.1, dtype="float32")
+    assert daf.get_scalar("half") == 0.5
+    assert daf.get_scalar("arrow") == 5
+    assert daf.get_scalar("rounded") == float(np.float32(0.1))
+    with pytest.raises(UnsupportedInputError, match="holds 16777217, which"):
+        daf.set_scalar("s", 2**24 + 1, dtype="float32")
+
+
 @pytest.mark.parametrize(
     "entries",
     [
@@ -111,6 +124,12 @@ def test_entries_are_strings(daf: DafWriter, entries: Any, message: str) -> None
     assert daf.axes_set() == {"cell", "gene"}
 
 
+def test_lookups_of_what_is_no_unicode_are_errors(daf: DafWriter) -> None:
+    """Of ours, not of the codec."""
+    with pytest.raises(UnsupportedInputError, match=r"'\\ud800' at position 0"):
+        daf.axis_indices("cell", ["\ud800"])
+
+
 @pytest.mark.parametrize(
     "frame",
     [
@@ -125,6 +144,34 @@ def test_columns_of_different_types_are_joined_exactly(daf: DafWriter, frame: An
     """Side by side in the type that holds both."""
     daf.set_matrix("cell", "gene", "m", frame)
     assert daf.get_np_matrix("cell", "gene", "m").tolist() == [[BIG, 1], [1, 2], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"g": [BIG, 1, 2], "h": [0.5, 1, 2]}), f"column 'g' of.*holds {BIG} at"),
+        (
+            pd.DataFrame({"g": [1, 2, 3], "h": pd.array([1, None, 3], dtype="Int64")}),
+            "column 'h' of.*missing value at position 1",
+        ),
+        (pd.DataFrame({"g": [1, 2, 3], "h": ["x", "y", "z"]}), "column 'h' of.*holds strings"),
+        (pl.DataFrame({"g": [1, 2, 3], "h": [1, None, 3]}), "column 'h' of.*missing value"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(daf: DafWriter, frame: Any, message: str) -> None:
+    """A common float would round one of them."""
+    with pytest.raises(UnsupportedInputError, match=message):
+        daf.set_matrix("cell", "gene", "m", frame)
+
+
+def test_frames_of_strings_are_stored(daf: DafWriter) -> None:
+    """Of nullable strings too, if none is missing, and of mixed widths."""
+    frame = pd.DataFrame({"g": ["x\0", "", "z"], "h": pd.array(["u", "v", "w"], dtype="string")})
+    wanted = [["x\0", "u"], ["", "v"], ["z", "w"]]
+    for value in (frame, wanted, np.array(wanted, dtype=object)):
+        daf.set_matrix("cell", "gene", "m", value, if_exists="replace")
+        assert daf.get_np_matrix("cell", "gene", "m").tolist() == wanted
+        assert daf.get_np_matrix("gene", "cell", "m").T.tolist() == wanted
 
 
 @pytest.mark.parametrize(
@@ -151,6 +198,36 @@ def test_lists_of_lists_are_stored_or_their_first_bad_value_is_named(
         return
     with pytest.raises(UnsupportedInputError, match=message):
         daf.set_matrix("cell", "gene", "m", value)
+
+
+def test_defaults_keep_their_values(daf: DafWriter) -> None:
+    """Lists, labelled and sparse ones; and a missing value is not made up."""
+    lists: list[Any] = [["x\0", "", "y"], [2**64 - 1, 1, 2], [1, 0, 0]]
+    for default in [*lists, pd.Series([BIG, 1, 2], dtype="Int64"), np.array([1, 2, 3])]:
+        wanted = default if isinstance(default, list) else [int(n) for n in default]
+        assert daf.get_np_vector("cell", "no", default=default).tolist() == wanted
+    found = daf.get_np_vector("cell", "no", default=sp.csr_array(np.array([[0, 5, 0]])))
+    assert found.tolist() == [0, 5, 0]
+    for bad in ([1, None, 3], np.ma.array([1, 2, 3], mask=[False, True, False])):
+        with pytest.raises(UnsupportedInputError, match="the default for vector 'no'.*position 1"):
+            daf.get_np_vector("cell", "no", default=bad)
+    with pytest.raises(UnsupportedInputError, match="the default for matrix 'no'"):
+        daf.get_np_matrix("cell", "gene", "no", default=[[1, None]] * 3)
+    assert daf.get_np_matrix("cell", "gene", "no", default=lists[:2][:0] or [[1, 2]] * 3).tolist()
+    with pytest.raises(errors.LengthError, match="the rows of the default for matrix 'no'"):
+        daf.get_np_matrix("cell", "gene", "no", default=[[1, 2]])
+
+
+def test_queries_store_large_unsigned_integers(daf: DafWriter) -> None:
+    """A vector out of a query has the values that the query has."""
+    daf.set_vector("cell", "u", [2**64 - 1, 2**63, 0])
+    session = connect(daf)
+    session.save_vector("cell", "same", "u")
+    session.save_vector("cell", "text", "name || chr(1)")
+    assert daf.get_np_vector("cell", "same").tolist() == [2**64 - 1, 2**63, 0]
+    assert daf.get_np_vector("cell", "text").tolist() == ["a\1", "b\1", "c\1"]
+    with pytest.raises(errors.UnsupportedDataError, match="decimal"):
+        session.save_vector("cell", "d", "arrow_cast(u, 'Decimal128(38, 2)')")
 
 
 @pytest.mark.parametrize(
@@ -188,3 +265,11 @@ def test_types_of_what_comes_in(daf: DafWriter, values: Any, dtype: str) -> None
     found = daf.get_np_vector("cell", "v")
     assert found.dtype == np.dtype(dtype)
     assert found.tolist() == [np.dtype(dtype).type(one).item() for one in values]
+
+
+@pytest.mark.parametrize("value", [["a", "b"], [], np.zeros((1, 1)), np.zeros(2)])
+def test_scalars_are_single_values(daf: DafWriter, value: Any) -> None:
+    """Anything else is refused, strings and numbers."""
+    with pytest.raises(UnsupportedInputError, match="pass a single"):
+        daf.set_scalar("s", value)
+    assert not daf.has_scalar("s")

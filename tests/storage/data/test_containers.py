@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from daf_storage import MemoryDaf
+from daf_storage.data import plain_values
 from daf_storage.errors import UnsupportedInputError
 
 BIG = 2**53 + 1
@@ -145,3 +146,26 @@ def test_strings_are_not_parsed_as_numbers() -> None:
         with pytest.raises(UnsupportedInputError, match="strings, which are not converted"):
             stored(value, "int64")
         assert stored(value, object) in (["1", "2", "3"], ["1"] * 3)
+
+
+def test_lists_of_arrays_keep_their_values() -> None:
+    """Rows of different dtypes, and masked ones."""
+    rows = [np.array([BIG, 1]), np.array([0.5, 2])]
+    assert plain_values(rows, what="x").tolist() == [[BIG, 1], [0.5, 2]]
+    with pytest.raises(UnsupportedInputError, match="masked value at position 1"):
+        plain_values([rows[1], np.ma.array([1, 2], mask=[True, False])], what="x")
+
+
+@pytest.mark.parametrize("dtype", ["string", "str", "string[pyarrow]"])
+def test_strings_of_pandas_are_taken_as_arrow(dtype: str) -> None:
+    """Without an object of Python for each; numbers of pandas' own types are numpy's."""
+    values = plain_values(pd.Series(["a", "b"], dtype=dtype), what="x")
+    if dtype != "str" or pd.Series(["a"], dtype="str").dtype != object:  # as of pandas 3
+        assert isinstance(values, pa.Array | pa.ChunkedArray)
+    for plain in ("int64", "uint8", "float32"):
+        numbers = plain_values(pd.Series([1, 2], dtype=plain.title().replace("Ui", "UI")), what="x")
+        assert isinstance(numbers, np.ndarray)
+        assert numbers.dtype == plain
+    booleans = plain_values(pd.Series([True], dtype="boolean"), what="x")
+    assert isinstance(booleans, np.ndarray)
+    assert booleans.dtype == bool

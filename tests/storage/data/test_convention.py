@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -28,14 +29,16 @@ from daf_storage import (
     ZarrDaf,
     convert,
     copy_all,
+    errors,
     export_h5ad,
     from_anndata,
     import_h5ad,
     open_daf,
+    repair,
     to_anndata,
     verify,
 )
-from tests.support import PBMC
+from tests.support import PBMC, served
 
 N, M = 9, 4
 
@@ -225,6 +228,23 @@ class TestRowMajor:
                 check_squares(one, adata[order])
                 check_export(one, adata[order], tmp_path)
 
+    def test_reordered_in_hdf5(self, tmp_path: Path) -> None:
+        """HDF5 has a way of its own to put everything in place."""
+        adata = annotated()
+        with opened(str(tmp_path / "x.h5df")) as daf:
+            from_anndata(adata, daf)
+            daf.reorder_axis("obs", range(N)[::-1], progress="never")
+            check_squares(daf, adata[::-1])
+
+    @pytest.mark.parametrize("name", ["x.daf.zarr", "x3.daf.zarr", "x.daf.zarr.zip"])
+    def test_on_a_server(self, tmp_path: Path, name: str) -> None:
+        """A directory by its consolidated metadata, an archive by its own."""
+        adata = annotated()
+        with opened(str(tmp_path / name), **FORMATS[name]) as daf:
+            from_anndata(adata, daf)
+        with served(tmp_path / name) as server, open_daf(server.url) as daf:
+            check_squares(daf, adata)
+
     def test_bytes_are_those_of_anndata(self, tmp_path: Path) -> None:
         """C order, and the parts of CSR and of CSC, counted from 1."""
         adata = annotated()
@@ -273,6 +293,41 @@ class TestRowMajor:
         check_squares(daf, adata, only=(kind,))
         assert not daf.matrix_info("var", "var", kind).is_row_major
 
+    def test_filling_in_place_by_rows(self) -> None:
+        """What is filled in is what is read, and it needs an axis with itself."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["A", "B"])
+        daf.add_axis("gene", ["x"])
+        with daf.empty_dense_matrix("cell", "cell", "d", "int8", row_major=True) as dense:
+            dense[:] = [[1, 2], [3, 4]]
+            assert dense.flags.c_contiguous
+        with daf.empty_sparse_matrix("cell", "cell", "s", "int8", 1, row_major=True) as parts:
+            parts.colptr[:], parts.rowval[:], parts.nzval[:] = [1, 2, 2], [2], [5]
+        assert daf.get_np_matrix("cell", "cell", "d").tolist() == [[1, 2], [3, 4]]
+        assert daf.get_np_matrix("cell", "cell", "s").toarray().tolist() == [[0, 5], [0, 0]]
+        with pytest.raises(errors.InvalidInputError, match="only one of an axis with itself"):
+            daf.empty_dense_matrix("cell", "gene", "d", "int8", row_major=True).__enter__()
+        with pytest.raises(errors.InvalidInputError, match="only one of an axis with itself"):
+            daf.empty_sparse_matrix("gene", "cell", "s", "int8", 1, row_major=True).__enter__()
+
+    def test_bools_that_are_all_true(self) -> None:
+        """A matrix without stored values is turned around too."""
+        mask = np.array([[False, True], [False, False]])
+        daf = MemoryDaf()
+        daf.add_axis("cell", ["A", "B"])
+        tree = daf.writable_tree
+        with tree.transaction() as changes:
+            path = "matrices/cell/cell/m"
+            changes.annotate(path, {"daf_convention": "row-major"})
+            changes.create_group(path)
+            changes.write_array(f"{path}/colptr", np.array([1, 2, 2]))
+            changes.write_array(f"{path}/rowval", np.array([2]))
+            changes.publish(path, replace=False)
+        assert daf.get_np_matrix("cell", "cell", "m").toarray().tolist() == mask.tolist()
+        parts = daf.get_sparse_matrix("cell", "cell", "m")
+        assert (parts.colptr.tolist(), parts.rowval.tolist(), parts.nzval) == ([1, 1, 2], [1], None)
+        assert connect(daf).matrix("cell", "cell", "m", rows=[0]).to_numpy().tolist() == [[0, 1]]
+
 
 def _write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
@@ -311,3 +366,53 @@ class TestDamage:
             daf.set_matrix("obs", "obs", "csr", adata.obsp["csr"], if_exists="replace")
             check_squares(daf, adata)
         assert verify(path, progress="never") == []
+
+    def test_in_zarr_v3_and_hdf5(self, tmp_path: Path) -> None:
+        """Attributes that are no object, or of another type."""
+        adata = annotated()
+        path = tmp_path / "x3.daf.zarr"
+        write(adata, path, zarr_format=3)
+        file = path / "matrices/obs/obs/dense/zarr.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "attributes": [1]}))
+        with pytest.warns(ConventionWarning, match="no JSON object"):
+            found = ZarrDaf(path).get_np_matrix("obs", "obs", "dense")
+        assert found.T.tolist() == adata.obsp["dense"].tolist()
+        with H5df(tmp_path / "x.h5df", "w") as daf:
+            assert isinstance(daf, DafWriter)
+            from_anndata(adata, daf)
+            tree: Any = daf.tree
+            tree._shared.file["matrices/obs/obs/dense"].attrs["daf_convention"] = [1, 2]
+            with pytest.warns(ConventionWarning, match="it is ignored"):
+                daf.get_np_matrix("obs", "obs", "dense")
+
+    def test_where_it_means_nothing(self, tmp_path: Path) -> None:
+        """On numbers and on matrices of two axes it is not even looked at; `verify` says so."""
+        path = tmp_path / "x.daf.zarr"
+        adata = annotated()
+        adata.obs["n"] = range(N)
+        with ZarrDaf(path, "w") as daf:
+            assert isinstance(daf, DafWriter)
+            from_anndata(adata, daf)
+        (path / "vectors/obs/n/.zattrs").write_text('{"daf_convention":"row-major"}')
+        (path / "matrices/obs/var/X/.zattrs").write_text('{"daf_convention":"row-major"}')
+        with open_daf(path) as reader:
+            assert reader.get_np_vector("obs", "n").tolist() == list(range(N))
+            assert reader.get_np_matrix("obs", "var", "X").tolist() == adata.X.tolist()
+        found = {one.path for one in verify(path, progress="never")}
+        assert {"vectors/obs/n", "matrices/obs/var/X"} <= found
+
+    def test_consolidated_metadata_without_it(self, tmp_path: Path) -> None:
+        """Servers would show another matrix: `verify` notices, `repair` writes them again."""
+        path = tmp_path / "x.daf.zarr"
+        write(annotated(), path)
+        file = path / ".zmetadata"
+        document = json.loads(file.read_text())
+        document["metadata"]["matrices/obs/obs/csr/.zattrs"] = {}
+        file.write_text(json.dumps(document))
+        assert [one.path for one in verify(path, progress="never")] == [
+            "matrices/obs/obs/csr/.zattrs"
+        ]
+        repair(path)
+        assert verify(path, progress="never") == []
+        document = json.loads(file.read_text())["metadata"]
+        assert document["matrices/obs/obs/csr/.zattrs"] == {"daf_convention": "row-major"}

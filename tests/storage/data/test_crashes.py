@@ -28,7 +28,6 @@ import scipy.sparse as sp
 
 from daf_storage import DafWriter, IfExists, ZarrDaf, verify
 from daf_storage.stores import _directory_write, _swap
-from tests.limits import without_exchange
 from tests.support import CELLS, GENES, UMIS, contents, create, dense, every, fill, reopen
 
 
@@ -189,7 +188,7 @@ def take_two_steps(patch: pytest.MonkeyPatch, change: Callable[[], Any]) -> int:
         injector, asked = FaultInjector(counting, at=sys.maxsize), list[int]()
         counting.setattr(_swap, "_exchange_function", lambda: asked.append(injector.count))
         change()
-    without_exchange(patch)
+    patch.setattr(_swap, "_exchange_function", lambda: None)
     return asked[0]
 
 
@@ -398,3 +397,27 @@ def test_readers_never_see_a_torn_property(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert problems == []
+
+
+def test_readers_of_another_process_never_see_a_torn_property(tmp_path: Path) -> None:
+    """The same across processes: each read is of one version, in both layouts."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    daf.set_vector("cell", "v", np.zeros(3, "i4"))
+    daf.set_vector("cell", "t", ["0"] * 3)
+    daf.set_matrix("cell", "gene", "m", np.ones((3, 4), int))
+    reader, versions = ZarrDaf(path), set[int]()
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        start = time.monotonic()
+        while (lasted := time.monotonic() - start) < 1 or (len(versions) <= 3 and lasted < 60):
+            for axes in (("cell", "gene"), ("gene", "cell")):
+                assert len(set(dense(reader.get_np_matrix(*axes, "m")).ravel().tolist())) == 1
+            assert len(set(reader.get_np_vector("cell", "t").tolist())) == 1
+            (version,) = set(reader.get_np_vector("cell", "v").tolist())
+            versions.add(version)
+        process.kill()
+    assert len(versions) > 3

@@ -15,7 +15,7 @@ import pytest
 
 from daf_query import UnreadableVectorWarning, connect
 from daf_query.cli import main
-from daf_storage import DafReader, ZarrDaf, errors
+from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import UMIS, reopen
 
@@ -235,6 +235,14 @@ def test_sparse_vectors_that_contradict_themselves(
         ZarrDaf(tiny_path).get_np_vector("gene", "flag")
 
 
+@pytest.mark.parametrize("positions", [np.array([1.0, 2.0], "<f4"), np.array([[1, 2]], "<i4")])
+def test_positions_that_are_no_list_of_integers(tiny_path: Path, positions: Any) -> None:
+    """Neither fractions nor several dimensions are positions, even where their values would do."""
+    put(tiny_path, "vectors/gene/flag/nzind", positions)
+    with pytest.raises(errors.CorruptDataError, match="not a list of|stored shape is"):
+        ZarrDaf(tiny_path).get_np_vector("gene", "flag")
+
+
 def test_missing_parts_of_sparse_arrays(tiny_path: Path) -> None:
     """A group that lacks a part says which."""
     shutil.rmtree(tiny_path / "matrices/cell/gene/sparse/rowval")
@@ -262,6 +270,13 @@ def test_duplicate_entries_of_a_stored_axis(tiny_path: Path) -> None:
     assert connect(daf).sql("SELECT sum(age) AS s FROM cell").to_pydict() == {"s": [180]}
 
 
+def test_an_axis_that_is_no_list_of_strings(tiny_path: Path) -> None:
+    """Numbers are no entries."""
+    put(tiny_path, "axes/cell", np.arange(3))
+    with pytest.raises(errors.CorruptDataError, match="not stored as a list of strings"):
+        ZarrDaf(tiny_path).axis_length("cell")
+
+
 def test_damaged_strings(tiny_path: Path) -> None:
     """A truncated chunk of strings, and one with too few."""
     cut(tiny_path / "vectors/cell/type/0", 1)
@@ -272,6 +287,15 @@ def test_damaged_strings(tiny_path: Path) -> None:
         ZarrDaf(tiny_path).get_np_vector("cell", "type")
 
 
+def test_a_scalar_with_several_elements(tiny_path: Path) -> None:
+    """It is an error, not the first of them."""
+    put(tiny_path, "scalars/n", np.arange(3))
+    daf = ZarrDaf(tiny_path)
+    with pytest.raises(errors.CorruptDataError, match="scalar 'n' has 3 elements"):
+        daf.get_scalar("n")
+    assert "scalar 'n'" in daf.description()
+
+
 def test_the_summary_lists_problems(tiny_path: Path) -> None:
     """What cannot be used is listed with its reason, in text, HTML and JSON."""
     change_metadata(tiny_path / AGE, dtype="<c16")
@@ -279,3 +303,12 @@ def test_the_summary_lists_problems(tiny_path: Path) -> None:
     assert "problems" in daf.description()
     assert "vector &#x27;age&#x27;" in daf._repr_html_()
     assert daf.summary().as_dict()["problems"][0]["what"] == "vector 'age' of axis 'cell'"
+
+
+def test_the_summary_shortens_long_scalars() -> None:
+    """To as many characters as are shown of one that just fits."""
+    daf = MemoryDaf()
+    for size in (59, 60, 61):
+        daf.set_scalar(f"s{size}", "x" * size)
+    shown = [line.split()[-1] for line in daf.description().splitlines() if "xxx" in line]
+    assert shown == ["x" * 59, "x" * 60, "x" * 59 + "…"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import zarr
 from anndata.tests.helpers import gen_typed_df
 
 from daf_storage import (
@@ -23,17 +25,21 @@ from daf_storage import (
     MemoryDaf,
     ZarrDaf,
     convert,
+    copy_all,
     errors,
     export_h5ad,
     from_anndata,
     import_h5ad,
     open_daf,
+    repair,
     to_anndata,
     verify,
 )
 from daf_storage.anndata import axis_frame
 from daf_storage.data import kept
-from tests.support import PBMC
+from daf_storage.data.kept import _image
+from tests.storage.stores.test_zip_crashes import reference_append
+from tests.support import PBMC, served
 
 NAMES = ["x.daf.zarr", "x.daf.zarr.zip", "x.dafs.zarr.zip#/one", "x.h5df", "x.h5dfs#/one"]
 N, M = 12, 5
@@ -200,6 +206,20 @@ class TestRoundTrip:
             assert_same_parts(without_axis_keys(read(tmp_path / "out.h5ad")), expected)
             assert verify(tmp_path / name) == []
 
+    @pytest.mark.parametrize("name", NAMES)
+    def test_an_import_into_every_format(self, odd: Any, tmp_path: Path, name: str) -> None:
+        """What is kept appears with the data set, and is in memory what it was."""
+        with anndata.settings.override(allow_write_nullable_strings=True):
+            odd.write_h5ad(tmp_path / "in.h5ad")
+        report = import_h5ad(tmp_path / "in.h5ad", tmp_path / name, strict=True)
+        assert {item.kind for item in report.items} == {"kept"}
+        assert {"X", "raw.X", "obs['complex']", "obsm['deep']"} <= {
+            item.what for item in report.items
+        }
+        with open_daf(tmp_path / name) as daf:
+            expected = read(tmp_path / "in.h5ad")
+            assert_same_parts(without_axis_keys(to_anndata(daf)), expected)
+
     def test_an_object_in_memory(self, odd: Any, tmp_path: Path) -> None:
         """What is kept is what an h5ad file of it would be; what none can hold is named."""
         with anndata.settings.override(allow_write_nullable_strings=True):
@@ -349,11 +369,40 @@ class TestAxes:
             expected = adata[[2, 0, 1], [1, 0]].copy()
             assert_same_parts(without_axis_keys(to_anndata(daf)), expected)
 
+    def test_reordering_goes_on_after_a_crash(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A failure in the middle leaves the old order of everything."""
+        daf = writers(tmp_path)[1]
+        _, adata = small(daf)
+        add = _image.write_element
+
+        def fail(group: Any, name: str, value: Any) -> None:
+            if isinstance(value, pd.DataFrame):
+                raise OSError("disk full")
+            add(group, name, value)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_image, "write_element", fail)
+            with pytest.raises(OSError, match="disk full"):
+                daf.reorder_axis("obs", [2, 1, 0])
+        assert_same_parts(without_axis_keys(to_anndata(daf)), adata)
+        daf.reorder_axis("obs", [2, 1, 0])
+        assert to_anndata(daf).obs["z"].tolist() == [2j, 1j, 0]
+        assert to_anndata(daf).obsm["text"]["t"].tolist() == ["3", "2", "1"]
+
     def test_deleting_an_axis_takes_what_is_aligned(self) -> None:
         """What belongs to the other axis, or to none, stays."""
         daf, _ = small()
         daf.delete_axis("obs")
         assert {part.part for part in kept.parts(daf.tree)} == {"var", "varm", "uns"}
+
+    def test_replacing_an_axis_takes_what_is_aligned(self) -> None:
+        """Nothing of the old entries is given to the new ones."""
+        daf, _ = small()
+        daf.add_axis("obs", ["p", "q", "r"], if_exists="replace")
+        assert to_anndata(daf).obsm == {}
+        assert to_anndata(daf).obs.columns.tolist() == []
 
     def test_columns_of_some_entries(self) -> None:
         """A slice has the kept columns of its entries, in their order among the others."""
@@ -361,6 +410,12 @@ class TestAxes:
         daf = from_anndata(anndata.AnnData(obs=obs))
         frame, _ = axis_frame(daf, "obs", np.array([2, 0]))
         pd.testing.assert_frame_equal(frame, obs.iloc[[2, 0]])
+
+    def test_other_axes_are_said_to_have_parts(self, tmp_path: Path) -> None:
+        """An export of other axes names what belongs to these."""
+        daf, _ = small()
+        report = export_h5ad(daf, tmp_path / "x.h5ad", obs_is="var", var_is="obs")
+        assert "obsm['deep']: it belongs to axes that are not exported" in str(report)
 
     def test_a_value_that_does_not_fit_its_axis(self, tmp_path: Path) -> None:
         """As after a change by another program: it is named, not given back."""
@@ -371,6 +426,66 @@ class TestAxes:
         with pytest.warns(AnnDataWarning, match=r"obsm\['deep'\]: it has the shape \(4, 2, 2\)"):
             assert "deep" not in to_anndata(daf).obsm
         assert "obsm['deep']: it has the shape" in str(export_h5ad(daf, tmp_path / "x.h5ad"))
+
+
+class TestTravel:
+    def test_copies_in_memory(self) -> None:
+        """`copy_all` takes along what is kept."""
+        daf, adata = small()
+        copy = MemoryDaf()
+        copy_all(daf, copy)
+        assert_same_parts(without_axis_keys(to_anndata(copy)), adata)
+
+    @pytest.mark.parametrize("zarr_format", [2, 3])
+    def test_over_http(self, tmp_path: Path, zarr_format: Any) -> None:
+        """A served data set has it too, and a download."""
+        daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", zarr_format=zarr_format)
+        assert isinstance(daf, DafWriter)
+        _, adata = small(daf)
+        with served(tmp_path / "x.daf.zarr") as server:
+            with open_daf(server.url) as remote:
+                assert_same_parts(without_axis_keys(to_anndata(remote)), adata)
+            convert(server.url, tmp_path / "y.daf.zarr")
+        assert_same_parts(without_axis_keys(to_anndata(ZarrDaf(tmp_path / "y.daf.zarr"))), adata)
+
+    @pytest.mark.parametrize("options", [{"packed": True}, {"zarr_format": 3}, {"link": True}])
+    def test_conversions(self, tmp_path: Path, options: dict[str, Any]) -> None:
+        """Packed, of another version of Zarr, or sharing files."""
+        small(create := ZarrDaf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
+        assert isinstance(create, DafReader)
+        convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", **options)
+        assert verify(tmp_path / "y.daf.zarr") == []
+        _, adata = small()
+        assert_same_parts(without_axis_keys(to_anndata(ZarrDaf(tmp_path / "y.daf.zarr"))), adata)
+
+    def test_plain_readers_see_bytes(self, tmp_path: Path) -> None:
+        """For zarr and h5py it is a group of arrays of bytes, each an HDF5 file of its own."""
+        small(create := ZarrDaf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
+        assert isinstance(create, DafReader)
+        group = zarr.open_group(tmp_path / "x.daf.zarr", mode="r")
+        array = group["anndata/scalars/uns.table"]
+        assert array.dtype == np.uint8  # type: ignore[union-attr]
+        (tmp_path / "image.h5").write_bytes(bytes(np.asarray(array[:])))  # type: ignore[index]
+        with h5py.File(tmp_path / "image.h5") as file:
+            assert dict(file.attrs) == {"part": "uns", "key": "table"}
+            assert anndata.io.read_elem(file["elements/0"]).to_dict("list") == {"a": [1]}
+        convert(tmp_path / "x.daf.zarr", tmp_path / "x.h5df")
+        with h5py.File(tmp_path / "x.h5df") as file:
+            stored = file["anndata/scalars/uns.table"][:]
+        assert stored.tolist() == np.asarray(array[:]).tolist()  # type: ignore[index]
+
+    def test_nothing_is_read_at_open(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Neither opening, nor a vector, nor a summary opens an image."""
+        small(create := ZarrDaf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
+        assert isinstance(create, DafReader)
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise AssertionError("an image was opened")
+
+        monkeypatch.setattr(_image, "opened", fail)
+        with open_daf(tmp_path / "x.daf.zarr") as daf:
+            assert daf.axis_length("obs") == 3
+            assert daf.summary().axes
 
 
 class TestDamage:
@@ -388,6 +503,61 @@ class TestDamage:
             ] == [True]
             with pytest.raises(errors.CorruptDataError, match="anndata/scalars/uns.table"):
                 to_anndata(ZarrDaf(tmp_path / "x.daf.zarr"))
+
+    @pytest.mark.parametrize("values", [np.zeros(3), np.zeros((3, 3), "u1")])
+    def test_an_image_that_is_no_bytes(self, values: Any) -> None:
+        """Another type or shape is an error, and no image is read out of it."""
+        daf = MemoryDaf()
+        daf.add_axis("a", list("xyz"))
+        if values.ndim == 1:
+            daf.set_vector("a", "v", values)
+            (array,) = daf.open_vector("a", "v").all_arrays()
+        else:
+            daf.set_matrix("a", "a", "v", values)
+            array = daf.open_matrix("a", "a", "v").dense()
+        with (
+            pytest.raises(errors.CorruptDataError, match="here: it is no array of bytes"),
+            _image.opened(array, what="here"),
+        ):
+            pass
+
+    def test_forms_of_earlier_versions(self) -> None:
+        """Values that lay in the notes, or in pieces in an image: the error says what to do."""
+        daf = MemoryDaf()
+        daf.add_axis("obs", list("abc"))
+        daf.add_axis("var", list("xy"))
+        daf.set_scalar("anndata_notes", '{"uns": [["old", {"type": "json", "value": 1}]]}')
+        with pytest.warns(AnnDataWarning, match=r"uns\['old'\]: .* import the AnnData again"):
+            assert "old" not in to_anndata(daf).uns
+
+        image = io.BytesIO()
+        with h5py.File(image, "w") as file:
+            file.attrs.update({"part": "uns", "key": "older"})
+            file["document"] = np.frombuffer(b'{"type":"masked"}', np.uint8)
+        tree = daf.writable_tree
+        with tree.transaction() as changes, tree.lock():
+            kept.make_groups(tree, changes, "anndata/scalars/uns.older")
+            changes.write_array(
+                "anndata/scalars/uns.older", np.frombuffer(image.getvalue(), np.uint8)
+            )
+            changes.publish("anndata/scalars/uns.older", replace=False)
+        with pytest.raises(errors.UnsupportedDataError, match="import the AnnData again"):
+            to_anndata(daf)
+
+    def test_an_archive_without_its_last_chunk(self, tmp_path: Path) -> None:
+        """A part whose data is missing is named and taken away, as a vector is."""
+        path = tmp_path / "x.daf.zarr.zip"
+        with open_daf(path, "w") as daf:
+            small(daf)  # type: ignore[arg-type]
+        metadata = b'{"zarr_format":2,"shape":[9],"chunks":[9],"dtype":"|u1","compressor":null,'
+        metadata += b'"fill_value":null,"order":"C","filters":null}'
+        reference_append(path, "anndata/scalars/uns.new/.zarray", metadata)
+        assert "error: anndata/scalars/uns.new: part of its data is missing" in map(
+            str, verify(path)
+        )
+        assert "took away anndata/scalars/uns.new, of which a part was missing" in repair(path).done
+        _, adata = small()
+        assert_same_parts(without_axis_keys(to_anndata(ZarrDaf(path))), adata)
 
 
 class TestStrict:
@@ -475,6 +645,18 @@ def test_what_an_h5ad_file_cannot_hold(
         assert "odd" not in found
 
 
+def test_names_of_columns_that_an_h5ad_file_cannot_hold(tmp_path: Path) -> None:
+    """Such a column gets another name, and labels that are named like a column have none."""
+    obs = pd.DataFrame({"_index": [1, 2], "_index_": [3, 4]}, index=pd.Index(["a", "b"]))
+    var = pd.DataFrame({"gene": ["x", "y"]}, index=pd.Index(["g", "h"], name="gene"))
+    report = export_h5ad(from_anndata(anndata.AnnData(obs=obs, var=var)), tmp_path / "x.h5ad")
+    assert [item.what for item in report.items] == ["obs['_index']", "var.index"]
+    found = read(tmp_path / "x.h5ad")
+    assert found.obs.to_dict("list") == {"_index__": [1, 2], "_index_": [3, 4]}
+    assert found.var.to_dict("index") == {"g": {"gene": "x"}, "h": {"gene": "y"}}
+    assert found.var.index.name is None
+
+
 def test_parts_that_anndata_does_not_know(tmp_path: Path) -> None:
     """A stray group of the file is kept; anndata could not read a file with it, so it stays."""
     anndata.AnnData(np.eye(2)).write_h5ad(tmp_path / "in.h5ad")
@@ -504,6 +686,33 @@ def test_what_is_set_later_wins(tmp_path: Path) -> None:
     assert read(tmp_path / "x.h5ad").uns["table"] == 5
 
 
+def test_notes_stay_small(odd: Any) -> None:
+    """Large arrays do not go into the scalar that is read whole for every frame."""
+    notes = from_anndata(odd).get_scalar("anndata_notes")
+    assert len(notes) < 100_000
+    assert json.loads(notes)["version"] == 1
+
+
+def test_the_name_of_a_data_set_in_memory() -> None:
+    """`from_anndata` takes one for the new data set; a destination has its own."""
+    adata = anndata.AnnData(np.eye(2))
+    assert from_anndata(adata, name="kept in mind").name == "kept in mind"
+    destination = MemoryDaf(name="there before")
+    with pytest.raises(errors.InvalidInputError, match="has a name already, 'there before'"):
+        from_anndata(adata, destination, name="mine")
+    assert destination.axes_set() == set()
+
+
+def test_the_name_of_an_image_in_the_way(tmp_path: Path) -> None:
+    """Keys that no file system can hold, and two that would look the same, are kept apart."""
+    adata = anndata.AnnData(np.eye(2), uns={"a/b": sp.eye(2, format="csr")})
+    adata.uns["a_b"] = sp.eye(3, format="csr")
+    adata.uns["x" * 300] = sp.eye(4, format="csr")
+    daf = from_anndata(adata, open_daf(tmp_path / "x.daf.zarr", "w"))  # type: ignore[arg-type]
+    found = to_anndata(daf).uns
+    assert [found[key].shape[0] for key in ("a/b", "a_b", "x" * 300)] == [2, 3, 4]
+
+
 @pytest.mark.parametrize("in_file", [True, False])
 def test_obsm_frames_are_matrices_only_if_these_say_all(tmp_path: Path, *, in_file: bool) -> None:
     """Large integers beside floats, labels of rows, and gaps would change."""
@@ -525,3 +734,20 @@ def test_obsm_frames_are_matrices_only_if_these_say_all(tmp_path: Path, *, in_fi
     for key, frame in frames.items():
         found = to_anndata(daf).obsm[key]
         pd.testing.assert_frame_equal(found, frame, check_column_type=False)
+
+
+def test_only_parts_of_the_axes_are_aligned_with_them() -> None:
+    """Those of other axes stay where they are when one is reordered."""
+    daf = MemoryDaf()
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("gene", ["x", "y", "z"])
+    tree = daf.writable_tree
+    for axes, size in ((("cell",), 2), (("gene",), 3), ((), 2)):
+        kept.keep(tree, axes, "obsm", "p", kept.writer_of(np.zeros((size, 2, 2))))
+    cells, genes = (kept.aligned_paths(tree, [axis]) for axis in ("cell", "gene"))
+    assert cells
+    assert all("/cell/" in path for path in cells)
+    assert genes
+    assert all("/gene/" in path for path in genes)
+    assert sorted(kept.aligned_paths(tree, ["gene", "cell"])) == sorted(cells + genes)

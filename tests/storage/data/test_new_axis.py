@@ -96,6 +96,19 @@ def test_an_axis_comes_with_its_properties(daf: DafWriter) -> None:
     assert daf.is_append_only or contents(daf) == before
 
 
+def test_it_is_on_the_disk(tmp_path: Path) -> None:
+    """Whoever opens the file later finds all of it, and nothing that is wrong with it."""
+    for name in ("daf.zarr", "v3.daf.zarr", "daf.zarr.zip", "h5df"):
+        folder = tmp_path / name
+        folder.mkdir()
+        with fill(_created(name, folder)) as daf:
+            add_cluster(daf)
+        (path,) = folder.iterdir()
+        with open_daf(path) as found:
+            check_cluster(found)
+        assert [f for f in verify(path) if f.level == "error"] == []
+
+
 def test_replacing_takes_the_old_properties_away(replacing: DafWriter) -> None:
     """An axis of another length with vectors and matrices gives way to the new one as a whole."""
     replacing.add_axis(
@@ -118,6 +131,15 @@ def test_replacing_takes_the_old_properties_away(replacing: DafWriter) -> None:
     assert not replacing.matrices_set("cluster", "cluster")
     assert {axis: replacing.vectors_set(axis) for axis in others} == others
     assert dense(replacing.get_np_matrix("cell", "gene", "UMIs")).tolist() == counts.tolist()
+
+
+def test_an_archive_refuses_to_replace(tmp_path: Path) -> None:
+    """The message says that nothing can be replaced there, and the axis stays."""
+    daf = fill(_created("daf.zarr.zip", tmp_path))
+    add_cluster(daf)
+    with pytest.raises(errors.AppendOnlyError, match="can't delete or overwrite axis 'cluster'"):
+        daf.add_axis("cluster", ["x"], vectors={"n": [1]}, if_exists="replace")
+    check_cluster(daf)
 
 
 @pytest.mark.parametrize(
@@ -269,3 +291,20 @@ def test_a_replaced_axis_on_the_disk(tmp_path: Path, name: str) -> None:
         assert session.sql("SELECT n FROM cluster WHERE name = 'B'").to_pydict() == {"n": [3]}
         assert session.sql("SELECT name FROM cluster WHERE n = 4").count() == 0
     assert [finding for finding in verify(path) if finding.level == "error"] == []
+
+
+@pytest.mark.parametrize("path", ["matrices/gene/new", "matrices/new/gene"])
+def test_matrices_that_an_axis_has_left(path: str) -> None:
+    """A crash while an axis was deleted may leave some; they are not of the next one of its name."""
+    daf = fill(MemoryDaf())
+    tree = daf.writable_tree
+    with tree.transaction() as changes:
+        changes.create_group("matrices/new")
+        changes.publish("matrices/new", replace=False)
+        changes.create_group(path)
+        changes.write_array(f"{path}/left", np.ones((1, 1)))
+        changes.publish(path, replace=False)
+    assert "left" in tree.children(path)
+    daf.add_axis("new", ["a", "b"])
+    assert daf.matrices_set("gene", "new") == set()
+    assert tree.node(f"{path}/left") is None

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import daf_storage
 from daf_storage import (
     DafReader,
     DafWriter,
@@ -22,7 +23,22 @@ from daf_storage import (
     open_daf,
     reorder_axes,
 )
-from tests.support import CELLS, GENES, UMIS, dense, fill
+from daf_storage.stores import MmapZipStore
+from tests.support import CELLS, GENES, UMIS, contents, dense, fill
+
+
+def test_versions_and_alignment(tmp_path: Path) -> None:
+    """The constants are those that are written."""
+    path = tmp_path / "x.daf.zarr.zip"
+    daf = ZarrDaf(path, "w")
+    assert isinstance(daf, DafWriter)
+    fill(daf).close()
+    with MmapZipStore(path) as store:
+        assert bytes(store.get("daf/0") or b"") == bytes(
+            [daf_storage.MAJOR_VERSION, daf_storage.MINOR_VERSION]
+        )
+        starts = [store.data_start(entry) for entry in store.entries()]
+        assert {start % daf_storage.DAF_DATA_OFFSET_ALIGNMENT for start in starts} == {0}
 
 
 def test_entries_by_position() -> None:
@@ -84,6 +100,25 @@ def test_counters_rise_with_those_of_axes(tmp_path: Path, name: str) -> None:
         change()
         assert all(now > then for now, then in zip(counts()[:3], before[:3], strict=True))
         assert counts()[3] == before[3]
+
+
+def test_a_read_only_view(tmp_path: Path) -> None:
+    """It sees what the writer does, has no way to change anything, and is closed with it."""
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", name="view!")
+    assert isinstance(daf, DafWriter)
+    view = fill(daf).read_only()
+    assert not isinstance(view, DafWriter)
+    assert view.name == "view!.read_only"
+    assert contents(view) == contents(daf)
+    daf.set_scalar("late", 5)
+    assert view.get_scalar("late") == 5
+    assert view.vector_version_counter("cell", "age") == daf.vector_version_counter("cell", "age")
+    assert view.read_only() is view
+    daf.close()
+    with pytest.raises(errors.DafError, match="closed"):
+        view.get_scalar("late")
+    reader = open_daf(tmp_path / "x.daf.zarr")
+    assert reader.read_only() is reader
 
 
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.h5df"])
@@ -271,3 +306,24 @@ def test_nothing_is_reserved_in_place_of_what_is_there(
     assert len(prepared) == 1
     assert not dense(wide.get_np_matrix(*axes, "s")).any()
     assert wide.get_np_matrix(*axes, "d").tolist() == VALUES.tolist()
+
+
+def test_a_sparse_fill_whose_colptr_ends_wrong(wide: DafWriter) -> None:
+    """It starts at 1 and rises, and does not come to the number of elements: nothing is stored."""
+    for packed in (False, True):
+        with (
+            pytest.raises(errors.InvalidInputError, match="does not rise from 1 to 5"),
+            wide.empty_sparse_matrix("cell", "gene", "s", "f8", 4, packed=packed) as parts,
+        ):
+            parts.colptr[:], parts.rowval[:] = [1, 2, 3, 4], [1, 2, 3, 4]
+        assert not wide.has_matrix("cell", "gene", "s")
+
+
+def test_zarr_v2_is_not_packed(tmp_path: Path) -> None:
+    """The refusal says what to do, and leaves nothing behind."""
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    assert isinstance(daf, DafWriter)
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    with pytest.raises(errors.InvalidInputError, match="Zarr v2.*convert it with packed=True"):
+        daf.set_vector("cell", "v", VALUES[:, 0], packed=True)
+    assert daf.vectors_set("cell") == set()

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ from daf_storage import (
 )
 from daf_storage.base import StorageType
 from daf_storage.data import relation_of, values_without_entry
-from tests.support import PBMC, create
+from tests.support import PBMC, create, served
 
 FORMATS: dict[str, dict[str, Any]] = {
     "x.daf.zarr": {},
@@ -123,6 +124,13 @@ def test_values_without_entry_are_those_that_python_finds(
     assert found == ((unknown[0], len(unknown)) if unknown else None)
 
 
+def test_pieces_of_a_large_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted over all pieces; the first is the first of all."""
+    monkeypatch.setattr("daf_storage.data._relations._PIECE_ROWS", 2)
+    values = pa.array(["A", "", "y", "x", "A", "y", "z"], pa.large_string())
+    assert values_without_entry([values], pa.array(["A"])) == ("y", 4)
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_relations_are_recorded_in_every_format(tmp_path: Path, name: str) -> None:
     """And handed on by copies, conversions and reorderings, and removed with the vector."""
@@ -146,6 +154,15 @@ def test_relations_are_recorded_in_every_format(tmp_path: Path, name: str) -> No
     assert daf.relations() == [EXPECTED[0], EXPECTED[2]]
 
 
+def test_relations_of_a_served_data_set(tmp_path: Path) -> None:
+    """As of a local one."""
+    path = tmp_path / "x.daf.zarr"
+    with create(path) as daf:
+        fill_relations(daf)
+    with served(path) as server, open_daf(server.url) as reader:
+        assert reader.relations() == EXPECTED
+
+
 def test_the_import_records_them_and_they_survive_an_export(tmp_path: Path) -> None:
     """PBMC: into Daf, back to h5ad, and into Daf again."""
     import_h5ad(PBMC, tmp_path / "x.daf.zarr", obs_is="cell", var_is="gene", progress="never")
@@ -155,6 +172,26 @@ def test_the_import_records_them_and_they_survive_an_export(tmp_path: Path) -> N
     import_h5ad(tmp_path / "x.h5ad", tmp_path / "y.h5df", progress="never")
     with open_daf(tmp_path / "y.h5df") as daf:
         assert daf.relations() == OF_PBMC
+
+
+def test_an_axis_that_the_import_had_to_name_otherwise(tmp_path: Path) -> None:
+    """What is recorded tells the axis where names cannot: ``kind`` of genes is no ``kind``."""
+    anndata = pytest.importorskip("anndata")
+    pandas = pytest.importorskip("pandas")
+    adata = anndata.AnnData(
+        np.ones((2, 2), np.float32),
+        obs=pandas.DataFrame({"kind": pandas.Categorical(["a", None])}, index=["c1", "c2"]),
+        var=pandas.DataFrame({"kind": pandas.Categorical(["p", "q"])}, index=["g1", "g2"]),
+    )
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    import_h5ad(
+        tmp_path / "x.h5ad", tmp_path / "x.daf.zarr", categorical_axes=["kind"], progress="never"
+    )
+    with open_daf(tmp_path / "x.daf.zarr") as daf:
+        assert daf.relations() == [
+            Relation("obs", "kind", "kind", "import"),
+            Relation("var", "kind", "kind_var", "import"),
+        ]
 
 
 @pytest.mark.parametrize(
@@ -197,3 +234,13 @@ def test_a_record_that_makes_no_sense_is_ignored(tmp_path: Path, value: Any) -> 
     with pytest.warns(ConventionWarning, match="write the vector again"):
         values = reader.get_np_vector("cell", "guess")
     assert values.tolist() == ["T", "", "B"]
+
+
+def test_broken_vectors_hide_no_others(tmp_path: Path) -> None:
+    """A vector whose metadata cannot be read has no relation."""
+    path = tmp_path / "x.daf.zarr"
+    with create(path) as daf:
+        fill_relations(daf)
+    (path / "vectors/cell/guess/.zarray").write_text("{")
+    with open_daf(path) as reader:
+        assert reader.relations() == [EXPECTED[0], EXPECTED[2]]

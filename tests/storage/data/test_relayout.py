@@ -8,11 +8,48 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
-from daf_storage import DafWriter, open_daf
+from daf_storage import DafWriter, MemoryDaf, open_daf
 from daf_storage.base import Span
+from daf_storage.data import _blocks, column_blocks
 from daf_storage.trees import StoredArray
-from tests.limits import lower
+
+
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 12))
+def test_blocks_cover_all_columns_and_respect_the_limit(counts: list[int], limit: int) -> None:
+    """Blocks follow one another; one holds more than the limit only if it is one column."""
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    spans = list(column_blocks(indptr, max_elements=limit))
+    assert [i for span in spans for i in range(span.start, span.stop)] == list(range(len(counts)))
+    for span in spans:
+        assert span.size == 1 or indptr[span.stop] - indptr[span.start] <= limit
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (700, 1300)])
+def test_dense_transposes_are_those_of_numpy(shape: tuple[int, int]) -> None:
+    """Also where the tiles do not fill the matrix."""
+    daf = MemoryDaf()
+    for axis, length in zip("ab", shape, strict=True):
+        daf.add_axis(axis, [str(n) for n in range(length)])
+    source = np.arange(shape[0] * shape[1]).reshape(shape)
+    daf.set_matrix("a", "b", "m", source)
+    for axes, expected in ((("a", "b"), source), (("b", "a"), source.T)):
+        assert np.array_equal(daf.get_np_matrix(*axes, "m", relayout=False), expected)
+
+
+def test_wide_index_types_are_kept() -> None:
+    """The flipped copy has the index type of the original."""
+    daf = MemoryDaf()
+    daf.add_axis("a", ["x", "y"])
+    daf.add_axis("b", ["u", "v", "w"])
+    matrix = sp.csc_array(np.eye(2, 3))
+    matrix.indices, matrix.indptr = matrix.indices.astype("i8"), matrix.indptr.astype("i8")
+    daf.set_matrix("a", "b", "m", matrix)
+    for axes in (("a", "b"), ("b", "a")):
+        parts = daf.get_sparse_matrix(*axes, "m")
+        assert (parts.colptr.dtype, parts.rowval.dtype) == (np.int64, np.int64)
 
 
 @pytest.mark.usefixtures("tiny_chunks")
@@ -40,6 +77,33 @@ def test_both_layouts_are_packed_alike(tmp_path: Path, name: str, packed: bool |
                 assert np.array_equal(dense, values if rows == "cell" else values.T)
 
 
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.h5df", "x.daf"])
+def test_a_narrow_matrix_is_packed_in_both_layouts_and_when_it_is_filled(
+    tmp_path: Path, name: str
+) -> None:
+    """Columns of few elements share chunks; what is filled in place is packed by default."""
+    values = np.arange(15_000.0).reshape(5000, 3)
+    with open_daf(tmp_path / name, "w", packed=True) as daf:
+        daf.add_axis("cell", [f"c{n}" for n in range(5000)])
+        daf.add_axis("part", ["a", "b", "c"])
+        daf.set_matrix("cell", "part", "set", values)
+        with daf.empty_dense_matrix("cell", "part", "filled", "f8") as out:
+            out[...] = values
+        daf.relayout_matrix("cell", "part", "filled")
+        with daf.empty_dense_matrix("cell", "part", "plain", "f8", packed=False):
+            pass
+        with daf.empty_dense_vector("cell", "filled", "f8") as vector:
+            vector[:] = values[:, 0]
+        assert not daf.open_vector("cell", "filled").arrays()[""].info.is_mappable
+        assert daf.open_matrix("cell", "part", "plain").dense().info.is_mappable
+        for matrix in ("set", "filled"):
+            for axes, expected in ((("cell", "part"), values), (("part", "cell"), values.T)):
+                dense = daf.open_matrix(*axes, matrix).dense()
+                assert not dense.info.is_mappable
+                assert np.array_equal(daf.get_np_matrix(*axes, matrix), expected)
+                assert np.array_equal(dense.read_rows(Span(1, 3)), expected.T[1:3])
+
+
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_packed_dense_matrix_is_decoded_in_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, packed: bool
@@ -61,7 +125,8 @@ def test_a_packed_dense_matrix_is_decoded_in_blocks(
 
         monkeypatch.setattr(opened, "read_rows", counting)
         monkeypatch.setattr(opened, "read", lambda _: pytest.fail("read as a whole"))
-        lower(monkeypatch, copied_bytes=1 << 16, thread_bytes=1)
+        monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 1 << 16)
+        monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
         daf.relayout_matrix("cell", "gene", "x", packed=packed)
         monkeypatch.undo()
         assert 0 < max(longest) <= 1 << 16

@@ -26,7 +26,9 @@ from daf_storage import (
     repair,
     verify,
 )
-from tests.limits import lower
+from daf_storage.data import _blocks
+from daf_storage.data import _reorder as reordering
+from daf_storage.stores import DirectoryStore
 from tests.storage.data.test_crashes import Crash, FaultInjector, take_two_steps
 from tests.suites.changing_suite import reordered
 from tests.support import contents, create, dense, every, fill, fill_served, reopen
@@ -51,7 +53,8 @@ def test_sparse_matrices_equal_scipy(data: st.DataObject) -> None:
     daf.set_matrix("cell", "gene", "m", matrix.astype(bool) if is_bool else matrix)
     expected = dense(daf.get_np_matrix("cell", "gene", "m"))
     with pytest.MonkeyPatch.context() as patch:
-        lower(patch, copied_bytes=data.draw(st.sampled_from([1, 700, 1 << 20])), thread_bytes=1)
+        patch.setattr(_blocks, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 700, 1 << 20])))
+        patch.setattr(_blocks, "_THREAD_BYTES", 1)
         for axis, length in (("cell", n_rows), ("gene", n_columns)):
             order = rng.permutation(length)
             daf.reorder_axis(axis, order)
@@ -162,6 +165,59 @@ def test_a_crash_at_any_point(
     assert resumed > 3
 
 
+def test_it_goes_on_where_it_had_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written before a crash is not written again; another task starts from the beginning."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    before = contents(daf)
+    written: list[str] = []
+    real = reordering._write_matrix
+
+    def write(changes: Any, place: str, *args: Any) -> None:
+        written.append(place)
+        if len(written) == 3:
+            raise Crash
+        real(changes, place, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reordering, "_write_matrix", write)
+        with pytest.raises(Crash):
+            daf.reorder_axis("cell", ORDER)
+        assert contents(ZarrDaf(path)) == before
+        assert "interrupted" in str(verify(path)[0])
+        first = list(written)
+        daf.reorder_axis("cell", ORDER)
+    assert written[3:] == [first[2], *written[4:]]
+    assert set(written[3:]).isdisjoint(first[:2])
+    assert contents(daf) == reordered(before, "cell", ORDER)
+    for finish in (lambda: repair(path), lambda: daf.reorder_axis("cell", [1, 0, 2])):
+        written.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(reordering, "_write_matrix", write)
+            with pytest.raises(Crash):
+                daf.reorder_axis("gene", [3, 2, 1, 0])
+        assert list(tmp_path.glob(".x.daf.zarr.*"))
+        finish()
+        assert not list(tmp_path.glob(".x.daf.zarr.*"))
+        assert verify(path) == []
+
+
+def test_an_error_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk, say."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    before = contents(daf)
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(reordering, "_write_matrix", fail)
+    with pytest.raises(OSError, match="No space left"):
+        daf.reorder_axis("cell", ORDER)
+    assert contents(daf) == before
+    assert not list(tmp_path.glob(".x.daf.zarr.*"))
+
+
 def test_readers_keep_what_they_have(tmp_path: Path) -> None:
     """Arrays stay valid; a reader that is open finds the new order; files are not copied."""
     path = tmp_path / "x.daf.zarr"
@@ -179,6 +235,86 @@ def test_readers_keep_what_they_have(tmp_path: Path) -> None:
     del pinned, ages
     daf.set_scalar("x", 1)
     assert not (path / ".daf.staging").exists()
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """What the path points to is reordered."""
+    path = tmp_path / "real.daf.zarr"
+    before = contents(fill(create(path)))
+    link = tmp_path / "link.daf.zarr"
+    link.symlink_to(path)
+    reopen(link).reorder_axis("cell", ORDER)
+    assert link.is_symlink()
+    assert contents(ZarrDaf(path)) == contents(ZarrDaf(link)) == reordered(before, "cell", ORDER)
+
+
+def test_other_writers(tmp_path: Path) -> None:
+    """Their unfinished work would be lost, so it is refused."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    with (
+        DirectoryStore(path).transaction(),
+        pytest.raises(errors.InUseError, match="another writer"),
+    ):
+        daf.reorder_axis("cell", ORDER)
+    daf.reorder_axis("cell", ORDER)
+
+
+def test_without_permission_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy is made beside the directory, and the error says so."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    mkdir = Path.mkdir
+
+    def refuse(self: Path, *args: Any, **kwargs: Any) -> None:
+        if self.name.endswith(".rebuilt"):
+            raise PermissionError(13, "Permission denied")
+        mkdir(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(errors.ReadOnlyError, match="permission to write in the directory"):
+        daf.reorder_axis("cell", ORDER)
+
+
+def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are copied where the file system has none."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    before = contents(daf)
+
+    def refuse(*_: Any) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    copied = shutil.copyfile
+    done: list[int] = []
+
+    def stop(source: Any, target: Any) -> Any:
+        done.append(1)
+        if len(done) == 3:
+            Path(target).write_bytes(Path(source).read_bytes()[:1])
+            raise Crash
+        return copied(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copyfile", stop)
+        with pytest.raises(Crash):
+            daf.reorder_axis("cell", ORDER)
+    daf.reorder_axis("cell", ORDER)
+    assert contents(ZarrDaf(path)) == reordered(before, "cell", ORDER)
+    assert verify(path) == []
+    assert not list(path.rglob("*.copied"))
+
+
+def test_permissions_stay(tmp_path: Path) -> None:
+    """Those of the directories, which are made again, too: a lab shares them by group."""
+    path = tmp_path / "x.daf.zarr"
+    daf = fill(create(path))
+    path.chmod(0o2770)
+    (path / "vectors").chmod(0o750)
+    daf.reorder_axis("cell", ORDER)
+    assert path.stat().st_mode & 0o7777 == 0o2770
+    assert (path / "vectors").stat().st_mode & 0o7777 == 0o750
 
 
 # What the reference implementation leaves

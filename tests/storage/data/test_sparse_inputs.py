@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import DafWriter, MemoryDaf, view
+from daf_storage import DafWriter, MemoryDaf, errors, view
 from daf_storage.errors import UnsupportedInputError
 from tests.support import dense
 
@@ -41,6 +41,13 @@ def test_elements_that_occur_twice_are_added_without_wrapping(daf: DafWriter, ki
         daf.set_matrix("cell", "gene", "m", value)
     daf.set_matrix("cell", "gene", "m", value, dtype="int32")
     assert dense(daf.get_np_matrix("cell", "gene", "m")).tolist()[1] == [0, 0, 300, 0]
+
+
+def test_sums_beyond_64_bits_are_refused(daf: DafWriter) -> None:
+    """They cannot be computed, let alone be stored."""
+    value = sp.coo_array((np.array([2**62, 2**62]), ([0, 0], [3, 3])), shape=(1, 4))
+    with pytest.raises(UnsupportedInputError, match="more than once at row 0, column 3"):
+        daf.set_vector("gene", "v", value)
 
 
 @given(
@@ -87,6 +94,45 @@ def test_bad_parts_of_a_matrix_are_refused(daf: DafWriter, value: Any, message: 
     assert daf.matrices_set("cell", "gene") == set()
 
 
+def test_pointers_that_fall_are_refused(daf: DafWriter) -> None:
+    """Scipy looks at their ends only."""
+    value = sp.csr_array((np.ones(3), [0, 1, 2], [0, 1, 2, 3]), shape=(3, 4))
+    value.indptr[1] = 5
+    with pytest.raises(UnsupportedInputError, match="non-decreasing"):
+        daf.set_matrix("cell", "gene", "m", value)
+
+
+def test_what_lies_beyond_the_pointers_is_not_stored(daf: DafWriter) -> None:
+    """Scipy lets the parts of a matrix be longer than they need to be."""
+    value = sp.csc_array((np.ones(5), [0, 1, 2, 0, 0], [0, 1, 2, 3, 3]), shape=(3, 4))
+    daf.set_matrix("cell", "gene", "m", value)
+    assert daf.get_sparse_matrix("cell", "gene", "m").rowval.tolist() == [1, 2, 3]
+    assert dense(daf.get_np_matrix("cell", "gene", "m")).sum() == 3
+
+
+def test_sparse_vectors_name_the_position_on_the_axis(daf: DafWriter) -> None:
+    """Not the position among the stored elements."""
+    value = sp.csr_array(np.array([[0, 0, 0, 300]]))
+    with pytest.raises(UnsupportedInputError, match="holds 300 at position 3, which"):
+        daf.set_vector("gene", "v", value, dtype="uint8")
+    daf.set_vector("gene", "v", value, dtype="uint16")
+    assert daf.get_np_vector("gene", "v").tolist() == [0, 0, 0, 300]
+
+
+def test_index_types_hold_the_last_position(daf: DafWriter) -> None:
+    """An index type that would wrap is refused before anything is filled in."""
+    with (
+        pytest.raises(UnsupportedInputError, match="indices up to 300 do not fit into UInt8"),
+        daf.empty_sparse_vector("peak", "v", "f4", 2, index_dtype="u1"),
+    ):
+        raise AssertionError("nothing is handed out")
+    with (
+        pytest.raises(UnsupportedInputError, match="indices up to 128 do not fit into Int8"),
+        daf.empty_sparse_matrix("cell", "peak", "m", "f4", 127, index_dtype="i1"),
+    ):
+        raise AssertionError("nothing is handed out")
+
+
 def test_small_index_types_are_widened_by_relayout_views_and_reordering(daf: DafWriter) -> None:
     """300 peaks do not fit into the UInt8 that other programs stored a few indices in."""
     with daf.empty_sparse_matrix("cell", "peak", "m", "f4", 1, index_dtype="u1") as parts:
@@ -116,6 +162,19 @@ def _write_group(daf: DafWriter, path: str, arrays: dict[str, Any]) -> None:
         changes.publish(path, replace=False)
 
 
+def test_half_floats_fit_into_single_ones(daf: DafWriter) -> None:
+    """A dense matrix of them too; scipy has no sparse ones."""
+    half = np.array([[0.1, 1, 2]] * 4, np.float16)
+    daf.set_matrix("gene", "cell", "m", half, dtype="float32")
+    assert daf.get_np_matrix("gene", "cell", "m").tolist() == half.tolist()
+
+
+def test_complex_numbers_are_refused(daf: DafWriter) -> None:
+    """Their imaginary parts would be lost."""
+    with pytest.raises(errors.UnsupportedInputError, match="complex128"):
+        daf.set_matrix("cell", "gene", "m", sp.csr_array((3, 4), dtype=complex), dtype="float64")
+
+
 @pytest.mark.parametrize("kind", ["i2", "u4", "i8"])
 def test_indices_of_other_types(daf: DafWriter, kind: str) -> None:
     """Scipy's own code knows two; the others are widened, the elements are the same."""
@@ -125,3 +184,21 @@ def test_indices_of_other_types(daf: DafWriter, kind: str) -> None:
     daf.set_matrix("cell", "gene", "m", odd)
     for axes, expected in ((("cell", "gene"), matrix), (("gene", "cell"), matrix.T)):
         assert abs(daf.get_np_matrix(*axes, "m", relayout=False) - expected).nnz == 0
+
+
+def test_half_floats(daf: DafWriter) -> None:
+    """They are stored as Float32, which holds them all."""
+    dense = np.array([[0, 0.1, 0, 0], [65504, 0, 0, 0], [0, 0, 0, 0]], np.float16)
+    odd = sp.csc_array(dense.astype("f4"))
+    odd.data = odd.data.astype(np.float16)
+    daf.set_matrix("cell", "gene", "m", odd, dtype="float32")
+    assert daf.get_np_matrix("cell", "gene", "m").toarray().tolist() == dense.tolist()
+
+
+def test_blocks_beyond_the_shape_are_refused(daf: DafWriter) -> None:
+    """The indices of a BSR matrix count blocks, not columns."""
+    daf.add_axis("part", ["a", "b", "c", "d"])
+    value = sp.bsr_array(np.ones((4, 4)), blocksize=(2, 2))
+    value.indices[-1] = 2
+    with pytest.raises(UnsupportedInputError, match="must be < 2"):
+        daf.set_matrix("part", "gene", "n", value)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 from daf_storage.data import LEAST_MEMORY_BYTES
-from tests.limits import lower
+from daf_storage.data import _transpose as transposing
 
 
 def with_matrix(matrix: Any) -> DafWriter:
@@ -45,7 +45,8 @@ def test_transposes_are_those_of_scipy(
     daf = with_matrix(matrix)
     done: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        lower(patch, transposed_elements=block, least_transposed_elements=1)
+        patch.setattr(transposing, "_BLOCK_ELEMENTS", block)
+        patch.setattr(transposing, "_LEAST_BLOCK_ELEMENTS", 1)
         daf.relayout_matrix("a", "b", "m", progress=done.append)
     parts, expected = daf.get_sparse_matrix("b", "a", "m"), matrix.tocsr()
     assert (parts.colptr.astype(int) - 1).tolist() == expected.indptr.tolist()
@@ -101,3 +102,24 @@ def test_row_numbers_outside_of_the_axis_are_refused(tmp_path: Path, wrong: int)
         with pytest.raises(errors.CorruptDataError, match="leaves the range 1 to 3"):
             daf.relayout_matrix("a", "b", "m")
         assert not daf.has_matrix("b", "a", "m", relayout=False)
+
+
+def test_an_exception_ends_all_threads() -> None:
+    """Progress that raises, as an interrupt does, leaves no task behind."""
+    daf = with_matrix(sp.random_array((50, 50), density=0.5, rng=np.random.default_rng(0)))
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        daf.relayout_matrix("a", "b", "m", progress=interrupt)
+    daf.relayout_matrix("a", "b", "m")
+    assert daf.has_matrix("b", "a", "m", relayout=False)
+
+
+def test_all_true_matrices_in_both_layouts() -> None:
+    """Of which no values are stored."""
+    daf = with_matrix(sp.csc_array(np.eye(2, 3, dtype=bool)))
+    daf.relayout_matrix("a", "b", "m")
+    for axes, expected in ((("a", "b"), np.eye(2, 3)), (("b", "a"), np.eye(3, 2))):
+        assert np.array_equal(daf.get_np_matrix(*axes, "m", relayout=False).toarray(), expected)

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daf_storage import chain_reader, convert, open_daf, view
+from daf_storage import MemoryDaf, chain_reader, convert, open_daf, view
 from daf_storage.data import matrix_version, vectors_version
+from tests.support import fill, served
 
 
 @pytest.fixture
@@ -91,6 +92,25 @@ def test_a_file_that_was_replaced(paths: dict[str, Path], form: str, tmp_path: P
     assert versions(path) != before
 
 
+def test_an_archive_that_is_written_over(paths: dict[str, Path]) -> None:
+    """Entries that another program adds change nothing, another archive in the same file does."""
+    path, other = paths["x.daf.zarr.zip"], paths["x.daf.zarr"]
+    with open_daf(path) as daf:
+        before = matrix_version(daf, "cell", "gene", "UMIs")
+        other.with_name("add.py").write_text(
+            "import sys; from daf_storage import *; "
+            "open_daf(sys.argv[1], 'r+').set_vector('cell', 'more', [1, 2, 3])"
+        )
+        add = [sys.executable, str(other.with_name("add.py")), str(path)]
+        subprocess.run(add, check=True)
+        assert matrix_version(daf, "cell", "gene", "UMIs") == before
+        with open_daf(other, "r+") as writer:
+            writer.set_matrix("cell", "gene", "UMIs", np.ones((3, 4)), if_exists="replace")
+        convert(other, other.with_name("other.daf.zarr.zip"))
+        path.write_bytes(other.with_name("other.daf.zarr.zip").read_bytes())
+        assert matrix_version(daf, "cell", "gene", "UMIs") != before
+
+
 def test_chains_and_views(paths: dict[str, Path]) -> None:
     """They have those of what they are made of."""
     with open_daf(paths["x.daf.zarr"]) as daf, open_daf(paths["x.h5df"]) as other:
@@ -98,3 +118,10 @@ def test_chains_and_views(paths: dict[str, Path]) -> None:
         assert matrix_version(view(daf, {"cell": [0, 2]}), "cell", "gene", "UMIs") == own
         joined = matrix_version(chain_reader([daf, other]), "cell", "gene", "UMIs")
         assert joined not in (own, None)
+
+
+def test_unknown(tiny_path: Path) -> None:
+    """In memory and on a server nothing tells versions apart, so there are none."""
+    assert matrix_version(fill(MemoryDaf()), "cell", "gene", "UMIs") is None
+    with served(tiny_path) as server, open_daf(server.url) as daf:
+        assert vectors_version(daf, "cell", ["age"]) is None

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from daf_query.scan import number_array
 from daf_storage import ZarrDaf
-from tests.support import UMIS, is_mapped, reopen
+from tests.support import UMIS, is_mapped, mapped_ranges, reopen
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
 
@@ -33,6 +34,15 @@ def test_arrow_vectors_lie_in_the_file(tiny_path: Path) -> None:
     """So is its Arrow array."""
     ages = ZarrDaf(tiny_path).get_pa_vector("cell", "age")
     assert is_mapped(ages.buffers()[1].address, tiny_path / "vectors/cell/age/0")
+
+
+def test_table_columns_lie_in_the_file(tiny_path: Path) -> None:
+    """And so is the column of a table, also where some values are NaN."""
+    daf = reopen(tiny_path)
+    daf.set_vector("cell", "x", [1.0, np.nan, 3.0])
+    column = number_array(daf.get_np_vector("cell", "x"))
+    assert column.to_pylist() == [1.0, None, 3.0]
+    assert is_mapped(column.buffers()[1].address, tiny_path / "vectors/cell/x/0")
 
 
 def test_dense_matrices_lie_in_the_file(tiny_path: Path) -> None:
@@ -78,6 +88,16 @@ def test_mapped_data_outlive_reader_and_property(tiny_path: Path) -> None:
     gc.collect()
     assert ages.tolist() == arrow.to_pylist() == [30, 60, 90]
     assert umis.tolist() == UMIS.tolist()
+
+
+def test_mappings_end_with_the_last_view(tiny_path: Path) -> None:
+    """Nothing stays mapped once nobody holds it."""
+    chunk = tiny_path / "vectors/cell/age/0"
+    ages = ZarrDaf(tiny_path).get_np_vector("cell", "age")
+    assert mapped_ranges(chunk)
+    del ages
+    gc.collect()
+    assert not mapped_ranges(chunk)
 
 
 def test_filling_in_place_writes_the_file_itself(tiny_path: Path) -> None:

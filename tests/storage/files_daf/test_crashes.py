@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import scipy.sparse as sp
 from daf_storage import (
     DafWriter,
     FilesDaf,
+    RecoveryWarning,
     errors,
     open_daf,
     repair,
@@ -172,3 +174,41 @@ def test_what_another_program_left_half_done_in_an_archive(tmp_path: Path) -> No
     with open_daf(path) as daf:
         assert daf.get_np_vector("cell", "age").tolist() == [1, 2]
         assert daf.vectors_set("cell") == {"age"}
+
+
+def test_data_without_its_document_in_an_archive(tmp_path: Path) -> None:
+    """The data goes with a document that is damaged, and nothing else does."""
+    path = tmp_path / "x.daf.zip"
+    document = b'{"format":"dense","eltype":"Int32"}\n'
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "age", [1, 2])
+        store = daf.writable_tree._store  # type: ignore[attr-defined] # of this implementation
+        store.append("vectors/cell/half.data", bytes(8))
+        store.append("vectors/cell/half.json", document)
+    data = bytearray(path.read_bytes())
+    at = data.index(document)
+    data[at : at + len(document)] = bytes(len(document))
+    header = data.rindex(b"PK\x03\x04", 0, at)
+    data[header : header + 4] = b"lost"
+    path.write_bytes(bytes(data))
+    found = repair(path, progress="never")
+    assert [damage.what for damage in found.lost] == ["vector 'half' of axis 'cell'"]
+    assert [f.problem for f in verify(path) if "belong to no entry" not in f.problem] == []
+    with zipfile.ZipFile(path) as archive:
+        assert [name for name in archive.namelist() if "half" in name] == []
+    with open_daf(path) as opened:
+        assert opened.get_np_vector("cell", "age").tolist() == [1, 2]
+        assert opened.vectors_set("cell") == {"age"}
+
+
+def test_opening_an_archive_for_writing_says_what_is_taken_away(tmp_path: Path) -> None:
+    """The next writer loses what another program left half done, and is warned of it."""
+    path = tmp_path / "x.daf.zip"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        store = daf.writable_tree._store  # type: ignore[attr-defined] # of this implementation
+        store.append("vectors/cell/half.json", b'{"format":"dense","eltype":"Int64"}\n')
+    with pytest.warns(RecoveryWarning, match="vector 'half' of axis 'cell' could not be read"):
+        open_daf(path, "r+").close()
+    assert {found.level for found in verify(path)} == {"warning"}

@@ -68,6 +68,46 @@ class TestReading(ReadOnlyDafSuite):
             yield daf
 
 
+@pytest.mark.parametrize("name", ["x.daf", "x.daf.zip"])
+def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
+    """Not as another property of the data set, nor as that of another data set."""
+    opened = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        with writer(tmp_path / folder / name) as daf:
+            daf.add_axis("cell", ["a", "b"])
+            daf.set_vector("cell", "x", [1, 2])
+            daf.set_vector("cell", "y", [1, 2])
+        opened.append(open_daf(tmp_path / folder / name))
+    tree, other = (daf.tree for daf in opened)
+    x = tree.node("vectors/cell/x")
+    assert x is not None
+    assert x.is_same(tree.node("vectors/cell/x"))
+    assert not x.is_same(tree.node("vectors/cell/y"))
+    assert not x.is_same(other.node("vectors/cell/x"))
+    assert not x.is_same(None)
+    for path in ("vectors/cell", "axes"):
+        group = tree.node(path)
+        assert group is not None
+        assert group.is_same(tree.node(path))
+        assert not group.is_same(other.node(path))
+        assert not group.is_same(x)
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize("name", ["x.daf", "x.daf.zip"])
+def test_sparse_properties_are_groups_and_dense_ones_arrays(tmp_path: Path, name: str) -> None:
+    """Whatever form the documents have that are beside each other."""
+    with writer(tmp_path / name) as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.set_vector("cell", "dense", [1, 2, 3])
+        daf.set_vector("cell", "sparse", sp.coo_array([0, 0, 2]))
+    with open_daf(tmp_path / name) as opened:
+        kinds = opened.tree.children("vectors/cell")
+    assert kinds == {"dense": "array", "sparse": "group"}
+
+
 def test_sparse_properties_on_a_server_are_groups(tmp_path: Path) -> None:
     """By their documents, since what is listed of a server are no other files."""
     with writer(tmp_path / "x.daf") as daf:

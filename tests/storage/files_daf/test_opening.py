@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,8 @@ from daf_query.index import build_index
 from daf_storage import (
     DafReader,
     FilesDaf,
+    Packing,
+    RecoveryWarning,
     ZarrDaf,
     errors,
     open_daf,
@@ -25,7 +29,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.files_daf import WritableFilesTree
-from tests.support import served
+from tests.support import contents, fill, served
 
 
 def test_modes(tmp_path: Path) -> None:
@@ -226,6 +230,81 @@ def test_names_that_leave_no_room_for_those_of_files(tmp_path: Path, path: str) 
             assert daf.has_scalar(name) == daf.has_axis(name) == (length <= 250)
             assert daf.has_vector("cell", name) == (length <= 244)
     assert verify(tmp_path / path) == []
+
+
+def test_metadata_file_after_an_axis_is_replaced(tmp_path: Path) -> None:
+    """All that belonged to the axis is taken away in one step, and from the list as well."""
+    path = tmp_path / "x.daf"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("gene", ["x"])
+        daf.add_axis("cell", ["a", "b"], vectors={"age": [1, 2]})
+        daf.set_matrix("cell", "gene", "m", [[1], [2]])
+        daf.add_axis("cell", ["c"], vectors={"n": [3]}, if_exists="replace")
+        listed = json.loads((path / "metadata.json").read_text())
+        assert set(listed) == {"axes/cell", "axes/gene", "vectors/cell/n"}
+        assert verify(path) == []
+
+
+def test_an_interrupted_reordering_of_the_reference(tmp_path: Path) -> None:
+    """It is not read; the next writer puts back what was there, and sees it at once."""
+    path = tmp_path / "x.daf"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.set_vector("cell", "age", [1, 2, 3])
+    backup = path / ".reorder.backup"
+    for name in ("axes/cell.txt", "vectors/cell/age.data"):
+        (backup / name).parent.mkdir(parents=True)
+        os.link(path / name, backup / name)
+    (path / "axes/cell.txt").unlink()
+    (path / "axes/cell.txt").write_text("c\nb\na\n")
+    with pytest.raises(errors.CorruptDataError, match="do not belong together"):
+        FilesDaf(path)
+    with pytest.warns(RecoveryWarning, match="is there again"):
+        daf = FilesDaf(path, "r+")
+    assert list(daf.axis_entries("cell")) == ["a", "b", "c"]
+    assert daf.get_np_vector("cell", "age").tolist() == [1, 2, 3]
+    assert not backup.exists()
+    assert list(FilesDaf(path).axis_entries("cell")) == ["a", "b", "c"]
+
+
+def test_metadata_file_after_something_is_deleted(tmp_path: Path) -> None:
+    """It is taken out of the list at once, whatever it was."""
+    path = tmp_path / "x.daf"
+
+    def listed() -> set[str]:
+        return set(json.loads((path / "metadata.json").read_text()))
+
+    with FilesDaf(path, "w") as daf:
+        daf.set_scalar("n", 1)
+        daf.add_axis("gene", ["x"])
+        daf.add_axis("cell", ["a", "b"], vectors={"age": [1, 2]})
+        daf.set_matrix("cell", "gene", "m", [[1], [2]], relayout=False)
+        assert {"scalars/n", "vectors/cell/age"} < listed()
+        daf.delete_scalar("n")
+        daf.delete_vector("cell", "age")
+        assert listed() == {"axes/cell", "axes/gene", "matrices/cell/gene/m"}
+        daf.delete_matrix("cell", "gene", "m")
+        assert listed() == {"axes/cell", "axes/gene"}
+        daf.delete_axis("gene")
+        assert listed() == {"axes/cell"}
+        assert verify(path) == []
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_archives_that_another_program_has_compressed(tmp_path: Path, *, packed: bool) -> None:
+    """They read as before."""
+    path, compressed = tmp_path / "x.daf.zip", tmp_path / "y.daf.zip"
+    with FilesDaf(path, "w", packed=Packing("zstd", chunk_kb=1) if packed else False) as daf:
+        fill(daf).add_axis("more", map(str, range(2000)), vectors={"age": np.arange(2000.0)})
+        before = contents(daf)
+    with (
+        zipfile.ZipFile(path) as old,
+        zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    assert contents(open_daf(compressed)) == before
+    assert verify(compressed) == []
 
 
 @pytest.mark.parametrize("axis", ["cell", "gene"])

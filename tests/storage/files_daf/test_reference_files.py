@@ -18,8 +18,9 @@ import numcodecs
 import numpy as np
 import pytest
 
-from daf_storage import DafWriter, FilesDaf, Packing, copy_all, errors, open_daf, verify
+from daf_storage import DafWriter, FilesDaf, MemoryDaf, Packing, copy_all, errors, open_daf, verify
 from tests.suites.examples import contents
+from tests.support import served
 
 OLD: Mapping[str, Any] = {
     "daf.json": '{"version":[1,0]}\n',
@@ -105,6 +106,16 @@ def test_version_1_0(tmp_path: Path) -> None:
     assert matrices["cell", "gene", "dense_m"] == [[1, 5], [2, 6], [3, 7], [4, 8]]
 
 
+def test_stored_values_of_version_1_0_are_not_taken_to_be_true(tmp_path: Path) -> None:
+    """Values of Bool that are there count, and values of other types that are missing are missed."""
+    root = write(tmp_path / "old", {**OLD, "matrices/gene/cell/mask.nzval": np.array([1, 0], "u1")})
+    (root / "vectors/cell/sparse_x.nzval").unlink()
+    with open_daf(root) as daf:
+        assert daf.get_np_matrix("gene", "cell", "mask", relayout=False).sum() == 1
+        with pytest.raises(errors.CorruptDataError, match=r"file 'sparse_x\.nzval' is missing"):
+            daf.get_np_vector("cell", "sparse_x")
+
+
 def test_writing_makes_it_version_1_1(tmp_path: Path) -> None:
     """When the first document comes that programs of version 1.0 do not know."""
     root = write(tmp_path / "old", OLD)
@@ -179,6 +190,44 @@ def chunks_of(data: bytes, count: int) -> list[tuple[bytes, int, int, int, int, 
         stored = data[start : start + stored_bytes]
         found.append((name, method, int.from_bytes(crc, "little"), raw_bytes, start, stored))
     return found
+
+
+@pytest.mark.parametrize("codec", ["blosc-zstd", "gzip"])
+def test_packed_files_without_an_index(tmp_path: Path, codec: Any) -> None:
+    """Those of other programs, which have the ZIP directory alone."""
+    with FilesDaf(tmp_path / "x.daf", "w", packed=Packing(codec, chunk_kb=8)) as daf:
+        daf.add_axis("cell", [f"c{n}" for n in range(3000)])
+        daf.set_vector("cell", "score", np.arange(3000.0))
+    folder = tmp_path / "x.daf/vectors/cell"
+    data = (folder / "score.zip").read_bytes()
+    (folder / "score.zip").write_bytes(b"\1" * 52 + data[52:])
+    document = (folder / "score.json").read_text()
+    with open_daf(tmp_path / "x.daf") as daf, pytest.raises(errors.CorruptDataError):
+        daf.get_np_vector("cell", "score")
+    (folder / "score.json").write_text(document.replace("indexed+zipped", "zipped"))
+    with open_daf(tmp_path / "x.daf") as daf:
+        assert daf.get_np_vector("cell", "score").tolist() == list(range(3000))
+        (folder / "score.zip").write_bytes(data[:-100])
+    with open_daf(tmp_path / "x.daf") as daf, pytest.raises(errors.CorruptDataError, match="ZIP"):
+        daf.get_np_vector("cell", "score")
+
+
+def test_a_packed_matrix_of_strings(tmp_path: Path) -> None:
+    """Which is not written here: each of its columns is cut by itself, and filled up."""
+    with FilesDaf(tmp_path / "x.daf", "w") as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.add_axis("gene", ["g", "h"])
+    with MemoryDaf(packed=Packing("zstd")) as memory:
+        memory.add_axis("all", [str(n) for n in range(600)])
+    chunks = [["a0", "a1"], ["a2", ""], ["b0", "b1"], ["b2", ""]]
+    (tmp_path / "x.daf/matrices/cell/gene/word.zip").write_bytes(shard(chunks))
+    (tmp_path / "x.daf/matrices/cell/gene/word.json").write_text(
+        '{"format":"dense","eltype":"String","packed_format":"indexed+zipped",'
+        '"chunk_shape":[2,1],"compression":"zstd","compression_level":3,"index_location":"start"}\n'
+    )
+    with open_daf(tmp_path / "x.daf") as daf:
+        found = daf.get_np_matrix("cell", "gene", "word").tolist()
+    assert found == [["a0", "b0"], ["a1", "b1"], ["a2", "b2"]]
 
 
 def shard(chunks: list[list[str]]) -> bytes:
@@ -310,6 +359,20 @@ def test_floats_that_json_has_no_number_for(tmp_path: Path) -> None:
     assert "0.1}" in (tmp_path / "x.daf/scalars/small.json").read_text()
 
 
+def test_documents_that_are_too_large(tmp_path: Path) -> None:
+    """None has more than a mebibyte: such a file is not even read."""
+    root = write(tmp_path / "x.daf", OLD)
+    document = root / "vectors/cell/donor.json"
+    text = document.read_text()
+    document.write_text(text.ljust(1 << 20))
+    with open_daf(root) as daf:
+        assert daf.get_np_vector("cell", "donor").size == 4
+    document.write_text(text.ljust((1 << 20) + 1))
+    with open_daf(root) as daf, pytest.raises(errors.CorruptDataError) as caught:
+        daf.get_np_vector("cell", "donor")
+    assert "it has 1,048,577 bytes, and documents have no more than 1,048,576" in str(caught.value)
+
+
 def test_strings_are_lines(tmp_path: Path) -> None:
     """Of any characters but line breaks, with which the name of the vector is refused."""
     strings = ["", "é", "a\tb", "\r", "x" * 1000, "\u2028", "細胞"]
@@ -324,3 +387,11 @@ def test_strings_are_lines(tmp_path: Path) -> None:
             errors.UnsupportedInputError, match=r"line break in 'a\\nb' at posi.* 4,"
         ):
             daf.set_vector("cell", "other", [*"0123", "a\nb", "5", "6"])
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"vectors/cell/age": []}'])
+def test_damaged_metadata_of_a_server(tmp_path: Path, content: str) -> None:
+    """Only those who cannot list a directory need the file."""
+    root = write(tmp_path / "x.daf", {**NEW, "metadata.json": content})
+    with served(root) as server, pytest.raises(errors.CorruptDataError, match="metadata.json"):
+        open_daf(f"{server.url}")

@@ -13,7 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import MemoryDaf, errors, import_h5ad
-from tests.limits import lower
+from daf_storage.data import _blocks, _encoding
+from daf_storage.trees import _decode_threads
 
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},
@@ -28,7 +29,9 @@ STORED: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many ranges, in several threads, whatever the machine."""
-    lower(monkeypatch, copied_bytes=400, thread_bytes=1, decoding_threads=2)
+    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 400)
+    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+    monkeypatch.setattr(_decode_threads, "THREADS", 2)
 
 
 def matrix_of(seed: int, dtype: str, index: str) -> Any:
@@ -163,6 +166,20 @@ def test_damaged_matrices_are_errors(tmp_path: Path, part: str, values: Any, pro
         del file[f"X/{part}"]
         file[f"X/{part}"] = values
     with pytest.raises(errors.CorruptDataError, match=problem):
+        import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.h5ad"]
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread goes on, and there is no part of a data set."""
+    write(tmp_path / "x.h5ad", {"X": matrix_of(3, "f4", "i4")})
+
+    def interrupted(array: Any, memory_bytes: int) -> Any:
+        yield from list(_blocks.block_spans(array, memory_bytes))[:2]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_encoding, "block_spans", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
     assert [path.name for path in tmp_path.iterdir()] == ["x.h5ad"]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -156,6 +158,10 @@ class TestPbmc:
         assert_same(without_axis_keys(read(tmp_path / "back.h5ad")), expected)
         assert_same(without_axis_keys(to_anndata(daf)), expected)
 
+    def test_nothing_is_reported(self, tmp_path: Path) -> None:
+        """All of it can be represented, but for uns."""
+        assert import_h5ad(PBMC, tmp_path / "x.daf.zarr").items == []
+
     def test_the_default_names(self, tmp_path: Path) -> None:
         """As in the reference: obs, var and X; they are written into uns on export."""
         import_h5ad(PBMC, tmp_path / "x.daf.zarr")
@@ -231,6 +237,24 @@ class TestRoundTrip:
             found, expected = read(tmp_path / "out.h5ad"), read(tmp_path / "in.h5ad")
         assert_same(without_axis_keys(found), expected)
 
+    def test_matrices_in_both_layouts_and_own_dtype(self, rich: Any) -> None:
+        """Stored both ways unless asked otherwise, in the dtype and sparsity of the original."""
+        daf = from_anndata(rich)
+        for axes in (("obs", "var"), ("var", "obs")):
+            assert daf.matrix_info(*axes, "X").storage_type.value == "Float32"
+            assert daf.matrix_info(*axes, "X").is_sparse
+            assert not daf.matrix_info(*axes, "dense").is_sparse
+        single = from_anndata(rich, relayout=False)
+        assert not single.has_matrix("obs", "var", "X", relayout=False)
+        assert_same(without_axis_keys(to_anndata(single)), rich)
+
+    def test_square_matrices_are_those_of_anndata(self, rich: Any) -> None:
+        """Obsp and varp are read as they were; see test_convention for their bytes."""
+        daf = from_anndata(rich)
+        found = daf.get_np_matrix("obs", "obs", "csr").toarray()
+        assert found.tolist() == rich.obsp["csr"].toarray().tolist()
+        assert daf.get_np_matrix("obs", "obs", "dense").tolist() == rich.obsp["dense"].tolist()
+
     def test_categoricals_with_colours_become_axes(self, rich: Any) -> None:
         """And others when asked for; the order of the categories is that of the entries."""
         daf = from_anndata(rich, categorical_axes=["stage"])
@@ -246,6 +270,12 @@ class TestRoundTrip:
             from_anndata(rich, empty, categorical_axes=["stag"])
         assert empty.axes_set() == set()
 
+    def test_reserved_columns_are_renamed(self, rich: Any) -> None:
+        """``name`` and ``index`` are reserved in Daf; they come back under their own names."""
+        daf = from_anndata(rich)
+        assert daf.vectors_set("var") == {"index_", "name_"}
+        assert to_anndata(daf).var.columns.tolist() == ["index", "name"]
+
     def test_names_in_uns_win_over_defaults(self, rich: Any) -> None:
         """``uns`` says what the axes are called, unless the caller does."""
         rich.uns.update({"obs_is": "cell", "var_is": "gene", "X_is": "UMIs"})
@@ -256,6 +286,11 @@ class TestRoundTrip:
             "gene",
             "UMIs",
         }
+
+    def test_without_x(self, rich: Any) -> None:
+        """An AnnData need not have a main matrix."""
+        del rich.X
+        assert to_anndata(from_anndata(rich)).X is None
 
 
 COLUMNS: dict[str, Any] = {
@@ -310,6 +345,45 @@ def test_every_kind_of_column_comes_back(kind: str) -> None:
     pd.testing.assert_frame_equal(some, obs.iloc[[2, 0]])
 
 
+def test_sparse_columns_are_exported_as_they_are() -> None:
+    """What was set since in another type is a dense column of that type."""
+    obs = pd.DataFrame({"x": pd.arrays.SparseArray([0, 0, 2], fill_value=0)}, index=list("abc"))
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    assert daf.get_np_vector("obs", "x").tolist() == [0, 0, 2]
+    daf.set_vector("obs", "x", [0.5, 0, 2], if_exists="replace")
+    column = axis_frame(daf, "obs")[0]["x"]
+    assert column.dtype == np.float64
+    assert column.tolist() == [0.5, 0, 2]
+
+
+def test_objects_that_are_numbers_become_floats() -> None:
+    """Decimals and numbers beside integers, with a line in the report; NaN where one is missing."""
+    for values in ([Decimal("1.5"), None, Decimal(2)], [1.5, None, 2]):
+        obs = pd.DataFrame({"m": np.array(values, dtype=object)}, index=list("abc"))
+        with pytest.warns(AnnDataWarning, match=r"obs\['m'\]: objects \(.*\) became Float64"):
+            daf = from_anndata(anndata.AnnData(obs=obs))
+        np.testing.assert_array_equal(daf.get_np_vector("obs", "m"), [1.5, np.nan, 2])
+
+
+def test_columns_of_types_that_daf_has_not() -> None:
+    """They are kept in anndata's own encoding."""
+    values = np.array([1, 2, 3], np.complex128) * 1j
+    obs = pd.DataFrame({"imaginary": values}, index=list("abc"))
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    assert daf.vectors_set("obs") == set()
+    pd.testing.assert_frame_equal(to_anndata(daf).obs, obs)
+
+
+def test_missing_numbers_are_null_in_sql() -> None:
+    """A nullable integer column with gaps is NULL there, not zero."""
+    obs = pd.DataFrame({"age": pd.array([10, None, 30], dtype="Int64")}, index=list("abc"))
+    db = connect(from_anndata(anndata.AnnData(obs=obs)))
+    assert db.sql("SELECT avg(age) AS m, count(age) AS n FROM obs").to_pydict() == {
+        "m": [20.0],
+        "n": [2],
+    }
+
+
 def test_mixed_columns_become_text_and_are_reported(tmp_path: Path) -> None:
     """The values as text, missing ones as missing, and a line in the report."""
     obs = pd.DataFrame({"m": np.array(["a", 1, None], dtype=object)}, index=list("abc"))
@@ -341,6 +415,18 @@ def test_names_that_daf_cannot_store(rich: Any) -> None:
     assert "a/b" in adata.obs
     assert "c/d" in adata.layers
     assert adata.obsm["e/f"].tolist() == [[1]] * rich.n_obs
+
+
+def test_square_matrices_of_names_that_daf_cannot_store(rich: Any) -> None:
+    """They are kept as they are, whichever form they have."""
+    square = np.eye(rich.n_obs) * 3
+    rich.obsp["g/h"] = square
+    rich.obsp["i/j"] = sp.csr_matrix(square)
+    daf = from_anndata(rich)
+    assert not {"g/h", "i/j"} & daf.matrices_set("obs", "obs")
+    adata = to_anndata(daf)
+    assert adata.obsp["g/h"].tolist() == square.tolist()
+    assert adata.obsp["i/j"].toarray().tolist() == square.tolist()
 
 
 @pytest.mark.parametrize("is_sparse", [True, False])
@@ -396,6 +482,11 @@ class TestBadInput:
             from_anndata(rich)
         daf = from_anndata(rich, duplicates="make_unique")
         assert daf.axis_entries("var").tolist()[:3] == ["g0", "g0-1", "g2"]
+
+    def test_both_axes_of_one_name(self, rich: Any) -> None:
+        """They need different names."""
+        with pytest.raises(errors.InvalidInputError, match="both axes would be called 'x'"):
+            from_anndata(rich, obs_is="x", var_is="x")
 
     def test_a_destination_that_is_not_empty(self, rich: Any, tmp_path: Path) -> None:
         """Neither a data set with axes nor an existing path is overwritten unasked."""
@@ -590,6 +681,22 @@ def test_replaced_annotations_are_not_rounded() -> None:
     assert found.obsm["b"]["x"].tolist() == [1.5, 2.5]
 
 
+def test_a_numeric_vector_named_like_an_axis_stays_numeric() -> None:
+    """Only strings can be entries."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("batch", ["x", "y"])
+    daf.set_vector("cell", "batch", [1, 2])
+    assert axis_frame(daf, "cell")[0]["batch"].tolist() == [1, 2]
+
+
+def test_columns_of_one_name_are_all_exported() -> None:
+    """Pandas allows it; the second gets the name of its vector."""
+    obs = pd.DataFrame([[1, 2]], columns=["a", "a"], index=["x"])
+    daf = from_anndata(anndata.AnnData(obs=obs))
+    assert axis_frame(daf, "obs")[0].to_dict("records") == [{"a": 1, "a_": 2}]
+
+
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_what_stays_behind_is_reported_by_name(tmp_path: Path, *, in_memory: bool) -> None:
     """Strings, vectors of other axes and matrices between them; colours of categoricals go along."""
@@ -668,6 +775,38 @@ def test_import_streams(tmp_path: Path) -> None:
         assert part.to_numpy().tolist() == [[1, 0, 1]]
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_sparse_matrix_without_elements_is_exported(tmp_path: Path, rows: int) -> None:
+    """It has no elements in the file either."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{n}" for n in range(rows)])
+    daf.add_axis("gene", ["g0", "g1"])
+    daf.set_matrix("cell", "gene", "X", sp.csr_matrix((rows, 2), dtype=np.float32))
+    export_h5ad(daf, tmp_path / "x.h5ad", obs_is="cell", var_is="gene")
+    with h5py.File(tmp_path / "x.h5ad") as file:
+        assert file["X/data"].shape == file["X/indices"].shape == (0,)
+    found = anndata.read_h5ad(tmp_path / "x.h5ad").X
+    assert (found.shape, found.nnz) == ((rows, 2), 0)
+
+
+def test_raw_is_written_as_anndata_writes_it(tmp_path: Path) -> None:
+    """With the encoding by which readers other than anndata know it."""
+    adata = anndata.AnnData(np.eye(3), var=pd.DataFrame(index=["a", "b", "c"]))
+    adata.raw = adata
+    adata.write_h5ad(tmp_path / "theirs.h5ad")
+    export_h5ad(from_anndata(adata), tmp_path / "ours.h5ad")
+    found = []
+    for name in ("theirs", "ours"):
+        with h5py.File(tmp_path / f"{name}.h5ad") as file:
+            every = {"": file["raw"]} | {part: file["raw"][part] for part in ("X", "var", "varm")}
+            found.append({
+                part: {key: group.attrs.get(f"encoding-{key}") for key in ("type", "version")}
+                for part, group in every.items() if part != "X"
+            })  # fmt: skip
+    assert found[0] == found[1]
+    assert found[0][""]["type"] == "raw"
+
+
 def test_nullable_integers_of_64_bits() -> None:
     """They come back exactly, although no float has their last digit."""
     values = pd.array([2**53 + 1, -(2**62) - 1], dtype="Int64")
@@ -675,6 +814,14 @@ def test_nullable_integers_of_64_bits() -> None:
     found = to_anndata(from_anndata(adata)).obs["n"]
     assert found.dtype == "Int64"
     assert found.tolist() == [2**53 + 1, -(2**62) - 1]
+
+
+def test_a_series_in_uns() -> None:
+    """It is no DataFrame: anndata cannot write it, so it is lost, and a warning names it."""
+    adata = anndata.AnnData(np.eye(2), uns={"series": pd.Series([1, 2])})
+    with pytest.warns(AnnDataWarning, match=r"uns\['series'\].*Series"):
+        daf = from_anndata(adata)
+    assert "series" not in to_anndata(daf).uns
 
 
 @pytest.mark.parametrize("part", ["obs", "X", "layers/away", "uns/away", "obsm/away", "obs/away"])
@@ -714,6 +861,21 @@ def test_a_frame_of_obsm_with_names_of_another_type(way: str, tmp_path: Path) ->
     daf.close()
 
 
+@pytest.mark.parametrize("mask", [[1, 0], [True]], ids=["integers", "short"])
+def test_a_mask_of_strings_that_is_none(mask: list[Any], tmp_path: Path) -> None:
+    """It is an error of the file: anndata would take numbers for positions."""
+    path = tmp_path / "a.h5ad"
+    strings: Any = pd.array(["x", "y"], dtype="string")
+    adata = anndata.AnnData(np.eye(2), obs=pd.DataFrame({"s": strings}, index=["a", "b"]))
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        adata.write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        del file["obs/s/mask"]
+        file["obs/s/mask"] = mask
+    with pytest.raises(errors.FormatError, match=r"a\.h5ad: the h5ad file cannot be read"):
+        import_h5ad(path, MemoryDaf(), progress="never")
+
+
 @pytest.mark.skipif(not has_faults(), reason="needs Linux and a C compiler")
 def test_a_file_whose_write_failed_is_right_or_not_there(tmp_path: Path) -> None:
     """Whichever write fails below HDF5, once or for ever: no wrong file, no crash, and our error."""
@@ -742,3 +904,24 @@ def test_text_with_a_nul_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedInputError, match=r"^x\.h5ad: obs/label cannot be .* NUL"):
         export_h5ad(daf, tmp_path / "x.h5ad")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_waits_for_hdf5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while HDF5 writes, which calls back, leaves no file and raises `KeyboardInterrupt`."""
+    real, before = os.pwrite, signal.getsignal(signal.SIGINT)
+    interrupted: list[int] = []
+
+    def pwrite(*arguments: Any) -> int:
+        if not interrupted:
+            interrupted.append(1)
+            signal.raise_signal(signal.SIGINT)
+        return real(*arguments)
+
+    daf = from_anndata(read(PBMC))
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    with pytest.raises(KeyboardInterrupt):
+        export_h5ad(daf, tmp_path / "x.h5ad")
+    assert interrupted
+    assert signal.getsignal(signal.SIGINT) is before
+    assert list(tmp_path.iterdir()) == []
+    export_h5ad(daf, tmp_path / "x.h5ad")

@@ -27,6 +27,7 @@ from daf_storage import (
     open_daf,
     verify,
 )
+from daf_storage.data import _encoding, _transpose
 from daf_storage.h5ad import export_h5ad
 from daf_storage.trees import ChunkedArray
 
@@ -148,6 +149,15 @@ def test_what_is_no_count_is_refused(value: float, form: Any) -> None:
     assert daf.axes_set() == set()
 
 
+def test_what_counts_as_cannot_name() -> None:
+    """Types and matrices that are not there."""
+    adata = anndata.AnnData(sp.csr_array(np.ones((2, 2), np.float32)))
+    with pytest.raises(errors.InvalidInputError, match="cannot be stored as 'float16'"):
+        from_anndata(adata, counts_as="float16")  # type: ignore[arg-type] # wrong on purpose
+    with pytest.raises(errors.MatrixNotFoundError, match="no matrix 'umis' to store as counts"):
+        from_anndata(adata, counts_as={"umis": "uint16"})
+
+
 @pytest.mark.parametrize("n_genes", [65_534, 65_535, 65_536, 65_537])
 def test_indices_have_the_narrowest_type_that_counts_from_1(n_genes: int) -> None:
     """The last gene has the number of genes; both arrays of a layout have one type."""
@@ -200,6 +210,26 @@ def test_a_slice_decodes_only_its_chunks(
         assert not [what for what, _ in decoded if what in ("rowval", "nzval")]
 
 
+def test_plain_files_have_no_name_for_shuffled_bytes(tmp_path: Path) -> None:
+    """Refused before anything is made or replaced, or with a vector."""
+    with open_daf(tmp_path / "x.daf", "w") as daf:
+        daf.set_scalar("here", 1)
+    with pytest.raises(errors.InvalidInputError, match=r"not packed with 'blosc-zstd-shuffle'"):
+        open_daf(tmp_path / "x.daf", "w", packed=Packing("blosc-zstd-shuffle"))
+    with open_daf(tmp_path / "x.daf") as daf:
+        assert daf.get_scalar("here") == 1
+    with open_daf(tmp_path / "y.daf", "w") as daf:
+        daf.add_axis("cell", ["a"])
+        with pytest.raises(errors.InvalidInputError, match=r"write a \.daf\.zarr"):
+            daf.set_vector("cell", "v", [1.0], packed=Packing("blosc-zstd-shuffle"))
+
+
+def test_a_data_set_that_is_open_says_how_it_is_packed() -> None:
+    """An import into it does not."""
+    with pytest.raises(errors.InvalidInputError, match="it was opened already"):
+        import_h5ad("x.h5ad", MemoryDaf(), packed=True)
+
+
 def test_a_copy_has_counts_as_whole_numbers(
     tmp_path: Path, h5ad: Path, counts: sp.csr_array
 ) -> None:
@@ -219,6 +249,25 @@ def test_a_copy_has_counts_as_whole_numbers(
     assert_equal(back.X, sp.csr_matrix(counts), exact=True)
 
 
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_a_copy_refuses_what_is_no_count(tmp_path: Path, form: str) -> None:
+    """With its row and its column; there is no copy then."""
+    values = np.zeros((3, 4), np.float32)
+    values[1, 2] = 0.5
+    matrix: Any = sp.csc_array(values) if form == "sparse" else values
+    with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
+        daf.add_axis("cell", ["a", "b", "c"])
+        daf.add_axis("gene", ["e", "f", "g", "h"])
+        daf.set_matrix("cell", "gene", "UMIs", matrix)
+    source, copy = tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr"
+    refused = r"value 0\.5 of row '(b|g)' and column '(g|b)' is no uint8"
+    with pytest.raises(errors.UnsupportedInputError, match=refused):
+        convert(source, copy, counts_as={"UMIs": "uint8"}, progress="never")
+    with pytest.raises(errors.MatrixNotFoundError, match="there is no matrix 'X' to store"):
+        convert(source, copy, counts_as="uint8", progress="never")
+    assert not copy.exists()
+
+
 def test_the_commands_pack_and_count(
     tmp_path: Path, h5ad: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,3 +284,38 @@ def test_the_commands_pack_and_count(
     assert main(["import", str(h5ad), str(refused), "--counts-as", "half=uint16"]) != 0
     assert "is no uint16, so the matrix is not stored as counts" in capsys.readouterr().err
     assert not refused.exists()
+
+
+def test_what_is_packed_is_transposed_in_ranges(
+    tmp_path: Path, h5ad: Path, counts: sp.csr_array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large matrix the first layout is never in memory as a whole."""
+    monkeypatch.setattr(_encoding, "_HELD_PART", 1 << 40)
+    monkeypatch.setattr(_transpose, "_BLOCK_ELEMENTS", 1 << 13)
+    ranges: list[int] = []
+    read_rows = ChunkedArray.read_rows
+
+    def reading(self: Any, span: Any) -> Any:
+        if self.info.size == counts.nnz:
+            ranges.append(span.size)
+        return read_rows(self, span)
+
+    monkeypatch.setattr(ChunkedArray, "read_rows", reading)
+    import_h5ad(h5ad, tmp_path / "x.daf.zarr", packed=True, progress="never")
+    monkeypatch.undo()
+    assert ranges
+    assert max(ranges) <= 1 << 13 < counts.nnz
+    with open_daf(tmp_path / "x.daf.zarr") as daf:
+        by_genes: Any = daf.get_np_matrix("obs", "var", "X")
+        assert abs(by_genes - counts).nnz == 0
+
+
+def test_what_is_mapped_is_not_decoded(tmp_path: Path, h5ad: Path, counts: sp.csr_array) -> None:
+    """Mapped numbers take no memory, packed ones their size."""
+    import_h5ad(h5ad, tmp_path / "flat.daf.zarr", progress="never")
+    import_h5ad(h5ad, tmp_path / "packed.daf.zarr", packed=True, progress="never")
+    with open_daf(tmp_path / "flat.daf.zarr") as flat:
+        assert flat.open_matrix("var", "obs", "X").decoded_bytes() == 0
+    with open_daf(tmp_path / "packed.daf.zarr") as packed:
+        found = packed.open_matrix("var", "obs", "X").decoded_bytes()
+        assert found - counts.nnz * (2 + 4) in (0, 2 * (CELLS + 1))

@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 from daf_query import connect
 from daf_query.cli import main
@@ -144,6 +145,22 @@ def test_the_path_of_a_sidecar_is_one(h5ad: Path) -> None:
     """Anything else would never be found, and is refused, as when one is written."""
     with pytest.raises(errors.InvalidInputError, match=r"a sidecar ends in .daf.zarr"):
         open_daf(h5ad, sidecar=h5ad)
+
+
+def test_what_stores_the_other_layout_under_other_names(h5ad: Path) -> None:
+    """`daf index` would write a sidecar for the names of the file, which is not used for others."""
+    adata = _anndata()
+    adata.X = sp.csr_matrix(adata.X)
+    adata.write_h5ad(h5ad)
+    with connect(h5ad, obs_is="cell", var_is="gene") as db:
+        said = str(db.matrix("cell", "gene", "X", columns=["g"]).explain())
+    assert "daf index" not in said
+    assert "obs_is=..., sidecar='other.daf.zarr'" in said
+    other = h5ad.with_name("other.daf.zarr")
+    with connect(open_daf(h5ad, obs_is="cell", var_is="gene", sidecar=other)) as db:
+        db.accelerate("X")
+        said = str(db.matrix("cell", "gene", "X", columns=["g"]).explain())
+    assert "by gene: not stored" not in said
 
 
 @pytest.mark.parametrize("package", ["h5py", "pandas"])

@@ -12,20 +12,24 @@ import sys
 import threading
 import traceback
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anndata
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+import zarr
 
 from daf_query import connect, zarr_table
 from daf_query.cli import main
 from daf_storage import DafServer, MemoryDaf, ZarrDaf, convert, errors, open_daf
 from daf_storage.opening import open_remote_tree
-from daf_storage.stores import RemoteFiles, _remote, matching_urls
+from daf_storage.stores import RemoteFiles, _remote, matching_urls, shown_url
 from tests import s3_server
 from tests.support import contents, create, fill_served
 
@@ -216,6 +220,23 @@ def test_ranges_are_coalesced_concurrent_and_bounded(s3: S3, large: Path) -> Non
     assert sum(last - first + 1 for first, last in spans) <= 6 * _remote._BLOCK_BYTES
 
 
+@pytest.mark.usefixtures("credentials")
+def test_requests_run_at_the_same_time(
+    s3: S3, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several, and never more than 16."""
+    monkeypatch.setattr(_remote, "_MAX_REQUEST_BYTES", 1 << 17)
+    files = RemoteFiles("s3://atlas/large.daf.zarr")
+    file = next(large.glob("matrices/*/*/X/nzval/0"))
+    key = file.relative_to(large).as_posix()
+    s3.requests()
+    (data,) = files.read_ranges(key, [(0, file.stat().st_size)])
+    assert bytes(data) == file.read_bytes()
+    report = s3.requests()
+    assert len(report["requests"]) == -(-file.stat().st_size // (1 << 17))
+    assert 2 <= report["most_running"] <= 16
+
+
 @pytest.mark.usefixtures("bucket")
 def test_public_buckets_need_no_credentials(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is signed if the environment says so; without credentials the error names that."""
@@ -331,6 +352,26 @@ def test_the_other_clouds(
         assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+def test_the_other_clouds_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each says what to set; which account of Azure is one of those things."""
+    for name in ("GCE_METADATA_HOST", "AZURE_MSI_ENDPOINT"):
+        monkeypatch.setenv(name, "127.0.0.1:9")
+    with pytest.raises(errors.AccessDeniedError, match="GOOGLE_APPLICATION_CREDENTIALS.*GOOGLE_SK"):
+        open_daf("gs://atlas/x.daf.zarr")
+    monkeypatch.delenv("AZURE_MSI_ENDPOINT")
+    monkeypatch.setenv("AZURE_SKIP_SIGNATURE", "true")
+    with pytest.raises(errors.InvalidInputError, match="set AZURE_STORAGE_ACCOUNT_NAME"):
+        open_daf("az://atlas/x.daf.zarr")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "lab")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", f"!{SECRET}")
+    with pytest.raises(errors.InvalidInputError, match="for Azure cannot be used") as caught:
+        open_daf("az://atlas/x.daf.zarr")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert shown_url("abfss://c@a.dfs.core.windows.net/x?sig=1") == (
+        "abfss://c@a.dfs.core.windows.net/x"
+    )
+
+
 @pytest.mark.usefixtures("bucket")
 def test_machines_in_a_cloud_are_asked_for_their_credentials(
     s3: S3, monkeypatch: pytest.MonkeyPatch
@@ -367,3 +408,27 @@ def test_machines_in_a_cloud_are_asked_for_their_credentials(
         thread.join()
     with pytest.raises(errors.AccessDeniedError, match="has no credentials for S3"):
         open_daf("s3://atlas/runs/x.daf.zarr")
+
+
+@pytest.mark.usefixtures("credentials", "bucket")
+def test_an_anndata_is_read_in_place(s3: S3, tmp_path: Path) -> None:
+    """What anndata wrote as Zarr, from a bucket."""
+    obs = pd.DataFrame({"age": [30, 60, 90]}, index=["A", "B", "C"])
+    data = anndata.AnnData(sp.csr_matrix(np.eye(3, dtype="f4")), obs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data.write_zarr(tmp_path / "in_place.zarr")
+    s3.upload(tmp_path / "in_place.zarr", "atlas/in_place.zarr")
+    db = connect("s3://atlas/in_place.zarr")
+    assert db.sql("SELECT name FROM obs WHERE age > 40").to_pydict() == {"name": ["B", "C"]}
+    assert db.matrix("obs", "var", "X", rows=["B"]).to_numpy().tolist() == [[0, 1, 0]]
+
+
+@pytest.mark.usefixtures("credentials", "bucket")
+def test_zarr_tables(s3: S3, tmp_path: Path) -> None:
+    """Any group of a bucket is a table."""
+    group = zarr.open_group(tmp_path / "any.zarr", mode="w", zarr_format=2)
+    group.create_group("meta").create_array("x", data=np.arange(6.0), chunks=(3,))
+    zarr.consolidate_metadata(group.store)
+    s3.upload(tmp_path / "any.zarr", "atlas/any.zarr")
+    assert zarr_table("s3://atlas/any.zarr").to_table().to_pydict() == {"x": [*range(6)]}

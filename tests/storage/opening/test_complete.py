@@ -109,6 +109,29 @@ def test_a_base_that_is_gone_or_no_path(tmp_path: Path) -> None:
             complete_daf(path)
 
 
+def test_a_long_chain_is_no_circle(tmp_path: Path) -> None:
+    """It is refused by its length."""
+    for number in range(70):
+        with ZarrDaf(tmp_path / f"{number}.daf.zarr", "w") as daf:
+            if number:
+                daf.set_scalar("base_daf_repository", f"{number - 1}.daf.zarr")
+    with complete_daf(tmp_path / "60.daf.zarr") as daf:
+        assert daf.scalars_set() == {"base_daf_repository"}
+    with pytest.raises(errors.UnsupportedDataError, match="more than 64 data sets are based on"):
+        complete_daf(tmp_path / "69.daf.zarr")
+
+
+def test_a_view_that_is_nested_too_deep_is_no_json(tmp_path: Path, base: Path) -> None:
+    """Python's parser of JSON has a limit of its own."""
+    path = tmp_path / "mine.daf.zarr"
+    with ZarrDaf(path, "w") as daf:
+        daf.set_scalar("base_daf_repository", "data/base.daf.zarr")
+        daf.set_scalar("base_daf_view", "[" * 20_000)
+    assert base.exists()
+    with pytest.raises(errors.CorruptDataError, match=r"its scalar 'base_daf_view' is no JSON"):
+        complete_daf(path)
+
+
 def test_an_overlay_of_other_entries_is_refused(tmp_path: Path, base: Path) -> None:
     """Fewer cells at once, the same number of others when what is on top is read."""
     mine = tmp_path / "mine.daf.zarr"
@@ -129,6 +152,23 @@ def test_an_overlay_of_other_entries_is_refused(tmp_path: Path, base: Path) -> N
         complete_daf(mine)
 
 
+def test_an_overlay_belongs_to_one_base(tmp_path: Path, base: Path) -> None:
+    """One of another base, which is there, is refused; if that is gone, the new one is noted."""
+    mine, other = tmp_path / "mine.daf.zarr", tmp_path / "other.daf.zarr"
+    shutil.copytree(base, other)
+    open_overlay(open_daf(base), mine).close()
+    with pytest.raises(errors.InvalidInputError, match="made on top of .*base.daf.zarr, not of"):
+        open_overlay(open_daf(other), mine)
+    shutil.rmtree(base)
+    with open_overlay(open_daf(other), mine) as daf:
+        assert daf.get_scalar("base_daf_repository") == "other.daf.zarr"
+    with open_overlay(open_daf(other), mine, "r") as daf:
+        assert not daf.is_writable
+        assert daf.axes_set() == {"cell", "gene"}
+    with pytest.raises(errors.SourceNotFoundError):
+        open_overlay(open_daf(other), tmp_path / "none.daf.zarr", "r")
+
+
 def test_groups_of_files_and_servers(tmp_path: Path, base: Path) -> None:
     """Paths with a group lead to another one; a base on a server is named by its URL."""
     archive = tmp_path / "x.dafs.zarr.zip"
@@ -147,6 +187,13 @@ def test_groups_of_files_and_servers(tmp_path: Path, base: Path) -> None:
             assert daf.get_scalar("base_daf_repository") == url
         with complete_daf(tmp_path / "s.daf.zarr") as daf:
             assert daf.axis_entries("cell").tolist() == CELLS
+
+
+def test_a_base_in_memory_is_not_recorded() -> None:
+    """No path leads to it."""
+    mine = MemoryDaf()
+    with open_overlay(fill(MemoryDaf()), mine) as daf:
+        assert "base_daf_repository" not in daf.scalars_set()
 
 
 @pytest.mark.usefixtures("base")

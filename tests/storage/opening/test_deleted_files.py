@@ -37,6 +37,18 @@ def test_nothing_is_written_into_a_file_without_a_name(
             assert daf.get_np_vector("cell", "n").tolist() == [1, 1]
 
 
+def test_a_writer_goes_on_after_its_file_was_moved(tmp_path: Path) -> None:
+    """It has another name then, and what is written into it is there."""
+    for suffix in (".h5df", ".daf.zarr.zip"):
+        path = tmp_path / f"mine{suffix}"
+        with open_daf(path, "w") as daf:
+            daf.add_axis("cell", ["A", "B"])
+            path.rename(tmp_path / f"moved{suffix}")
+            daf.set_vector("cell", "more", [1, 2])
+        with open_daf(tmp_path / f"moved{suffix}") as moved:
+            assert moved.get_np_vector("cell", "more").tolist() == [1, 2]
+
+
 def test_an_hdf5_file_that_was_deleted_is_still_read(tmp_path: Path) -> None:
     """Through the descriptor that is open, as an archive is; also what is mapped for it only now."""
     path = tmp_path / "mine.h5df"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_storage import (
+    DafReader,
     DafWriter,
     H5df,
     MemoryDaf,
@@ -30,14 +33,17 @@ from daf_storage import (
     repair,
     verify,
 )
+from daf_storage.base import Span
 from daf_storage.trees import (
     Hdf5File,
     WritableHdf5Tree,
     WritableTree,
+    _hdf5_array,
+    _hdf5_write,
 )
 from tests.faulty_disk import environment, has_faults
 from tests.suites import ChangingDafSuite, ChangingTreeSuite
-from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped
+from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped, open_descriptors
 
 
 def new(root: Any, mode: Any = "w") -> DafWriter:
@@ -135,6 +141,13 @@ def _check_dataset(name: str, found: Any) -> None:
         assert offset is None or offset % 8 == 0, name
 
 
+@pytest.mark.skipif(shutil.which("h5dump") is None, reason="h5dump is not installed")
+def test_h5dump_reads_it(path: Path) -> None:
+    """HDF5's own program finds the values."""
+    done = subprocess.run(["h5dump", str(path)], capture_output=True, text=True, check=True)
+    assert "H5T_NATIVE_B8" in done.stdout or "H5T_STD_B8LE" in done.stdout
+
+
 def test_reads_are_views_of_the_file(path: Path) -> None:
     """Contiguous data is mapped, read-only, and valid after the file is closed."""
     daf = H5df(path)
@@ -155,6 +168,30 @@ def test_reads_are_views_of_the_file(path: Path) -> None:
     assert arrays[1].tolist() == [True, False, True, False]
 
 
+def test_filling_maps_the_file(path: Path) -> None:
+    """What is filled in place is the file itself, zeros at first."""
+    daf = new(path, "r+")
+    with daf.empty_dense_vector("cell", "v", "f8") as values:
+        assert is_mapped(values.__array_interface__["data"][0], path)
+        values[:] = [1, 2, 3]
+    daf.close()
+    with h5py.File(path) as file:
+        assert file["vectors/cell/v"][:].tolist() == [1, 2, 3]
+
+
+def test_replaced_data_stays_with_its_holders(path: Path) -> None:
+    """The space of what was replaced is not used again while it is held."""
+    daf = new(path, "r+")
+    daf.set_vector("cell", "v", np.array([1, 2, 3]))
+    held = daf.get_np_vector("cell", "v")
+    for i in range(50):
+        daf.set_vector("cell", "v", np.full(3, 10 + i), if_exists="replace")
+        daf.set_vector("cell", f"w{i}", np.full(3, 99))
+        daf.delete_vector("cell", f"w{i}")
+    assert held.tolist() == [1, 2, 3]
+    assert daf.get_np_vector("cell", "v").tolist() == [59, 59, 59]
+
+
 def test_modes_and_names(tmp_path: Path) -> None:
     """As in every format: path, scalar ``name``, ``w+`` keeps and ``w`` empties."""
     path = tmp_path / "x.h5df"
@@ -171,6 +208,16 @@ def test_modes_and_names(tmp_path: Path) -> None:
     assert new(path, "w").scalars_set() == set()
     group = new(f"{tmp_path}/g.h5dfs#/a/b", "w+")
     assert group.name.startswith(f"{tmp_path}/g.h5dfs#/a/b")
+
+
+def test_a_group_is_emptied_alone(tmp_path: Path) -> None:
+    """Mode ``w`` on a group leaves the other groups."""
+    path = f"{tmp_path}/x.h5dfs"
+    for group in ("a", "b"):
+        fill(new(f"{path}#/{group}", "w+")).close()
+    new(f"{path}#/a", "w").close()
+    assert H5df(f"{path}#/a").axes_set() == set()
+    assert H5df(f"{path}#/b").axes_set() == {"cell", "gene"}
 
 
 @pytest.mark.parametrize(
@@ -322,6 +369,79 @@ def test_mostly_empty_strings_are_stored_sparse(tmp_path: Path) -> None:
     assert verify(path) == []
 
 
+def test_slices_of_strings_that_are_stored_sparse(tmp_path: Path) -> None:
+    """Each layout gives the same cells; so does each range of a stored vector or matrix."""
+    test_mostly_empty_strings_are_stored_sparse(tmp_path)
+    daf = H5df(tmp_path / "x.h5df")
+    whole = daf.get_np_matrix("batch", "cell", "labels")
+    for rows, columns in (([2], [1, 0]), ([19, 2, 3], [2]), (list(range(20)), [0, 1, 2])):
+        part = connect(daf).matrix("batch", "cell", "labels", rows=rows, columns=columns)
+        assert part.to_numpy().tolist() == whole[np.ix_(rows, columns)].tolist()
+    matrix = daf.open_matrix("batch", "cell", "labels").dense()
+    by_columns = whole.T.tolist()
+    assert matrix.read().tolist() == by_columns
+    assert matrix.read_rows(Span(1, 3)).tolist() == by_columns[1:]
+    spans = [Span(2, 3), Span(0, 2)]
+    assert [part.tolist() for part in matrix.read_spans(spans)] == [by_columns[2:], by_columns[:2]]
+    within = [part.tolist() for part in matrix.read_spans(spans, Span(2, 20))]
+    assert within == [[row[2:] for row in by_columns[2:]], [row[2:] for row in by_columns[:2]]]
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "message"),
+    [
+        ("vectors/batch/label/nzind", [21], "nzind does not rise"),
+        ("matrices/batch/cell/labels/colptr", [1, 2, 1, 3], "do not fit together"),
+        ("matrices/batch/cell/labels/rowval", [3, 21], "outside 1 to 20"),
+    ],
+)
+def test_damaged_sparse_strings(tmp_path: Path, part: str, values: list[int], message: str) -> None:
+    """Places outside of the axis are an error, not a wrong string."""
+    self = tmp_path / "x.h5df"
+    test_mostly_empty_strings_are_stored_sparse(tmp_path)
+    with h5py.File(self, "r+") as file:
+        file[part][:] = values
+    assert any(message in finding.problem for finding in verify(self))
+
+
+def read_labels(daf: DafReader, part: str) -> None:
+    """Read the property that a part belongs to."""
+    if part.startswith("vectors"):
+        daf.get_np_vector("batch", "label")
+    else:
+        daf.get_np_matrix("batch", "cell", "labels")
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "message"),
+    [
+        ("vectors/batch/label/nztxt", ["foo", "bar"], "nzind is not a list of 2 positions"),
+        ("vectors/batch/label/nztxt", [], "nzind is not a list of 0 positions"),
+        ("vectors/batch/label/nztxt", ["x"] * 21, r"nztxt has 21 strings, but the shape \[20\]"),
+        ("vectors/batch/label/nztxt", [["foo"]], "nztxt is not a list of strings"),
+        ("vectors/batch/label/nztxt", [5], "nztxt is not a list of strings"),
+        ("matrices/batch/cell/labels/nztxt", ["bar"], "rowval is not a list of 1 positions"),
+        ("matrices/batch/cell/labels/nztxt", ["x"] * 61, "nztxt has 61 strings"),
+        ("matrices/batch/cell/labels/colptr", [1, 2, 3], "colptr is not a list of 4 positions"),
+        ("matrices/batch/cell/labels/colptr", [1, 1, 2, 2], "do not fit together"),
+    ],
+)
+def test_parts_of_sparse_strings_have_one_length(
+    tmp_path: Path, part: str, values: list[object], message: str
+) -> None:
+    """As many positions as strings, or reading is an error; the other properties are readable."""
+    path = tmp_path / "x.h5df"
+    test_mostly_empty_strings_are_stored_sparse(tmp_path)
+    is_string = part.endswith("nztxt") and values != [5]
+    with h5py.File(path, "r+") as file:
+        del file[part]
+        file.create_dataset(part, data=values, dtype=h5py.string_dtype() if is_string else "u4")
+    daf = H5df(path)
+    with pytest.raises(errors.CorruptDataError, match=message):
+        read_labels(daf, part)
+    assert daf.get_np_vector("batch", "full").tolist() == ["x" * 9] * 20
+
+
 def test_strings_with_nul_are_refused(path: Path) -> None:
     """HDF5 ends strings there; nothing is stored."""
     daf = new(path, "r+")
@@ -386,6 +506,18 @@ def test_other_versions_are_refused(path: Path, version: list[int]) -> None:
         H5df(path)
 
 
+def test_a_reader_handle_cannot_write(path: Path) -> None:
+    """An open file decides what is possible; an aligned one gives no warning."""
+    with h5py.File(path, alignment_threshold=1, alignment_interval=8) as file:
+        with pytest.raises(errors.ReadOnlyError, match="opened for reading"):
+            H5df(file, "r+")
+        assert H5df(file).get_scalar("n") == 7
+    with h5py.File(path, "r+", alignment_threshold=1, alignment_interval=8) as file:
+        daf = H5df(file, "r+")
+        daf.close()
+        assert file.id.valid
+
+
 @pytest.mark.parametrize("mode", ["r", "r+", "w+"])
 def test_a_handle_without_alignment_is_warned_of(path: Path, mode: OpenMode) -> None:
     """In every mode, since what it says of the file concerns readers too."""
@@ -419,6 +551,16 @@ def test_a_dataset_in_the_place_of_a_group(path: Path, group: str, mode: OpenMod
         file[group] = [1, 2]
     with pytest.raises(errors.CorruptDataError, match=f"{group}' is a dataset.* has a group there"):
         H5df(path, mode)
+
+
+@pytest.mark.parametrize("group", ["vectors/cell", "matrices/cell/gene"])
+def test_a_dataset_in_the_place_of_an_inner_group(path: Path, group: str) -> None:
+    """It is no group without anything in it: who lists it learns what is wrong."""
+    with h5py.File(path, "r+") as file:
+        del file[group]
+        file[group] = [1, 2]
+    with H5df(path) as daf, pytest.raises(errors.CorruptDataError, match=f"{group} is a dataset"):
+        contents(daf)
 
 
 def test_an_anndata_is_no_data_set_of_daf(tmp_path: Path) -> None:
@@ -466,6 +608,11 @@ def test_importing_and_mending(tmp_path: Path) -> None:
     assert dense(part).shape == (2, 765)
 
 
+def test_contents_equal_those_in_memory(path: Path) -> None:
+    """The same changes give the same data set in either format."""
+    assert contents(H5df(path)) == contents(fill(MemoryDaf()))
+
+
 @pytest.mark.parametrize("suffix", ["h5df", "daf.zarr"])
 def test_the_group_for_changes_is_no_name(tmp_path: Path, suffix: str) -> None:
     """What is called like it would vanish with the next change; so no format takes the name."""
@@ -482,6 +629,149 @@ def test_the_group_for_changes_is_no_name(tmp_path: Path, suffix: str) -> None:
     ):
         with pytest.raises(errors.InvalidNameError, match="in which changes are prepared"):
             attempt(".daf.staging")
+
+
+@pytest.mark.parametrize("block", [1, 3, 7, 100])
+def test_strings_go_in_and_out_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    """Of vectors and of matrices, however few at a time; and none at all."""
+    for module in (_hdf5_array, _hdf5_write):
+        monkeypatch.setattr(module, "STRING_BLOCK", block)
+    names = [f"naïve {n}" for n in range(10)]
+    matrix = np.array([[f"{n}-{m}" for m in range(4)] for n in range(10)], dtype=object)
+    daf = new(tmp_path / "x.h5df")
+    daf.add_axis("cell", names)
+    daf.add_axis("gene", list("abcd"))
+    daf.add_axis("none", [])
+    daf.set_matrix("cell", "gene", "labels", matrix)
+    daf.set_matrix("none", "gene", "labels", np.empty((0, 4), dtype=object))
+    daf.set_scalar("s", "text")
+    assert daf.axis_entries("cell").tolist() == names
+    assert daf.axis_entries("none").tolist() == []
+    assert daf.get_np_matrix("cell", "gene", "labels").tolist() == matrix.tolist()
+    assert daf.get_np_matrix("gene", "cell", "labels").tolist() == matrix.T.tolist()
+    assert daf.get_scalar("s") == "text"
+    with pytest.raises(errors.UnsupportedInputError, match="NUL"):
+        daf.set_vector("cell", "bad", [*names[:9], "a\0b"])
+    assert daf.vectors_set("cell") == set()
+
+
+@pytest.mark.parametrize("shrinks", [False, True])
+def test_a_file_that_this_process_changes_meanwhile_is_not_one_that_was_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shrinks: bool
+) -> None:
+    """Another thread writes between looking at the length and comparing it."""
+    status = Hdf5File.status
+    states: list[int] = []
+
+    def overtaken(self: Hdf5File) -> Any:
+        found = status(self)
+        if not states and found is not None:
+            states.append(found.st_size)
+            if shrinks:  # as HDF5 does in the middle of a flush
+                return os.stat_result((*found[:6], 10, *found[7:]))
+            file.create_dataset("large", data=np.ones(100_000))
+            shared.flush()
+        return found
+
+    with h5py.File(tmp_path / "x.h5df", "w") as file:
+        file.create_dataset("small", data=np.ones(1000))
+        file.flush()
+        shared = Hdf5File(file, location="x.h5df", file_identity=(1, 1))
+        monkeypatch.setattr(Hdf5File, "status", overtaken)
+        shared.check_length(what="x.h5df")
+        assert states
+        monkeypatch.undo()
+        os.truncate(tmp_path / "x.h5df", 100)
+        with pytest.raises(errors.CorruptDataError, match="another program has cut it"):
+            shared.check_length(what="x.h5df")
+        os.truncate(tmp_path / "x.h5df", states[0])
+
+
+def test_a_file_that_another_one_has_replaced(path: Path, tmp_path: Path) -> None:
+    """The open one is read on, and nothing stays open of the other."""
+    daf = H5df(path)
+    expected = daf.get_np_vector("cell", "age").tolist()
+    other = tmp_path / "other.h5df"
+    shutil.copyfile(path, other)
+    with h5py.File(other, "r+") as file:
+        file["vectors/cell/age"][...] = [1, 2, 3]
+    path.rename(tmp_path / "aside.h5df")
+    other.rename(path)
+    before = open_descriptors()
+    for _ in range(5):
+        assert daf.open_vector("cell", "age").read(Span(0, 3)).tolist() == expected
+    assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("mask", [0, 1, 2, 3])
+def test_chunks_of_which_filters_were_left_out(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mask: int
+) -> None:
+    """HDF5 may store single chunks without compression, or without shuffling."""
+    monkeypatch.setattr(_hdf5_array, "_FREE_BYTES", 1)
+    monkeypatch.setattr(_hdf5_array, "_DEFLATE_RATIO", 1 << 40)
+    values = np.array([30, 60, 90], "<i8")
+    data = values.view(np.uint8).reshape(3, 8)
+    shuffled = data if mask & 1 else data.T
+    raw = shuffled.tobytes() if mask & 2 else zlib.compress(shuffled.tobytes())
+    with h5py.File(path, "r+") as file:
+        del file["vectors/cell/age"]
+        dataset = file.create_dataset(
+            "vectors/cell/age", (3,), "<i8", chunks=(3,), compression="gzip", shuffle=True
+        )
+        dataset.id.write_direct_chunk((0,), raw, filter_mask=mask)
+    assert H5df(path).get_np_vector("cell", "age").tolist() == [30, 60, 90]
+
+
+def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
+    """No more than the file has may be said to be there."""
+    daf = H5df(path)
+    array = daf.open_vector("cell", "age").all_arrays()[0]
+    assert isinstance(array, _hdf5_array.Hdf5Array)
+    end = path.stat().st_size
+    array.check_stored()
+    for offset in (0, 100, end):
+        array._check_size(offset, end - offset)
+        with pytest.raises(errors.CorruptDataError, match="the file is truncated"):
+            array._check_size(offset, end - offset + 1)
+
+
+def test_a_read_that_failed_is_tried_again_if_the_file_was_opened_again(path: Path) -> None:
+    """Another thread may do that meanwhile; any other failure is an error at once."""
+    daf = H5df(path)
+    array = daf.open_vector("cell", "age").all_arrays()[0]
+    assert isinstance(array, _hdf5_array.Hdf5Array)
+    calls = []
+
+    def interrupted() -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            array._shared.file.close()
+            array._shared.file = h5py.File(path)
+            raise OSError("interrupted")
+        return int(array._held.get()[1])
+
+    def broken() -> int:
+        calls.append(1)
+        raise OSError("broken")
+
+    assert (array._attempt(interrupted), len(calls)) == (60, 2)
+    with pytest.raises(errors.CorruptDataError, match="broken"):
+        array._attempt(broken)
+    assert len(calls) == 3
+
+
+def test_reading_strings_leaves_nothing_open(path: Path) -> None:
+    """Also not the descriptor by which their heaps are checked."""
+    with H5df(path) as daf:
+        daf.get_pa_vector("gene", "name")
+        before = open_descriptors()
+        for _ in range(5):
+            assert daf.get_pa_vector("cell", "type").to_pylist() == ["Bcell", "TCell", "TCell"]
+            daf.open_vector("cell", "type").read_strings()
+        assert open_descriptors() == before
 
 
 def test_what_was_stored_is_in_the_file(path: Path, tmp_path: Path) -> None:

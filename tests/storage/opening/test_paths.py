@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from daf_storage import (
+    H5df,
     MemoryDaf,
     ZarrDaf,
     complete_daf,
@@ -65,6 +66,14 @@ def test_a_reader_where_one_is_written_to_is_refused(tmp_path: Path) -> None:
         for call in (lambda: copy_all(MemoryDaf(), reader), lambda: reorder_axes([reader], {})):
             with pytest.raises(errors.ReadOnlyError, match="opened for reading; open it with mode"):
                 call()
+
+
+def test_what_is_neither_a_path_nor_a_handle_of_hdf5_is_refused() -> None:
+    """The message names both."""
+    wrong: Any
+    for wrong in (None, b"x.h5df", {}):
+        with pytest.raises(errors.InvalidInputError, match="or an open h5py.File or h5py.Group"):
+            H5df(wrong)
 
 
 def test_a_path_with_another_suffix_at_which_there_is_nothing(

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 import zarr
 
 from daf_query import connect
+from daf_query.cli import main
 from daf_storage import (
     DafReader,
     DafServer,
@@ -36,10 +37,9 @@ from daf_storage import (
     verify,
 )
 from daf_storage.opening import open_remote_tree
-from daf_storage.stores import RemoteFiles, shown_url
+from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.upkeep import _serve as serving
-from tests.limits import lower
-from tests.support import contents, create, fill_served
+from tests.support import contents, create, fill, fill_served
 
 Fault = Callable[[Any], bool]
 """Answers a request wrongly and returns true, or leaves it to the server."""
@@ -187,6 +187,16 @@ def test_servers_are_for_reading(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["x.dafs.zarr.zip", "x.daf.zarr#/a", "x.daf.zarr.zip#/a", "x#/"],
+)
+def test_urls_that_mean_nothing(name: str) -> None:
+    """As for paths; nothing is asked."""
+    with pytest.raises(errors.InvalidInputError, match="can't parse as URL of a data set"):
+        open_daf(f"http://127.0.0.1:1/{name}")
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "http://",
@@ -248,6 +258,14 @@ def test_metadata_that_does_not_match(folder: Path) -> None:
             daf.get_np_matrix("cell", "gene", "UMIs")
 
 
+def test_a_huge_shape_without_data(folder: Path) -> None:
+    """What the metadata declares is compared with what is there before anything is allocated."""
+    data = (folder / ".zmetadata").read_text()
+    (folder / ".zmetadata").write_text(data.replace('"shape":[4,3]', '"shape":[4,3000000000000]'))
+    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="stored shape"):
+        open_daf(server.url).get_np_matrix("cell", "gene", "UMIs")
+
+
 def test_a_damaged_archive(folder: Path) -> None:
     """What is no archive, or no longer one, says so."""
     archive = folder.with_name("x.daf.zarr.zip")
@@ -307,6 +325,13 @@ def failing(status: int, times: int) -> Fault:
         return False
 
     return fault
+
+
+def ignore_ranges(handler: Any) -> bool:
+    """Answer with the whole file."""
+    if "Range" in handler.headers:
+        del handler.headers["Range"]
+    return False
 
 
 def hang(handler: Any) -> bool:
@@ -405,11 +430,35 @@ def test_servers_without_ranges_are_good_enough(folder: Path, name: str) -> None
         assert _Plain.downloads[f"/{name}"] <= 2  # once to see that there are no ranges
 
 
+def test_a_whole_file_that_another_thread_has_downloaded(folder: Path) -> None:
+    """Whoever waited for it takes it from there."""
+    with plainly_served(folder) as base:
+        files = RemoteFiles(base)
+        expected = (folder / ".zmetadata").read_bytes()
+        files._has_ranges = False
+        _Plain.downloads.clear()
+        parts = [files._part_of_whole(".zmetadata", 0, stop) for stop in (len(expected), 20)]
+    assert parts == [expected, expected[:20]]
+    assert _Plain.downloads == {"/.zmetadata": 1}
+
+
+def test_a_file_that_is_empty_by_now(tmp_path: Path) -> None:
+    """There is nothing to ask the server for: what was wanted of it is not there."""
+    (tmp_path / "empty").touch()
+    with served(tmp_path) as server:
+        files = RemoteFiles(server.url)
+        assert files.size("empty") == 0
+        before = len(server.asked)
+        with pytest.raises(errors.CorruptDataError, match="empty ends too early: bytes 0 to 5"):
+            files.read_ranges("empty", [(0, 5)])
+        assert len(server.asked) == before
+
+
 def test_large_files_of_servers_without_ranges(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond a bound they are not downloaded; the message names the remedy, others are read."""
-    lower(monkeypatch, whole_file_bytes=100)
+    monkeypatch.setattr(_remote, "_MAX_WHOLE_BYTES", 100)
     big = ZarrDaf(folder, "r+")
     assert isinstance(big, DafWriter)
     big.set_vector("batch", "big", np.arange(20.0))
@@ -420,6 +469,52 @@ def test_large_files_of_servers_without_ranges(
         ):
             daf.get_np_vector("batch", "big")
         assert daf.get_np_vector("gene", "marker").tolist() == [True, False, True, False]
+
+
+def announcing(length: int, sent: int = 1 << 16) -> Fault:
+    """Return a fault: an answer that announces a length and sends something."""
+
+    def fault(handler: Any) -> bool:
+        if not handler.path.endswith(("/score/0", ".zmetadata")):
+            return False
+        asked = handler.headers.get("Range", "bytes=0-0").removeprefix("bytes=")
+        handler.close_connection = True
+        handler.send_response(206 if "Range" in handler.headers else 200)
+        handler.send_header("Content-Length", str(length))
+        handler.send_header("Content-Range", f"bytes {asked}/{length}")
+        handler.end_headers()
+        with suppress(OSError):
+            handler.wfile.write(b"x" * sent)
+        return True
+
+    return fault
+
+
+@pytest.mark.parametrize("length", [2**27, 2**40, 2**62])
+def test_announced_lengths_take_no_memory(folder: Path, length: int) -> None:
+    """A server that announces a TiB is refused; the interpreter lives."""
+    with served(folder) as server:
+        daf = DafReader(open_remote_tree(server.url, impatient), name="x!")
+        server.fault = announcing(length)
+        with pytest.raises(errors.DafError, match="vectors/cell/score"):
+            daf.get_np_vector("cell", "score")
+        with pytest.raises(errors.DafError, match=r"zmetadata.*expected there|hung up"):
+            open_remote_tree(server.url, impatient)
+
+
+def test_files_that_are_said_to_be_endless(folder: Path) -> None:
+    """What a server says of the length of a file makes nobody plan a million requests."""
+    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="at most"):
+        impatient(server.url).read_ranges("vectors/cell/score/0", [(0, 2**40)])
+
+
+def test_answers_longer_than_asked_are_not_received(folder: Path) -> None:
+    """A part of 32 KiB that arrives with 64 KiB is refused, and nothing of it is used."""
+    with served(folder) as server:
+        files = impatient(server.url)
+        server.fault = announcing(1 << 16)
+        with pytest.raises(errors.RemoteError, match="32,768 bytes were asked for"):
+            files.read_ranges("vectors/cell/score/0", [(0, 12)])
 
 
 def test_a_short_file_is_one_request(folder: Path) -> None:
@@ -433,6 +528,13 @@ def test_a_short_file_is_one_request(folder: Path) -> None:
         assert len(server.asked) == files.requests == 1
         assert files.size("vectors/cell/none/0") is None
         assert len(server.asked) == 2
+
+
+def test_deeply_nested_metadata(folder: Path) -> None:
+    """It is malformed, and not an exhausted stack."""
+    (folder / ".zmetadata").write_text("[" * 100_000)
+    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="malformed"):
+        open_daf(server.url)
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -540,7 +642,7 @@ def test_what_is_closed_keeps_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Neither threads nor connections nor blocks; a slice that was handed out reads its values."""
-    lower(monkeypatch, remote_block_bytes=8)  # what is in the first block needs no thread
+    monkeypatch.setattr(_remote, "_BLOCK_BYTES", 8)  # what is in the first block needs no thread
     path = tmp_path / name
     if path != folder:
         convert(folder, path)
@@ -613,6 +715,31 @@ def test_secrets_are_not_shown(folder: Path) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+def test_many_threads(large: Path) -> None:
+    """Readers share what was downloaded."""
+    with served(large) as server:
+        daf = open_daf(server.url)
+        found: list[float] = []
+
+        def read() -> None:
+            found.append(float(daf.get_np_vector("cell", "a").sum()))
+
+        threads = [threading.Thread(target=read) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [float(np.arange(20_000).sum())] * 8
+
+
+def test_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A URL is a path."""
+    with served(folder) as server:
+        assert main(["info", server.url]) == 0
+        assert main(["sql", server.url, "SELECT count(*) AS n FROM cell"]) == 0
+        assert "3" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
 def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> None:
     """A conversion from a URL is a download; a server's data set can be verified, not changed."""
@@ -627,6 +754,65 @@ def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> N
             repair(server.url)
         with pytest.raises(errors.ReadOnlyError, match="upload"):
             convert(folder, server.url)
+
+
+def test_trees_of_a_server_can_be_listed(folder: Path) -> None:
+    """By the metadata, since a server cannot be asked."""
+    with served(folder) as server:
+        tree = open_remote_tree(server.url)
+        assert sorted(tree.children("vectors/cell")) == ["score", "type"]
+        assert tree.kind("vectors/nope") is None
+        assert tree.identity("vectors") == tree.identity("vectors")
+
+
+def test_a_small_data_set_of_one_of_everything(tmp_path: Path) -> None:
+    """The one that most tests look at, through an archive."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path)).close()
+    with served(path) as server:
+        assert contents(open_daf(server.url)) == contents(fill(MemoryDaf()))
+
+
+def test_another_version_is_refused(folder: Path) -> None:
+    """As on the disk: what a later version means by its files is not known."""
+    (folder / "daf" / "0").write_bytes(bytes([2, 0]))
+    with (
+        served(folder) as server,
+        pytest.raises(errors.VersionError, match=r"incompatible format version: 2\.0"),
+    ):
+        open_daf(f"http://127.0.0.1:{server.server_port}/{folder.name}")
+
+
+def test_remembered_blocks_take_a_bounded_part_of_memory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest are forgotten, and downloaded again when they are wanted."""
+    monkeypatch.setattr(_remote, "_BLOCK_BYTES", 16)
+    monkeypatch.setattr(_remote, "_CACHE_BYTES", 64)
+    expected = (folder / ".zmetadata").read_bytes()
+    with served(folder) as server:
+        files = RemoteFiles(server.url)
+        for start in (*range(0, 320, 40), 0):
+            (part,) = files.read_ranges(".zmetadata", [(start, start + 30)])
+            assert bytes(part) == expected[start : start + 30]
+            assert sum(len(block) for block in files._blocks.values()) <= 64
+        before = len(server.asked)
+        files.read_ranges(".zmetadata", [(0, 30)])
+        assert len(server.asked) == before
+
+
+def test_pins_of_one_place_are_the_same(folder: Path) -> None:
+    """As long as the server answers the same; those of other places are others."""
+    with served(folder) as server:
+        tree = open_remote_tree(server.url)
+        one, other = (tree.node(path) for path in ("vectors/cell/score", "vectors/cell/type"))
+        again = tree.node("vectors/cell/score")
+        assert one is not None
+        assert other is not None
+        assert again is not None
+        assert one.is_same(again)
+        assert not one.is_same(other)
+        assert not one.is_same(5)
 
 
 def test_files_that_change_on_the_server(folder: Path) -> None:
@@ -647,3 +833,18 @@ def test_files_that_change_on_the_server(folder: Path) -> None:
             with pytest.raises(errors.CorruptDataError, match=r"\.zmetadata was changed on the s"):
                 second(files)
             assert files.size(".zmetadata") == len(before)
+
+
+def test_ranges_of_nothing_and_behind_the_end(folder: Path) -> None:
+    """No bytes are asked for where none are wanted; where there are none, it is an error."""
+    size = (folder / ".zmetadata").stat().st_size
+    with served(folder) as server:
+        files = RemoteFiles(server.url)
+        assert [bytes(part) for part in files.read_ranges(".zmetadata", [(5, 5)])] == [b""]
+        assert files.requests == 0
+        assert files.size(".zmetadata") == size
+        for start in (size - 1, 1 << 30):
+            with pytest.raises(errors.CorruptDataError, match="ends too early"):
+                files.read_ranges(".zmetadata", [(start, start + 5)])
+        assert files.size("absent") is None
+        assert files.read("absent") is None

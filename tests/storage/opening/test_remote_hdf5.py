@@ -22,8 +22,9 @@ import scipy.sparse as sp
 import daf_query
 import daf_storage
 from daf_storage import errors
-from tests.limits import lower
-from tests.support import contents
+from daf_storage.stores import _remote
+from tests.storage.cell_ranger.test_matrix_file import _write as write_cell_ranger
+from tests.support import contents, fill_served
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -149,6 +150,22 @@ def test_sql_and_slices_are_those_of_the_file(tmp_path: Path) -> None:
         assert part.to_anndata().obsm["X_umap"].shape == (43, 2)
 
 
+def test_files_of_cell_ranger_and_of_daf_are_read_too(tmp_path: Path) -> None:
+    """Whatever HDF5 holds, at its root or in a group."""
+    write_cell_ranger(tmp_path / "filtered_feature_bc_matrix.h5")
+    with daf_storage.open_daf(tmp_path / "x.daf.zarr", "w") as daf:
+        fill_served(daf)
+    for name in ("x.h5df", "s.h5dfs#/day/1"):
+        daf_storage.convert(tmp_path / "x.daf.zarr", f"{tmp_path}/{name}")
+    with served(tmp_path) as server:
+        for name in ("filtered_feature_bc_matrix.h5", "x.h5df", "s.h5dfs#/day/1"):
+            with (
+                daf_storage.open_daf(server.url(name)) as daf,
+                daf_storage.open_daf(f"{tmp_path}/{name}") as local,
+            ):
+                assert contents(daf) == contents(local)
+
+
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_only_what_is_asked_for_is_downloaded(tmp_path: Path, compression: Any) -> None:
     """The first answer, and a slice of some cells, are a few requests and a small part of the file."""
@@ -229,7 +246,7 @@ def test_a_server_without_ranges_sends_small_files_whole(
             daf_storage.open_daf(path) as local,
         ):
             assert contents(daf) == contents(local)
-        lower(monkeypatch, whole_file_bytes=1_000)
+        monkeypatch.setattr(_remote, "_MAX_WHOLE_BYTES", 1_000)
         with pytest.raises(errors.UnsupportedDataError, match="answers ranges"):
             daf_storage.open_daf(server.url("atlas.h5ad"))
 

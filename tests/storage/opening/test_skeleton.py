@@ -9,7 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from daf_storage import DafWriter, H5df, ZarrDaf, errors
+from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, errors, open_daf, verify
+from daf_storage.opening import _forms
+from daf_storage.trees import WritableTree
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import create, fill
 
@@ -24,6 +26,16 @@ def test_a_data_set_is_called_by_its_scalar(tmp_path: Path, value: Any) -> None:
     writer = ZarrDaf(path, "r+")
     assert writer.name.startswith(str(value))
     assert not writer.name.endswith(".read_only")
+
+
+def test_a_name_that_is_none(tmp_path: Path) -> None:
+    """A scalar of two elements, or one that cannot be read, is no name: the path is."""
+    path = tmp_path / "x.daf.zarr"
+    create(path).set_scalar("name", "mine")
+    put(path, "scalars/name", np.array([1, 2]))
+    assert ZarrDaf(path).name.startswith(str(path))
+    (path / "scalars/name/.zarray").write_text("{")
+    assert ZarrDaf(path).name.startswith(str(path))
 
 
 @pytest.mark.parametrize("group", ["axes", "scalars", "vectors", "matrices"])
@@ -41,6 +53,33 @@ def test_groups_in_the_way(tmp_path: Path, group: str) -> None:
         ZarrDaf(path)
 
 
+def test_an_empty_group_is_no_obstacle(tmp_path: Path) -> None:
+    """It becomes one of the data set."""
+    path = tmp_path / "x.daf.zarr"
+    for folder in (path, path / "vectors"):
+        folder.mkdir()
+        (folder / ".zgroup").write_text('{"zarr_format":2}')
+    daf = ZarrDaf(path, "w+")
+    assert isinstance(daf, DafWriter)
+    fill(daf)
+    assert ZarrDaf(path).axes_set() == {"cell", "gene"}
+
+
+def test_an_hdf5_file_that_is_deleted_while_it_is_open(tmp_path: Path) -> None:
+    """Another one may be made in its place; the handle goes on reading the old one."""
+    path = tmp_path / "x.h5df"
+    old = H5df(path, "w")
+    assert isinstance(old, DafWriter)
+    fill(old)
+    path.unlink()
+    new = H5df(path, "w")
+    assert new.axes_set() == set()
+    assert old.axes_set() == {"cell", "gene"}
+    new.close()
+    old.close()
+    assert H5df(path).axes_set() == set()
+
+
 def test_a_rebuilding_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     """The data set is as it was, and the failure is the one that is seen."""
     path = tmp_path / "x.h5df"
@@ -54,3 +93,38 @@ def test_a_rebuilding_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     daf.close()
     with h5py.File(path) as file:
         assert not [name for name in file if name.startswith(".")]
+
+
+def test_missing_parents(tmp_path: Path) -> None:
+    """Where there is no directory to look for others in, none are named."""
+    with pytest.raises(errors.SourceNotFoundError, match=r"no such directory: .*/y\.daf\.zarr$"):
+        open_daf(tmp_path / "x" / "y.daf.zarr")
+
+
+def test_data_sets_in_memory_have_names_of_their_own() -> None:
+    """A second one of a name gets a number."""
+    first, second = MemoryDaf(name="twice in memory"), MemoryDaf(name="twice in memory")
+    assert first.name == "twice in memory"
+    assert second.name == "twice in memory#2"
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf"])
+def test_two_programs_make_the_same_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The one that waited for the lock finds what the other one made, and leaves it."""
+    path = tmp_path / name
+    made = _forms.create_skeleton
+
+    def overtaken(tree: WritableTree) -> None:
+        monkeypatch.undo()
+        with open_daf(path, "w+") as other:
+            other.set_scalar("first", 1)
+        made(tree)
+
+    monkeypatch.setattr(_forms, "create_skeleton", overtaken)
+    with open_daf(path, "w+") as daf:
+        daf.set_scalar("second", 2)
+    with open_daf(path) as read:
+        assert read.scalars_set() == {"first", "second"}
+    assert verify(path) == []

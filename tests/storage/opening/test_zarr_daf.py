@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from daf_storage import DafWriter, OpenMode, ZarrDaf, errors, open_daf
+from daf_storage import DafReader, DafWriter, OpenMode, ZarrDaf, errors, open_daf
 from tests.suites import ChangingDafSuite
 from tests.support import CELLS, GENES, UMIS, contents, create, fill, recorded_reads, reopen
 
@@ -182,6 +182,11 @@ class TestConsolidatedMetadata:
 
 
 class TestModes:
+    def test_an_unknown_mode(self, tmp_path: Path) -> None:
+        """The message lists the modes."""
+        with pytest.raises(errors.InvalidModeError, match="invalid mode: 'a'; the modes are r"):
+            ZarrDaf(tmp_path / "x.daf.zarr", "a")  # type: ignore[call-overload] # wrong on purpose
+
     @pytest.mark.parametrize("mode", ["r", "r+"])
     def test_a_missing_directory(self, tmp_path: Path, mode: Any) -> None:
         """Reading needs a directory; the message names those beside it."""
@@ -200,6 +205,15 @@ class TestModes:
         (tmp_path / "x.h5ad").touch()
         with pytest.raises(errors.InvalidInputError, match=r"daf import .*x.h5ad OUT.daf.zarr"):
             ZarrDaf(tmp_path / "x.h5ad")
+
+    def test_a_file_of_that_name(self, tmp_path: Path) -> None:
+        """A file is no directory, in any mode."""
+        path = tmp_path / "x.daf.zarr"
+        path.write_text("")
+        for mode in ("r", "r+", "w+", "w"):
+            with pytest.raises(errors.NotADafError, match="not a directory"):
+                ZarrDaf(path, mode)  # type: ignore[arg-type] # a loop over literals
+        assert path.is_file()
 
     def test_a_group_that_is_no_daf(self, tmp_path: Path) -> None:
         """Reading refuses it; ``w+`` makes it one in place."""
@@ -230,6 +244,12 @@ class TestModes:
             ZarrDaf(path, "w")
         assert (path / "thesis.txt").exists()
 
+    def test_a_reader_cannot_write(self, tiny: DafReader) -> None:
+        """What a reader cannot do, it does not have."""
+        assert not isinstance(tiny, DafWriter)
+        assert not hasattr(tiny, "set_scalar")
+        assert not tiny.is_writable
+
     @pytest.mark.parametrize(
         ("marker", "message"),
         [
@@ -257,6 +277,12 @@ class TestModes:
             with pytest.raises(errors.VersionError, match=message):
                 ZarrDaf(mapping, mode)
 
+    def test_any_integer_type_of_the_version_is_read(self, tiny_path: Path) -> None:
+        """The marker is compared as numbers."""
+        shutil.rmtree(tiny_path / "daf")
+        zarr.create_array(tiny_path / "daf", data=np.array([1, 0], "i8"), zarr_format=2)
+        assert ZarrDaf(tiny_path).axes_set() == {"cell", "gene"}
+
 
 class TestNames:
     def test_the_name_is_given_or_stored_or_the_path(self, tiny_path: Path) -> None:
@@ -277,6 +303,41 @@ def test_opening_reads_only_metadata(tiny_path: Path, monkeypatch: pytest.Monkey
         assert len(reads.keys) <= 4
 
 
+def test_describing_reads_only_metadata_and_scalars(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No vector and no matrix is read for it."""
+    daf = ZarrDaf(tiny_path)
+    with recorded_reads(monkeypatch) as reads:
+        daf.description()
+        assert {key.split("/")[0] for key in reads.chunks()} == {"scalars"}
+
+
+def test_deletion_frees_the_storage(tiny_path: Path) -> None:
+    """The files of a deleted property are gone at once."""
+    daf = reopen(tiny_path)
+    daf.delete_vector("cell", "age")
+    daf.delete_axis("gene")
+    left = {p.name for p in tiny_path.rglob("*")}
+    assert not left & {"age", "gene", "UMIs", ".daf.staging"}
+
+
+def test_copies_are_equal_to_the_original(tiny_path: Path, tmp_path: Path) -> None:
+    """A data set is its files: a copied directory is the same data set."""
+    copy = tmp_path / "copy.daf.zarr"
+    shutil.copytree(tiny_path, copy)
+    assert contents(ZarrDaf(copy)) == contents(ZarrDaf(tiny_path))
+
+
+def test_leftovers_of_a_deleted_axis_do_not_come_back(tiny_path: Path) -> None:
+    """If a crash leaves vectors of a deleted axis, a new axis of that name starts empty."""
+    shutil.rmtree(tiny_path / "axes/gene")
+    daf = reopen(tiny_path)
+    daf.add_axis("gene", GENES)
+    assert daf.vectors_set("gene") == set()
+    assert daf.matrices_set("cell", "gene") == set()
+
+
 @pytest.mark.parametrize("missing", [os.R_OK, os.X_OK])
 def test_directories_that_may_not_be_read(
     tiny_path: Path, monkeypatch: pytest.MonkeyPatch, missing: int
@@ -285,6 +346,19 @@ def test_directories_that_may_not_be_read(
     monkeypatch.setattr(os, "access", lambda _, mode: not mode & missing)
     with pytest.raises(errors.ReadOnlyError, match="no permission to read this directory"):
         ZarrDaf(tiny_path)
+
+
+def test_only_data_sets_are_named_beside_a_missing_one(tmp_path: Path) -> None:
+    """Not other files, nor hidden ones, nor links that lead nowhere."""
+    create(tmp_path / "there.daf.zarr").close()
+    (tmp_path / "other.txt").touch()
+    (tmp_path / ".hidden.daf.zarr").mkdir()
+    (tmp_path / "nowhere.daf.zarr").symlink_to(tmp_path / "gone.daf.zarr")
+    with pytest.raises(errors.SourceNotFoundError) as caught:
+        ZarrDaf(tmp_path / "missing.daf.zarr")
+    message = str(caught.value).partition("beside it")[2]
+    assert "there.daf.zarr" in message
+    assert not any(name in message for name in ("other.txt", "hidden", "nowhere"))
 
 
 def test_a_store_of_zarr_python_is_opened_like_a_path(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import zipfile
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ import scipy.sparse as sp
 import zarr
 
 from daf_query import connect
-from daf_storage import DafWriter, ZarrDaf, errors, settings
+from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, settings, verify
 from daf_storage.stores import MmapZipStore
 from tests.suites import AppendOnlyDafSuite
 from tests.support import UMIS, contents, create, dense, fill, is_mapped, reopen
@@ -91,6 +94,18 @@ def test_reads_are_views_of_one_mapping(path: Path) -> None:
     assert sum(line.endswith(f" {path}") for line in maps) == 1
 
 
+def test_arrays_stay_valid_when_everything_is_closed(path: Path) -> None:
+    """A view keeps the mapping; nothing else does."""
+    daf = ZarrDaf(path)
+    ages = daf.get_np_vector("cell", "age")
+    daf.close()
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        daf.get_np_vector("cell", "age")
+    del daf
+    assert ages.tolist() == [30, 60, 90]
+    assert is_mapped(ages.__array_interface__["data"][0], path)
+
+
 def test_handles_of_one_archive_share_it(path: Path) -> None:
     """What one adds, the other sees; names are made unique; the last one closes it."""
     writer = reopen(path)
@@ -114,6 +129,14 @@ def test_the_first_open_decides_whether_it_can_be_written(path: Path) -> None:
         ZarrDaf(path, "r+")
     reader.close()
     reopen(path).close()
+
+
+def test_a_forgotten_handle_is_released(path: Path) -> None:
+    """A reader that nobody holds any more does not keep a writer out."""
+    ZarrDaf(path).get_scalar("n")
+    reopen(path)
+    with MmapZipStore(path, "r+") as store:
+        assert len(store) > 10
 
 
 def test_another_process_may_not_write(path: Path) -> None:
@@ -169,6 +192,14 @@ def test_modes_that_create(tmp_path: Path) -> None:
         first.set_scalar("x", 1)
 
 
+def test_emptying_leaves_readers_what_they_had(path: Path) -> None:
+    """Mode ``w`` puts another file in the place; who reads the old one goes on."""
+    reader = ZarrDaf(path)
+    create(path).add_axis("cell", ["other"])
+    assert reader.get_np_vector("cell", "age").tolist() == [30, 60, 90]
+    assert ZarrDaf(path).axis_length("cell") == 1
+
+
 def test_several_data_sets_in_one_archive(tmp_path: Path) -> None:
     """Interleaved changes do not leak from one to the other, and late ones are seen."""
     path = tmp_path / "x.dafs.zarr.zip"
@@ -219,6 +250,16 @@ def test_an_archive_of_several_says_which(tmp_path: Path) -> None:
         ZarrDaf(path)
 
 
+def test_a_group_within_a_data_set_is_refused(tmp_path: Path) -> None:
+    """A data set may lie below another one, and not among its properties."""
+    path = _shared(tmp_path)
+    with pytest.raises(errors.InvalidInputError, match="'vectors' is the name of a part"):
+        ZarrDaf(f"{path}#/present/vectors/cell", "w+")
+    with pytest.raises(errors.InvalidInputError, match="'axes' is the name of a part"):
+        ZarrDaf(f"{path}#/axes", "w+")
+    ZarrDaf(f"{path}#/present/more", "w+")
+
+
 def test_directories_and_other_files_are_no_archives(tmp_path: Path) -> None:
     """They are refused by what they are, and left alone."""
     folder, text = tmp_path / "a.daf.zarr.zip", tmp_path / "b.daf.zarr.zip"
@@ -232,6 +273,21 @@ def test_directories_and_other_files_are_no_archives(tmp_path: Path) -> None:
     assert text.read_text() == "hello " * 100
     with pytest.raises(errors.SourceNotFoundError, match="there is no directory"):
         ZarrDaf(tmp_path / "no" / "x.daf.zarr.zip", "w+")
+
+
+def test_an_archive_that_is_no_daf(tmp_path: Path) -> None:
+    """A ZIP of something else is refused, and so is a Zarr group that is no data set."""
+    path = tmp_path / "x.daf.zarr.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append("hello", b"1")
+    with pytest.raises(errors.NotADafError, match="not a zarr group"):
+        ZarrDaf(path)
+    with MmapZipStore(path, "r+") as store:
+        store.append(".zgroup", b'{"zarr_format":2}')
+    with pytest.raises(errors.NotADafError, match="not a daf data set"):
+        ZarrDaf(path, "r+")
+    daf = ZarrDaf(path, "w+")
+    assert daf.axes_set() == set()
 
 
 def test_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -336,6 +392,65 @@ def test_a_batch_is_one_commit(path: Path) -> None:
         assert "vectors/cell/v19/0" in other
 
 
+def test_contents_equal_those_in_memory(tmp_path: Path) -> None:
+    """The same changes give the same data set in either format."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path))
+    assert contents(ZarrDaf(path)) == contents(fill(MemoryDaf()))
+
+
+def test_pins_outlive_their_reader(path: Path) -> None:
+    """A vector that was opened can be read after its reader is gone, as in a directory."""
+
+    def opened() -> DafReader:
+        return ZarrDaf(path)
+
+    vector = opened().open_vector("cell", "type")
+    assert vector.read_strings().to_pylist() == ["Bcell", "TCell", "TCell"]
+
+
+def test_sql_scans_while_a_writer_appends(tmp_path: Path) -> None:
+    """Queries of several threads see whole vectors, and every one that is there."""
+    path = tmp_path / "x.daf.zarr.zip"
+    writer = create(path)
+    n = 50_000
+    writer.add_axis("cell", [f"c{i}" for i in range(n)])
+    writer.set_vector("cell", "v0", np.zeros(n, "i4"))
+    writer.set_vector("cell", "s", ["a", "b"] * (n // 2))
+    stop = threading.Event()
+    problems: list[Any] = []
+    counts = []
+
+    def query() -> None:
+        session = connect(ZarrDaf(path))
+        while not stop.is_set():
+            name = f"v{len(session.sql('SELECT * FROM cell LIMIT 0').schema) - 4}"
+            found = session.sql(
+                f"SELECT count(*) AS n, min({name}) AS low, max({name}) AS high FROM cell "
+                "WHERE s = 'a'"
+            ).to_pylist()[0]
+            number = int(name[1:])
+            if found != {"n": n // 2, "low": number, "high": number}:
+                problems.append(found)
+            counts.append(number)
+
+    threads = [threading.Thread(target=query) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(1, 80):
+        if i % 2:
+            writer.set_vector("cell", f"v{i}", np.full(n, i, "i4"))
+        else:
+            with writer.empty_dense_vector("cell", f"v{i}", "i4") as values:
+                values[:] = i
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert max(counts) > 0
+    assert zipfile.ZipFile(path).testzip() is None
+
+
 def test_unaligned_data_of_foreign_archives(tmp_path: Path) -> None:
     """Data at any place is read, sliced and queried; Arrow gets an aligned copy."""
     folder, path = tmp_path / "in.daf.zarr", tmp_path / "x.daf.zarr.zip"
@@ -358,3 +473,34 @@ def test_unaligned_data_of_foreign_archives(tmp_path: Path) -> None:
     part = session.matrix("cell", "gene", "sparse", rows="age > 30").to_scipy()
     assert part.toarray().tolist() == UMIS[1:].tolist()
     assert daf.get_pa_vector("cell", "age").to_pylist() == [30, 60, 90]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda daf: daf.set_vector("cell", "age", np.arange(3), if_exists="replace"),
+        lambda daf: daf.set_matrix("cell", "gene", "UMIs", np.ones((3, 4)), if_exists="replace"),
+        lambda daf: daf.add_axis("gene", ["a"], if_exists="replace"),
+        lambda daf: daf.empty_dense_vector("cell", "age", "i4", if_exists="replace").__enter__(),
+    ],
+)
+def test_a_refused_replacement_adds_nothing(path: Path, change: Any) -> None:
+    """The file does not grow by what it refuses."""
+    before = path.read_bytes()
+    with reopen(path) as daf, pytest.raises(errors.AppendOnlyError):
+        change(daf)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_directory_is_an_error_of_ours(tmp_path: Path) -> None:
+    """Whichever byte of it is another one, connecting and verifying raise no errors of others."""
+    path, damaged = tmp_path / "x.daf.zip", tmp_path / "y.daf.zip"
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", ["A", "B"], vectors={"age": [1, 2]})
+    data = path.read_bytes()
+    for at in range(data.index(b"PK\1\2"), len(data)):
+        damaged.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+        with suppress(errors.DafError):
+            connect(damaged).close()
+        with suppress(errors.DafError):
+            verify(damaged)

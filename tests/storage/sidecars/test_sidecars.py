@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from daf_query import connect
+from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
 from daf_query.index import refreshed
 from daf_storage import (
@@ -33,10 +33,9 @@ from daf_storage import (
     verify,
     write_sidecar,
 )
-from daf_storage.sidecars import SidecarTree
+from daf_storage.sidecars import SidecarTree, _sidecar_tree
 from daf_storage.trees import Tree
 from daf_storage.upkeep import _sidecar as writing
-from tests.limits import lower
 
 N_OBS, N_VAR = 300, 40
 
@@ -271,11 +270,25 @@ def test_a_copied_pair_still_fits(
     status = sidecar_status(daf)
     assert status is not None
     assert status.is_used
-    lower(monkeypatch, digest_bytes=10)
+    monkeypatch.setattr(_sidecar_tree, "_MAX_DIGEST_BYTES", 10)
     daf = reopened(copied, "or was changed or copied since")
     assert not daf.matrices_set("obs", "var", relayout=False) - {"columns"}
     assert refresh_sidecar(daf).is_used
     assert "X" in open_daf(copied).matrices_set("obs", "var", relayout=False)
+
+
+def test_another_file_of_the_same_size(h5ad: Path, tmp_path: Path) -> None:
+    """One that is renamed over it, with the size and the times of the old one."""
+    daf = open_daf(h5ad)
+    write_sidecar(daf, columns=[("obs", "age")])
+    status = h5ad.stat()
+    shutil.copy(h5ad, tmp_path / "new")
+    with h5py.File(tmp_path / "new", "r+") as file:
+        file["obs/age"][0] = 1234
+    os.utime(tmp_path / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.replace(tmp_path / "new", h5ad)
+    assert h5ad.stat().st_size == status.st_size
+    assert reopened(h5ad, "is not the file").get_np_vector("obs", "age")[0] == 1234
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "garbage", "document"])
@@ -327,6 +340,59 @@ def test_a_changed_number_is_not_believed(
     assert verify(h5ad, progress="never") == []
     assert answers(open_daf(h5ad)) == expected
     assert "matrices/obs/var/X, 2 columns" in capsys.readouterr().out
+
+
+def test_large_contents_are_compared_by_verify_alone(
+    h5ad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening does not read them; adding to a damaged sidecar writes it again."""
+    monkeypatch.setattr(_sidecar_tree, "_CHECKED_BYTES", 100)
+    write_sidecar(open_daf(h5ad), columns=[("obs", "age")])
+    file = Path(f"{h5ad}.daf.zarr/vectors/obs/age/0")
+    file.write_bytes(bytes(file.stat().st_size))
+    assert not open_daf(h5ad).get_np_vector("obs", "age").any()
+    assert [finding.level for finding in verify(h5ad, progress="never")] == ["error"]
+    with open_daf(h5ad) as daf:
+        status = write_sidecar(daf, "X")
+        assert {"vectors/obs/age", "matrices/obs/var/X"} <= set(status.properties)
+        assert daf.get_np_vector("obs", "age").tolist() == example().obs["age"].tolist()
+    assert verify(h5ad, progress="never") == []
+
+
+def test_a_sidecar_without_checksums(h5ad: Path) -> None:
+    """It is used as before, verifying says what it lacks, and refreshing writes it again."""
+    write_sidecar(open_daf(h5ad), columns=[("obs", "age")])
+    sidecar = f"{h5ad}.daf.zarr"
+    with cast("Any", open_daf(sidecar, "r+")) as old:
+        document = json.loads(old.get_scalar("sidecar_of"))
+        del document["checksums"]
+        old.set_scalar("sidecar_of", json.dumps(document), if_exists="replace")
+    with open_daf(h5ad) as daf:
+        status = sidecar_status(daf)
+        assert status is not None
+        assert status.is_used
+        (found,) = verify(h5ad, progress="never")
+        assert found.level == "warning"
+        assert "no checksums" in found.problem
+        refresh_sidecar(daf)
+    assert verify(h5ad, progress="never") == []
+
+
+def test_the_bytes_of_a_matrix_are_counted_as_they_are_written() -> None:
+    """By rows what was by columns, dense or sparse."""
+    values = np.arange(35.0).reshape(7, 5)
+    daf, new = MemoryDaf(), MemoryDaf()
+    for each in (daf, new):
+        each.add_axis("cell", [f"c{n}" for n in range(7)])
+        each.add_axis("gene", [f"g{n}" for n in range(5)])
+    daf.set_matrix("cell", "gene", "dense", values, relayout=False)
+    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(values), relayout=False)
+    for name, size_bytes in (("dense", 35 * 8), ("sparse", 34 * (8 + 4))):
+        counted: list[int] = []
+        writing._write_flipped(daf.open_matrix("cell", "gene", name), new, counted.append)
+        assert sum(counted) == size_bytes
+        assert new.matrices_set("gene", "cell", relayout=False) >= {name}
+    assert new.get_np_matrix("gene", "cell", "dense").tolist() == values.T.tolist()
 
 
 def test_nothing_is_left_of_what_did_not_end_well(
@@ -406,6 +472,19 @@ def test_what_it_has_is_kept(h5ad: Path) -> None:
     assert answers(open_daf(h5ad)) == answers(open_daf(h5ad, sidecar=False))
 
 
+def test_a_damaged_index_of_a_sidecar(h5ad: Path) -> None:
+    """It is not used, with a warning that says how it is built again, which works."""
+    connect(h5ad).accelerate(indexes={"obs": ["barcode"]})
+    for file in Path(f"{h5ad}.daf.zarr", "indexes/obs/barcode").rglob("0"):
+        if file.parent.name != "fingerprint":
+            file.write_bytes(bytes(file.stat().st_size))
+    question = "SELECT name FROM obs WHERE barcode = 'b7-µ'"
+    with pytest.warns(UnusedIndexWarning, match=r"'daf repair .*atlas\.h5ad\.daf\.zarr'"):
+        assert connect(h5ad).sql(question).to_pydict() == {"name": ["cell7"]}
+    assert main(["repair", f"{h5ad}.daf.zarr"]) == 0
+    assert connect(h5ad).sql(question).to_pydict() == {"name": ["cell7"]}
+
+
 def test_below_an_overlay(h5ad: Path, tmp_path: Path) -> None:
     """What is on top of the file hides the sidecar as it hides the file; the rest is used."""
     connect(h5ad).accelerate("X", indexes={"obs": ["barcode"]})
@@ -455,6 +534,20 @@ def test_refusals(h5ad: Path, tmp_path: Path) -> None:
         connect(h5ad).accelerate(indexes={"obs": ["nope"]})
 
 
+def test_patterns_take_no_sidecars(tmp_path: Path) -> None:
+    """They lie beside the files that match."""
+    path = write(tmp_path, "h5ad")
+    write_sidecar(open_daf(path), "X")
+    for pattern in ("*", "*.zarr", "**/*"):
+        expected = [path.name] if pattern != "*.zarr" else []
+        if not expected:
+            with pytest.raises(errors.SourceNotFoundError):
+                connect(f"{tmp_path}/{pattern}")
+            continue
+        found = connect(f"{tmp_path}/{pattern}").sql("SELECT DISTINCT dataset FROM obs")
+        assert found.to_pydict() == {"dataset": ["atlas"]}
+
+
 def test_the_command_line(h5ad: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Written, listed, refreshed and removed."""
     path = str(h5ad)
@@ -497,3 +590,22 @@ def test_elements_out_of_order(tmp_path: Path) -> None:
     for name, column in (("0", [5, 6]), ("2", [1, 5])):
         part = connect(daf).matrix("obs", "var", "X", columns=[name]).to_numpy()
         assert part[:, 0].tolist() == column
+
+
+def test_refreshing_matrices_of_one_name(tmp_path: Path) -> None:
+    """X and the X of raw are both written again, once, after the file was replaced."""
+    data = example()
+    data.raw = data.copy()
+    data.write_h5ad(tmp_path / "atlas.h5ad")
+    with open_daf(tmp_path / "atlas.h5ad") as daf:
+        before = write_sidecar(daf, ["X", "X"]).properties
+    assert {"matrices/obs/var/X", "matrices/obs/var_raw/X"} <= set(before)
+    data[:-1].copy().write_h5ad(tmp_path / "atlas.h5ad")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SidecarWarning)
+        with open_daf(tmp_path / "atlas.h5ad") as daf:
+            status = refresh_sidecar(daf)
+            assert status.is_used
+            assert set(status.properties) == set(before)
+            raw = daf.get_np_matrix("var_raw", "obs", "X")
+    assert np.array_equal(raw.toarray() if sp.issparse(raw) else raw, data.raw.X[:-1].toarray().T)

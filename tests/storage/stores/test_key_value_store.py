@@ -111,6 +111,17 @@ def test_a_database_is_a_store(tmp_path: Path) -> None:
         assert found.location == "<Shelf>"
 
 
+def test_a_copy_of_a_directory(tmp_path: Path) -> None:
+    """Keys are the paths of the files of a directory, so either can become the other."""
+    path = tmp_path / "x.daf.zarr"
+    daf = ZarrDaf(path, "w")
+    assert isinstance(daf, DafWriter)
+    fill(daf)
+    files = [file for file in path.rglob("*") if file.is_file()]
+    entries = {str(file.relative_to(path)): file.read_bytes() for file in files}
+    assert contents(ZarrDaf(entries)) == contents(daf)
+
+
 def test_a_writer_that_is_stopped_leaves_no_property_without_data() -> None:
     """At each of its steps: what was not touched reads as before, what is listed can be read."""
     start: dict[str, bytes] = {}
@@ -153,3 +164,15 @@ def test_modes() -> None:
     assert ZarrDaf(entries, "w").axes_set() == set()
     with pytest.raises(errors.CorruptDataError, match="'daf/.zarray' is str, not bytes"):
         ZarrDaf({".zgroup": b'{"zarr_format":2}', "daf/.zarray": "text"})
+
+
+@pytest.mark.parametrize("there", [2, 3])
+def test_the_version_of_what_is_there(there: Any) -> None:
+    """Another one is refused in every mode that keeps it."""
+    entries: dict[str, bytes] = {}
+    fill(ZarrDaf(entries, "w", zarr_format=there))
+    modes: tuple[Any, ...] = ("r", "r+", "w+")
+    for mode in modes:
+        with pytest.raises(errors.InvalidInputError, match=f"stored in Zarr v{there}, and zarr_f"):
+            ZarrDaf(entries, mode, zarr_format=5 - there)
+        assert ZarrDaf(entries, mode, zarr_format=there).axes_set() == {"cell", "gene"}

@@ -11,6 +11,7 @@ import sys
 import threading
 import zipfile
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -20,7 +21,9 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.stores import MmapZipStore, WritableStore
+from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
+from daf_storage.stores.mmap_zip._locating import Directory, read_directory
 from daf_storage.testing import AppendOnlyStoreSuite
 
 
@@ -47,6 +50,64 @@ def value(store: MmapZipStore, key: str) -> bytes | None:
     """Return the bytes of an entry."""
     data = store.get(key)
     return None if data is None else bytes(data)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    """Only modes that create do create."""
+    for mode in ("r", "r+"):
+        with pytest.raises(errors.SourceNotFoundError, match="no such file: .*x.zip"):
+            MmapZipStore(tmp_path / "x.zip", mode)  # type: ignore[arg-type]
+    with MmapZipStore(tmp_path / "x.zip", "w+") as store:
+        assert store.keys() == []
+    with MmapZipStore(tmp_path / "x.zip") as store:
+        assert len(store) == 0
+
+
+def test_snapshots_are_the_same_while_their_entries_are(path: Path) -> None:
+    """Of one archive, of one prefix, and until something is added below it."""
+    with MmapZipStore(path, "r+") as store:
+        of_sub, of_all = store.snapshot("sub"), store.snapshot("")
+        assert of_sub is not None
+        assert of_sub.is_same(store.snapshot("sub"))
+        assert not of_sub.is_same(of_all)
+        assert not of_sub.is_same("sub")
+        store.append("delta", b"1")
+        assert of_sub.is_same(store.snapshot("sub"))
+        store.append("sub/delta", b"1")
+        assert not of_sub.is_same(store.snapshot("sub"))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_archive_that_goes_away_while_it_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch, *, replaced: bool
+) -> None:
+    """Deleted or replaced before it could be locked: what is at the path then is opened.
+
+    Otherwise the writer would add to a file that nobody finds again.
+    """
+    lock = ArchiveFile.lock
+    other = path.with_name("other.zip")
+    with MmapZipStore(other, "w") as store:
+        store.append("of the other", b"1")
+    locked: list[int] = []
+
+    def late(self: ArchiveFile) -> bool:
+        if not locked:
+            os.replace(other, path) if replaced else path.unlink()
+        locked.append(self.descriptor)
+        return lock(self)
+
+    monkeypatch.setattr(ArchiveFile, "lock", late)
+    if not replaced:
+        with pytest.raises(errors.SourceNotFoundError, match="no such file"):
+            MmapZipStore(path, "r+")
+        locked.clear()
+        path.write_bytes(b"")
+    with MmapZipStore(path, "w+") as store:
+        store.append("new", b"2")
+    assert len(locked) == 2
+    with MmapZipStore(path) as store:
+        assert store.keys() == (["new", "of the other"] if replaced else ["new"])
 
 
 def test_listing_and_sizes(path: Path) -> None:
@@ -106,6 +167,18 @@ def test_reserve_and_patch_between_appends(path: Path) -> None:
     assert zipfile.ZipFile(path).testzip() is None
 
 
+def test_an_empty_reservation(path: Path) -> None:
+    """No bytes are a fine entry too, and a typed view of them is empty."""
+    with MmapZipStore(path, "r+") as store:
+        assert store.reserve("none", 0).size == 0
+        store.patch_crc("none")
+        found = store.try_mmap_entry_as("none", "f8", (0, 3))
+        assert found is not None
+        assert found.shape == (0, 3)
+        store.append("after", b"1")
+    assert zipfile.ZipFile(path).testzip() is None
+
+
 def test_closing_within_a_batch(path: Path) -> None:
     """Uncommitted changes are gone, and going on is an error."""
     before = path.read_bytes()
@@ -122,6 +195,18 @@ def test_closing_within_a_batch(path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_batch_only_adds(path: Path) -> None:
+    """Mending is not part of what a batch commits at once."""
+    with MmapZipStore(path, "r+") as store, store.batch():
+        store.append("new", b"1")
+        for change in (
+            lambda: store.remove_entries(["alpha"]),
+            lambda: store.replace_entry("alpha", b"2"),
+        ):
+            with pytest.raises(errors.InvalidInputError, match="within a batch"):
+                change()
+
+
 def test_an_unpatched_reservation_is_gone(path: Path) -> None:
     """Whoever stops in between leaves what was there, and room for the name."""
     before = path.read_bytes()
@@ -134,6 +219,19 @@ def test_an_unpatched_reservation_is_gone(path: Path) -> None:
     assert path.read_bytes() == before
     with MmapZipStore(path, "r+") as again:
         again.append("filled", b"1")
+
+
+def test_shrinking_a_reservation(path: Path) -> None:
+    """The last entry may turn out shorter than it was reserved."""
+    with MmapZipStore(path, "r+") as store:
+        array = store.reserve("filled", 4096)
+        array[:] = 5
+        store.shrink("filled", 1500)
+        store.patch_crc("filled")
+        assert value(store, "filled") == b"\5" * 1500
+        store.append("after", b"1")
+    assert path.stat().st_size < 4096
+    assert zipfile.ZipFile(path).testzip() is None
 
 
 def test_existing_names_are_refused(path: Path) -> None:
@@ -153,6 +251,26 @@ def test_existing_names_are_refused(path: Path) -> None:
         assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "name", ["", "a/", "/a", "a//b", "../a", "a/../b", "a\0b", "\ud800", "é" * 40_000]
+)
+def test_bad_names_are_refused(path: Path, name: str) -> None:
+    """Names that no archive should hold, and names that are too long."""
+    with MmapZipStore(path, "r+") as store, pytest.raises(errors.InvalidNameError):
+        store.append(name, b"1")
+
+
+def test_unusual_names_are_fine(path: Path) -> None:
+    """Any other Unicode, long and short."""
+    names = ["a..b", "é", "細胞/0", "a b", "x" * 60_000, "a\\b", "..."]
+    with MmapZipStore(path, "r+") as store:
+        for name in names:
+            store.append(name, name.encode())
+    with MmapZipStore(path) as store:
+        assert [value(store, name) for name in names] == [name.encode() for name in names]
+    assert zipfile.ZipFile(path).testzip() is None
+
+
 def test_the_limit_is_checked_before_the_file_is_touched(tmp_path: Path) -> None:
     """An append beyond ``max_file_size`` says so and changes nothing."""
     path = tmp_path / "x.zip"
@@ -168,6 +286,32 @@ def test_the_limit_is_checked_before_the_file_is_touched(tmp_path: Path) -> None
         assert store.keys() == ["a"]
     with pytest.raises(errors.SizeLimitError, match="the file has"):
         MmapZipStore(path, "r+", max_file_size=100)
+
+
+def test_removing_from_the_directory(path: Path) -> None:
+    """Names can be dropped when an archive is mended; twice is no more than once."""
+    with MmapZipStore(path, "r+") as store:
+        store.remove_entries(["alpha", "sub/beta", "unknown"])
+        store.remove_entries(["alpha"])
+        assert store.keys() == [".zgroup", "sub/gamma/.zarray"]
+        store.append("alpha", b"again")
+    with MmapZipStore(path) as store:
+        assert value(store, "alpha") == b"again"
+        assert len(store) == 3
+
+
+def test_views_are_typed_and_aligned(path: Path) -> None:
+    """A typed view needs the exact length; there is none of what is absent."""
+    with MmapZipStore(path, "r+") as store:
+        for i in range(20):
+            store.append(f"n{'x' * i}", np.arange(6, dtype="f8").tobytes())
+            found = store.try_mmap_entry_as(f"n{'x' * i}", "f8", (2, 3))
+            assert found is not None
+            assert found.tolist() == [[0, 1, 2], [3, 4, 5]]
+            assert found.__array_interface__["data"][0] % 8 == 0
+            assert not found.flags.writeable
+        assert store.try_mmap_entry_as("n", "f8", 5) is None
+        assert store.try_mmap_entry_as("absent", "f8", 6) is None
 
 
 def test_a_reader_is_read_only(path: Path) -> None:
@@ -326,6 +470,19 @@ def test_readers_while_a_writer_appends(tmp_path: Path) -> None:
     assert zipfile.ZipFile(tmp_path / "x.zip").testzip() is None
 
 
+def test_a_pin_reads_after_its_writer_was_closed(tmp_path: Path) -> None:
+    """Also an entry that nobody had read before, and the file that grew since it was mapped."""
+    store = MmapZipStore(tmp_path / "x.zip", "w")
+    store.append("a/first", b"1" * 100)
+    early = value(store, "a/first")
+    store.append("a/large", b"2" * 1_000_000)
+    pin = store.snapshot("a")
+    store.close()
+    assert pin is not None
+    assert pin.map("large") == b"2" * 1_000_000
+    assert pin.map("first") == early == b"1" * 100
+
+
 def test_other_processes_read_while_it_is_written(tmp_path: Path) -> None:
     """Whenever another process opens the archive, it is whole."""
     path = tmp_path / "x.zip"
@@ -355,6 +512,16 @@ def test_other_processes_read_while_it_is_written(tmp_path: Path) -> None:
                 break
         assert int(process.stdout.read()) > 0
     assert process.returncode == 0
+
+
+def test_descriptors_are_closed(path: Path) -> None:
+    """Neither readers nor closed writers hold a file open."""
+    before = len(os.listdir("/proc/self/fd"))
+    readers = [MmapZipStore(path) for _ in range(50)]
+    for _ in range(5):
+        MmapZipStore(path, "r+").close()
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(readers) == 50
 
 
 # Archives of other programs
@@ -488,6 +655,19 @@ def test_deflate64_needs_a_package(tmp_path: Path) -> None:
         assert value(store, "a") == DATA
 
 
+def test_a_bomb_is_not_blown_up(tmp_path: Path) -> None:
+    """No more is produced than the directory declares."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", bytes(50 << 20))
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\1\2") + 24
+    data[at : at + 4] = (1000).to_bytes(4, "little")
+    path.write_bytes(data)
+    with MmapZipStore(path) as store, pytest.raises(errors.CorruptDataError, match="damaged"):
+        store.get("a")
+
+
 @pytest.mark.parametrize(
     ("method", "flags", "message"),
     [
@@ -536,6 +716,54 @@ def test_bytes_behind_a_foreign_archive_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(errors.CorruptDataError, match="500,000 bytes behind the end"):
         MmapZipStore(path, "r+")
     assert path.read_bytes() == before
+
+
+def test_other_paddings_are_respected(path: Path) -> None:
+    """Another writer of the same records may pad its headers differently: nothing is cut off."""
+    contents = {"a": b"12345678", "b/c": b"x" * 100}
+    data, directory = b"", b""
+    for name, value in contents.items():
+        extra = struct.pack("<2H2Q", 1, 16, len(value), len(value)) + b"\xfe\xca\x1b\0" + bytes(27)
+        directory += records.pack_central(name.encode(), len(value), crc32(value), len(data))
+        local = records.pack_local(name.encode(), len(value), crc32(value), len(data))
+        data += local[:28] + len(extra).to_bytes(2, "little") + name.encode() + extra + value
+    path.write_bytes(data + directory + records.pack_tail(2, len(directory), len(data)))
+    before = path.read_bytes()
+    with MmapZipStore(path, "r+") as store:
+        assert not store.recovery
+        for change in (lambda: store.patch_crc("b/c"), lambda: store.shrink("b/c", 5)):
+            with pytest.raises(errors.InvalidInputError, match="'b/c' was reserved"):
+                change()
+    assert path.read_bytes() == before
+    with MmapZipStore(path, "r+") as store:
+        store.append("new", b"1")
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in contents} == contents
+
+
+def test_two_entries_at_one_place_are_not_ours(path: Path) -> None:
+    """An archive of ours has each entry at a place of its own: others are never repaired."""
+    with MmapZipStore(path) as store:
+        entries = store.entries()
+    whole = Directory(entries, 1000, 1098, 0, b"", b"")
+    assert whole.is_own()
+    for changed in (
+        [*entries, entries[-1]],
+        [entries[0]._replace(offset=entries[1].offset), *entries[1:]],
+        entries[::-1],
+    ):
+        assert not replace(whole, entries=changed).is_own()
+    data = bytearray(path.read_bytes())
+    record = entries[1].record
+    doubled = record[:-8] + entries[0].offset.to_bytes(8, "little")
+    at = data.index(record)
+    data[at : at + len(record)] = doubled
+    path.write_bytes(data)
+    with pytest.raises(records.MalformedError, match="'.zgroup' and 'alpha' overlap"):
+        read_directory(lambda at, size: bytes(data[at : at + size]), len(data))
+    with MmapZipStore(path) as store:  # the entries themselves tell
+        assert store.entries() == entries
 
 
 # Other programs

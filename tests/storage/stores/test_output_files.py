@@ -375,3 +375,28 @@ def test_without_permission() -> None:
                 attempt()
         assert contents(open_daf(data)) == before
         assert sorted(os.listdir(folder)) == ["x.csv", "x.daf.zarr"]
+
+
+def test_files_that_are_there_are_refused_before_any_work(tmp_path: Path) -> None:
+    """Without leave to overwrite, the block is not entered."""
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"old")
+    entered = []
+    with pytest.raises(errors.ExistsError), output_path(path, if_exists="error"):
+        entered.append(path)
+    assert (entered, path.read_bytes()) == ([], b"old")
+    with output_path(path, if_exists="replace") as prepared:
+        prepared.write_bytes(b"new")
+    assert path.read_bytes() == b"new"
+
+
+def test_what_was_printed_before_comes_first(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes do not overtake the lines that wait in the buffer of standard output."""
+    out = io.TextIOWrapper(io.BytesIO(), write_through=False)
+    monkeypatch.setattr(sys, "stdout", out)
+    out.write("before\n")
+    assert main(["sql", str(tiny_path), QUERY, "--format", "csv"]) == 0
+    out.flush()
+    assert out.buffer.getvalue().startswith(b"before\n")  # type: ignore[attr-defined] # of this implementation

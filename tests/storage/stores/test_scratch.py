@@ -11,15 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from daf_storage import errors
 from daf_storage.stores import (
     _scratch,
+    _swap,
     abandoned,
+    follow_links,
     put_in_place,
     remove_leftovers,
     scratch,
     was_interrupted,
 )
-from tests.limits import without_exchange
 
 HOLDER = """
 import sys, time
@@ -36,7 +38,7 @@ with scratch(Path(sys.argv[1])) as path:
 def _renaming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """File systems differ in what they can do."""
     if request.param != "one call":
-        without_exchange(monkeypatch)
+        monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(1, "Operation not permitted")
@@ -74,11 +76,25 @@ def test_nothing_is_replaced_unless_asked(tmp_path: Path, *, is_directory: bool)
     assert os.listdir(tmp_path) == ["x"]
 
 
+def test_a_directory_is_not_put_into_one_that_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``rename`` alone would replace it."""
+    for function in (_swap._exchange_function(), None):
+        monkeypatch.setattr(_swap, "_exchange_function", lambda function=function: function)
+        target = tmp_path / "x"
+        target.mkdir(exist_ok=True)
+        with scratch(target) as prepared:
+            prepared.mkdir()
+            with pytest.raises(FileExistsError):
+                put_in_place(prepared, target, replace=False)
+
+
 def test_a_replacement_in_two_steps_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By whoever fails between the steps, or after a kill by the next to come."""
-    without_exchange(monkeypatch)
+    monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
     target, rename = tmp_path / "x", os.rename
     target.mkdir()
     (target / "data").write_text("old")
@@ -136,3 +152,25 @@ def test_leftovers_of_the_dead_and_not_of_the_living(tmp_path: Path, name: str) 
     with scratch(target):
         assert len(os.listdir(tmp_path)) == 3
     assert sorted(os.listdir(tmp_path)) == sorted([name, other.name])
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    """It is not created."""
+    with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
+        scratch(tmp_path / "a" / "x").__enter__()
+    assert os.listdir(tmp_path) == []
+
+
+def test_links_are_followed_to_where_nothing_is(tmp_path: Path) -> None:
+    """And a loop of them is an error in a sentence."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to(tmp_path / "c")
+    assert follow_links(tmp_path / "a", "a") == tmp_path / "c"
+    (tmp_path / "c").symlink_to("a")
+    with pytest.raises(errors.InvalidInputError, match="a: its symbolic links form a loop"):
+        follow_links(tmp_path / "a", "a")
+
+
+def test_names_that_are_no_unicode(tmp_path: Path) -> None:
+    """Have no scratch directories; asking is no error."""
+    assert abandoned(tmp_path / "\ud800.daf.zarr") == []

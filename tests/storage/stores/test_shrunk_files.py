@@ -19,6 +19,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, H5df, errors, open_daf
+from daf_storage.stores import MmapZipStore
 from tests.support import fill
 
 LENGTH = 60_000
@@ -169,6 +170,72 @@ def test_a_file_that_shrinks_or_is_copied_over(
     if cut == "empty" or (cut, suffix) == ("copied over", "daf.zarr.zip"):
         assert all(refused), printed["found"]
     assert any(refused) or cut == "copied over"
+
+
+def test_a_reservation_in_an_archive_that_was_cut(tmp_path: Path) -> None:
+    """Completing it reads what was filled in: the file is looked at before."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append("a", b"1")
+        store.reserve("large", 3_000_000)[:] = 1
+        os.truncate(path, 100)
+        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
+            store.patch_crc("large")
+        os.truncate(path, 0)
+        with pytest.raises(errors.CorruptDataError, match="entry 'a'"):
+            store.get("a")
+
+
+def test_an_archive_that_lost_the_last_bytes_of_an_entry(tmp_path: Path) -> None:
+    """Fewer than its header is longer than the shortest one: no zeros stand in for them."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append("a", bytes(range(1, 101)))
+    with MmapZipStore(path) as store:
+        stop = path.read_bytes().index(bytes(range(1, 101))) + 100
+        os.truncate(path, stop - 5)
+        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
+            store.get("a")
+
+
+def test_an_archive_that_was_cut_while_an_array_was_filled(tmp_path: Path) -> None:
+    """Publishing the array is refused, as its bytes are gone."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store, store.transaction() as changes:
+        changes.reserve("large", 3_000_000)[:] = 1
+        os.truncate(path, 100)
+        with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
+            changes.publish("large", replace=False)
+
+
+def test_an_archive_that_moves_is_read_on(tmp_path: Path) -> None:
+    """Moved, deleted or replaced by another file: the mapped one is as it was."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store:
+        store.append("a", b"12345")
+    with MmapZipStore(path) as store:
+        path.rename(tmp_path / "y.zip")
+        assert store.get("a") == b"12345"
+        path.write_bytes(b"")
+        assert store.get("a") == b"12345"
+        (tmp_path / "y.zip").unlink()
+        assert store.get("a") == b"12345"
+
+
+def test_other_bytes_under_an_open_archive(tmp_path: Path) -> None:
+    """A header that was looked at before is looked at again when the file was written to."""
+    path = tmp_path / "x.zip"
+    for data in (b"old", b"new"):
+        with MmapZipStore(tmp_path / f"{data.decode()}.zip", "w") as store:
+            store.append("a", data)
+    shutil.copyfile(tmp_path / "old.zip", path)
+    with MmapZipStore(path) as store:
+        assert store.get("a") == b"old"
+        shutil.copyfile(tmp_path / "new.zip", path)
+        with pytest.raises(errors.CorruptDataError, match="header and the directory differ"):
+            store.get("a")
+        shutil.copyfile(tmp_path / "old.zip", path)
+        assert store.get("a") == b"old"
 
 
 def test_an_hdf5_file_that_grew_and_was_cut_again(tmp_path: Path) -> None:

@@ -12,19 +12,20 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, errors
+from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, errors, repair, verify
 from daf_storage.opening import _containers as containers
 from daf_storage.stores import MmapZipStore
+from daf_storage.stores.mmap_zip import _archive, _recovery, check_entries
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip import check_entries
-from tests.limits import lower
 from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen
 from tests.zip_crash_points import (
+    FIRST,
     check_crash,
     crash_at,
     own_crashes,
@@ -74,7 +75,7 @@ def test_a_crashed_change_of_a_data_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Whichever store of a change dies: the data set is as before or as after, and goes on."""
-    lower(monkeypatch, archive_bytes=4_096)
+    monkeypatch.setattr(_archive, "_RESERVED_IN_FILE_BYTES", 4_096)
     start = tmp_path / "start.daf.zarr.zip"
     with fill(create(start)) as daf:
         daf.set_matrix("cell", "gene", "one", UMIS, relayout=False)
@@ -272,6 +273,22 @@ def test_arrays_that_need_no_chunk_are_kept(tmp_path: Path) -> None:
         assert daf.get_np_vector("cell", "zeros").tolist() == [0, 0, 0]
 
 
+def test_a_large_hole_behind_the_archive(tmp_path: Path) -> None:
+    """The reference lets the file grow first: a hole of any size is passed over, and cut off."""
+    path = tmp_path / "x.zip"
+    with MmapZipStore(path, "w") as store:
+        for key, data in FIRST.items():
+            store.append(key, data)
+    before = path.read_bytes()
+    with path.open("r+b") as file:
+        file.truncate(1 << 38)
+    with MmapZipStore(path) as store:
+        assert set(store) == set(FIRST)
+    with MmapZipStore(path, "r+") as store:
+        assert store.recovery.cut_bytes == (1 << 38) - len(before)
+    assert path.read_bytes() == before
+
+
 def test_a_damaged_entry_in_the_middle_is_left_to_verify(tmp_path: Path) -> None:
     """Only what the last writer left is judged at open; the rest is not read."""
     path = tmp_path / "x.zip"
@@ -347,6 +364,71 @@ def _problems(path: Path) -> list[tuple[str, str]]:
         return [("e6", str(error))]
 
 
+def test_only_headers_are_looked_at_when_an_archive_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The data of one entry is read at a writable open, and of those whose headers are damaged."""
+    path = tmp_path / "x.zip"
+    six_entries(path)
+    read: list[int] = []
+
+    def counted(data: Any) -> int:
+        read.append(len(data))
+        return crc32(data)
+
+    monkeypatch.setattr(_recovery, "crc32", counted)
+    MmapZipStore(path, "r+").close()
+    assert read == [50]
+    data = bytearray(path.read_bytes())
+    data[0] = 0
+    path.write_bytes(data)
+    MmapZipStore(path, "r+").close()
+    assert read == [50, 50, 50]
+
+
+def test_archives_of_other_programs_are_not_repaired(tmp_path: Path) -> None:
+    """What is wrong with their last entry is none of our business; adding goes on."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", b"12345")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"12345")] = 0
+    path.write_bytes(data)
+    with MmapZipStore(path, "r+") as store:
+        assert not store.recovery
+        store.append("b", b"1")
+        assert store.keys() == ["a", "b"]
+
+
 def _read(path: Path) -> None:
     with ZarrDaf(path) as daf:
         contents(daf)
+
+
+def _read_for_writing(path: Path) -> None:
+    with reopen(path) as daf:
+        contents(daf)
+
+
+def test_damaged_data_sets_give_errors_of_ours(tmp_path: Path) -> None:
+    """Wrong bytes anywhere, and any cut: opening, reading, verifying and repairing say so."""
+    path = tmp_path / "x.daf.zarr.zip"
+    fill(create(path)).close()
+    clean = path.read_bytes()
+    random = np.random.default_rng(7)
+    refused = 0
+    for _ in range(120):
+        data = bytearray(clean)
+        for place in random.integers(0, len(data), 3):
+            data[place] = random.integers(0, 256)
+        if random.random() < 0.3:
+            data = data[: random.integers(0, len(data))]
+        path.write_bytes(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RecoveryWarning)
+            for task in (_read, _read_for_writing, verify, repair):
+                try:
+                    task(path)
+                except errors.DafError:
+                    refused += 1
+    assert refused > 50

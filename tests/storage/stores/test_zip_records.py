@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import warnings
+import zipfile
 from contextlib import suppress
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -14,6 +17,9 @@ from hypothesis import strategies as st
 from daf_storage import errors
 from daf_storage.stores import MmapZipStore, RecoveryWarning
 from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip import check_entries
+from daf_storage.stores.mmap_zip._locating import agrees_with_headers, read_directory
+from daf_storage.stores.mmap_zip._recovery import agrees
 from tests.support import every
 
 EMPTY = bytes.fromhex(
@@ -70,6 +76,35 @@ def test_an_archive_of_two_entries_is_golden(tmp_path: Path) -> None:
         assert path.read_bytes() == TWO
 
 
+@given(
+    name=st.text(min_size=1, max_size=40), offset=st.integers(0, 2**40), size=st.integers(0, 2**50)
+)
+def test_local_headers_align_their_data(name: str, offset: int, size: int) -> None:
+    """The data begins at a multiple of 8, with an extra field of none or at least four bytes."""
+    try:
+        raw_name = name.encode()
+    except UnicodeEncodeError:
+        return
+    header = records.pack_local(raw_name, size, 7, offset)
+    assert len(header) == records.local_header_bytes(raw_name, offset)
+    assert (offset + len(header)) % 8 == 0
+    parsed = records.parse_local(header + b"data")
+    assert (parsed.raw_name, parsed.size_bytes, parsed.crc) == (raw_name, size, 7)
+    assert parsed.header_bytes == len(header) == records.local_head_bytes(header)
+
+
+@given(st.lists(st.tuples(st.text(min_size=1, max_size=9), st.integers(0, 2**40)), max_size=9))
+def test_directories_round_trip(items: list[tuple[str, int]]) -> None:
+    """Central records read back as they were packed."""
+    entries: list[records.Entry] = []
+    for name, size in items:
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            continue
+        entries.append(records.pack_entry(name, size, crc32(name.encode()), len(entries) * 1000))
+    data = b"".join(entry.record for entry in entries)
+    assert list(records.parse_central(data, len(entries), 0)) == entries
+
+
 STORED = {"a": b"hi", ".zgroup": b'{"zarr_format":2}'}
 """What the archive `TWO` holds."""
 
@@ -120,6 +155,24 @@ def test_every_single_bit_is_noticed(tmp_path: Path) -> None:
     assert set(DATA_OF_LAST) <= dropped
     assert min(dropped - set(DATA_OF_LAST)) >= 137, "only what the directory says of a place"
     assert renamed == set(NAMES_IN_DIRECTORY)
+
+
+def test_verify_notices_every_bit_of_the_data(tmp_path: Path) -> None:
+    """What no open can notice has not the recorded CRC, and foreign readers say the same."""
+    path = tmp_path / "x.zip"
+    for place, bit in itertools.product((*DATA_OF_A, *DATA_OF_LAST), range(8)):
+        damaged = bytearray(TWO)
+        damaged[place] ^= 1 << bit
+        path.write_bytes(damaged)
+        name = "a" if place in DATA_OF_A else ".zgroup"
+        assert zipfile.ZipFile(path).testzip() == name
+        if name == "a":
+            with MmapZipStore(path) as store:
+                problems = list(check_entries(store, lambda _: None))
+            assert problems == [("a", "its data is damaged: it has not the recorded CRC")]
+        else:
+            with pytest.raises(errors.CorruptDataError, match="daf repair"):
+                MmapZipStore(path)
 
 
 @given(data=st.data())
@@ -235,4 +288,115 @@ def test_hostile_entries_are_refused(
             MmapZipStore(path, mode)  # type: ignore[arg-type]
 
 
+def test_a_directory_is_found_behind_a_long_comment() -> None:
+    """A comment may hold what looks like an end record."""
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0, 0, 0, 0, 1000)
+    data = end + (b"PK\5\6" + bytes(18)).ljust(1000, b"x")
+    directory = read_directory(lambda at, size: data[at : at + size], len(data))
+    assert directory.comment == data[22:]
+    assert directory.entries == []
+
+
+def foreign_record(zip64: list[int], *, extra: bytes = b"", disk: int = 0, **fields: int) -> bytes:
+    """Return a central record as other programs write it: some numbers in a ZIP64 field."""
+    of = {"stored": 11, "size": 12, "offset": 13} | fields
+    if zip64:
+        extra += struct.pack(f"<2H{len(zip64)}Q", 1, 8 * len(zip64), *zip64)
+    fixed = struct.pack(
+        "<4s6H3L5H2L",
+        *(b"PK\1\2", 45, 45, 0, 0, 0, 0, 7, of["stored"], of["size"], 1, len(extra), 0, disk),
+        *(0, 0, of["offset"]),
+    )
+    return fixed + b"a" + extra
+
+
 TIMES = struct.pack("<2H5s", 0x5455, 5, b"times")
+
+
+@pytest.mark.parametrize(
+    ("record", "numbers"),
+    [
+        (foreign_record([]), (12, 11, 13)),
+        (foreign_record([2**33], offset=2**32 - 1), (12, 11, 2**33)),
+        (foreign_record([5, 4], size=2**32 - 1, stored=2**32 - 1), (5, 4, 13)),
+        (foreign_record([4], stored=2**32 - 1, extra=TIMES), (12, 4, 13)),
+        (foreign_record([5, 9], size=2**32 - 1, disk=0xFFFF), (5, 11, 13)),
+        (
+            foreign_record(
+                [5, 4, 2**34], extra=TIMES, **dict.fromkeys(("size", "stored", "offset"), 2**32 - 1)
+            ),
+            (5, 4, 2**34),
+        ),
+    ],
+)
+def test_numbers_that_did_not_fit_are_in_a_field_behind(
+    record: bytes, numbers: tuple[int, int, int]
+) -> None:
+    """Those alone, in the order of the format, wherever other fields are."""
+    (entry,) = records.parse_central(record, 1, 100)
+    assert (entry.size_bytes, entry.stored_bytes, entry.offset - 100) == numbers
+
+
+@pytest.mark.parametrize("there", [[], [5]])
+def test_numbers_that_are_missing_are_damage(there: list[int]) -> None:
+    """A field that holds fewer numbers than it should says nothing of the others."""
+    record = foreign_record(there, size=2**32 - 1, stored=2**32 - 1)
+    with pytest.raises(records.MalformedError, match="lacks its ZIP64 sizes"):
+        list(records.parse_central(record, 1, 0))
+
+
+def test_data_that_is_said_to_go_on_behind_the_file(tmp_path: Path) -> None:
+    """A header that is longer than it was moves the data to where the file has ended."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", b"1234")
+    data = bytearray(path.read_bytes())
+    data[28:30] = struct.pack("<H", 2)
+    path.write_bytes(data)
+    with (
+        MmapZipStore(path) as store,
+        pytest.raises(errors.CorruptDataError, match="its data is cut off"),
+    ):
+        store.get("a")
+
+
+@pytest.mark.parametrize(("flags", "is_noticed"), [(0, True), (8, False)])
+def test_headers_of_directories_that_were_replaced(*, flags: int, is_noticed: bool) -> None:
+    """Only where sizes stand behind the data may a header say something else than the directory."""
+    entries = [records.pack_entry("a", 2, 7, 0), records.pack_entry("b", 2, 7, 200)]
+    data = bytearray(300)
+    for entry, crc in zip(entries, (8, 7), strict=True):
+        header = bytearray(records.pack_local(entry.raw_name, 2, crc, entry.offset))
+        header[6:8] = struct.pack("<H", flags)
+        data[entry.offset : entry.offset + len(header)] = header
+    found = agrees_with_headers(entries, lambda at, size: bytes(data[at : at + size]))
+    assert found is not is_noticed
+
+
+def test_local_headers_that_are_cut_off() -> None:
+    """Wherever the cut is; what stands behind a header does not count."""
+    header = records.pack_local(b"some/name", 2, 7, 100)
+    whole = records.parse_local(header + b"ab")
+    assert (whole.raw_name, whole.crc, whole.size_bytes) == (b"some/name", 7, 2)
+    assert whole.header_bytes == len(header)
+    for size in range(len(header)):
+        with pytest.raises(records.MalformedError, match="the local header is cut off"):
+            records.parse_local(header[:size])
+
+
+def test_headers_of_other_programs_agree(tmp_path: Path) -> None:
+    """Theirs have other fields; what they say of the data is what counts."""
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", b"one")
+        with archive.open("b", "w", force_zip64=True) as file:
+            file.write(b"other")
+        archive.writestr("c", bytes(100), zipfile.ZIP_DEFLATED)
+    data = path.read_bytes()
+    directory = read_directory(lambda at, size: data[at : at + size], len(data))
+    entries = {entry.name: entry for entry in directory.entries}
+    assert agrees(entries["a"], memoryview(data))
+    assert not agrees(entries["c"], memoryview(data))  # what is compressed has no place of its own
+    changed = bytearray(data)
+    changed[14] ^= 1  # of the CRC
+    assert not agrees(entries["a"], memoryview(changed))

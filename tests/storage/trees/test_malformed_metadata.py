@@ -6,6 +6,7 @@ import copy
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,14 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.base import StorageType
-from daf_storage.stores import MemoryStore
-from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, zarr_formats
+from daf_storage.stores import DirectoryStore, MemoryStore
+from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, _metadata, shown, zarr_formats
 from daf_storage.trees._metadata import (
+    MAX_DOCUMENT_BYTES,
+    check_chunk_bytes,
     fill_of,
+    lengths_of,
+    read_document,
 )
 
 REPLACEMENTS: list[Any] = [
@@ -152,6 +157,34 @@ def test_any_value_at_any_place(version: ZarrVersion) -> None:
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
+    """Nesting of any depth and documents of any size are errors, not crashes."""
+    documents = zarr_formats()[version - 2]
+    document = (V2 if version == 2 else V3)[0]
+    for depth in (50, 900, 5000, 200_000):
+        deep = b"[" * depth + b"]" * depth
+        for name in ("dtype", "data_type", "codecs", "filters", "fill_value", "attributes"):
+            text = json.dumps({**document, name: "HERE"}).encode().replace(b'"HERE"', deep)
+            assert len(refusal(documents, text) or "") < 500
+    padded = json.dumps(document).encode() + b" " * MAX_DOCUMENT_BYTES
+    with pytest.raises(errors.CorruptDataError, match="metadata have no more than"):
+        parsed(documents, padded)
+
+
+def test_lengths_and_what_is_shown_of_values() -> None:
+    """Lengths fit into memory at least in principle; messages stay short."""
+    assert lengths_of([0, 3]) == (0, 3)
+    assert lengths_of([2**62]) == (2**62,)
+    assert lengths_of([0, 2**60, 1, 1, 1, 1]) == (0, 2**60, 1, 1, 1, 1)
+    values: list[Any] = [[2**62, 4], [1] * 40, [True], [-1], "3", {}, 3, [3.0]]
+    for value in values:
+        with pytest.raises(ValueError, match="."):
+            lengths_of(value)
+    assert len(shown({str(n): ["x" * 1000] * 1000 for n in range(1000)})) < 100
+    assert shown("<c16") == "'<c16'"
+
+
 @pytest.mark.parametrize(
     ("fill", "dtype", "expected"),
     [
@@ -168,6 +201,70 @@ def test_fill_values(fill: Any, dtype: str, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fill", "dtype"),
+    [
+        (300, "|u1"),
+        (-1, "<u4"),
+        (1.5, "<i4"),
+        ("x", "<f4"),
+        (2, "|b1"),
+        (2**70, "<i8"),
+        ([], "<f8"),
+    ],
+)
+def test_fill_values_of_another_type(fill: Any, dtype: str) -> None:
+    """Any other is an error, and never wraps into the type."""
+    document = {**V2[0], "dtype": dtype, "fill_value": fill, "filters": None}
+    with pytest.raises(errors.CorruptDataError, match="fill_value"):
+        parsed(zarr_formats()[0], json.dumps(document).encode())
+
+
+def test_chunks_that_are_larger_than_any_array() -> None:
+    """A chunk of 10 GB for an array of 5 entries is refused before anything is read."""
+    for version, document in ((2, V2[0]), (3, V3[0])):
+        large = copy.deepcopy(document)
+        large["shape"] = [5]
+        if version == 2:
+            large["chunks"] = [10**10]
+        else:
+            large["chunk_grid"]["configuration"]["chunk_shape"] = [10**10]
+        with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
+            parsed(zarr_formats()[version - 2], json.dumps(large).encode())
+
+
+@pytest.mark.parametrize("item_bytes", [0, 8])
+def test_chunks_that_are_absurd_beside_the_array(
+    item_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of strings, 4 bytes each are counted, for their lengths; small chunks may be any size."""
+    monkeypatch.setattr(_metadata, "_MAX_CHUNK_BYTES", 96)
+    width = item_bytes or 4
+    check_chunk_bytes((2,), (96 // width,), item_bytes, what="x")
+    check_chunk_bytes((200 // width,), (200 // width,), item_bytes, what="x")
+    with pytest.raises(errors.UnsupportedDataError, match="a chunk of shape"):
+        check_chunk_bytes((2,), (96 // width + 1,), item_bytes, what="x")
+
+
+def test_documents_of_the_longest_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit itself is read, and one byte more is not; what is consolidated has its own."""
+    (tmp_path / "a").mkdir()
+    for name in ("a/.zarray", ".zmetadata"):
+        (tmp_path / name).write_bytes(b"1234")
+    snapshot = DirectoryStore(tmp_path).snapshot("")
+    assert snapshot is not None
+    for limit, name in (
+        ("MAX_DOCUMENT_BYTES", "a/.zarray"),
+        ("MAX_CONSOLIDATED_BYTES", ".zmetadata"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(_metadata, limit, 4)
+            assert read_document(snapshot, name, what="a") == b"1234"
+            patch.setattr(_metadata, limit, 3)
+            with pytest.raises(errors.CorruptDataError, match="has 4 bytes"):
+                read_document(snapshot, name, what="a")
+
+
+@pytest.mark.parametrize(
     ("text", "dtype", "bits"),
     [
         ("0x7fc00000", "f4", 0x7FC00000),
@@ -180,3 +277,10 @@ def test_floats_that_are_written_as_their_bits(text: str, dtype: str, bits: int)
     """Zarr v3 writes NaNs of all kinds so."""
     found = fill_of(text, StorageType.of(np.dtype(dtype)))
     assert int(np.array(found, dtype).view(f"u{dtype[1]}")) == bits
+
+
+@pytest.mark.parametrize("text", ["1.5", "infinite", "", "0x", "0x1p3", "0xfffffffff"])
+def test_floats_that_are_written_wrong(text: str) -> None:
+    """Numbers are no words, and bits have to fit."""
+    with pytest.raises(ValueError, match="fill_value"):
+        fill_of(text, StorageType.FLOAT32)

@@ -27,6 +27,8 @@ from daf_storage import (
     import_h5ad,
     open_daf,
 )
+from daf_storage.trees import _hdf5_strings
+from daf_storage.trees._hdf5_strings import REFERENCE, read_many
 from tests.storage.upkeep.test_verify import found
 from tests.support import fill
 from tests.test_untrusted_files import in_time
@@ -129,6 +131,21 @@ def test_strings_in_chunks(path: Path, options: dict[str, Any]) -> None:
     only_types_are_lost(path)
 
 
+def test_chunks_without_their_filter(path: Path) -> None:
+    """HDF5 may store a chunk uncompressed in a compressed dataset, and notes it beside the chunk."""
+    values = ["B", "é", "a longer one"]
+    with h5py.File(path, "r+") as file:
+        del file[TYPE]
+        stored = file.create_dataset(
+            TYPE, data=values, dtype=h5py.string_dtype(), chunks=(2,), compression="gzip"
+        )
+        stored.id.flush()
+        _, data = stored.id.read_direct_chunk((0,))
+        stored.id.write_direct_chunk((0,), zlib.decompress(data), filter_mask=1)
+    assert open_daf(path).get_np_vector("cell", "type").tolist() == values
+    assert found(path) == []
+
+
 @pytest.mark.parametrize("size", [0, 16, 64, 1000, 3000, 4000, 2**31, 2**63, 2**64 - 1, 2**64 - 16])
 def test_objects_of_any_size(path: Path, size: int) -> None:
     """A collection that HDF5 would walk for ever is an error, or is read as it is."""
@@ -193,6 +210,96 @@ def test_whole_heaps_pass(tmp_path: Path) -> None:
         reader.get_pa_vector("cell", "name")
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"compression": "gzip"}, {"compression": "gzip", "shuffle": True}]
+)
+def test_chunked_strings(path: Path, options: dict[str, Any]) -> None:
+    """Their references are decompressed, and checked as others are."""
+    with h5py.File(path, "r+") as file:
+        del file[TYPE]
+        strings = [b"one", b"two" * 50, b"three"]
+        file.create_dataset(TYPE, data=strings, dtype=h5py.string_dtype(), chunks=(2,), **options)
+    with open_daf(path) as daf:
+        assert daf.get_pa_vector("cell", "type").to_pylist() == [one.decode() for one in strings]
+    with h5py.File(path, "r+") as file:
+        dataset = file[TYPE]
+        references = np.zeros(2, REFERENCE)
+        references[0] = (10**9, 4096, 1)
+        dataset.id.write_direct_chunk((0,), references.tobytes(), filter_mask=0xFFFFFFFF)
+    only_types_are_lost(path)
+
+
+def strings_of(file: Any, references: Any) -> Any:
+    """Return the strings of some elements in the bytes of a file."""
+    size = references.size
+    return read_many(file, lambda: [(0, references)], size, base=0, what="x")
+
+
+def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk over more objects than there can be numbers stops."""
+    monkeypatch.setattr(_hdf5_strings, "_MAX_OBJECTS", 1000)
+    file = np.zeros(1 << 16, np.uint8)
+    file[:5] = np.frombuffer(b"GCOL\x01", np.uint8)
+    file[8:16] = np.frombuffer(struct.pack("<Q", file.size), np.uint8)
+    file[24::16] = 16  # of free space
+    references = np.array([(1, 0, 2)], REFERENCE)
+    assert strings_of(file, references).to_pylist() == [""]  # a null reference
+    references["address"] = 8
+    with pytest.raises(errors.CorruptDataError, match="are said to be where none are"):
+        strings_of(file, references)
+    file = np.concatenate([np.zeros(8, np.uint8), file])
+    with pytest.raises(errors.CorruptDataError, match="has no end"):
+        strings_of(file, references)
+
+
+def test_collections_within_each_other() -> None:
+    """A header in each 16 bytes, whose collection has all that follows: not walked one by one."""
+    headers = [
+        b"GCOL\x01\0\0\0" + struct.pack("<Q", (1 << 18) - at) for at in range(0, 1 << 18, 16)
+    ]
+    file = np.frombuffer(bytes(16) + b"".join(headers), np.uint8)
+    references = np.zeros(1 << 14, REFERENCE)
+    references["address"], references["index"] = np.arange(1, (1 << 14) + 1) * 16, 2
+    references["length"] = 1
+    with pytest.raises(errors.CorruptDataError, match="heap of its strings is damaged"):
+        in_time(lambda: strings_of(file, references))
+
+
+def heap_file(strings: list[list[bytes]], free_bytes: int) -> tuple[Any, Any]:
+    """Return collections of some strings, free space behind them, and all references."""
+    data, references = bytearray(8), []
+    for collection in strings:
+        objects = bytearray()
+        address = len(data)
+        for index, string in enumerate(collection, start=1):
+            objects += struct.pack("<HHIQ", index, 1, 0, len(string)) + string
+            objects += bytes(-len(string) % 8)
+            references.append((len(string), address, index))
+        objects += struct.pack("<HHIQ", 0, 0, 0, free_bytes) + bytes(max(free_bytes - 16, 0))
+        objects = objects[: len(objects) - 16] if free_bytes < 16 else objects
+        data += b"GCOL\x01\0\0\0" + struct.pack("<Q", 16 + len(objects)) + objects
+    return np.frombuffer(bytes(data), np.uint8), np.array(references, REFERENCE)
+
+
+@pytest.mark.parametrize("free_bytes", [0, 16, 40])
+def test_strings_in_any_order(free_bytes: int) -> None:
+    """In that of the file, shuffled, and every other one: the same; a changed size is an error."""
+    rng = np.random.default_rng(4)
+    strings = [
+        [rng.bytes(int(rng.integers(1, 30))).hex().encode() for _ in range(n)] for n in range(1, 60)
+    ]
+    file, references = heap_file(strings, free_bytes)
+    expected = np.array([one.decode() for each in strings for one in each], object)
+    shuffled = rng.permutation(references.size)
+    for order in (np.arange(references.size), shuffled, np.arange(0, references.size, 2)):
+        assert strings_of(file, references[order]).to_pylist() == expected[order].tolist()
+        for number in rng.choice(order, 10):
+            damaged = file.copy()
+            damaged[references["address"][number] + 24] ^= rng.choice([1, 8, 64, 255])
+            with pytest.raises(errors.CorruptDataError):
+                strings_of(damaged, references[order])
+
+
 # Shapes, chunks and sources
 
 
@@ -224,6 +331,29 @@ def test_absurd_shapes(path: Path, name: str, length: int) -> None:
     assert "problems" in in_time(daf.description)
     daf.close()
     assert name.removesuffix("/nzind") in [problem[1] for problem in in_time(lambda: found(path))]
+
+
+def test_shapes_of_many_dimensions(path: Path) -> None:
+    """As many elements as fit into 62 bits may be there; those of length 1 do not count."""
+    for shape in ((2**60, 1, 1, 1, 1), (2, 2**59, 1, 1)):
+        replaced(path, "scalars/n", shape=shape, dtype="u1", chunks=(1,) * len(shape))
+        with H5df(path) as daf:
+            node = daf.tree.node("scalars/n")
+            assert node is not None
+            array = node.array("")
+            assert array is not None
+            assert array.info.shape == shape
+    replaced(path, "scalars/n", shape=(2**40, 2**23), dtype="u1", chunks=(1, 1))
+    with H5df(path) as daf, pytest.raises(errors.CorruptDataError, match="said to have the shape"):
+        daf.get_scalar("n")
+
+
+def test_index_arrays_without_data(path: Path) -> None:
+    """Positions that are not stored are not zeros."""
+    replaced(path, "vectors/gene/flag/nzind", shape=(2,), dtype="i8", chunks=(1,))
+    daf = open_daf(path)
+    with pytest.raises(errors.CorruptDataError, match="needs more elements than are stored"):
+        daf.get_np_vector("gene", "flag")
 
 
 def test_chunks_that_expand(path: Path) -> None:
@@ -269,6 +399,20 @@ def test_links_to_other_files(path: Path, target: str) -> None:
     os.mkfifo(path.with_name("pipe"))
     link_out(path, h5py.ExternalLink(target, "/type"))
     only_types_are_lost(path)
+
+
+def test_a_group_that_is_elsewhere(path: Path) -> None:
+    """Its vectors are lost, and are said to be."""
+    with h5py.File(path, "r+") as file:
+        del file["vectors/cell"]
+        file["vectors/cell"] = h5py.ExternalLink("pipe", "/x")
+    os.mkfifo(path.with_name("pipe"))
+    daf = in_time(lambda: open_daf(path))
+    assert daf.get_np_vector("gene", "marker").tolist() == [True, False, True, False]
+    assert [problem.what for problem in daf.summary().problems] == ["vectors of axis 'cell'"]
+    assert connect(daf).sql("SELECT * FROM gene").count() == 4
+    daf.close()
+    assert [p[1] for p in in_time(lambda: found(path)) if p[0] == "error"] == ["vectors/cell"]
 
 
 def test_soft_links(path: Path) -> None:

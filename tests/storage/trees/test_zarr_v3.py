@@ -37,8 +37,10 @@ from daf_storage import (
 from daf_storage.base import Span, StorageType
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import (
+    ChunkedArray,
     WritableTree,
     WritableZarrTree,
+    _chunked_array,
 )
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.support import UMIS, contents, create, fill, fill_served, served
@@ -214,6 +216,18 @@ def test_a_packed_file_is_smaller_and_equal(tmp_path: Path) -> None:
     (codec,) = document["codecs"]  # three genes of 1,365 cells in a chunk
     assert (codec["name"], codec["configuration"]["chunk_shape"]) == ("sharding_indexed", [1365, 3])
     assert verify(packed) == []
+
+
+def test_what_is_filled_in_place_is_packed_unless_it_is_to_be_mapped(tmp_path: Path) -> None:
+    """By default it is packed as the data set was opened."""
+    daf = writer(tmp_path / "x.daf.zarr", packed=Packing(chunk_kb=8))
+    daf.add_axis("cell", [str(i) for i in range(5000)])
+    with daf.empty_dense_vector("cell", "v", "f8", packed=False) as values:
+        values[:] = 1
+    with daf.empty_dense_vector("cell", "w", "f8") as values:
+        values[:] = 1
+    assert daf.vector_info("cell", "v").chunk_rows == 5000
+    assert daf.vector_info("cell", "w").chunk_rows == 1024
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
@@ -555,6 +569,27 @@ def test_only_the_chunks_that_are_needed(counting: tuple[WritableZarrTree, _Coun
     assert chunks_read(lambda: np.concatenate(same.read_spans(many)), values[0, :10]) == 1
 
 
+def test_sql_decodes_chunk_by_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan reads the columns that it needs in ranges of whole chunks, each chunk once."""
+    daf = writer(tmp_path / "x.daf.zarr", packed=Packing("zstd", chunk_kb=8))
+    daf.add_axis("cell", [str(i) for i in range(200_000)])
+    daf.set_vector("cell", "a", np.arange(200_000.0))
+    daf.set_vector("cell", "b", np.arange(200_000, dtype=np.int32) % 10)
+    decoded: list[tuple[str, tuple[int, ...]]] = []
+    real = ChunkedArray.decode
+
+    def decode(self: ChunkedArray, position: tuple[int, ...], *args: Any) -> Any:
+        decoded.append((self.what, position))
+        return real(self, position, *args)
+
+    monkeypatch.setattr(ChunkedArray, "decode", decode)
+    db = connect(daf)
+    found = db.sql("SELECT sum(b) AS n FROM cell WHERE b < 5").to_pydict()
+    assert found == {"n": [200_000]}
+    assert len(decoded) == len(set(decoded)) == -(-200_000 // 2048)
+    assert all(what.endswith("/b") for what, _ in decoded)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_random_parts_equal_numpy(data: st.DataObject) -> None:
@@ -670,6 +705,32 @@ def test_damage_is_told(tmp_path: Path, damage: Any, error: Any, message: str) -
         assert "vectors/cell/v" in str(caught.value)
         assert reader.get_np_vector("cell", "w").sum() == np.arange(5000.0).sum()
     assert any(finding.path == "vectors/cell/v" for finding in verify(root))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_random_damage_never_gives_wrong_sizes(tmp_path: Path, codec: Any) -> None:
+    """Whatever byte of a packed file is changed, there is an answer of the right size or an error."""
+    root = tmp_path / "x.daf.zarr"
+    daf = writer(root, packed=Packing(codec))
+    daf.add_axis("cell", [f"c{i}" for i in range(3000)])
+    daf.set_vector("cell", "v", np.arange(3000.0))
+    daf.set_vector("cell", "s", ["some text", ""] * 1500)
+    daf.close()
+    rng = random.Random(7)
+    for name in ("v", "s"):
+        file = root / f"vectors/cell/{name}/c/0"
+        good = file.read_bytes()
+        for _ in range(60):
+            bad = bytearray(good)
+            for _ in range(rng.randint(1, 3)):
+                bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+            file.write_bytes(bad)
+            try:
+                with open_daf(root) as reader:
+                    assert len(reader.get_np_vector("cell", name)) == 3000
+            except errors.CorruptDataError:
+                pass
+        file.write_bytes(good)
 
 
 @pytest.mark.parametrize(
@@ -854,6 +915,39 @@ def test_packed_hdf5(tmp_path: Path, codec: Any) -> None:
         part = connect(daf).matrix("cell", "gene", "m", rows="index >= 2998", columns=["d", "a"])
         assert np.array_equal(part.to_numpy(), values[2998:][:, [3, 0]])
     assert verify(path) == []
+
+
+def test_chunks_of_strings_that_are_decoded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as a task holds strings, one at least; without tasks, all that fit one."""
+    strings = [f"name {i}" for i in range(2000)]
+    daf = writer(tmp_path / "x.daf.zarr", packed=Packing(chunk_kb=1))
+    daf.add_axis("cell", strings)
+    array = open_daf(tmp_path / "x.daf.zarr").string_array("cell", "name")
+    height = array.info.chunks[0]
+    n_chunks = -(-2000 // height)
+    together: list[int] = []
+    decode = ChunkedArray._decoded_strings
+
+    def counted(source: ChunkedArray, stored: Any) -> Any:
+        together.append(len(stored))
+        return decode(source, stored)
+
+    monkeypatch.setattr(ChunkedArray, "_decoded_strings", counted)
+    for task_strings, most in (
+        (height - 1, 1),
+        (height, 1),
+        (3 * height, 3),
+        (n_chunks * height - 1, n_chunks - 1),
+        (n_chunks * height, n_chunks),
+    ):
+        together.clear()
+        monkeypatch.setattr(_chunked_array, "_TASK_STRINGS", task_strings)
+        assert array.read_strings().to_pylist() == strings
+        assert max(together) == most
+        assert sum(together) == n_chunks
+        assert len(together) == -(-n_chunks // most)
 
 
 @pytest.mark.parametrize("damage", ["no file", "no chunk"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,8 +29,10 @@ from daf_storage import (
     reorder_axes,
     verify,
 )
+from daf_storage.data import _blocks
 from daf_storage.data import _encoding as encoding
-from tests.support import contents, create, fill, fill_served
+from daf_storage.trees import ChunkedArray
+from tests.support import contents, create, fill, fill_served, recorded_reads
 
 FORMATS = {
     "directory": "x.daf.zarr",
@@ -119,6 +122,18 @@ def test_there_and_back_is_the_same_directory(tmp_path: Path) -> None:
         convert(one, other)
     files = {p.relative_to(start): p.read_bytes() for p in start.rglob("*") if p.is_file()}
     assert {p.relative_to(end): p.read_bytes() for p in end.rglob("*") if p.is_file()} == files
+
+
+def test_between_data_sets_of_one_file(tmp_path: Path) -> None:
+    """A copy within an archive or a file; onto itself is refused."""
+    for container in ("x.dafs.zarr.zip", "x.h5dfs"):
+        daf = open_daf(f"{tmp_path}/{container}#/a", "w+")
+        assert isinstance(daf, DafWriter)
+        fill(daf).close()
+        convert(f"{tmp_path}/{container}#/a", f"{tmp_path}/{container}#/b")
+        assert contents(open_daf(f"{tmp_path}/{container}#/b")) == contents(fill(MemoryDaf()))
+        with pytest.raises(errors.InvalidInputError, match="are the same data set"):
+            convert(f"{tmp_path}/{container}#/a", f"{tmp_path}/{container}#/a")
 
 
 @pytest.mark.parametrize("if_exists", ["error", "replace"])
@@ -211,6 +226,28 @@ def test_foreign_arrays_are_copied_plainly(tmp_path: Path) -> None:
         assert copy.vector_info("cell", "v").chunk_rows == n
 
 
+def test_damaged_sources_are_named(tmp_path: Path) -> None:
+    """The property that cannot be read; nothing appears."""
+    source = tmp_path / "x.daf.zarr"
+    fill(create(source))
+    (source / "vectors/cell/age/0").unlink()
+    with pytest.raises(errors.CorruptDataError, match="vectors/cell/age"):
+        convert(source, tmp_path / "y.h5df")
+    assert not (tmp_path / "y.h5df").exists()
+
+
+def test_each_chunk_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once to copy and once to compare, however many arrays there are."""
+    source = tmp_path / "x.daf.zarr"
+    fill(create(source))
+    with recorded_reads(monkeypatch) as reads:
+        convert(source, tmp_path / "y.h5df")
+    counts = [
+        reads.chunks().count(key) for key in ("vectors/cell/age/0", "matrices/cell/gene/UMIs/0.0")
+    ]
+    assert counts == [2, 2]
+
+
 PEAKS = (
     "import sys, threading, time, re, json\n"
     "from daf_storage import Packing, convert\n"
@@ -276,3 +313,74 @@ def test_memory_is_limited(tmp_path: Path) -> None:
     with open_daf(flat) as one, open_daf(tmp_path / "y.h5df") as other:
         expected = one.get_np_matrix("cell", "gene", "X")
         assert np.array_equal(other.get_np_matrix("cell", "gene", "X"), expected)
+
+
+def test_too_little_memory(tmp_path: Path) -> None:
+    """It is an error that says how much there has to be; nothing is written."""
+    fill(create(tmp_path / "x.daf.zarr"))
+    with pytest.raises(errors.InvalidInputError, match="pass a number of bytes, 16,777,216"):
+        convert(tmp_path / "x.daf.zarr", tmp_path / "y.h5df", memory_bytes=1000)
+    with open_daf(tmp_path / "x.daf.zarr") as daf, MemoryDaf() as memory:
+        with pytest.raises(errors.InvalidInputError, match="16,777,216"):
+            copy_all(daf, memory, memory_bytes=-1)
+        assert not memory.axes_set()
+    assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
+
+
+def test_each_packed_chunk_is_decoded_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once to copy and once to compare, in blocks that end where chunks do; none is remembered."""
+    source = tmp_path / "x.daf.zarr"
+    with open_daf(source, "w", packed=Packing()) as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", [str(i) for i in range(20_000)])
+        daf.set_vector("cell", "v", np.arange(20_000))
+    decoded: list[tuple[int, ...]] = []
+    decode = ChunkedArray.decode
+
+    def counting(reader: ChunkedArray, position: tuple[int, ...], stored: Any) -> Any:
+        decoded.append(position)
+        return decode(reader, position, stored)
+
+    monkeypatch.setattr(ChunkedArray, "decode", counting)
+    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 3 * 8192 + 5)
+    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+    convert(source, tmp_path / "y.daf.zarr.zip")
+    assert sorted(decoded) == sorted([(n,) for n in range(20)] * 2)
+
+
+@pytest.mark.parametrize("versions", [(2, 2), (2, 3), (3, 2)])
+@pytest.mark.parametrize("link", [True, False])
+def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """Between directories they are linked on request, else copied without being read here."""
+    one, other = tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr"
+    daf = open_daf(one, "w", zarr_format=versions[0])
+    assert isinstance(daf, DafWriter)
+    fill_served(daf)
+    convert(one, other, zarr_format=versions[1], link=link)
+    chunks = [("matrices/cell/gene/UMIs/" + {2: "0.0", 3: "c/0/0"}[v]) for v in versions]
+    assert (one / chunks[0]).samefile(other / chunks[1]) == link
+    with open_daf(one) as original, open_daf(other) as copy:
+        assert contents(copy) == contents(original)
+    changed = open_daf(other, "r+")
+    assert isinstance(changed, DafWriter)
+    changed.reorder_axis("cell", [2, 1, 0])
+    changed.set_matrix("cell", "gene", "UMIs", np.zeros((3, 4)), if_exists="replace")
+    with open_daf(one) as original, MemoryDaf() as memory:
+        assert contents(original) == contents(fill_served(memory))
+
+
+def test_copies_within_the_kernel_have_a_fallback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel cannot copy between two file systems, the bytes are read and written."""
+
+    def refuse(*_: Any, **__: Any) -> int:
+        raise OSError(18, "Invalid cross-device link")
+
+    for name in ("copy_file_range", "link"):
+        monkeypatch.setattr(os, name, refuse)
+    fill_served(create(tmp_path / "x.daf.zarr"))
+    convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", link=True)
+    assert verify(tmp_path / "y.daf.zarr") == []

@@ -201,6 +201,20 @@ def test_a_matrix_of_an_axis_with_itself_is_copied_to_two_axes_in_both_orientati
         np.testing.assert_array_equal(found.toarray() if sp.issparse(found) else found, expected)
 
 
+def test_recorded_relations_are_kept_where_they_hold() -> None:
+    """That values are entries of an axis is recorded only if the destination has them."""
+    source = filled()
+    source.add_axis("type", ["a", "c"])
+    source.set_vector("cell", "type", ["a", "", "c"], entries_of="type")
+    same, other = empty(CELLS[::-1]), empty(CELLS[::-1])
+    copy_axis(source, same, "type")
+    other.add_axis("type", ["a"])
+    for daf, expected in ((same, "type"), (other, None)):
+        copy_vector(source, daf, "cell", "type")
+        assert daf.vector_info("cell", "type").entries_of == expected
+        assert daf.get_np_vector("cell", "type").tolist() == ["c", "", "a"]
+
+
 def test_tensors() -> None:
     """A matrix for each entry of the main axis; of ``empty`` where the source has none."""
     source, destination = filled(), empty(CELLS)
@@ -212,3 +226,31 @@ def test_tensors() -> None:
     copy_all(source, destination, empty={("batch", "cell", "gene", "part"): 0})
     assert destination.get_np_matrix("cell", "gene", "U_part").tolist() == UMIS.tolist()
     assert destination.get_np_matrix("gene", "cell", "V_part").sum() == 0
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("axes", [("cell", "gene"), ("gene", "cell")])
+def test_what_is_left_out_need_not_fit_the_type_of_a_copy(kind: Any, axes: tuple[str, str]) -> None:
+    """A value of an entry that the destination lacks is no error; another is, without a place."""
+    source = empty(CELLS)
+    source.set_matrix("cell", "gene", "n", kind(np.array([[1, 300], [2, 0], [4, 5]])))
+    other = empty(["C", "B"])
+    copy_matrix(source, other, *axes, "n", dtype="uint8")
+    found = other.get_np_matrix("cell", "gene", "n")
+    assert (found.toarray() if sp.issparse(found) else found).tolist() == [[4, 5], [2, 0]]
+    with pytest.raises(errors.UnsupportedInputError, match="holds 300, which does not fit"):
+        copy_matrix(source, empty(["B", "A"]), *axes, "n", dtype="uint8")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_what_is_left_out_of_a_vector_need_not_fit_its_type_either(kind: Any) -> None:
+    """A value of an entry that the destination lacks is no error; another is, without a place."""
+    source = empty(CELLS)
+    source.set_vector("cell", "n", kind(np.array([300, 0, 5])))
+    other = empty(["C", "B"])
+    copy_vector(source, other, "cell", "n", dtype="uint8")
+    found = other.get_np_vector("cell", "n")
+    assert found.tolist() == [5, 0]
+    assert found.dtype == np.uint8
+    with pytest.raises(errors.UnsupportedInputError, match="holds 300, which does not fit"):
+        copy_vector(source, empty(["B", "A"]), "cell", "n", dtype="uint8")

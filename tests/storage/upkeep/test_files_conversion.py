@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from daf_storage import (
     DafWriter,
     FilesDaf,
     MemoryDaf,
+    Packing,
     convert,
     copy_all,
     errors,
@@ -90,6 +92,28 @@ def test_shared_files_are_never_written_in_place(tmp_path: Path, changed: str) -
         daf.reorder_axis("cell", [2, 0, 1])
         assert daf.get_np_vector("cell", "left").tolist() == [2, 0, 1]
     assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
+
+
+def test_other_paths_are_refused(tmp_path: Path) -> None:
+    """Archives, other formats and servers have `convert`; what is there stays."""
+    FilesDaf(tmp_path / "x.daf", "w").set_scalar("n", 1)
+    cases: list[tuple[Any, str, str]] = [
+        (files_to_zarr, "x.daf", "y.daf.zarr.zip"),
+        (files_to_zarr, "x.daf.zarr", "y.daf.zarr"),
+        (files_to_zarr, "x.daf.zip", "y.daf.zarr"),
+        (zarr_to_files, "x.daf", "y.daf"),
+        (zarr_to_files, "x.daf.zarr", "y.h5df"),
+    ]
+    for function, source, destination in cases:
+        with pytest.raises(errors.InvalidInputError, match=r"expected the path of .*convert\(\)"):
+            function(tmp_path / source, tmp_path / destination)
+    with pytest.raises(errors.InvalidInputError, match="expected the path of"):
+        files_to_zarr("https://localhost/x.daf", tmp_path / "y.daf.zarr")
+    FilesDaf(tmp_path / "y.daf", "w").set_scalar("old", 1)
+    with pytest.raises(errors.ExistsError):
+        convert(tmp_path / "x.daf", tmp_path / "y.daf")
+    convert(tmp_path / "x.daf", tmp_path / "y.daf", if_exists="replace", packed=Packing("zstd"))
+    assert open_daf(tmp_path / "y.daf").scalars_set() == {"n"}
 
 
 def test_line_breaks(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from daf_query.cli import main
@@ -95,6 +96,26 @@ def test_an_archive_that_was_cut_short(path: Path) -> None:
         assert daf.has_axis("cell")
 
 
+def test_the_entry_that_was_cut_is_named(path: Path) -> None:
+    """If its header is there."""
+    with MmapZipStore(path) as store:
+        last = next(e for e in store.entries() if e.name == "axes/gene/0")
+        start = store.data_start(last)
+    path.write_bytes(path.read_bytes()[: start + 3])
+    assert "bytes of axes/gene/0, which is not" in repair(path).done[1]
+
+
+def test_a_cut_and_damaged_archive(path: Path) -> None:
+    """An entry that is damaged is dropped when a directory is rebuilt, and named."""
+    data = bytearray(path.read_bytes())
+    with MmapZipStore(path) as store:
+        entries = store.entries()
+        place = next(e for e in entries if e.name == "axes/cell/0")
+        data[store.data_start(place) + 5] ^= 1
+    path.write_bytes(data[: entries[-1].offset + 40])
+    assert "dropped axes/cell/0, which is damaged" in repair(path).done
+
+
 def test_what_cannot_be_rebuilt(tmp_path: Path) -> None:
     """A file without any entry is refused and left alone."""
     path = tmp_path / "x.daf.zarr.zip"
@@ -124,6 +145,23 @@ def test_missing_groups_are_added(tmp_path: Path) -> None:
         assert "added the group vectors/cell, which was missing" in done
         assert "added the group matrices/gene/gene, which was missing" in done
         assert verify(one) == []
+
+
+def test_groups_that_lost_their_metadata(tmp_path: Path) -> None:
+    """What is below a group shows that it was one."""
+    folder, path = tmp_path / "x.daf.zarr", tmp_path / "x.daf.zarr.zip"
+    fill(create(folder)).close()
+    (folder / "vectors/cell/.zgroup").unlink()
+    (folder / "matrices/cell/gene/.zgroup").unlink()
+    (folder / "matrices/cell/gene/.zattrs").unlink()
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in folder.rglob("*"):
+            if file.is_file():
+                archive.write(file, file.relative_to(folder))
+    for one in (folder, path):
+        assert "added the group vectors/cell, which was missing" in repair(one).done
+        assert verify(one) == []
+        assert contents(ZarrDaf(one))["vectors"]["cell", "age"] == [30, 60, 90]
 
 
 def test_leftovers_and_metadata_of_a_directory(tmp_path: Path) -> None:
@@ -215,6 +253,35 @@ def test_a_writable_open_names_what_is_lost(path: Path) -> None:
         ZarrDaf(path, "r+").close()
 
 
+def test_lost_attributes_take_their_property_with_them(tmp_path: Path) -> None:
+    """They say how the bytes are meant; those that are known to be empty take nothing."""
+    path = tmp_path / "x.daf.zarr.zip"
+    with fill(create(path)) as daf, daf.batch(), daf.writable_tree.transaction() as changes:
+        changes.annotate("vectors/cell/kind", {"daf_convention": "empty-is-missing"})
+        changes.write_strings("vectors/cell/kind", pa.array(["a", "", "b"]), (3,))
+        changes.publish("vectors/cell/kind", replace=False)
+    wreck(path, "vectors/cell/kind/.zattrs", "vectors/cell/age/.zattrs", "vectors/gene/.zgroup")
+    report = repair(path)
+    assert [damage.what for damage in report.lost] == ["vector 'kind' of axis 'cell'"]
+    assert "added the group vectors/gene, which was missing" in report.done
+    assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == [30, 60, 90]
+
+
+def test_what_is_lost_of_an_archive_of_several_data_sets(tmp_path: Path) -> None:
+    """The name of the data set is reported too, and the others are left alone."""
+    path = tmp_path / "x.dafs.zarr.zip"
+    for group in ("a", "b/c"):
+        daf = ZarrDaf(f"{path}#/{group}", "w+")
+        assert isinstance(daf, DafWriter)
+        fill(daf).close()
+    wreck(path, "b/c/vectors/cell/age/0")
+    with pytest.warns(RecoveryWarning, match="vector 'age' of axis 'cell' of data set 'b/c' could"):
+        ZarrDaf(f"{path}#/a", "r+").close()
+    assert "age" in ZarrDaf(f"{path}#/a").vectors_set("cell")
+    assert "age" not in ZarrDaf(f"{path}#/b/c").vectors_set("cell")
+    assert repair(path).is_whole
+
+
 def test_an_archive_that_was_cut_short_names_what_it_lost(path: Path) -> None:
     """The entry that is cut, and that nobody knows what came after it."""
     with MmapZipStore(path) as store:
@@ -302,6 +369,17 @@ def test_the_command_names_what_is_lost_and_exits_with_3(
     ]
     assert main(["repair", str(path)]) == 0
     assert main(["verify", str(path)]) == 0
+
+
+def test_another_version_is_not_mended(tmp_path: Path) -> None:
+    """What a later version means by its files is not known: nothing is changed."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path)).close()
+    (path / "daf" / "0").write_bytes(bytes([2, 0]))
+    (path / "vectors" / ".zgroup").unlink()
+    with pytest.raises(errors.VersionError, match="version"):
+        repair(path)
+    assert not (path / "vectors" / ".zgroup").exists()
 
 
 @pytest.mark.parametrize("name", ["daf", "axes", "vectors", "daf.json"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from daf_storage import DafServer, open_daf
+from daf_storage import DafServer, errors, open_daf
 from tests.support import create, fill
 
 
@@ -89,6 +91,17 @@ def test_versions(server: DafServer) -> None:
     assert ask(server, AGE, If_Match=tag)[0] == 412
 
 
+def test_a_download_goes_on_only_with_the_same_version(server: DafServer) -> None:
+    """Of a file that was changed meanwhile, browsers get the whole, and no part for the old one."""
+    tag = ask(server, AGE)[1]["ETag"]
+    status, _, part = ask(server, AGE, Range="bytes=2-", If_Range=tag)
+    whole = ask(server, AGE)[2]
+    assert (status, part) == (206, whole[2:])
+    (server.root / "vectors/cell/age/0").write_bytes(b"new bytes")
+    for earlier in (tag, "Mon, 23 Nov 2026 06:00:00 GMT"):
+        assert ask(server, AGE, Range="bytes=2-", If_Range=earlier)[::2] == (200, b"new bytes")
+
+
 @pytest.mark.parametrize("start", [0, (64 << 20) - 4, None])
 def test_old_and_new_bytes_are_not_mixed(server: DafServer, start: int | None) -> None:
     """A file that is written into while it is sent, as archives are, or cut: the server hangs up."""
@@ -110,6 +123,30 @@ def test_old_and_new_bytes_are_not_mixed(server: DafServer, start: int | None) -
     assert len(body) < 64 << 20
     assert body == (b"old!" * (16 << 20))[: len(body)]
     assert ask(server, AGE)[0] == 200
+
+
+def test_a_file_that_is_replaced_is_sent_as_it_was(server: DafServer) -> None:
+    """Another file of its name is another one."""
+    file = server.root / "large"
+    file.write_bytes(b"old!" * (9 << 18))
+    request = b"GET /a%20b.daf.zarr/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with connected(server, sending=request) as connection:
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        (server.root / "other").write_bytes(b"new!" * (9 << 18))
+        os.replace(server.root / "other", file)
+        received = bytearray()
+        while part := connection.recv(1 << 16):
+            received += part
+    assert bytes(received).partition(b"\r\n\r\n")[2] == b"old!" * (9 << 18)
+
+
+def test_other_methods(server: DafServer) -> None:
+    """HEAD has no body, OPTIONS is answered, and nothing can be changed."""
+    status, headers, body = ask(server, AGE, method="HEAD")
+    assert (status, headers["Content-Length"], body) == (200, "3", b"")
+    assert ask(server, AGE, method="OPTIONS")[0] == 204
+    for method in ("PUT", "DELETE", "POST"):
+        assert ask(server, AGE, method=method)[0] == 501
 
 
 @pytest.mark.parametrize(
@@ -224,6 +261,30 @@ def test_dot_files_are_not_served(server: DafServer) -> None:
         assert ask(server, f"/a%20b.daf.zarr/{name}")[0] == 200
 
 
+def test_it_answers_within_a_block(tmp_path: Path) -> None:
+    """Without a thread of one's own; `serve_forever` waits there until it is shut down."""
+    path = tmp_path / "x.daf.zarr"
+    fill(create(path))
+    with DafServer(path) as server:
+        assert open_daf(server.url).axes_set() == open_daf(path).axes_set()
+        waiting = threading.Thread(target=server.serve_forever, daemon=True)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        server.shutdown()
+        waiting.join(20)
+        assert not waiting.is_alive()
+    with pytest.raises(errors.RemoteError):
+        open_daf(server.url)
+
+
+def test_idle_connections_are_closed(server: DafServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever connects and says nothing, or says it slowly, is not waited for."""
+    monkeypatch.setattr(server.RequestHandlerClass, "timeout", 0.2)
+    assert send(server, b"") == b""
+    assert send(server, b"GET /a") == b""
+
+
 @contextmanager
 def connected(server: DafServer, *, sending: bytes) -> Iterator[socket.socket]:
     """Connect, and send something."""
@@ -247,10 +308,25 @@ def test_a_connection_too_many_is_asked_to_come_again(server: DafServer) -> None
         assert time.monotonic() < deadline
 
 
+def test_an_error_of_the_server_is_a_line(
+    server: DafServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No traceback on the terminal of whoever runs it."""
+    monkeypatch.setattr(DafServer, "find", lambda *_: 1 / 0)
+    assert send(server, f"GET {AGE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()) == b""
+    assert capsys.readouterr().err == "daf serve: ZeroDivisionError: division by zero\n"
+
+
 def test_it_listens_on_this_machine_only(server: DafServer) -> None:
     """By default; and what it serves opens."""
     assert server.server_address[0] == "127.0.0.1"
     assert open_daf(server.url).get_scalar("n") == 7
+
+
+def test_nothing_to_serve(tmp_path: Path) -> None:
+    """A path without anything is an error."""
+    with pytest.raises(errors.SourceNotFoundError, match="no such file or directory"):
+        DafServer(tmp_path / "x.daf.zarr")
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import DafWriter, ZarrDaf, verify
+from daf_storage import DafWriter, H5df, ZarrDaf, errors, verify
 from daf_storage.data import digest
 from daf_storage.stores import MmapZipStore
 from tests.storage.stores.test_zip_crashes import reference_append
@@ -47,6 +49,11 @@ def test_what_we_write_is_in_order(tmp_path: Path, name: str) -> None:
     daf.set_matrix("cell", "gene", "mask", sp.csc_array(UMIS % 2 == 1))
     daf.close()
     assert verify(tmp_path / name) == []
+
+
+def test_the_pbmc_data_set_is_in_order(pbmc_path: Path) -> None:
+    """Real data, imported."""
+    assert verify(pbmc_path) == []
 
 
 def with_types(path: Path) -> DafWriter:
@@ -87,6 +94,28 @@ def test_a_recorded_relation_to_an_axis_that_was_replaced(
     others = f"{why}but 2 of 4 are not, first 'T'; add such entries, or set the vector again"
     level, problem = ("warning", gone) if entries is None else ("error", others)
     assert found(tmp_path / "x.daf.zarr") == [(level, "vectors/cell/kind", problem)]
+
+
+def test_a_record_that_is_no_axis_name(tmp_path: Path) -> None:
+    """It is ignored, and listed."""
+    path = tmp_path / "x.daf.zarr"
+    with with_types(path) as daf:
+        daf.set_vector("cell", "kind", ["B", "", "T", "T"], entries_of="type")
+    (path / "vectors/cell/kind/.zattrs").write_text('{"daf_entries_of": 7}')
+    assert (
+        "warning",
+        "vectors/cell/kind",
+        "its attribute daf_entries_of is 7, and not the name of an axis; it is ignored",
+    ) in found(path)
+
+
+def test_relations_to_a_broken_axis_are_not_looked_at(tmp_path: Path) -> None:
+    """What is broken is found once, where it is."""
+    path = tmp_path / "x.daf.zarr"
+    with with_types(path) as daf:
+        daf.set_vector("cell", "type", ["B", "X", "T", "T"])
+    (path / "axes/type/0").write_bytes(b"\x05")
+    assert [(level, where) for level, where, _ in found(path)] == [("error", "axes/type")]
 
 
 def write(path: Path, *numbers: int, dtype: str = "<i8") -> None:
@@ -212,6 +241,21 @@ def test_damage_is_found(folder: Path, what: str) -> None:
     assert problem in wanted[0][2]
 
 
+def test_damage_is_found_in_an_archive_too(folder: Path, tmp_path: Path) -> None:
+    """The rules are the same there."""
+    for number, (damage, path, problem) in enumerate(DAMAGES.values()):
+        copy, archive = tmp_path / f"{number}.daf.zarr", tmp_path / f"{number}.daf.zarr.zip"
+        shutil.copytree(folder, copy)
+        damage(copy)
+        with zipfile.ZipFile(archive, "w") as packed:
+            for file in copy.rglob("*"):
+                if file.is_file():
+                    packed.write(file, file.relative_to(copy))
+        wanted = [p for p in found(archive) if p[1] == path]
+        assert wanted, path
+        assert any(problem in p[2] or "data is missing" in p[2] for p in wanted)
+
+
 def test_untidy_directories_are_warned_of(folder: Path) -> None:
     """What only hampers others is a warning, and says what mends it."""
     (folder / ".daf.staging" / "token").mkdir(parents=True)
@@ -262,6 +306,25 @@ def test_unfinished_archives_are_found(tmp_path: Path) -> None:
     assert "not a complete ZIP archive" in found(path)[0][2]
 
 
+def test_duplicates_and_unused_bytes(tmp_path: Path) -> None:
+    """Two entries of a name, and bytes that belong to none."""
+    path = tmp_path / "x.daf.zarr.zip"
+    with fill(create(path)) as daf:
+        store = daf.tree._store  # type: ignore[attr-defined]
+        store.append("junk", b"x" * 1000)
+        store.append("more", b"1")
+        store.remove_entries(["junk"])
+    ((level, _, problem),) = found(path)
+    assert (level, "bytes of the archive belong to no entry" in problem) == ("warning", True)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("more", b"2")
+    assert (
+        "error",
+        "more",
+        "there are 2 entries of this name; only the last one is used",
+    ) in found(path)
+
+
 def test_all_data_sets_of_an_archive(tmp_path: Path) -> None:
     """The path of the whole archive stands for every data set in it."""
     path = tmp_path / "x.dafs.zarr.zip"
@@ -278,6 +341,13 @@ def test_all_data_sets_of_an_archive(tmp_path: Path) -> None:
     empty = tmp_path / "empty.dafs.zarr.zip"
     MmapZipStore(empty, "w").close()
     assert found(empty) == [("error", "", "there is no data set in this archive")]
+
+
+def test_nothing_to_verify(tmp_path: Path) -> None:
+    """A path without anything is an error, not a finding."""
+    for name in ("x.daf.zarr", "x.daf.zarr.zip", "x.dafs.zarr.zip"):
+        with pytest.raises((errors.SourceNotFoundError, errors.InvalidInputError)):
+            verify(tmp_path / name)
 
 
 @given(
@@ -306,3 +376,16 @@ def test_the_sum_tells_matrices_apart(shape: tuple[int, int], seed: int, dtype: 
     assert sums["dense"] == sums["sparse"] != sums["other"]
     for name, expected in sums.items():
         assert digest(daf.open_matrix("c", "r", name), lambda _: None, flipped=True) == expected
+
+
+def test_a_group_of_no_axis_that_cannot_be_listed(tmp_path: Path) -> None:
+    """Whether there is something in it is not known, so it is found."""
+    path = tmp_path / "x.h5df"
+    fill(H5df(path, "w")).close()  # type: ignore[arg-type]
+    with h5py.File(path, "r+") as file:
+        file.create_group("vectors/gone")
+    assert found(path) == []
+    data = path.read_bytes()
+    place = data.rindex(b"TREE")  # of the group that was made last
+    path.write_bytes(data[:place] + b"XXXX" + data[place + 4 :])
+    assert ("error", "vectors/gone", "there is no axis 'gone'") in found(path)

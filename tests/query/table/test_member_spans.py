@@ -1,0 +1,217 @@
+"""Tests of rows of members that a filter may leave: what planning each by itself leaves, or more."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import operator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daf_query import ScanOptions, connect
+from daf_query.distributed import let_go
+from daf_query.fragments import plan_fragments
+from daf_query.scan import VectorColumn
+from daf_query.session import DafSession
+from daf_query.table import UnionDataset
+from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
+from daf_storage.base import Span
+from daf_storage.data import _vector_reader
+
+ROWS = [5, 0, 7, 21, 3, 4, 0, 30, 9, 8]
+OPTIONS = ScanOptions(joined_member_rows=20, zone_rows=8)
+
+
+@functools.cache  # no two in memory have one name
+def _member(number: int, rows: int) -> DafReader:
+    daf = MemoryDaf(name=f"lot{number}")
+    daf.add_axis("cell", [f"c{number}.{row}" for row in range(rows)])
+    daf.set_vector("cell", "age", np.arange(rows, dtype="int8" if number == 8 else "int32"))
+    daf.set_vector("cell", "donor", np.array([f"d{row % 3}" for row in range(rows)], "U2"))
+    if number not in (4, 5):
+        daf.set_vector("cell", "flag", np.arange(rows) % 2 == 0)
+    return daf
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take ten data sets for many."""
+    monkeypatch.setattr("daf_query.table._union.MIN_WHOLE_MEMBERS", 10)
+
+
+def session_of(**changes: DafReader) -> DafSession:
+    """Return small and large data sets, empty ones, some with other columns and types."""
+    members = [
+        changes.get(f"lot{number}", _member(number, rows)) for number, rows in enumerate(ROWS)
+    ]
+    return connect(members, scan_options=OPTIONS)
+
+
+def union_of(session: DafSession) -> UnionDataset:
+    """Return the table of the cells."""
+    table = session.table("cell")
+    assert isinstance(table, UnionDataset)
+    return table
+
+
+def rows_left(table: UnionDataset, chosen: pc.Expression | None) -> dict[str, set[int]]:
+    """Return the rows of each data set that are left."""
+    left: dict[str, set[int]] = {}
+    for member in table.member_spans(chosen):
+        assert member.table_rows == ROWS[int(member.name[3:])]
+        for span in member.spans:
+            assert span.size
+            left.setdefault(member.name, set()).update(range(span.start, span.stop))
+    return left
+
+
+def planned_singly(monkeypatch: pytest.MonkeyPatch, chosen: Any) -> dict[str, set[int]]:
+    """Return what is left where the scan of each is planned."""
+    with monkeypatch.context() as patch:
+        patch.setattr("daf_query.table._union.MIN_WHOLE_MEMBERS", 1 << 20)
+        return rows_left(union_of(session_of()), chosen)
+
+
+BY_NAME = {
+    "none": None,
+    "a name": pc.field("dataset") == "lot2",
+    "names": pc.field("dataset").isin(["lot4", "lot7", "lot9"]) & (pc.field("age") >= 0),
+    "either": ((pc.field("dataset") > "lot5") & (pc.field("age") > 3))
+    | (pc.field("dataset") == "lot3"),
+    "a lacking column": pc.field("flag"),
+    "null where it is lacking": pc.field("flag").is_null() | (pc.field("dataset") == "lot0"),
+    "nothing": pc.scalar(False),
+    "what Arrow evaluates": pc.field("age") + 1 > 3,
+}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_names_and_lacking_columns_leave_out_the_same_data_sets(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As if the scan of each had been planned, in the same order; a lacking column may be left."""
+    found = rows_left(union_of(session_of()), BY_NAME[name])
+    expected = planned_singly(monkeypatch, BY_NAME[name])
+    if "lacking" in name:
+        assert all(found[each] >= rows for each, rows in expected.items())
+    else:
+        assert found == expected
+        assert list(found) == list(expected)
+
+
+LEAVES = [
+    *(pc.field("age") > 5, pc.field("age") == 2, ~pc.field("flag"), pc.field("donor") == "d2"),
+    *(pc.field("dataset") < "lot4", pc.field("index") < 2, pc.field("donor").is_null()),
+    *(pc.field("name") == "c2.4", pc.field("dataset") != "lot3", pc.field("flag").is_null()),
+]
+
+
+@given(
+    leaves=st.lists(st.sampled_from(LEAVES), min_size=1, max_size=3),
+    join=st.sampled_from([operator.and_, operator.or_]),
+)
+@settings(deadline=None, max_examples=30)
+def test_no_row_that_matches_is_left_out(leaves: list[Any], join: Any) -> None:
+    """Whatever the filter is."""
+    chosen = functools.reduce(join, leaves)
+    table = union_of(session_of())
+    left = rows_left(table, chosen)
+    for row in table.to_table(columns=["dataset", "index"], filter=chosen).to_pylist():
+        assert row["index"] in left[row["dataset"]]
+
+
+def test_columns_of_small_data_sets_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the two large ones are; of few data sets, those of all."""
+    opened: list[str] = []
+    open_column = VectorColumn.open
+
+    def count(self: VectorColumn, *arguments: Any) -> Any:
+        opened.append(self.daf.name)
+        return open_column(self, *arguments)
+
+    monkeypatch.setattr(VectorColumn, "open", count)
+    chosen = pc.field("age") > 3
+    rows_left(union_of(session_of()), chosen)
+    assert sorted(set(opened)) == ["lot3", "lot7"]
+    opened.clear()
+    planned_singly(monkeypatch, chosen)
+    assert len(set(opened)) == np.count_nonzero(ROWS)
+
+
+def test_an_index_of_a_small_data_set_is_used(tmp_path: Path) -> None:
+    """It leaves out what it names no row of, whichever column it is of."""
+    path = tmp_path / "lot2.daf.zarr"
+    with ZarrDaf(path, "w") as daf:
+        daf.add_axis("cell", [f"c2.{row}" for row in range(7)])
+        daf.set_vector("cell", "age", np.arange(7, dtype="int32") * 10)
+        daf.set_vector("cell", "donor", ["d0"] * 7)
+        daf.set_vector("cell", "flag", [True] * 7)
+    with connect(path, mode="r+") as session:
+        session.build_index("cell", "age")
+    with ZarrDaf(path) as daf:
+        table = union_of(session_of(lot2=daf))
+        assert "lot2" not in rows_left(table, pc.field("age") == 5)
+        assert "lot0" in rows_left(table, pc.field("age") == 4)
+        assert rows_left(table, pc.field("age") == 20)["lot2"]
+
+
+def test_partitions_are_cut_where_a_data_set_has_more_rows(tmp_path: Path) -> None:
+    """A data set of more rows than a fragment is to have is planned by itself."""
+    for number, rows in enumerate(ROWS):
+        with ZarrDaf(tmp_path / f"lot{number}.daf.zarr.zip", "w") as daf:
+            daf.add_axis("cell", [f"c{number}.{row}" for row in range(rows)])
+            daf.set_vector("cell", "age", np.arange(rows, dtype="int32"))
+    plan = plan_fragments(f"{tmp_path}/*.zip", "cell", columns=["age"], rows_per_fragment=10)
+    spans = [
+        span
+        for fragment in plan.fragments
+        for piece in fragment.pieces
+        for span in piece.spans or ()
+    ]
+    assert sum(span.size for span in spans) == sum(ROWS) == plan.row_count
+    assert [batch.num_rows for f in plan.fragments for batch in f.read()]
+    assert Span(0, 5) in spans
+    let_go()
+
+
+def test_a_plan_reads_the_metadata_of_what_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns and those of the filter; a name that is not there is said with all that are.
+
+    Garbage collection is paused meanwhile.
+    """
+    for number in range(64):
+        with ZarrDaf(tmp_path / f"lot{number}.daf.zarr.zip", "w") as daf:
+            daf.add_axis("cell", [f"c{number}.{row}" for row in range(3)])
+            for name in ("age", "donor", "score"):
+                daf.set_vector("cell", name, np.arange(3, dtype="int32") + number)
+    looked_at: list[str] = []
+    are_paused: list[bool] = []
+    find = _vector_reader.VectorReader._find_vector
+
+    def count(self: Any, axis: str, name: str, length: int) -> Any:
+        looked_at.append(name)
+        are_paused.append(not gc.isenabled())
+        return find(self, axis, name, length)
+
+    monkeypatch.setattr(_vector_reader.VectorReader, "_find_vector", count)
+    gc.enable()  # libraries that other tests compute with leave it disabled
+    pattern, chosen = f"{tmp_path}/*.zip", pc.field("donor") == 5
+    plan = plan_fragments(pattern, "cell", columns=["name", "age"], filter=chosen)
+    assert set(looked_at) <= {"age", "donor", "dataset"}
+    assert all(are_paused)
+    assert gc.isenabled()
+    assert plan.schema.names == ["name", "age"]
+    batches = [batch.to_pydict() for fragment in plan.fragments for batch in fragment.read()]
+    rows = [(n, a) for batch in batches for n, a in zip(batch["name"], batch["age"], strict=True)]
+    assert sorted(rows) == [("c3.2", 5), ("c4.1", 5), ("c5.0", 5)]
+    with pytest.raises(errors.NotFoundError, match="no column 'aeg'; it has .* score"):
+        plan_fragments(pattern, "cell", columns=["aeg"])
+    let_go()

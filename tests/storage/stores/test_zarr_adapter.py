@@ -1,0 +1,36 @@
+"""Tests of snapshots as stores of zarr-python: which bytes a request gives."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.core.buffer import default_buffer_prototype
+
+from daf_storage.stores import MemoryStore, SnapshotZarrStore
+
+
+@pytest.mark.parametrize(
+    ("request_of", "expected"),
+    [
+        (None, b"012345"),
+        (RangeByteRequest(1, 3), b"12"),
+        (OffsetByteRequest(4), b"45"),
+        (OffsetByteRequest(9), b""),
+        (SuffixByteRequest(2), b"45"),
+        (SuffixByteRequest(9), b"012345"),
+        (SuffixByteRequest(0), b""),
+    ],
+)
+def test_parts_of_a_value(request_of: Any, expected: bytes) -> None:
+    """From the beginning, and from the end, of which there may be nothing."""
+    store = MemoryStore()
+    store.change([], {"a/x": memoryview(b"012345")})
+    snapshot = store.snapshot("a")
+    assert snapshot is not None
+    part = SnapshotZarrStore(snapshot).get("x", default_buffer_prototype(), request_of)
+    found = asyncio.run(part)
+    assert found is not None
+    assert found.to_bytes() == expected

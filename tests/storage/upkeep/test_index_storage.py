@@ -1,0 +1,35 @@
+"""Tests of what indexes are stored with: the numbers by which other releases know them again."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from daf_storage import MemoryDaf
+from daf_storage.upkeep import IndexPlace, IndexStorage
+
+
+@pytest.mark.parametrize(
+    ("values", "stored"),
+    [
+        (np.arange(3, dtype=np.int32), np.arange(3, dtype="<i4").tobytes()),
+        (np.zeros(3, bool), bytes(3)),
+    ],
+)
+def test_the_contents_have_the_size_and_checksum_of_their_bytes(
+    values: np.ndarray, stored: bytes
+) -> None:
+    """As the format says; with others, the indexes of all data sets would be stale."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b", "c"])
+    daf.set_vector("cell", "x", values)
+    indexes = IndexStorage(daf)
+    place = IndexPlace("cell", "lookup", ("x",))
+    assert indexes.source(place).contents == (len(stored), crc32(stored))
+    indexes.store(indexes.source(place), {"row": np.arange(3, dtype=np.uint32)})
+    node = daf.tree.index_tree.node(place.path)
+    fingerprint = None if node is None else node.array("fingerprint")
+    assert fingerprint is not None
+    assert fingerprint.read()[2:4].tolist() == [len(stored), crc32(stored)]
