@@ -45,6 +45,8 @@ _SWITCH: Final = ("on", "off")
 _MOST_COUNTED: Final = 10_000
 """Rows of a table are counted so far, so that its first rows do not wait for all."""
 _PLAN: Final = ["plan_type", "plan"]
+_COLUMNS: Final = """SELECT table_schema, table_name, column_name, data_type
+FROM information_schema.columns ORDER BY table_schema, table_name, ordinal_position"""
 _STYLE: Final = {
     "pygments.keyword": "bold ansigreen",
     "pygments.name.builtin": "ansigreen",
@@ -287,27 +289,22 @@ class _Prompt:
         run(self, argument)
 
     def tables(self, _: str) -> None:
-        """List the tables, with their rows where that is known."""
-        listed = self._listed()
-        lengths = [self._length(each) for each in listed.values()]
-        kinds = [each.type.lower() for each in listed.values()]
-        self._show({"table": list(listed), "rows": pa.array(lengths, pa.int64()), "type": kinds})
+        """List the tables by the shortest name of each, with their rows where that is known."""
+        connections = self._session._connections  # noqa: SLF001 - our own
+        schemas, rows = connections.schemas, []
+        for each in listed_tables(connections):
+            is_long = len(schemas) > 1 and each.schema in schemas
+            name = f"{each.schema}.{each.name}" if is_long else each.name
+            length = schemas[each.schema].axis_length(each.name) if each.key else None
+            rows.append({"table": name, "rows": length, "type": each.type.lower()})
+        kinds = pa.schema({"table": pa.string(), "rows": pa.int64(), "type": pa.string()})
+        table = pa.Table.from_pylist(rows, kinds)
+        self._show(Rows(table.schema, table.to_batches()))
 
     def schema(self, argument: str) -> None:
         """List the columns of a table, or of all."""
-        wanted, known = argument.replace('"', ""), self._listed()
-        if wanted and wanted not in known:  # the error of the query says what there is
-            table = ".".join(map(quoted_name, wanted.split(".")))
-            self._session.sql(f"SELECT * FROM {table}")  # noqa: S608 - it is planned only
-        columns: list[tuple[str, str, str]] = []
-        for name in [wanted] if wanted in known else known:
-            table = f"{quoted_name(known[name].schema)}.{quoted_name(known[name].name)}"
-            for each in self._session.sql(f"SELECT * FROM {table}").schema:  # noqa: S608 - as above
-                is_coded = pa.types.is_dictionary(each.type)
-                kind = f"{each.type.value_type} (categorical)" if is_coded else str(each.type)
-                columns.append((name, each.name, kind))
-        names = ("column", "type") if wanted else ("table", "column", "type")
-        self._show(dict(zip(names, list(zip(*columns, strict=True))[-len(names) :], strict=True)))
+        query = _COLUMNS if not argument else f"DESCRIBE {argument}"
+        self._show(self._session.sql(query))
 
     def matrices(self, _: str) -> None:
         """List the matrices."""
@@ -316,8 +313,7 @@ class _Prompt:
         listed = f"schema, {columns}" if len(schemas) > 1 else columns
         parts = [f"SELECT {listed} FROM {quoted_name(name)}.matrices" for name in schemas]  # noqa: S608 - names of ours
         rows = self._session.sql(" UNION ALL ".join(parts))
-        rows = rows.sort("rows_axis", "columns_axis", "name")
-        outputs.print_rows(rows, "table", max_rows=0, pager=self._settings.pager)
+        self._show(rows.sort("rows_axis", "columns_axis", "name"))
 
     def mode(self, argument: str) -> None:
         """Set how rows are shown."""
@@ -364,26 +360,7 @@ class _Prompt:
         """Leave."""
         raise EOFError
 
-    def _listed(self) -> dict[str, Any]:
-        """Return the tables by the shortest name that a query has for each."""
-        connections = self._session._connections  # noqa: SLF001 - our own
-        schemas = connections.schemas
-        return {
-            f"{each.schema}.{each.name}"
-            if len(schemas) > 1 and each.schema in schemas
-            else each.name: each
-            for each in listed_tables(connections)
-        }
-
-    def _length(self, table: Any) -> int | None:
-        tables = self._session._connections.schemas.get(table.schema)  # noqa: SLF001 - our own
-        if tables is None or table.name not in tables.axes_set() or table.name in tables.added:
-            return None
-        return tables.axis_length(table.name)
-
-    def _show(self, columns: Mapping[str, Any]) -> None:
-        table = pa.table(dict(columns))
-        rows = Rows(table.schema, table.to_batches())
+    def _show(self, rows: Any) -> None:
         outputs.print_rows(rows, "table", max_rows=0, pager=self._settings.pager)
 
 

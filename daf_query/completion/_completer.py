@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from daf_query.completion._typed import BEGINNINGS, KEYWORDS, Typed, typed_at
+from daf_query.scan import NAME
 from daf_query.session import DafSession
 from daf_query.sql import ListedTable, listed_tables
 from daf_query.syntax import quoted_name
 from daf_storage import errors
 
-CompletionKind: TypeAlias = Literal["table", "column", "matrix", "entry", "function", "keyword"]
+CompletionKind: TypeAlias = Literal[
+    "table", "column", "matrix", "entry", "value", "function", "keyword"
+]
 """What a completion is."""
 
 _TABLE_FUNCTIONS: Final = ("markers", "matrix", "profile", "totals")
@@ -50,7 +53,7 @@ class _Matrix(NamedTuple):
 
 
 class SqlCompleter:
-    """Completes tables, columns, functions, keywords, and the entries of matrices.
+    """Completes tables, columns and their values, functions, keywords, and entries of matrices.
 
     What is connected is looked up once; `forget` makes the next completion look again.  It may be
     used from several threads.
@@ -68,6 +71,8 @@ class SqlCompleter:
     ["CD8A']", "CD8B']"]
     >>> [(each.text, each.kind) for each in completer.completions("SELECT ag FROM cell", 9)]
     [('age', 'column')]
+    >>> [each.text for each in completer.completions("SELECT age FROM cell WHERE name = 'g")]
+    ["GATA'"]
     """
 
     def __init__(self, session: DafSession) -> None:
@@ -99,11 +104,14 @@ class SqlCompleter:
     def _of(self, typed: Typed, sql: str) -> Iterator[Completion]:
         tables = self._tables()
         named = typed.tables(tables)
-        axes = (parts for parts in self._shortest() if tables[parts].key)
-        among = list(named.values()) or list(axes)
+        among = list(named.values()) or [each for each in self._shortest() if tables[each].key]
         if typed.place == "entry":
             matrices = [each for parts in among for each in self._matrices(parts)]
-            yield from self._entries(typed, [m for m in matrices if m.name == typed.matrix], sql)
+            axes = ((m.schema, m.axis) for m in matrices if m.name == typed.owner)
+            yield from self._values(typed, [(*axis, NAME) for axis in axes], sql, "']")
+        elif typed.place == "value":
+            having = [parts for parts in among if typed.owner in self._columns_of(parts)]
+            yield from self._values(typed, [(*parts, typed.owner) for parts in having], sql, "'")
         elif typed.qualifier:
             yield from self._qualified(typed, named)
         elif typed.place == "table":
@@ -144,20 +152,23 @@ class SqlCompleter:
         yield from _words(typed, self._functions, "function", "(")
         yield from _words(typed, KEYWORDS, "keyword")
 
-    def _entries(self, typed: Typed, matrices: list[_Matrix], sql: str) -> Iterator[Completion]:
-        """Yield the first entries of matrices, in either case; with what closes their brackets."""
+    def _values(
+        self, typed: Typed, columns: Iterable[tuple[str, ...]], sql: str, closing: str
+    ) -> Iterator[Completion]:
+        """Yield the first values of columns, in either case; with what closes their quote."""
         cursor = typed.start + len(typed.prefix) + typed.prefix.count("'")
-        closing = "" if sql[cursor : cursor + 1] == "'" else "']"
-        for matrix in matrices:
-            table = f"{quoted_name(matrix.schema)}.{quoted_name(matrix.axis)}"
+        closing = "" if sql[cursor : cursor + 1] == "'" else closing
+        for *table, column in columns:
+            text = f"CAST({quoted_name(column)} AS VARCHAR)"
             query = (
-                f"SELECT DISTINCT name FROM {table} WHERE starts_with(lower(name), $prefix) "  # noqa: S608 - quoted, and it only reads
-                f"ORDER BY name LIMIT {_MOST_ENTRIES}"
+                f"SELECT DISTINCT {text} AS v FROM {'.'.join(map(quoted_name, table))} "  # noqa: S608 - quoted, and it only reads
+                f"WHERE starts_with(lower({text}), $prefix) ORDER BY v LIMIT {_MOST_ENTRIES}"
             )
             found = self._session.sql(query, params={"prefix": typed.prefix.lower()})
-            for entry in map(str, found.to_pydict()["name"]):
-                doubled = entry.replace("'", "''")
-                yield Completion(doubled + closing, typed.start, "entry", entry)
+            kind: CompletionKind = "value" if typed.place == "value" else "entry"
+            for value in found.to_pydict()["v"]:
+                doubled = value.replace("'", "''")
+                yield Completion(doubled + closing, typed.start, kind, value)
 
     def _tables(self) -> dict[tuple[str, ...], ListedTable]:
         """Return the tables by the parts of each name that they have."""

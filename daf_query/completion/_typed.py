@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from daf_query.syntax import Token, identifier, tokens_of
 
-Place: TypeAlias = Literal["beginning", "table", "expression", "entry"]
+Place: TypeAlias = Literal["beginning", "table", "expression", "entry", "value"]
 """What may stand at the cursor."""
 
 BEGINNINGS: Final = ("SELECT", "FROM", "WITH", "EXPLAIN", "DESCRIBE", "SHOW TABLES", "VALUES")
@@ -35,6 +35,7 @@ _CLAUSES: Final = (
     *("SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "ON", "LIMIT", "QUALIFY"),
     *("JOIN", "DESCRIBE"),
 )
+_COMPARING: Final = ("=", "<>", "!=", "IN", "NOT", "LIKE", "ILIKE")
 _Word: TypeAlias = tuple[str, str]
 """A token as it is written, words in capitals; and the name that it is, empty for no name."""
 
@@ -50,8 +51,8 @@ class Typed:
     """Where the word begins in the SQL, with its quote."""
     qualifier: tuple[str, ...]
     """The names before it, each with a dot: ``("cell",)`` of ``cell.ag``."""
-    matrix: str
-    """The matrix of whose entry this is the name."""
+    owner: str
+    """The matrix of whose entry this is the name, or the column of which it is a value."""
     words: tuple[_Word, ...]
     """The statement around it."""
 
@@ -85,7 +86,7 @@ def typed_at(sql: str, cursor: int) -> Typed | None:
     Examples
     --------
     >>> typed = typed_at("SELECT X['CD8 FROM cell", 13)
-    >>> typed.place, typed.matrix, typed.prefix, typed.start
+    >>> typed.place, typed.owner, typed.prefix, typed.start
     ('entry', 'X', 'CD8', 10)
     """
     text = f"{sql[:cursor]}x"  # the last token shows where the cursor stands
@@ -109,12 +110,28 @@ def typed_at(sql: str, cursor: int) -> Typed | None:
     end = next((n for n, token in enumerate(after) if token.is_operator(";")), len(after))
     around = (*words, *_words(rest, after[:end]))
     if quote == "'":
-        matrix = words[-2][1] if len(words) > 1 and words[-1][0] == "[" else ""
-        return Typed("entry", prefix, start + 1, (), matrix, around) if matrix else None
+        if len(words) > 1 and words[-1][0] == "[":
+            return Typed("entry", prefix, start + 1, (), words[-2][1], around)
+        column = _compared(words)
+        return Typed("value", prefix, start + 1, (), column, around) if column else None
     qualifier: tuple[str, ...] = ()
     while len(words) > 1 and words[-1][0] == "." and words[-2][1]:
         qualifier, words = (words[-2][1], *qualifier), words[:-2]
     return Typed(_place_after(words), prefix, start, qualifier, "", around)
+
+
+def _compared(words: Sequence[_Word]) -> str:
+    """Return the column that a string after some words is compared with; empty if there is none.
+
+    >>> _compared([("AGE", "age"), ("IN", "in"), ("(", ""), ("'1'", ""), (",", "")])
+    'age'
+    """
+    is_compared = False
+    for word, name in reversed(words):
+        if name and word not in _COMPARING:
+            return name if is_compared and word not in (*KEYWORDS, *_CLAUSES) else ""
+        is_compared = is_compared or word in _COMPARING
+    return ""
 
 
 def _touches(tokens: Sequence[Token], number: int) -> bool:

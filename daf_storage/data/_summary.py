@@ -260,6 +260,7 @@ _Section = tuple[str, list[tuple[str, ...]]]
 
 def _sections(summary: DafSummary) -> list[_Section]:
     """Return titles and rows of text."""
+    order = [axis.name for axis in summary.axes]
     vectors: list[tuple[str, ...]] = [
         (axis.name, v.name, v.storage_type.value, "sparse" if v.is_sparse else "")
         for axis in summary.axes
@@ -267,13 +268,13 @@ def _sections(summary: DafSummary) -> list[_Section]:
     ]
     matrices: list[tuple[str, ...]] = [
         (
-            f"{m.info.rows_axis} x {m.info.columns_axis}",
+            " x ".join(sorted((m.info.rows_axis, m.info.columns_axis), key=order.index)),
             m.info.name,
             m.info.storage_type.value,
             "dense"
             if m.info.nnz is None
             else f"sparse, {m.info.nnz:,} stored ({stored_share(m.info)})",
-            "both layouts" if m.both_layouts else "one layout",
+            "both layouts" if m.both_layouts else f"by {m.info.columns_axis}",
         )
         for m in summary.matrices
     ]

@@ -242,7 +242,7 @@ def _top(values: Any) -> tuple[tuple[tuple[str, int], ...], int]:
 
 
 def _short(value: object) -> str:
-    text = str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= _TOP_CHARACTERS else f"{text[: _TOP_CHARACTERS - 1]}…"
 
 

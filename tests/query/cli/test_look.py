@@ -134,5 +134,5 @@ def test_values_of_a_data_set(capsys: pytest.CaptureFixture[str], path: str) -> 
     lines = [line.split() for line in out.removeprefix(plain).splitlines()[2:]]
     assert lines[0] == ["age", "▄█▁▁▄▁▄▁▄", "1", "to", "9"]
     assert lines[1] == ["donor", "b", "2,", "a", "2,", "c", "1,", "d", "1,", "1", "more"]
-    assert lines[2] == ["is_old", "True", "4,", "False", "3"]
+    assert lines[2] == ["is_old", "true", "4,", "false", "3"]
     assert lines[3][2:] == ["0.1", "to", "4", "2", "missing"]

@@ -39,5 +39,5 @@ def test_tables(
     assert lines[0][-9:] == ["100", "x3,", "80", "x2,", "60", "x1,", "40", "gene,", "..."]
     assert ["cell", "20", "table"] in lines
     assert ["mine", "NULL", "table"] in lines
-    assert ["s", "string"] in lines
+    assert ["s", "Utf8", "YES"] in lines
     assert any({"cell", "gene", "X"} <= set(line) for line in lines), printed.out
