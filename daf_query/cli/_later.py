@@ -6,6 +6,9 @@ from daf_storage._lazy import lazy_module
 
 if TYPE_CHECKING:
     import json
+    import pydoc
+    import webbrowser
+    from importlib import metadata
 
     import numpy as np
     import pyarrow as pa
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
     from daf_storage import data as storage_data
     from daf_storage import display, stores
 else:
-    json = lazy_module("json")
+    json, metadata = map(lazy_module, ("json", "importlib.metadata"))
+    pydoc, webbrowser = map(lazy_module, ("pydoc", "webbrowser"))
     np, pa = map(lazy_module, ("numpy", "pyarrow"))
     provenance = lazy_module("daf_query._provenance")
     row_files = lazy_module("daf_query._row_files")

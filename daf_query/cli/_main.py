@@ -15,12 +15,11 @@ import traceback
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
-from importlib import metadata
 from types import FrameType
 from typing import Any, Final, NoReturn
 
 from daf_query.cli import _look, _query, _saving, _serve, _transfer, _upkeep
-from daf_query.cli._later import storage_base
+from daf_query.cli._later import metadata, storage_base
 from daf_query.cli._output import (
     DONE,
     FAILED,

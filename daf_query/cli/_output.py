@@ -10,7 +10,6 @@ import io
 import itertools
 import math
 import os
-import pydoc
 import re
 import shutil
 import signal
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
 from daf_query._formats import FILE_FORMATS, ROW_FORMATS
-from daf_query.cli._later import display, json, pa, provenance, row_files, sql, stores
+from daf_query.cli._later import display, json, pa, provenance, pydoc, row_files, sql, stores
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import text_width, visible, visible_name
 

@@ -6,14 +6,21 @@ import contextlib
 import os
 import sys
 import warnings
-import webbrowser
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
 from daf_query.cli import _selection as selection
-from daf_query.cli._later import demo, explore, flight_sql, session, storage_base, syntax
+from daf_query.cli._later import (
+    demo,
+    explore,
+    flight_sql,
+    session,
+    storage_base,
+    syntax,
+    webbrowser,
+)
 from daf_query.cli._output import print_json
 from daf_query.cli._parser import (
     REPORT_FORMAT,

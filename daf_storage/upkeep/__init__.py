@@ -6,6 +6,9 @@ did and what was lost.
 Must not know AnnData, SQL or queries.
 """
 
+from typing import TYPE_CHECKING
+
+from daf_storage._lazy import lazy_names
 from daf_storage.upkeep._copy import (
     CopySettings,
     convert,
@@ -34,7 +37,6 @@ from daf_storage.upkeep._index_storage import (
 )
 from daf_storage.upkeep._joint_reorder import reorder_axes
 from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
-from daf_storage.upkeep._serve import DafServer, cannot_listen
 from daf_storage.upkeep._sidecar import (
     SidecarStatus,
     can_have_sidecar,
@@ -46,3 +48,11 @@ from daf_storage.upkeep._sidecar import (
 )
 from daf_storage.upkeep._verify import verify
 from daf_storage.upkeep._verify_files import Finding
+
+if TYPE_CHECKING:
+    from daf_storage.upkeep._serve import DafServer, cannot_listen
+
+__getattr__, __dir__, _ = lazy_names(
+    __name__, {"daf_storage.upkeep._serve": ("DafServer", "cannot_listen")}
+)
+"""The server needs modules of HTTP, which nothing else does."""
