@@ -28,6 +28,7 @@ import time
 import traceback
 import warnings
 import weakref
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -379,7 +380,7 @@ class Runs:
             work.stop(self._endings.closing("the server is closing"))
 
 
-class Serving:
+class Serving(ABC):
     """A server that runs in threads of its own, until `close` or the end of ``with``."""
 
     def __init__(self) -> None:
@@ -402,8 +403,9 @@ class Serving:
             self._has_ended.set()
             self._end()
 
+    @abstractmethod
     def _end(self) -> None:
-        raise NotImplementedError
+        """End what runs, and the server."""
 
 
 def call_engine(function: Callable[[], _T]) -> _T:

@@ -15,15 +15,13 @@ from daf_query.explore._explorer import ExploredData, ExploreLimits
 from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:  # these need starlette and uvicorn
-    from daf_query.explore._app import app
-    from daf_query.explore._server import ExploreServer
+    from daf_query.explore._app import ExploreServer, app
 
 __all__ = ["ExploreLimits", "ExploreServer", "ExploredData", "app"]
 
 __getattr__, __dir__, _ = lazy_names(
     __name__,
     {
-        "daf_query.explore._app": ("app",),
-        "daf_query.explore._server": ("ExploreServer",),
+        "daf_query.explore._app": ("ExploreServer", "app"),
     },
 )

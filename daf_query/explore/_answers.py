@@ -74,16 +74,17 @@ def overview(explorer: Explorer, _: Asked) -> Answer:
 
 def query(explorer: Explorer, asked: Asked) -> Iterator[Part]:
     """Answer with the messages of an Arrow stream, of no more rows than are asked for."""
-    sql, name = asked.sql(), asked.string("id")
+    sql = asked.sql()
     most = min(asked.whole_number("rows", _DEFAULT_ROWS), explorer.limits.rows)
     rows = _limited(explorer.session.sql(sql), most + 1).rows()
     # Not that of the result: a column that turns out to be unreadable is left out.
     schema = plain_schema(rows.schema)
     yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
     yield schema.serialize().to_pybytes()
-    queries = explorer.queries
+    known = explorer.queries.find(asked.string("id"))
+    known.sql = sql
     count = size = 0
-    for batch in joined(wire_parts(queries.holding(name, sql, rows), schema)):
+    for batch in joined(wire_parts(known.hold(rows), schema)):
         left = most - count
         message = batch.slice(0, left).serialize().to_pybytes() if left else b""
         size += len(message)
@@ -92,11 +93,11 @@ def query(explorer: Explorer, asked: Asked) -> Iterator[Part]:
             count += min(left, batch.num_rows)
             yield message
         truncated = is_large or batch.num_rows > left
-        queries.sent(name, count, truncated=truncated)
+        known.change(rows=count, truncated=truncated)
         if truncated:
             break
     else:
-        queries.complete(name)
+        known.complete()
     yield _ARROW_END
 
 
@@ -116,7 +117,7 @@ def rows(explorer: Explorer, asked: Asked) -> Answer:
     if name is None:
         positions = along.chosen(asked.sql())
     else:
-        keys = explorer.queries.keys(name)
+        keys = explorer.queries.find(name).keys()
         if NAME not in keys.column_names:
             raise errors.QueryError(
                 f"the rows are none of axis {along.axis!r}: without {NAME!r} nobody can tell"
@@ -434,10 +435,10 @@ def _slice(explorer: Explorer, asked: Asked) -> MatrixSlice:
 def export(explorer: Explorer, asked: Asked) -> Answer:
     """Answer with the ticket of the rows of a query: those that it sent, if they are all held."""
     sql, file_format = asked.sql(), asked.string("format")
-    name = asked.optional_string("query")
+    known = explorer.queries.known(asked.optional_string("query"))
     if file_format not in _FORMATS:
         raise refusal(400, f"there is no format {file_format!r}; there are {', '.join(_FORMATS)}")
-    held = None if name is None else explorer.queries.rows(name, sql)
+    held = None if known is None else known.rows(sql)
     source = explorer.session.sql(sql) if held is None else held
     write = partial(_save, explorer, source, file_format)
     download = Download(f"query.{file_format}", str(_FORMATS[file_format]), write)

@@ -1,4 +1,4 @@
-"""The application: its routes, who may ask, the page itself, and an overview to begin with.
+"""The application: its routes, who may ask, the page itself; and the server that runs it.
 
 A page of the web can make its visitor's browser send requests to this machine.  Such a request has
 the origin of that page, or names another host (a name that was made to point here), and it lacks
@@ -9,14 +9,20 @@ gets nothing.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import mimetypes
+import secrets
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlencode
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -33,7 +39,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daf_query._runs import Runs
+from daf_query._runs import Runs, Serving
 from daf_query.explore import _answers as answers
 from daf_query.explore._explorer import ExploredData, ExploreLimits, Explorer, replaced
 from daf_query.explore._http import (
@@ -50,6 +56,7 @@ from daf_query.explore._http import (
 )
 from daf_query.session import DafSession
 from daf_storage import DafError
+from daf_storage.upkeep import cannot_listen
 
 _HOSTS: Final = ("127.0.0.1", "localhost")
 _PROTECTED: Final = "/api/"
@@ -239,11 +246,11 @@ async def _answered(explorer: Explorer, handler: Handler, request: Request) -> R
     if is_query:
         if not 0 < len(name) <= _MOST_ID:
             raise refusal(400, f"'id' has to be of 1 to {_MOST_ID} characters")
-        explorer.queries.begin(name)
+        query = explorer.queries.begin(name)
 
     def end(error: BaseException | None) -> None:
         if is_query:
-            explorer.queries.end(name, error, sql)
+            query.end(error, sql)
 
     def produce() -> Iterator[Part]:
         yield from answer_parts(handler(explorer, asked))
@@ -261,7 +268,7 @@ async def _query_state(explorer: Explorer, request: Request) -> Response:
     if request.method == "DELETE":
         explorer.runs.cancel(name.encode("utf-8", "replace"))
     try:
-        return JSONResponse(asdict(explorer.queries.find(name)))
+        return JSONResponse(asdict(explorer.queries.find(name).state))
     except RequestError:
         if request.method != "DELETE":
             raise
@@ -287,3 +294,137 @@ async def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     what = f"{request.method} {request.url.path[:200]}"
     return failed(refusal(status, f"the server does not answer {what}"))
+
+
+_HOST: Final = "127.0.0.1"
+_PORTS: Final = range(1 << 16)
+_TOKEN_BYTES: Final = 24
+_CLOSE_SECONDS: Final = 5.0
+_BACKLOG: Final = 128
+
+
+class ExploreServer(Serving):
+    """Serves the explorer to programs of this machine that have its token.
+
+    It runs as soon as it is made, in threads of its own; `close` or the end of ``with`` ends it.
+
+    Parameters
+    ----------
+    source
+        A session, which stays open when the server ends, or explored data.
+    port
+        By default, any that is free.
+    limits
+        What the server gives at most.
+
+    Raises
+    ------
+    InUseError
+        Another program listens at the port.
+
+    Examples
+    --------
+    >>> import daf_query, daf_storage
+    >>> daf = daf_storage.MemoryDaf(name="tiny")
+    >>> daf.add_axis("cell", ["TATA", "GATA"])
+    >>> with ExploreServer(daf_query.connect(daf)) as server:
+    ...     server.url  # doctest: +ELLIPSIS
+    'http://127.0.0.1:.../?token=...'
+    """
+
+    def __init__(
+        self,
+        source: DafSession | ExploredData,
+        *,
+        port: int = 0,
+        limits: ExploreLimits | None = None,
+    ) -> None:
+        super().__init__()
+        self.token: str = secrets.token_urlsafe(_TOKEN_BYTES)
+        """Who has it may ask."""
+        try:
+            if port not in _PORTS:
+                raise OverflowError
+            listening = socket.create_server((_HOST, port), backlog=_BACKLOG)
+        except (OSError, OverflowError) as error:
+            raise cannot_listen(error, _HOST, port) from None
+        self.port: int = listening.getsockname()[1]
+        """Where it listens."""
+        application = app(source, token=self.token, limits=limits)
+        self._explorer = application.state.explorer
+        self._server = _Server(
+            uvicorn.Config(
+                application,
+                http="h11",
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=2,
+            )
+        )
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listening],), name="daf-explore", daemon=True
+        )
+        self._thread.start()  # the socket listens already: whoever connects is answered then
+
+    @property
+    def url(self) -> str:
+        """The address of the page, with the token."""
+        return f"http://{_HOST}:{self.port}/?token={self.token}"
+
+    def page_url(self, *, query: str | None = None, color: str | None = None) -> str:
+        """Return the address of the page with a query and a colour to start with.
+
+        Parameters
+        ----------
+        query
+            SQL that is run when the page opens; by default the first rows of an axis.
+        color
+            A vector, or a SQL expression, that colours the embedding; by default cell types.
+        """
+        return self.url + _fragment(query, color)
+
+    def opening_url(self, *, query: str | None = None, color: str | None = None) -> str:
+        """Return an address that leads to the page once, for the next minute.
+
+        Parameters
+        ----------
+        query
+            SQL that is run when the page opens.
+        color
+            A vector, or a SQL expression, that colours the embedding.
+        """
+        ticket = self._explorer.openings.add(f"/?token={self.token}{_fragment(query, color)}")
+        return f"http://{_HOST}:{self.port}/open/{ticket}"
+
+    @property
+    def running_queries(self) -> int:
+        """How many answers are computed at this moment."""
+        running: int = self._explorer.runs.count + self._explorer.exports.count
+        return running
+
+    def _end(self) -> None:
+        self._explorer.close()
+        self._server.should_exit = True
+        self._thread.join(_CLOSE_SECONDS)
+
+
+def _fragment(query: str | None, color: str | None) -> str:
+    """Return the state of the page as `link.ts` reads it; fragments are sent to no server."""
+    state = {"sql": query, "expression": color}
+    given = {name: value for name, value in state.items() if value is not None}
+    return f"#{urlencode(given)}" if given else ""
+
+
+class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn has no types
+    """A server that keeps no connection when it has ended."""
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """End as uvicorn does, then close what clients have not read in that time."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # in which they are closed

@@ -269,33 +269,87 @@ class QueryState:
     error: dict[str, Any] | None = None
 
 
-class _Query:
-    """A query: how it began, what became of it, and the rows that it yielded."""
+class Query:
+    """A query: how it began, what became of it, and the rows that it yielded, or their keys."""
 
     def __init__(self) -> None:
-        self.begun = time.monotonic()
-        self.state = QueryState("running")
         self.sql = ""
-        self.schema: pa.Schema | None = None
-        """That of its rows; None if they are not held."""
-        self.batches: list[pa.RecordBatch] = []
-        self.size_bytes = 0
-        self.is_whole = False
-        """Whether all columns of all rows are held."""
-        self.keys: list[str] | None = None
-        """The columns that are held, where only the keys of the rows are."""
+        self._begun = time.monotonic()
+        self._state = QueryState("running")
+        self._lock = threading.Lock()
+        self._schema: pa.Schema | None = None
+        self._batches: list[pa.RecordBatch] = []
+        self._are_keys = self._is_whole = False
 
-    def hold(self, batch: pa.RecordBatch) -> None:
-        """Hold some of its rows, or their keys alone if they are too large."""
-        if self.schema is None:
-            return
-        self.size_bytes += batch.nbytes
-        self.batches.append(batch if self.keys is None else batch.select(self.keys))
-        if self.keys is None and self.size_bytes > _MOST_BYTES:
-            names = self.schema.names
-            self.keys = [name for name in _KEYS if names.count(name) == 1]
-            self.batches = [each.select(self.keys) for each in self.batches]
-            self.schema = pa.schema([self.schema.field(name) for name in self.keys])
+    @property
+    def state(self) -> QueryState:
+        """What became of it."""
+        if self._state.state == "running":
+            return replace(self._state, seconds=time.monotonic() - self._begun)
+        return self._state
+
+    def change(self, **changes: Any) -> None:
+        """Note what becomes of it, unless it has ended."""
+        self._state = replace(self.state, **(changes if self._state.state == "running" else {}))
+
+    def end(self, error: BaseException | None, sql: str) -> None:
+        """Note how it ended."""
+        if error is None:
+            self.change(state="done")
+        elif isinstance(error, CancelledError):
+            self.change(state="cancelled")
+        else:
+            self.change(state="failed", error=asdict(failure(error, sql)[1]))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its rows, or their keys, are held."""
+        return self._schema is not None
+
+    def hold(self, rows: Rows) -> Iterator[pa.RecordBatch]:
+        """Yield rows, and hold them; of too many, their keys alone."""
+        self._schema, size_bytes = rows.schema, 0
+        keys = [name for name in _KEYS if rows.schema.names.count(name) == 1]
+        for batch in rows.batches:
+            size_bytes += batch.nbytes
+            is_large = size_bytes > _MOST_BYTES
+            with self._lock:
+                if is_large and self._schema is rows.schema:
+                    self._schema = pa.schema([rows.schema.field(name) for name in keys])
+                    self._are_keys = True
+                    self._batches = [each.select(keys) for each in self._batches]
+                if self.is_held:
+                    self._batches.append(batch.select(keys) if is_large else batch)
+            yield batch
+
+    def complete(self) -> None:
+        """Note that it has sent all of its rows, and not only the first ones."""
+        self._is_whole = self.is_held and not self._are_keys
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        with self._lock:
+            self._schema, self._batches, self._is_whole = None, [], False
+
+    def rows(self, sql: str) -> Rows | None:
+        """Return all of its rows, if they are held and it was this SQL."""
+        is_same = self._is_whole and self.sql.strip() == sql.strip()
+        return Rows(self._schema, iter(self._batches)) if is_same else None
+
+    def keys(self) -> pa.Table:
+        """Return the keys of all rows that it sent.
+
+        Raises
+        ------
+        RequestError
+            They are not held.
+        """
+        with self._lock:
+            if self._schema is None:
+                raise refusal(404, "the rows of this query are not remembered", "run it again")
+            table = pa.Table.from_batches(self._batches, self._schema)
+        columns = [each for each in _KEYS if table.column_names.count(each) == 1]
+        return table.select(columns).slice(0, self._state.rows)
 
 
 class Queries:
@@ -303,9 +357,9 @@ class Queries:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._queries: OrderedDict[str, _Query] = OrderedDict()
+        self._queries: OrderedDict[str, Query] = OrderedDict()
 
-    def begin(self, name: str) -> None:
+    def begin(self, name: str) -> Query:
         """Remember a query.
 
         Raises
@@ -314,94 +368,33 @@ class Queries:
             One of this name runs.
         """
         with self._lock:
-            known = self._queries.pop(name, None)
+            known = self._queries.get(name)
             if known is not None and known.state.state == "running":
-                self._queries[name] = known
                 raise refusal(409, f"a query {name!r} runs already", "give each query its own id")
-            self._queries[name] = _Query()
+            self._queries.pop(name, None)
+            self._queries[name] = query = Query()
             if len(self._queries) > _MOST_REMEMBERED:
                 self._queries.popitem(last=False)
+            for each in [each for each in self._queries.values() if each.is_held][: 1 - _MOST_HELD]:
+                each.let_go()
+            return query
 
-    def find(self, name: str) -> QueryState:
-        """Return what became of a query.
+    def find(self, name: str) -> Query:
+        """Return a query.
 
         Raises
         ------
         RequestError
             There is none of this name.
         """
-        with self._lock:
-            query = self._queries.get(name)
-            if query is None:
-                raise refusal(404, f"there is no query {name!r}; it was never sent, or long ago")
-            if query.state.state == "running":
-                return replace(query.state, seconds=time.monotonic() - query.begun)
-            return query.state
+        query = self.known(name)
+        if query is None:
+            raise refusal(404, f"there is no query {name!r}; it was never sent, or long ago")
+        return query
 
-    def sent(self, name: str, rows: int, *, truncated: bool = False) -> None:
-        """Remember how many rows were sent."""
-        self._change(name, rows=rows, truncated=truncated)
-
-    def end(self, name: str, error: BaseException | None, sql: str) -> None:
-        """Remember how a query ended."""
-        state: dict[str, Any] = {"state": "done"}
-        if isinstance(error, CancelledError):
-            state = {"state": "cancelled"}
-        elif error is not None:
-            state = {"state": "failed", "error": asdict(failure(error, sql)[1])}
-        self._change(name, **state)
-
-    def _change(self, name: str, **changes: Any) -> None:
-        with self._lock:
-            query = self._queries.get(name)
-            if query is not None and query.state.state == "running":
-                seconds = time.monotonic() - query.begun
-                query.state = replace(query.state, seconds=seconds, **changes)
-
-    def holding(self, name: str, sql: str, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a query, and hold them."""
-        with self._lock:
-            query = self._queries.setdefault(name, _Query())
-            query.sql, query.schema = sql, rows.schema
-            held = [each for each in self._queries.values() if each.schema is not None]
-            for each in held[:-_MOST_HELD]:
-                each.schema, each.batches, each.is_whole = None, [], False
-        for batch in rows.batches:
-            with self._lock:
-                query.hold(batch)
-            yield batch
-
-    def complete(self, name: str) -> None:
-        """Note that a query has sent all of its rows, and not only the first ones."""
-        with self._lock:
-            query = self._queries.get(name)
-            if query is not None:
-                query.is_whole = query.schema is not None and query.keys is None
-
-    def rows(self, name: str, sql: str) -> Rows | None:
-        """Return all rows of a query, if they are held and it was this SQL."""
-        with self._lock:
-            query = self._queries.get(name)
-            if query is None or not query.is_whole or query.sql.strip() != sql.strip():
-                return None
-            return Rows(query.schema, iter(query.batches))
-
-    def keys(self, name: str) -> pa.Table:
-        """Return the keys of all rows that a query sent.
-
-        Raises
-        ------
-        RequestError
-            It is unknown, or too long ago.
-        """
-        with self._lock:
-            query = self._queries.get(name)
-            if query is None or query.schema is None:
-                raise refusal(404, f"the rows of query {name!r} are not remembered", "run it again")
-            table = pa.Table.from_batches(query.batches, query.schema)
-            sent = query.state.rows
-        columns = [each for each in _KEYS if table.column_names.count(each) == 1]
-        return table.select(columns).slice(0, sent)
+    def known(self, name: str | None) -> Query | None:
+        """Return a query; None if there is none of this name."""
+        return None if name is None else self._queries.get(name)
 
 
 _TICKET_BYTES: Final = 24

@@ -24,9 +24,15 @@ from daf_query.flight_sql._answers import (
     unpacked,
     wrapped_in,
 )
-from daf_query.flight_sql._authentication import CLIENT, AnyHandshake, Tokens
+from daf_query.flight_sql._authentication import (
+    CLIENT,
+    AnyHandshake,
+    SealedQuery,
+    Seals,
+    Tokens,
+    bound_query,
+)
 from daf_query.flight_sql._catalog import COMMANDS, Catalog
-from daf_query.flight_sql._statements import SealedQuery, Seals, bound_query
 from daf_query.session import DafSession
 from daf_query.sql import is_out_of_memory, unbound_schemas
 

@@ -9,17 +9,20 @@ source that is opened to read them.
 Must not know engines that run fragments.
 """
 
-from daf_query.fragments._fragment import Fragment, Piece
 from daf_query.fragments._plan import (
     ROWS_PER_FRAGMENT,
+    AxisTable,
+    Fragment,
     FragmentPlan,
+    MatrixTable,
+    NamedTable,
     Paths,
+    Piece,
     matrices_of,
     plan_fragments,
     session_of,
     table_schema,
 )
-from daf_query.fragments._tables import AxisTable, MatrixTable, NamedTable
 
 __all__ = [
     "ROWS_PER_FRAGMENT",

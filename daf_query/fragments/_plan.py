@@ -1,29 +1,188 @@
-"""Plan fragments: metadata, zone maps and indexes are read, and no values of columns."""
+"""Fragments of tables: what each reads, and how they are planned: no values of columns are read."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.distributed import Pool, Source, file_state
-from daf_query.fragments._fragment import Fragment, Piece
-from daf_query.fragments._tables import AxisTable, MatrixTable, NamedTable
+from daf_query.distributed import Pool, Source, file_state, reading
+from daf_query.matrix import Selection
 from daf_query.scan import field_names
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
 from daf_query.table import (
     MatrixDataset,
     MatrixUnionDataset,
     TableDataset,
+    TableFragment,
     UnionDataset,
 )
 from daf_storage import errors
 from daf_storage.base import Span, paused_collection
+
+MatrixColumns = Mapping[str, tuple[str, str, str]]
+"""The other axis, the matrix and the entry of columns, by their names."""
+
+
+@dataclass(frozen=True)
+class AxisTable:
+    """The table of an axis."""
+
+    axis: str
+    """The axis; its entries are the rows."""
+    matrix_columns: MatrixColumns = field(default_factory=lambda: MappingProxyType({}))
+    """More columns: entries of matrices, see `DafSession.table`."""
+
+    def __post_init__(self) -> None:
+        if not self.axis:
+            raise errors.InvalidInputError("the axis of a table is empty; pass its name")
+
+    def __reduce__(self) -> tuple[type[AxisTable], tuple[str, dict[str, tuple[str, str, str]]]]:
+        """Pickle the columns as a plain dict."""
+        return type(self), (self.axis, dict(self.matrix_columns))
+
+    def open(self, session: DafSession, schema: str | None = None) -> TableDataset:
+        """Return the table of a session, or of one of its schemas.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError, EntryNotFoundError
+            There is no such axis, matrix or entry.
+        """
+        return session.table(self.axis, schema=schema, matrix_columns=self.matrix_columns)
+
+    def open_among(
+        self, session: DafSession, schema: str | None, names: Collection[str]
+    ) -> TableDataset:
+        """Return the table with columns of some names; it may have others, or lack these."""
+        own = [name for name in names if name not in self.matrix_columns]
+        return session.table(
+            self.axis, schema=schema, matrix_columns=self.matrix_columns, columns=own
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixTable:
+    """The long form of a matrix: a row for each element, of a sparse one for each stored."""
+
+    rows_axis: str
+    columns_axis: str
+    name: str
+    rows: str | None = None
+    """A predicate on the rows, as for `DafSession.matrix_table`; None for all."""
+    columns: str | None = None
+
+    def open(self, session: DafSession, schema: str | None = None) -> TableDataset:
+        """Return the table of a session, or of one of its schemas.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError, QueryError
+            There is no such axis or matrix, or a predicate is wrong.
+        """
+        return session.matrix_table(
+            self.rows_axis,
+            self.columns_axis,
+            self.name,
+            rows=self.rows,
+            columns=self.columns,
+            schema=schema,
+        )
+
+
+NamedTable: TypeAlias = AxisTable | MatrixTable
+"""A table that can be opened wherever its data sets can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows of the table of one data set."""
+
+    source: Source
+    """How the table is opened."""
+    dataset: str | None
+    """What the column ``dataset`` calls the data set; None if it stands alone."""
+    spans: tuple[Span, ...]
+    """The rows, ascending; none if they are those of a block."""
+    row_count: int
+    """Number of rows, whatever the filter is."""
+    table_rows: int
+    """How many rows the table had when the piece was planned."""
+    block: tuple[Selection, Selection] | None = None
+    """Of a matrix, the rows and the columns."""
+
+    def rows(
+        self,
+        table: TableDataset,
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    ) -> TableDataset | TableFragment:
+        """Return the rows of the table, as it was opened; nothing is read."""
+        if table.table_columns.length != self.table_rows:
+            raise self.source.changed()
+        if self.block is None or not isinstance(table, MatrixDataset):
+            return table.fragment(self.spans, filter)
+        return table.of(*self.block)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fragment:
+    """Some rows of a table, to be read in any process that sees the same paths.
+
+    Pickled, it is paths, names, numbers and the filter; it never holds values of columns.
+    """
+
+    pieces: tuple[Piece, ...]
+    """The rows, by data set."""
+    schema: pa.Schema
+    """The schema of the batches: the columns that are read."""
+    filter: pc.Expression | None
+    """Only rows for which it is true are read; it may name other columns."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return tuple(self.schema.names)
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows, whatever the filter is: never less than `read` yields."""
+        return sum(piece.row_count for piece in self.pieces)
+
+    @property
+    def paths(self) -> list[str]:
+        """The absolute paths or URLs of its data sets."""
+        return [path for piece in self.pieces for path in piece.source.paths]
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; zones and indexes leave out what the filter excludes.
+
+        Raises
+        ------
+        SourceNotFoundError
+            A path is not there, such as on a worker that does not share the file system.
+        InvalidInputError
+            The table was changed or replaced since the fragment was planned.
+        """
+        columns = self.schema.names
+        for piece in self.pieces:
+            with reading(piece.source) as table:
+                rows = piece.rows(table, self.filter)
+                yield from rows.to_batches(columns=columns, filter=self.filter)
+
+    def count_rows(self) -> int:
+        """Return the number of rows that the filter leaves; without one nothing is read."""
+        count = 0
+        for piece in self.pieces:
+            with reading(piece.source) as table:
+                count += piece.rows(table, self.filter).count_rows(self.filter)
+        return count
+
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 """A path or a URL of a data set; a pattern or a list for several as one."""

@@ -14,8 +14,7 @@ from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:  # these need pyspark
     from daf_query.spark._data_source import DafDataSource, register
-    from daf_query.spark._profile import profile
-    from daf_query.spark._query import sql
+    from daf_query.spark._query import profile, sql
 
 __all__ = ["DafDataSource", "profile", "register", "sql"]
 
@@ -23,7 +22,6 @@ __getattr__, __dir__, _ = lazy_names(
     __name__,
     {
         "daf_query.spark._data_source": ("DafDataSource", "register"),
-        "daf_query.spark._profile": ("profile",),
-        "daf_query.spark._query": ("sql",),
+        "daf_query.spark._query": ("profile", "sql"),
     },
 )

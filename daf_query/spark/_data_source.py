@@ -11,8 +11,7 @@ import pyarrow as pa
 from daf_query.fragments import Fragment
 from daf_query.spark._options import PROFILE, ReadOptions
 from daf_query.spark._profile_read import ProfilePart, ProfileRead
-from daf_query.spark._read import TableRead
-from daf_query.spark._types import as_spark, ddl_of
+from daf_query.spark._read import TableRead, as_spark, ddl_of
 from daf_storage.base import optional_import
 
 _JAVA_PLANNER: Final = "pyspark.sql.worker.plan_data_source_read"

@@ -22,7 +22,7 @@ from daf_query.matrix import Selection
 from daf_query.profile import Profile
 from daf_query.session import DafSession
 from daf_query.spark._options import ReadOptions
-from daf_query.spark._types import spark_schema
+from daf_query.spark._read import spark_schema
 from daf_query.sql import Collection, written_items
 from daf_storage import DafReader
 from daf_storage.data import matrix_version

@@ -9,9 +9,14 @@ used.
 """
 
 from daf_query.training._batches import RowBlocks
-from daf_query.training._make import Expressions, SamplerRequest, make_sampler
+from daf_query.training._make import (
+    Expressions,
+    IfChanged,
+    SamplerRequest,
+    load_sampler,
+    make_sampler,
+)
 from daf_query.training._sampler import Sampler
-from daf_query.training._saved_sampler import IfChanged, load_sampler
 from daf_query.training._splits import Shares
 
 __all__ = [

@@ -1,22 +1,30 @@
-"""Make a sampler: choose entries, evaluate what is said of them, and allocate them to splits."""
+"""Make a sampler, or load one: choose entries, evaluate expressions, allocate splits, compare."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from daf_query._provenance import record_of
+from daf_query._provenance import Record, provenance, record_of
 from daf_query.matrix import ConcatenatedAxis
-from daf_query.slice import Selector, chosen_positions, each_once
-from daf_query.sql import AxisSchema, Engine
-from daf_query.training._expressions import ChosenEntries, Classes, classes_of, weights_of
-from daf_query.training._sampler import Sampler
+from daf_query.scan import INDEX, NAME
+from daf_query.slice import Selector, chosen_positions, each_once, expression_table
+from daf_query.sql import AxisSchema, Engine, written_items
+from daf_query.syntax import Edit, list_items, quoted_name, real_divisions
+from daf_query.table import DATASET, UserTable
+from daf_query.training._sampler import SPLIT, WEIGHT, Sampler
 from daf_query.training._splits import (
+    Codes,
+    Keys,
     Shares,
     SplitCodes,
     allocate,
@@ -26,6 +34,13 @@ from daf_query.training._splits import (
     name_keys,
 )
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+else:
+    pq = lazy_module("pyarrow.parquet")
+
 
 Expressions = str | Sequence[str]
 """The name of a vector, an expression of SQL, or several."""
@@ -181,3 +196,367 @@ def _check_splits(
                 f"weights= is 0 for all entries of split {name!r}, so that none can be drawn; "
                 "leave out entries of weight 0 with where="
             )
+
+
+Positions = npt.NDArray[np.int64]
+
+_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_CHOSEN: Final = ("chosen_dataset", "chosen_index")
+
+
+@dataclass(frozen=True)
+class ChosenEntries:
+    """Entries of an axis for which expressions are evaluated, as the rows of a query."""
+
+    engine: Engine
+    schema: str
+    """What queries call the data set, or several as one."""
+    axis: ConcatenatedAxis
+    """Of one data set, or of several."""
+    is_collection: bool
+    positions: Positions
+    """Ascending, each once."""
+
+    def values(self, text: str, keyword: str, edits: tuple[Edit, ...] = ()) -> pa.Array:
+        """Return the value of an expression for each entry, in their order.
+
+        Window functions see the chosen entries and no others.
+
+        Raises
+        ------
+        QueryError, VectorNotFoundError
+            The expression is wrong.
+        """
+        try:
+            with self._join() as join:
+                table = expression_table(
+                    self.engine, self.schema, self.axis.axis, text, join=join, edits=edits
+                )
+        except errors.DafError as error:
+            raise errors.with_message(error, f"{keyword}=: {error}") from None
+        positions = table.column(0).to_numpy().astype(np.int64)
+        order = np.argsort(positions, kind="stable")
+        if not np.array_equal(positions[order], self.positions):
+            raise errors.InvalidInputError(
+                f"{self.axis.location}: axis {self.axis.axis!r} was changed while {keyword}= was "
+                "evaluated; make the sampler again"
+            )
+        values = table.column(1).take(pa.array(order)).combine_chunks()
+        return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
+
+    @contextmanager
+    def _join(self) -> Iterator[str]:
+        """Connect the chosen entries as a table, and return what joins the axis with it."""
+        if self.positions.size == self.axis.length:
+            yield ""
+            return
+        name = f"chosen_{secrets.token_hex(8)}"
+        connections = self.engine.connections
+        connections.connect(name, UserTable(self._chosen_table(), "the chosen entries"))
+        table = f"{quoted_name(self.schema)}.{quoted_name(self.axis.axis)}"
+        pairs = zip((DATASET, INDEX), _CHOSEN, strict=True)
+        equal = [
+            f"{table}.{quoted_name(column)} = {name}.{chosen}"
+            for column, chosen in pairs
+            if self.is_collection or column == INDEX
+        ]
+        try:
+            yield f"LEFT SEMI JOIN {name} ON {' AND '.join(equal)}"
+        finally:
+            connections.disconnect(name)
+
+    def _chosen_table(self) -> pa.Table:
+        owners, within = self.axis.split(self.positions)
+        names = pa.array(self.axis.names, pa.string())
+        datasets = pa.DictionaryArray.from_arrays(pa.array(owners), names).cast(pa.string())
+        return pa.table([datasets, pa.array(within)], names=list(_CHOSEN))
+
+    def names(self) -> pa.Array:
+        """Return the name of each entry."""
+        owners, within = self.axis.split(self.positions)
+        starts = np.searchsorted(owners, np.arange(len(self.axis.names) + 1))
+        parts = [
+            daf.get_pa_vector(self.axis.axis, NAME)
+            .cast(pa.large_string())
+            .take(pa.array(within[starts[number] : starts[number + 1]]))
+            for number, daf in enumerate(self.axis.members.values())
+        ]
+        return pa.concat_arrays([pa.array([], pa.large_string()), *parts])
+
+
+def weights_of(chosen: ChosenEntries, text: str, names: pa.Array) -> npt.NDArray[np.float64]:
+    """Return the weight of each chosen entry.
+
+    Divisions are those of real numbers: ``1 / count(*) OVER (...)`` is no integer.
+
+    Raises
+    ------
+    InvalidInputError
+        One is missing, negative or infinite; or all are 0; or they are no numbers.
+    """
+    values = chosen.values(text, "weights", real_divisions(text))
+    type_ = values.type
+    is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
+    is_number |= pa.types.is_decimal(type_) or pa.types.is_boolean(type_)
+    if not is_number and not pa.types.is_null(type_):
+        raise errors.InvalidInputError(
+            f"weights= yields {type_}, not numbers; write an expression such as "
+            "1 / count(*) OVER (PARTITION BY cell_type)"
+        )
+    weights: npt.NDArray[np.float64] = (
+        pc.cast(values, pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    )
+    faults = (
+        ("missing (NULL or NaN)", np.isnan(weights), "coalesce(..., 0) gives them none"),
+        ("negative", weights < 0, "greatest(..., 0) gives them none"),
+        ("infinite", np.isinf(weights), "look for a division by 0; nullif(..., 0) finds it"),
+    )
+    for what, is_wrong, advice in faults:
+        if is_wrong.any():
+            first = names[int(np.argmax(is_wrong))].as_py()
+            raise errors.InvalidInputError(
+                f"weights= is {what} for {int(is_wrong.sum()):,} of {weights.size:,} entries of "
+                f"axis {chosen.axis.axis!r}, the first is {first!r}; {advice}, or leave these "
+                "entries out with where="
+            )
+    if not weights.any():
+        raise errors.InvalidInputError(
+            f"weights= is 0 for all {weights.size:,} entries, so that none can be drawn"
+        )
+    return weights
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Which entries have the same values."""
+
+    codes: Codes
+    """Of each entry, from 0; all numbers occur."""
+    keys: Keys
+    """Of each code: made of the values and a seed."""
+
+
+def classes_of(
+    chosen: ChosenEntries,
+    expressions: str | Sequence[str],
+    *,
+    keyword: str,
+    seed: int,
+    names: pa.Array,
+    allows_null: bool,
+) -> Classes:
+    """Return which entries agree in one expression, or in several.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is missing where that is not allowed; or they are of a type without equality.
+    """
+    items = expressions_of(expressions, keyword)
+    codes, keys = np.zeros(len(names), np.int64), np.zeros(len(names), np.uint64)
+    for item in items:
+        values = chosen.values(_as_column(chosen, item), keyword)
+        if not allows_null and values.null_count:
+            first = names[int(np.argmax(np.asarray(values.is_null())))].as_py()
+            raise errors.InvalidInputError(
+                f"{keyword}= is missing for {values.null_count:,} of {len(names):,} entries of "
+                f"axis {chosen.axis.axis!r}, the first is {first!r}, and nothing says to which "
+                f"group they belong; leave them out (where={f'{item} IS NOT NULL'!r}), or make "
+                f"each one a group ({keyword}={f'coalesce({item}, name)'!r})"
+            )
+        item_codes, item_keys = _coded(values, keyword, seed)
+        codes = codes * item_keys.size + item_codes
+        keys = keys * _FACTOR + item_keys[item_codes]
+        _, first_rows, codes = np.unique(codes, return_index=True, return_inverse=True)
+    return Classes(codes, keys[first_rows])
+
+
+def expressions_of(expressions: object, keyword: str) -> list[str]:
+    """Return expressions of SQL, of which one string may have several."""
+    listed = [
+        part.strip() for item in written_items(expressions, keyword) for part in list_items(item)
+    ]
+    if not listed or not all(listed):
+        raise errors.QueryError(f"{keyword}= is empty; pass a vector, or an expression of SQL")
+    return listed
+
+
+def _as_column(chosen: ChosenEntries, item: str) -> str:
+    """Return an expression; the name of a vector is that vector, whatever it looks like."""
+    members = chosen.axis.members.values()
+    is_vector = any(daf.has_vector(chosen.axis.axis, item) for daf in members)
+    return quoted_name(item) if is_vector else item
+
+
+def _coded(values: pa.Array, keyword: str, seed: int) -> tuple[Codes, Keys]:
+    """Return a number for each value, and a key for each number."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    try:
+        encoded = pc.dictionary_encode(values, null_encoding="encode")
+        strings: Any = encoded.dictionary.cast(pa.large_string()).fill_null("")
+    except (pa.ArrowException, NotImplementedError) as error:
+        raise errors.InvalidInputError(
+            f"{keyword}= yields {values.type}; pass an expression that yields strings, numbers or "
+            "booleans"
+        ) from error
+    codes: Codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, name_keys(strings, seed)
+
+
+IfChanged: TypeAlias = Literal["error", "keep"]
+"""What happens if the data would make another sampler today: an error, or the saved one counts."""
+
+_TOLERANCE: Final = 1e-12
+
+
+def read_sampler(path: Path) -> Sampler:
+    """Return a sampler as it was saved; nothing is compared.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is no such file.
+    InvalidInputError
+        It is no file of a sampler.
+    CorruptDataError
+        The file is damaged.
+    """
+    record = _record_in(path)
+    asked = record["sampler"]
+    with errors.os_errors(str(path)):
+        try:
+            table = _read_table(path)
+            lengths = {str(name): int(length) for name, length in asked["lengths"].items()}
+            return _sampler_of(table, asked, lengths, record)
+        except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise errors.CorruptDataError(
+                f"{path}: the sampler cannot be read: {type(error).__name__}: {error}; save it "
+                "again"
+            ) from error
+
+
+def _record_in(path: Path) -> Record:
+    try:
+        record = provenance(path)
+    except errors.InvalidInputError:
+        record = None
+    if record is None or not isinstance(record.get("sampler"), dict):
+        raise errors.InvalidInputError(
+            f"{path}: this is no file of a sampler; Sampler.save() writes one to .parquet or .arrow"
+        )
+    return record
+
+
+def _read_table(path: Path) -> pa.Table:
+    if path.suffix == ".parquet":
+        return pq.read_table(path)
+    with pa.memory_map(str(path)) as mapped:
+        return pa.ipc.open_file(mapped).read_all()
+
+
+def _sampler_of(table: pa.Table, asked: Record, lengths: dict[str, int], record: Record) -> Sampler:
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    within = columns[INDEX].to_numpy(zero_copy_only=False).astype(np.int64)
+    is_collection = DATASET in columns
+    starts = np.concatenate([[0], np.cumsum(list(lengths.values()), dtype=np.int64)])
+    owners = _codes(columns[DATASET], list(lengths)) if is_collection else 0
+    shares = dict(asked["split"] or ())
+    has_splits, has_weights = SPLIT in columns, WEIGHT in columns
+    return Sampler(
+        asked["axis"],
+        starts[owners] + within,
+        columns[NAME].cast(pa.large_string()),
+        columns[WEIGHT].to_numpy(zero_copy_only=False).astype(np.float64) if has_weights else None,
+        lengths,
+        _codes(columns[SPLIT], list(shares)).astype(np.int16) if has_splits else None,
+        {name: float(share) for name, share in shares.items()},
+        is_collection,
+        record,
+    )
+
+
+def _codes(column: Any, names: list[str]) -> Any:
+    encoded = column.cast(pa.string()).dictionary_encode()
+    numbers = np.array([names.index(name) for name in encoded.dictionary.to_pylist()], np.int64)
+    return numbers[encoded.indices.to_numpy(zero_copy_only=False)]
+
+
+def load_sampler(engine: Engine, schema: str | None, path: Path, if_changed: IfChanged) -> Sampler:
+    """Return a saved sampler; see `DafSession.load_sampler`."""
+    if if_changed not in get_args(IfChanged):
+        raise errors.InvalidInputError(f"if_changed={if_changed!r} is neither 'error' nor 'keep'")
+    saved = read_sampler(path)
+    axis = axis_of(engine.connections.schema(schema), saved.axis)
+    if if_changed == "keep":
+        return _placed(saved, axis, path)
+    advice = (
+        "; make it again, or pass if_changed='keep' to find the saved entries by their names and "
+        "keep their splits and weights"
+    )
+    try:
+        now = make_sampler(engine, schema, _request_of(saved))
+    except errors.DafError as error:
+        raise errors.InvalidInputError(
+            f"{path}: the sampler cannot be made of {axis.location} any more: {error}{advice}"
+        ) from error
+    difference = _difference(saved, now)
+    if difference is not None:
+        raise errors.InvalidInputError(
+            f"{path}: {axis.location} was changed since the sampler was saved: {difference}{advice}"
+        )
+    return now
+
+
+def _request_of(saved: Sampler) -> SamplerRequest:
+    """Return how the sampler was asked for; entries that no SQL chose are asked for by position."""
+    asked = saved.record["sampler"]
+    return SamplerRequest(
+        saved.axis,
+        asked["where"] if asked["where_is_sql"] else saved.indices,
+        asked["weights"],
+        None if asked["split"] is None else dict(asked["split"]),
+        asked["seed"],
+        asked["stratify"],
+        asked["groups"],
+    )
+
+
+def _difference(saved: Sampler, now: Sampler) -> str | None:
+    """Return what is different, as a part of a sentence; None if nothing is."""
+    if saved.is_collection != now.is_collection:
+        return "it is one data set and was several, or the other way round"
+    if len(saved) != len(now):
+        return f"where= chooses {len(now):,} entries and chose {len(saved):,}"
+    if not np.array_equal(saved.indices, now.indices) or not saved.names.equals(now.names):
+        return "the chosen entries are others, or at other positions"
+    weights, weights_now = _numbers(saved.weights), _numbers(now.weights)
+    if not np.allclose(weights, weights_now, rtol=_TOLERANCE, atol=0):
+        return "weights= yields other numbers"
+    if not np.array_equal(_numbers(saved.split_codes), _numbers(now.split_codes)):
+        return "entries belong to other splits, since values of stratify= or groups= differ"
+    return None
+
+
+def _numbers(values: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    return np.empty(0) if values is None else values
+
+
+def _placed(saved: Sampler, axis: ConcatenatedAxis, path: Path) -> Sampler:
+    """Return the saved entries where they are now, found by their names."""
+    try:
+        if saved.is_collection:
+            positions = axis.named(saved.datasets, saved.names.cast(pa.string()))
+        else:
+            positions = axis.axis_indices(saved.names.cast(pa.string()))
+    except errors.DafError as error:
+        raise errors.with_message(error, f"{path}: {error}") from None
+    order = np.argsort(positions, kind="stable")
+    return replace(
+        saved,
+        indices=positions[order],
+        names=saved.names.take(pa.array(order)),
+        weights=None if saved.weights is None else saved.weights[order],
+        split_codes=None if saved.split_codes is None else saved.split_codes[order],
+        lengths={name: daf.axis_length(axis.axis) for name, daf in axis.members.items()},
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import socket
 import subprocess
@@ -72,34 +71,6 @@ def test_only_this_machine_can_ask(server: ExploreServer) -> None:
             other.settimeout(0.5)
             with pytest.raises(OSError):  # noqa: PT011 - refused, or no such network
                 other.connect((address, server.port))
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"",
-        b"GET / HTTP/1.1\r\nHost: local",
-        b"POST /api/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{",
-        b"GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n",
-    ],
-)
-def test_connections_that_say_nothing_keep_nobody_out(server: ExploreServer, sent: bytes) -> None:
-    """They took all descriptors; of too many, the one that waited longest gives way to a new one."""
-    with contextlib.ExitStack() as stack, client_of(server, timeout=20) as client:
-        silent = []
-        for _ in range(3 * MOST):
-            connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
-            silent.append(stack.enter_context(connection))
-            with contextlib.suppress(ConnectionError):  # one that gave way already
-                connection.sendall(sent)
-                if sent.endswith(b"\r\n\r\n"):  # one that was answered, and says nothing more
-                    connection.recv(1)
-        assert client.get("/api/catalogue").status_code == 200
-        wait_until(lambda: len(server._server.server_state.connections) <= MOST)
-        with contextlib.suppress(ConnectionResetError):
-            while silent[0].recv(1 << 16):
-                pass
-        assert client.get("/api/catalogue").status_code == 200
 
 
 def test_a_query_that_hangs_up_ends(server: ExploreServer) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from daf_query import connect
 from daf_query.spark import DafDataSource
-from daf_query.spark._profile import merging
+from daf_query.spark._query import merging
 from daf_query.syntax import to_local
 from daf_storage import errors
 from tests.support import create
