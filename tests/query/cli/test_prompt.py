@@ -119,10 +119,10 @@ class TestAnswers:
         """Tables with their rows, columns with their types, matrices."""
         out, _ = answer(".tables")
         assert ["cell", "60", "table"] in [line.split() for line in out.splitlines()]
-        lines = [line.split()[:2] for line in answer(".schema cell")[0].splitlines()[2:]]
-        assert lines == [["name", "Utf8"], ["index", "Int64"], ["age", "Int64"]]
-        lines = [line.split()[1:] for line in answer(".schema")[0].splitlines()]
-        assert ["gene", "name", "Utf8"] in lines
+        pairs = [line.split()[:2] for line in answer(".schema cell")[0].splitlines()[2:]]
+        assert pairs == [["name", "Utf8"], ["index", "Int64"], ["age", "Int64"]]
+        rows = [line.split()[1:] for line in answer(".schema")[0].splitlines()]
+        assert ["gene", "name", "Utf8"] in rows
         assert "cell       gene          X" in answer(".matrices")[0]
         lines = answer(".help")[0].splitlines()
         assert ".mode table|csv|tsv|json|ndjson  show rows so" in lines
