@@ -10,20 +10,6 @@ rules: docs/reference/anndata.md.
 Must not know paths, how a file is opened, SQL or queries.
 """
 
-from daf_storage.anndata._aligned import (
-    ANNDATA_PARTS,
-    AlignedMatrix,
-    aligned_matrices,
-    was_float,
-)
-from daf_storage.anndata._axis_frame import (
-    COLOR,
-    RecordedType,
-    axis_frame,
-    recorded_types,
-    unstructured,
-    vector_rules,
-)
 from daf_storage.anndata._encoding import narrowed
 from daf_storage.anndata._file_values import (
     writable_frame,
@@ -31,9 +17,9 @@ from daf_storage.anndata._file_values import (
     write_parts,
     write_value,
 )
-from daf_storage.anndata._forms import form_of, no_form
-from daf_storage.anndata._frames import MISSING_SUFFIX, EntryNames
-from daf_storage.anndata._notes import keep_part
+from daf_storage.anndata._forms import is_cell_ranger, is_mudata
+from daf_storage.anndata._mudata import MuDataTree
+from daf_storage.anndata._parts import MISSING_SUFFIX, EntryNames, is_anndata
 from daf_storage.anndata._report import (
     AXIS_KEYS,
     NOTES,
@@ -46,4 +32,16 @@ from daf_storage.anndata._report import (
     raw_axis_of,
     read_notes,
 )
-from daf_storage.anndata._tree import AnnDataTree, tree_of_object
+from daf_storage.anndata._restored import (
+    ANNDATA_PARTS,
+    COLOR,
+    AlignedMatrix,
+    RecordedType,
+    aligned_matrices,
+    axis_frame,
+    recorded_types,
+    unstructured,
+    vector_rules,
+    was_float,
+)
+from daf_storage.anndata._tree import AnnDataTree, keep_part, tree_of_object

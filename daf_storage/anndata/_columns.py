@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
-from daf_storage.anndata import _elements as elements
 from daf_storage.anndata import _encoding as encoding
-from daf_storage.anndata._virtual import CodedStrings, MadeOf, Nodes, node_at
+from daf_storage.anndata import _stored as elements
+from daf_storage.anndata._stored import CodedStrings, MadeOf, Nodes, node_at
 from daf_storage.base import StorageType, pandas
 from daf_storage.data import Convention, required_array
 from daf_storage.data import convention_attributes as attributes_of

@@ -1,4 +1,4 @@
-"""The forms of files that are presented as an AnnData: how each is recognised, and its parts.
+"""Files that are presented as an AnnData: how each is recognised, and its parts.
 
 Cell Ranger writes a matrix of features by barcodes, compressed by barcode: version 3 into the group
 ``matrix``, with a group ``features``; versions 1 and 2 into a group for each genome.
@@ -7,18 +7,16 @@ Cell Ranger writes a matrix of features by barcodes, compressed by barcode: vers
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from daf_storage import errors
-from daf_storage.anndata import _elements as elements
-from daf_storage.anndata._elements import MatrixHeader, Place
-from daf_storage.anndata._frames import StoredFrame
-from daf_storage.anndata._parts import Parts, anndata_parts, is_anndata
+from daf_storage.anndata import _stored as elements
+from daf_storage.anndata._parts import Parts, StoredFrame, anndata_parts, is_anndata
+from daf_storage.anndata._stored import MatrixHeader, Place
 from daf_storage.trees import Hdf5Tree, Tree
 
 _MATRIX: Final = frozenset({"barcodes", "data", "indices", "indptr", "shape"})
+_OF_MUDATA: Final = ("mod", "obsmap", "varmap")
 _NAMES: Final = {
     "name": "gene_symbols",
     "gene_names": "gene_symbols",
@@ -27,40 +25,47 @@ _NAMES: Final = {
 """What lists of features are called here, as scanpy calls them; others keep their names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A form of files."""
-
-    what: str
-    """What messages call it."""
-    recognises: Callable[[Tree], bool]
-    """Returns whether a tree is of this form, by the names of its groups alone."""
-    parts: Callable[[Tree], Parts]
-    """Returns the parts of the AnnData that it is, by metadata."""
-
-
-def form_of(tree: Tree) -> Form | None:
-    """Return the form of a tree; None if it has none of these."""
-    return next((form for form in FORMS if form.recognises(tree)), None)
-
-
 def parts_of(tree: Tree) -> Parts:
     """Return the parts of the AnnData that a tree is, by metadata.
 
     Raises
     ------
     FormatError
-        It is of no known form, or is damaged.
+        It is damaged, or is none.
     """
-    form = form_of(tree)
-    if form is None:
-        raise errors.NotADafError(f"{tree.location}: this is {no_form()}")
-    return form.parts(tree)
+    if is_mudata(tree):
+        return _global_parts(tree)
+    return cell_ranger_parts(tree) if is_cell_ranger(tree) else anndata_parts(tree)
 
 
-def no_form() -> str:
-    """Return what messages say of something that has none of these forms."""
-    return ", and ".join(f"no {form.what}" for form in FORMS)
+def is_mudata(tree: Tree) -> bool:
+    """Return whether a tree holds a MuData; by its root alone."""
+    root = tree.node("")
+    is_group = root is not None and root.kind == "group"
+    return is_group and root is not None and elements.encoding_of(root).lower() == "mudata"
+
+
+def modalities_of(tree: Tree) -> list[str]:
+    """Return the names of the modalities of a MuData, in their order."""
+    names = list(tree.children("mod"))
+    node = tree.node("mod")
+    order = [] if node is None else elements.names_of(node.attribute("mod-order"))
+    return [name for name in order if name in names] or names
+
+
+def _global_parts(tree: Tree) -> Parts:
+    """Return what a MuData has beside its modalities; masks of these are not among it."""
+    parts, modalities = anndata_parts(tree), set(modalities_of(tree))
+    for places in (parts.obsm, parts.varm):
+        for name in modalities & places.keys():
+            del places[name]
+    parts.unknown = tuple(name for name in parts.unknown if name not in _OF_MUDATA)
+    return parts
+
+
+def is_cell_ranger(tree: Tree) -> bool:
+    """Return whether a file has a matrix of Cell Ranger, by the names of its groups."""
+    return not is_anndata(tree) and bool(_matrices_of_cell_ranger(tree))
 
 
 def _matrices_of_cell_ranger(tree: Tree) -> list[str]:
@@ -77,7 +82,8 @@ def _matrices_of_cell_ranger(tree: Tree) -> list[str]:
     return [""] if is_matrix("") else [name for name in groups if is_matrix(name)]
 
 
-def _cell_ranger_parts(tree: Tree) -> Parts:
+def cell_ranger_parts(tree: Tree) -> Parts:
+    """Return the parts of the AnnData that a matrix of Cell Ranger is."""
     groups = _matrices_of_cell_ranger(tree)
     if len(groups) > 1:
         raise errors.NotADafError(
@@ -123,14 +129,3 @@ def _length(tree: Tree, path: str) -> int | None:
     """Return the length of a list; None for what is none."""
     shape, _ = elements.shape_and_dtype(tree, path)
     return shape[0] if len(shape) == 1 else None
-
-
-FORMS: Final = (
-    Form("AnnData, which is a group with obs and var", is_anndata, anndata_parts),
-    Form(
-        "matrix of Cell Ranger",
-        lambda tree: bool(_matrices_of_cell_ranger(tree)),
-        _cell_ranger_parts,
-    ),
-)
-"""All forms; another one is an entry."""

@@ -7,6 +7,15 @@ names; *rules* say which properties it shows, a *selection* which entries of an 
 Must not know paths, files or formats: it is given open data sets.
 """
 
-from daf_storage.combined._chains import chain_reader, chain_writer, owning_reader, owning_writer
-from daf_storage.combined._view_names import parse_view
-from daf_storage.combined._views import owning_view, stored_members, view
+from daf_storage.combined._chain_tree import ChainTree
+from daf_storage.combined._readers import (
+    chain_reader,
+    chain_writer,
+    owning_reader,
+    owning_view,
+    owning_writer,
+    stored_members,
+    view,
+)
+from daf_storage.combined._view_rules import ViewAxis, parse_view
+from daf_storage.combined._view_tree import ViewTree

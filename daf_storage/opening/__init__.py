@@ -19,10 +19,10 @@ from daf_storage.opening._new import check_outside, is_stored_at, new_data_set
 from daf_storage.opening._open import FilesDaf, H5df, MemoryDaf, ZarrDaf, anndata_at, open_daf
 from daf_storage.opening._paths import (
     SHARED_ARCHIVE_SUFFIX,
+    SHARED_ARCHIVES,
     SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
     foreign_path,
     parse_path,
-    read_path,
 )
 from daf_storage.opening._remote import open_remote_tree

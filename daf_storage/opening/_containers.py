@@ -15,12 +15,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from daf_storage import errors, settings
-from daf_storage._lazy import lazy_module
 from daf_storage.base import ForkLock, OpenMode
 from daf_storage.data import RecoveryWarning, layout
+from daf_storage.opening._foreign import form_of
 from daf_storage.opening._forms import (
     FORMS,
     StoredForm,
@@ -28,18 +28,10 @@ from daf_storage.opening._forms import (
     WritableStoredTree,
     check_free_group,
     check_group,
-    groups_of,
     make_or_check,
     written_in_place,
 )
-from daf_storage.opening._paths import (
-    SHARED_ARCHIVE_SUFFIX,
-    SHARED_FILES_ARCHIVE_SUFFIX,
-    SHARED_HDF5_SUFFIX,
-    SUFFIXES,
-    DafPath,
-    parse_path,
-)
+from daf_storage.opening._paths import SHARED_HDF5_SUFFIX, SUFFIXES, DafPath
 from daf_storage.stores import (
     DirectoryStore,
     MappingStore,
@@ -64,12 +56,6 @@ from daf_storage.trees import (
     open_for_output,
     require_space_in,
 )
-
-if TYPE_CHECKING:
-    from daf_storage import anndata
-else:
-    anndata = lazy_module("daf_storage.anndata")
-
 
 T = TypeVar("T", MmapZipStore, Hdf5File)
 
@@ -208,7 +194,8 @@ def read_tree(where: Container, held: ExitStack) -> Tree:
     form = FORMS[where.form]
     if where.is_archive:
         return form.tree(open_archive(where, "r", held), where.group)
-    tree = form.tree(existing_directory(where.container, where.given, is_read=True), "")
+    store = existing_directory(where.container, where.given_container, is_read=True)
+    tree = form.tree(store, where.group)
     if (where.container / _BACKUP).exists():
         raise errors.CorruptDataError(
             f"{where.given}: another program is reordering its axes, or was stopped while it did: "
@@ -421,20 +408,6 @@ def open_archive(where: DafPath, mode: OpenMode, held: ExitStack) -> MmapZipStor
     return ARCHIVES.shared(path, mode, location, opened, held)
 
 
-def parsed(path: str | Path) -> DafPath:
-    """Parse a path; of an archive of several data sets, say which there are."""
-    try:
-        return parse_path(path)
-    except errors.InvalidInputError as error:
-        container = Path(str(path).rstrip("#"))
-        plurals = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
-        if not container.name.endswith(plurals) or not container.is_file():
-            raise
-        with MmapZipStore(container) as store:
-            groups = errors.known_names(groups_of(store), none="no data sets")
-        raise errors.InvalidInputError(f"{error}; it holds {groups}") from None
-
-
 def _check_file(path: Path, location: str) -> None:
     """Raise if there is no file; to open a named pipe would wait for its other end."""
     if path.is_dir():
@@ -494,7 +467,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
     is_daf = kind is not None and layout.is_daf(tree)
     children = sorted(tree.children("")) if kind is not None else []
     if children and not is_daf:
-        if anndata.form_of(tree) is not None:
+        if form_of(tree) is not None:
             raise written_in_place(tree.location, mode)
         if mode != "r+":
             raise errors.NotADafError(

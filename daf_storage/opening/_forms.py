@@ -10,10 +10,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 from daf_storage.base import OpenMode, Packing, packing_of, unique_name
 from daf_storage.data import archive_recovery, kept, layout
 from daf_storage.files_daf import (
@@ -25,6 +24,7 @@ from daf_storage.files_daf import (
     recover_archive,
     take_out_metadata,
 )
+from daf_storage.opening._foreign import form_of, not_read
 from daf_storage.opening._paths import DafPath, Form
 from daf_storage.stores import DirectoryStore, MmapZipStore, WritableStore
 from daf_storage.trees import (
@@ -36,11 +36,6 @@ from daf_storage.trees import (
     ZarrVersion,
     find_version,
 )
-
-if TYPE_CHECKING:
-    from daf_storage import anndata
-else:
-    anndata = lazy_module("daf_storage.anndata")
 
 _PARTS = frozenset({*layout.SKELETON, layout.DAF, layout.INDEXES, INDEXES_FOLDER, kept.GROUP})
 """The groups of a data set, in which no other one can lie."""
@@ -203,14 +198,12 @@ def readable_tree(tree: Tree, names: Mapping[str, Any]) -> Tree:
     if isinstance(tree, FilesTree):
         _check_marked(tree)
     elif not layout.is_daf(tree):
-        if anndata.form_of(tree) is not None:
-            return anndata.AnnDataTree(tree, **names)
+        form = form_of(tree)
+        if form is not None:
+            return form.present(tree, **names)
         if not isinstance(tree, Hdf5Tree):
             check_group(tree)
-        raise errors.NotADafError(
-            f"{tree.location}: not a daf data set: it has no array named 'daf'; and "
-            f"{anndata.no_form()}"
-        )
+        raise not_read(tree)
     layout.check_version(tree)
     check_groups(tree)
     refuse_names(tree, names)

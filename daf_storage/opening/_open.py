@@ -23,34 +23,35 @@ from daf_storage.data import DafReader, DafWriter, Origin, layout
 from daf_storage.opening._containers import (
     Container,
     Hdf5Handle,
-    parsed,
     read_tree,
     siblings,
     written_tree,
 )
+from daf_storage.opening._foreign import form_of, other_kind_at
 from daf_storage.opening._forms import (
     Style,
     create_skeleton,
+    groups_of,
     name_of,
     readable_tree,
     refuse_names,
     style_of,
     written_in_place,
 )
-from daf_storage.opening._paths import (
-    DafPath,
-    Form,
-    foreign_path,
-    parse_path,
-    path_input,
-)
+from daf_storage.opening._paths import SHARED_ARCHIVES, DafPath, Form, parse_path, path_input
 from daf_storage.opening._remote import open_remote_tree
 from daf_storage.sidecars import SIDECAR_SUFFIX, SidecarTree
-from daf_storage.stores import MappingStore, MemoryStore, RemoteFiles, is_remote, shown_url
+from daf_storage.stores import (
+    MappingStore,
+    MemoryStore,
+    MmapZipStore,
+    RemoteFiles,
+    is_remote,
+    shown_url,
+)
 from daf_storage.trees import (
     Hdf5Tree,
     Tree,
-    WritableTree,
     WritableZarrTree,
     ZarrVersion,
     check_contained,
@@ -65,8 +66,9 @@ if TYPE_CHECKING:
 else:
     anndata = lazy_module("daf_storage.anndata")
 
-_NO_NAMES: Mapping[str, str | None] = MappingProxyType({})
 _WriteMode: TypeAlias = Literal["r+", "w+", "w"]
+_Sidecar: TypeAlias = str | Path | Literal[False] | None
+_PathOrStore: TypeAlias = "str | Path | MutableMapping[str, Any] | Store"
 
 
 class _How(TypedDict, total=False):
@@ -78,38 +80,24 @@ class _ZarrHow(_How, total=False):
     zarr_format: ZarrVersion | None
 
 
+class _AnyHow(_ZarrHow, total=False):
+    sidecar: _Sidecar
+    obs_is: str | None
+    var_is: str | None
+
+
 @overload
-def open_daf(
-    path: str | Path | MutableMapping[str, Any] | Store,
-    mode: Literal["r"] = "r",
-    *,
-    name: str | None = None,
-    zarr_format: ZarrVersion | None = None,
-    packed: bool | Packing = False,
-    sidecar: str | Path | Literal[False] | None = None,
-    obs_is: str | None = None,
-    var_is: str | None = None,
-) -> DafReader: ...
+def open_daf(path: _PathOrStore, mode: Literal["r"] = "r", **how: Unpack[_AnyHow]) -> DafReader: ...
 @overload
-def open_daf(
-    path: str | Path | MutableMapping[str, Any] | Store,
-    mode: _WriteMode,
-    *,
-    name: str | None = None,
-    zarr_format: ZarrVersion | None = None,
-    packed: bool | Packing = False,
-    sidecar: str | Path | Literal[False] | None = None,
-    obs_is: str | None = None,
-    var_is: str | None = None,
-) -> DafWriter: ...
+def open_daf(path: _PathOrStore, mode: _WriteMode, **how: Unpack[_AnyHow]) -> DafWriter: ...
 def open_daf(  # noqa: PLR0913 - how each format is opened
-    path: str | Path | MutableMapping[str, Any] | Store,
+    path: _PathOrStore,
     mode: OpenMode = "r",
     *,
     name: str | None = None,
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
-    sidecar: str | Path | Literal[False] | None = None,
+    sidecar: _Sidecar = None,
     obs_is: str | None = None,
     var_is: str | None = None,
 ) -> DafReader:
@@ -127,8 +115,9 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
         ``https://...``, ``s3://...``, ``gs://...``.
         ``something.h5`` and ``something.hdf5`` are HDF5 files too, with or without ``#/group``.
         An AnnData is read in place, whatever the suffix: ``atlas.h5ad``, ``atlas.zarr``,
-        ``atlas.zarr.zip``; and so is a matrix of Cell Ranger, ``filtered_feature_bc_matrix.h5``,
-        of several genomes with ``#/genome`` behind it.
+        ``atlas.zarr.zip``; and so is a MuData, ``pbmc.h5mu``, the table of a SpatialData, and a
+        matrix of Cell Ranger, ``filtered_feature_bc_matrix.h5``, of several genomes with
+        ``#/genome`` behind it.
         A mutable mapping of keys to bytes is a Zarr store (`MappingStore`), and so is a store of
         zarr-python (``zarr.storage.MemoryStore()``).
     mode
@@ -173,13 +162,12 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     >>> daf.get_np_vector("cell", "age").tolist()
     [30, 60]
     """
-    source = _source(path, mode, lambda p: foreign_path(p) or _parsed_to_open(p, mode))
+    source = _source(path, mode, _parsed_to_open)
     names = {"obs_is": obs_is, "var_is": var_is}
     is_foreign = isinstance(source, DafPath) and source.is_foreign
     if sidecar and not is_foreign:
         raise errors.InvalidInputError(
-            f"{path}: only an AnnData that is read in place has a sidecar, by the suffix .h5ad, "
-            ".zarr or .zarr.zip; leave sidecar= out"
+            f"{path}: only an AnnData that is read in place has a sidecar; leave sidecar= out"
         )
     again: Callable[[str], DafReader] = open_daf
     if is_foreign or any(value is not None for value in names.values()):
@@ -188,31 +176,44 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     return _opened(source, mode, name, style, again, names=names, sidecar=sidecar)
 
 
-def _source(path: Any, mode: OpenMode, parse: Callable[[Any], DafPath]) -> Container | str:
+def _source(path: Any, mode: OpenMode, parse: Callable[..., DafPath]) -> Container | str:
     """Return where a data set is: a mapping as a store, a URL as it is, a path parsed."""
     check_mode(mode)
     abc = sys.modules.get("zarr.abc.store")  # which whoever has a store has imported
     if abc is not None and isinstance(path, abc.Store):
-        return _source(stores.path_or_mapping(path), mode, parse)
+        path = stores.path_or_mapping(path)
     if isinstance(path, MutableMapping):
         return MappingStore(path)
-    return str(path) if is_remote(path) else parse(path)
-
-
-def _parsed_to_open(path: Any, mode: OpenMode) -> DafPath:
-    """Parse a path; of one that is none, say what else is there, if nothing to read is at it."""
+    if is_remote(path):
+        return str(path)
     try:
-        return parsed(path)
+        return parse(path)
     except errors.InvalidInputError as error:
-        if mode != "r" or not isinstance(path, str | os.PathLike):
-            raise
-        given = Path(os.path.abspath(path))
-        with errors.os_errors(str(path)):
-            is_there = given.exists()
-        if is_there or any(character in str(path) for character in "#*?["):
-            raise
-        beside = siblings(given)
-        raise errors.with_message(error, f"{error}; there is no such file{beside}") from None
+        known = other_kind_at(path) if isinstance(path, str | Path) else None
+        raise known or _named_at(path, error, mode) from None
+
+
+def _parsed_to_open(path: Any) -> DafPath:
+    return parse_path(path, is_read=True)
+
+
+def _named_at(
+    path: Any, error: errors.InvalidInputError, mode: OpenMode
+) -> errors.InvalidInputError:
+    """Say of a path that is none what there is: several data sets, nothing, or something else."""
+    container = Path(str(path).rstrip("#"))
+    if container.name.endswith(SHARED_ARCHIVES) and container.is_file():
+        with MmapZipStore(container) as store:
+            groups = errors.known_names(groups_of(store), none="no data sets")
+        return errors.with_message(error, f"{error}; it holds {groups}")
+    if mode != "r" or not isinstance(path, str | os.PathLike):
+        return error
+    with errors.os_errors(str(path)):
+        is_there = container.exists()
+    if is_there or any(character in str(path) for character in "#*?["):
+        return error
+    beside = siblings(Path(os.path.abspath(path)))
+    return errors.with_message(error, f"{error}; there is no such file{beside}")
 
 
 def style_at(
@@ -236,8 +237,8 @@ def _opened(
     style: Style,
     again: Callable[[str], DafReader],
     *,
-    names: Mapping[str, str | None] = _NO_NAMES,
-    sidecar: str | Path | Literal[False] | None = False,
+    names: Mapping[str, str | None] = MappingProxyType({}),
+    sidecar: _Sidecar = False,
 ) -> DafReader:
     """Open a data set; what was opened for it is closed again if anything is wrong.
 
@@ -255,27 +256,24 @@ def _opened(
     path = full = source if isinstance(source, str) else getattr(source, "full", None)
     if isinstance(source, Hdf5Handle) and not source.can_be_opened_again:
         path = None
+    daf: DafReader
     with errors.os_errors(given), ExitStack() as held:
-        if mode == "r":
-            tree = _tree_to_read(source, style, held, names, sidecar)
-        else:
-            tree = written_tree(_writable(source, mode), mode, style, held)
+        tree = _tree_to_read(source, style, held, names, sidecar) if mode == "r" else None
+        written = None
+        if tree is None:
+            tree = written = written_tree(_writable(source, mode), mode, style, held)
             refuse_names(tree, names)
         if isinstance(source, str) or full is None:
             full = tree.location
         unique = name_of(tree, name, full, mode)
         close = held.pop_all().close
-        if mode == "r":
-            return _with_origin(DafReader(tree, name=unique, on_close=close), again, path)
-        writable = cast("WritableTree", tree)
-        return _with_origin(DafWriter(writable, name=unique, on_close=close), again, path)
-
-
-def _with_origin(daf: DafReader, again: Callable[[str], DafReader], path: str | None) -> DafReader:
-    """Note how a data set can be opened again, if it can."""
-    if path is not None:
-        daf.origin = Origin(again, path, daf.name)
-    return daf
+        if written is None:
+            daf = DafReader(tree, name=unique, on_close=close)
+        else:
+            daf = DafWriter(written, name=unique, on_close=close)
+        if path is not None:
+            daf.origin = Origin(again, path, daf.name)
+        return daf
 
 
 def _tree_to_read(
@@ -283,7 +281,7 @@ def _tree_to_read(
     style: Style,
     held: ExitStack,
     names: Mapping[str, str | None],
-    sidecar: str | Path | Literal[False] | None,
+    sidecar: _Sidecar,
 ) -> Tree:
     """Return the tree of a data set, or of an AnnData in place, with its sidecar if it has one."""
     tree: Tree
@@ -304,14 +302,15 @@ def _tree_to_read(
         style.check_found(tree)
     shown = readable_tree(tree, names)
     is_named = any(name is not None for name in names.values())
-    has_sidecar = sidecar or (sidecar is None and not is_named)
+    is_whole = isinstance(source, DafPath) and not source.group
+    has_sidecar = sidecar or (sidecar is None and is_whole and not is_named)
     if has_sidecar and shown is not tree and isinstance(source, DafPath):
         place = Path(os.path.abspath(sidecar)) if sidecar else None
         return SidecarTree(shown, source.container, place)
     return shown
 
 
-def _check_foreign(where: DafPath, sidecar: str | Path | Literal[False] | None) -> None:
+def _check_foreign(where: DafPath, sidecar: _Sidecar) -> None:
     if sidecar and not os.fspath(sidecar).endswith(SIDECAR_SUFFIX):
         raise errors.InvalidInputError(
             f"{sidecar}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
@@ -341,7 +340,7 @@ def _writable(source: Container | str, mode: OpenMode) -> Container:
     if isinstance(source, DafPath) and source.is_foreign:
         is_known = False
         with suppress(errors.DafError), ExitStack() as held:
-            is_known = anndata.form_of(read_tree(source, held)) is not None
+            is_known = form_of(read_tree(source, held)) is not None
         if is_known:
             raise written_in_place(source.given, mode)
         parse_path(source.given)  # says which suffixes there are
@@ -362,12 +361,14 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
         Something in it is in another file, which is not read.
     """
     given = path_input(path)
-    where = foreign_path(path) or DafPath(given, Path(given), "hdf5", "", "hdf5")
-    where = parse_path(given) if "#/" in given else where
-    is_file = where.kind == "hdf5"
     optional_import("anndata", extra="anndata")
-    if not where.container.exists():
+    if not Path(given.partition("#/")[0]).exists():
         raise errors.SourceNotFoundError(f"no such file: {path}")
+    try:
+        where = parse_path(given, is_read=True)
+    except errors.InvalidInputError:
+        where = DafPath(given, Path(given), "hdf5", "", "hdf5")
+    is_file = where.kind == "hdf5"
     if is_file and not h5py().is_hdf5(where.container):
         raise errors.FormatError(
             f"{path}: not an h5ad file: it is not HDF5; an h5ad is written by AnnData.write_h5ad()"
@@ -382,35 +383,32 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
         if isinstance(tree, Hdf5Tree):
             with tree.element("") as root:
                 check_contained(root.file, what=where.given)
+        form = form_of(tree)
         missing = [part for part in ("obs", "var") if tree.kind(part) is None]
-        if missing and anndata.form_of(tree) is None:
+        if missing and form is None:
             kind = "an h5ad file" if is_file else "an AnnData"
             raise errors.FormatError(
                 f"{path}: not {kind}: it has no {' and no '.join(missing)}; "
                 f"it has {', '.join(sorted(tree.children(''))) or 'nothing'}"
             )
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", anndata.AnnDataWarning
-            )  # whoever copies it names what is lost
-            found = anndata.AnnDataTree(tree, **options)
+        present = anndata.AnnDataTree if form is None else form.present
+        with warnings.catch_warnings():  # whoever copies it names what is lost
+            warnings.simplefilter("ignore", anndata.AnnDataWarning)
+            found = present(tree, **options)
+        if not isinstance(found, anndata.AnnDataTree):
+            raise errors.FormatError(
+                f"{path}: this is no AnnData; copy it with convert() (on the command line: daf "
+                f"convert {path} OUT)"
+            )
         yield found
 
 
 @overload
-def ZarrDaf(
-    path: str | Path | MutableMapping[str, Any] | Store,
-    mode: Literal["r"] = "r",
-    **how: Unpack[_ZarrHow],
-) -> DafReader: ...
+def ZarrDaf(path: _PathOrStore, mode: Literal["r"] = "r", **how: Unpack[_ZarrHow]) -> DafReader: ...
 @overload
-def ZarrDaf(
-    path: str | Path | MutableMapping[str, Any] | Store,
-    mode: _WriteMode,
-    **how: Unpack[_ZarrHow],
-) -> DafWriter: ...
+def ZarrDaf(path: _PathOrStore, mode: _WriteMode, **how: Unpack[_ZarrHow]) -> DafWriter: ...
 def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
-    path: str | Path | MutableMapping[str, Any] | Store,
+    path: _PathOrStore,
     mode: OpenMode = "r",
     *,
     name: str | None = None,
@@ -428,7 +426,7 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         It was opened for writing, and something that a crashed writer had left half done had to
         be taken away.
     """
-    source = _source(path, mode, parsed)
+    source = _source(path, mode, parse_path)
     if isinstance(source, DafPath) and source.form != "zarr":
         kind = "an HDF5 file" if source.form == "hdf5" else "a FilesDaf"
         raise errors.InvalidInputError(
@@ -485,8 +483,7 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
     >>> pathlib.Path(path, "axes/cell.txt").read_text()
     'A\nB\n'
     """
-    check_mode(mode)
-    source = str(path) if is_remote(path) else parse_path(path, any_directory=True)
+    source = _source(path, mode, partial(parse_path, expects_files=True))
     if isinstance(source, DafPath) and source.form != "files":
         raise errors.InvalidInputError(
             f"can't parse as FilesDaf path: {source.given}; it is another format: open it with "

@@ -1,34 +1,23 @@
 """Paths of data sets, parsed; rules: docs/reference/format.md, "paths".
 
-Pure, but that a directory of any name is looked at: it is a FilesDaf if it is marked as one.
+What a path ends in says what is there; where it says nothing, the first bytes of a file, or the
+documents of a directory do.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 from daf_storage import errors
 from daf_storage.base import name_problem
 from daf_storage.files_daf import DAF_FILE
-
-DIRECTORY_SUFFIX: Final = ".daf.zarr"
-ARCHIVE_SUFFIX: Final = ".daf.zarr.zip"
-SHARED_ARCHIVE_SUFFIX: Final = ".dafs.zarr.zip"
-
-FILES_SUFFIX: Final = ".daf"
-FILES_ARCHIVE_SUFFIX: Final = ".daf.zip"
-SHARED_FILES_ARCHIVE_SUFFIX: Final = ".dafs.zip"
-
-HDF5_SUFFIX: Final = ".h5df"
-SHARED_HDF5_SUFFIX: Final = ".h5dfs"
-H5AD_SUFFIX: Final = ".h5ad"
-"""The suffix of an AnnData in HDF5."""
-OTHER_HDF5_SUFFIXES: Final = (".h5", ".hdf5")
-"""Suffixes of HDF5 files that may hold anything, a data set at the root or groups of them."""
+from daf_storage.stores import shown_url
 
 ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5"]
 """What holds a data set: a directory, a ZIP archive, or an HDF5 file."""
@@ -36,42 +25,57 @@ ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5"]
 Form: TypeAlias = Literal["zarr", "files", "hdf5"]
 """How a data set is stored in its container: as Zarr, as plain files, or as HDF5."""
 
-_ZARR_SUFFIX: Final = ".zarr"
-_ZIP_SUFFIX: Final = ".zarr.zip"
-_OF_DAF: Final = (".daf", ".dafs")
 
-_EXPECTED = (
-    f"<stem>{DIRECTORY_SUFFIX}, <stem>{ARCHIVE_SUFFIX}, <stem>{SHARED_ARCHIVE_SUFFIX}#/<group>, "
-    f"<stem>{FILES_SUFFIX}, <stem>{FILES_ARCHIVE_SUFFIX}, "
-    f"<stem>{SHARED_FILES_ARCHIVE_SUFFIX}#/<group>, "
-    f"<stem>{HDF5_SUFFIX}, <stem>{SHARED_HDF5_SUFFIX}#/<group>, <stem>.h5, <stem>.hdf5"
-)
+class Ending(NamedTuple):
+    """What the end of a path says."""
 
-_ANNDATA = "<stem>.h5ad, <stem>.zarr, <stem>.zarr.zip"
+    kind: ContainerKind
+    form: Form
+    holds: Literal["one", "several", "any"] = "one"
+    """Whether there is one data set, or several as groups; or either."""
+    is_foreign: bool = False
+    """Whether it is none of Daf's: such files are read in place."""
 
-_HDF5: Final[tuple[ContainerKind, Form]] = ("hdf5", "hdf5")
-_SHARED: Final[Mapping[str, tuple[ContainerKind, Form]]] = {
-    SHARED_ARCHIVE_SUFFIX: ("archive", "zarr"),
-    SHARED_FILES_ARCHIVE_SUFFIX: ("archive", "files"),
-    SHARED_HDF5_SUFFIX: _HDF5,
-    **dict.fromkeys(OTHER_HDF5_SUFFIXES, _HDF5),
+
+SHARED_ARCHIVE_SUFFIX: Final = ".dafs.zarr.zip"
+SHARED_FILES_ARCHIVE_SUFFIX: Final = ".dafs.zip"
+SHARED_ARCHIVES: Final = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
+SHARED_HDF5_SUFFIX: Final = ".h5dfs"
+_ENDINGS: Final[Mapping[str, Ending]] = {
+    ".daf.zarr": Ending("directory", "zarr"),
+    ".daf.zarr.zip": Ending("archive", "zarr"),
+    SHARED_ARCHIVE_SUFFIX: Ending("archive", "zarr", "several"),
+    ".daf": Ending("directory", "files"),
+    ".daf.zip": Ending("archive", "files"),
+    SHARED_FILES_ARCHIVE_SUFFIX: Ending("archive", "files", "several"),
+    ".h5df": Ending("hdf5", "hdf5"),
+    SHARED_HDF5_SUFFIX: Ending("hdf5", "hdf5", "several"),
+    ".h5": Ending("hdf5", "hdf5", "any"),
+    ".hdf5": Ending("hdf5", "hdf5", "any"),
+    ".h5ad": Ending("hdf5", "hdf5", "any", is_foreign=True),
+    ".h5mu": Ending("hdf5", "hdf5", "any", is_foreign=True),
+    ".zarr": Ending("directory", "zarr", "any", is_foreign=True),
+    ".zarr.zip": Ending("archive", "zarr", "any", is_foreign=True),
 }
-_SINGLE: Final[Mapping[str, tuple[ContainerKind, Form]]] = {
-    DIRECTORY_SUFFIX: ("directory", "zarr"),
-    ARCHIVE_SUFFIX: ("archive", "zarr"),
-    FILES_ARCHIVE_SUFFIX: ("archive", "files"),
-    FILES_SUFFIX: ("directory", "files"),
-    HDF5_SUFFIX: _HDF5,
-    **dict.fromkeys(OTHER_HDF5_SUFFIXES, _HDF5),
-}
-SUFFIXES: Final = tuple(
-    suffix for suffix in (*_SINGLE, *_SHARED) if suffix not in OTHER_HDF5_SUFFIXES
-)
+"""By suffix; of two that fit the longer one comes first."""
+SUFFIXES: Final = tuple(suffix for suffix, each in _ENDINGS.items() if each.holds != "any")
 """The suffixes of files and directories that are data sets."""
+_FORMS: Final = {"one": "<stem>{}", "several": "<stem>{}#/<group>", "any": "<stem>{}"}
+_EXPECTED, _READ = (
+    ", ".join(
+        _FORMS[each.holds].format(suffix)
+        for suffix, each in _ENDINGS.items()
+        if each.is_foreign == is_foreign
+    )
+    for is_foreign in (False, True)
+)
 _PLURALS: Final = {
-    ARCHIVE_SUFFIX: SHARED_ARCHIVE_SUFFIX,
-    FILES_ARCHIVE_SUFFIX: SHARED_FILES_ARCHIVE_SUFFIX,
+    ".daf.zarr.zip": ("ZarrDaf", SHARED_ARCHIVE_SUFFIX),
+    ".daf.zip": ("FilesDaf", SHARED_FILES_ARCHIVE_SUFFIX),
 }
+_ZARR_DOCUMENTS: Final = (".zgroup", ".zmetadata", "zarr.json")
+_HDF5_BEGINNING: Final = b"\x89HDF\r\n\x1a\n"
+_ZIP_BEGINNING: Final = b"PK\3\4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class DafPath:
     form: Form = "zarr"
     """How the data set is stored in the container."""
     is_foreign: bool = False
-    """Whether its suffix is that of an AnnData, which is read in place."""
+    """Whether it is none of Daf's, and is read in place."""
 
     @property
     def is_files(self) -> bool:
@@ -139,16 +143,18 @@ def path_input(path: object, other: str = "a mutable mapping of keys to bytes") 
     )
 
 
-def parse_path(path: str | Path, *, any_directory: bool = False) -> DafPath:
+def parse_path(path: str | Path, *, is_read: bool = False, expects_files: bool = False) -> DafPath:
     """Return what a path means.
 
     Parameters
     ----------
-    any_directory
+    is_read
+        Whether it may also be of what is read in place, such as an AnnData.
+    expects_files
         Whether a path that has no other form is that of a FilesDaf, also where nothing is there.
 
-    >>> parse_path("x.dafs.zarr.zip#/day/1").group
-    'day/1'
+    >>> parse_path("x.dafs.zarr.zip#/day/1").group, parse_path("x.h5ad", is_read=True).kind
+    ('day/1', 'hdf5')
 
     Raises
     ------
@@ -156,96 +162,138 @@ def parse_path(path: str | Path, *, any_directory: bool = False) -> DafPath:
         It has none of the forms of a data set's path.
     """
     given = path_input(path)
-    for suffix, (kind, form) in _SHARED.items():
-        container, separator, group = given.partition(f"{suffix}#/")
+    container, group, ending = _split(given, is_read=is_read)
+    if ending is None:
+        with errors.os_errors(given):  # a name may be too long to look for it
+            ending = _by_contents(container, expects_files=expects_files, is_read=is_read)
+    if ending is None or (not group and ending.holds == "several"):
+        raise _no_path(given, container)
+    for part in group.split("/") if group else ():
+        if (problem := name_problem(part)) is not None:
+            raise errors.InvalidNameError(f"{given}: the group {part!r} {problem}")
+    where = Path(os.path.abspath(container))
+    return DafPath(given, where, ending.kind, group, ending.form, ending.is_foreign)
+
+
+def _split(given: str, *, is_read: bool) -> tuple[str, str, Ending | None]:
+    """Return a container and a group in it, and what the end of the container says."""
+    endings = {suffix: each for suffix, each in _ENDINGS.items() if is_read or not each.is_foreign}
+    for suffix, ending in endings.items():
+        before, separator, group = given.partition(f"{suffix}#/")
         if separator:
-            return _parse_group(given, container + suffix, kind, form, group)
+            _check_group(given, suffix, ending, group)
+            return before + suffix, group.strip("/"), ending
     plain = given.rstrip("/")
-    for suffix, (kind, form) in _SINGLE.items():
+    for suffix, ending in endings.items():
         if plain.endswith(suffix):
-            return DafPath(given, Path(os.path.abspath(plain)), kind, "", form)
-    is_plain = any_directory and "#" not in given and not plain.endswith((".zip", ".zarr"))
-    with errors.os_errors(given):  # a name may be too long to look for it
-        is_files = is_plain or Path(plain, DAF_FILE).is_file()  # it may have any name
-    if is_files:
-        return DafPath(given, Path(os.path.abspath(plain)), "directory", "", "files")
-    _refuse_group(given, plain)
+            return plain, "", ending
+    container, _, group = given.partition("#/") if is_read else (plain, "", "")
+    return container if group else plain, group.strip("/"), None
+
+
+def _check_group(given: str, suffix: str, ending: Ending, group: str) -> None:
+    """Refuse a group where there are none, or without a name."""
+    if ending.holds == "one":
+        what, several = _PLURALS.get(suffix, (suffix, ""))
+        hint = f"an archive of several data sets is called <stem>{several}, and one of them "
+        hint = f"{hint}<stem>{several}#/<group>" if several else "it holds one data set"
+        raise errors.InvalidInputError(
+            f"can't address a sub-daf in a singular {what} path: {given}; {hint}"
+        )
+    if not group.strip("/"):
+        raise errors.InvalidInputError(f"empty group name after '#/' in path: {given}")
+
+
+def _by_contents(path: str, *, expects_files: bool, is_read: bool) -> Ending | None:
+    """Return what there is where the end of a path does not say it; None if it is not known."""
+    is_any = expects_files and "#" not in path and not path.endswith((".zip", ".zarr"))
+    if is_any or Path(path, DAF_FILE).is_file():
+        return Ending("directory", "files")
+    if not is_read:
+        return None
+    if any(Path(path, name).is_file() for name in _ZARR_DOCUMENTS):
+        return _ENDINGS[".zarr"]
+    beginning = b""
+    if Path(path).is_file():
+        with open(path, "rb") as file:
+            beginning = file.read(len(_HDF5_BEGINNING))
+    is_zip = beginning.startswith(_ZIP_BEGINNING)
+    known = ".h5ad" if beginning == _HDF5_BEGINNING else ".zarr.zip" if is_zip else ""
+    return _ENDINGS.get(known)
+
+
+def _no_path(given: str, container: str) -> errors.InvalidInputError:
+    """Say what is wrong with a path: a group is missing, or it is of no known form."""
+    plain = container.rstrip("#")
+    if plain.endswith(tuple(each for each in SUFFIXES if _ENDINGS[each].holds == "several")):
+        return errors.InvalidInputError(
+            f"missing '#/<group>' in plural path: {given}; say which of the data sets"
+        )
+    for suffix, ending in _ENDINGS.items():
+        before, separator, group = given.partition(f"{suffix}#")
+        if separator and ending.holds != "one":
+            return errors.InvalidInputError(
+                f"can't parse as path of a data set: {given}; a group is written with a slash: "
+                f"{before}{suffix}#/{group}"
+            )
     hint = ""
     if given.endswith(".h5ad"):
-        hint = f"; turn an h5ad file into one with: daf import {given} OUT{DIRECTORY_SUFFIX}"
+        hint = f"; turn an h5ad file into one with: daf import {given} OUT.daf.zarr"
         if not Path(given).exists():  # it was to be written
-            hint = (
-                f"; write one of these, and make the h5ad of it: daf export OUT{DIRECTORY_SUFFIX} "
-                f"{given}"
-            )
-    elif Path(plain or given).is_dir():
-        hint = f"; it is a directory: a pattern takes what is in it, as {plain}/*.h5ad"
-    raise errors.InvalidInputError(
+            hint = "; write one of these, and make the h5ad of it: daf export OUT.daf.zarr " + given
+    elif Path(container or given).is_dir():
+        hint = f"; it is a directory: a pattern takes what is in it, as {container}/*.h5ad"
+    return errors.InvalidInputError(
         f"can't parse as path of a data set: {given}; expected one of: {_EXPECTED}; "
-        f"to be read also an AnnData, {_ANNDATA}{hint}"
+        f"to be read also an AnnData, {_READ}{hint}"
     )
 
 
-def _refuse_group(given: str, plain: str) -> None:
-    """Raise if a group is named where there are none, or not named where there are several."""
-    for single, several in _PLURALS.items():
-        if f"{single}#" in given:
-            name = "ZarrDaf" if single == ARCHIVE_SUFFIX else "FilesDaf"
-            raise errors.InvalidInputError(
-                f"can't address a sub-daf in a singular {name} path: {given}; an archive of "
-                f"several data sets is called <stem>{several}, and one of them "
-                f"<stem>{several}#/<group>"
-            )
-    if plain.rstrip("#").endswith((*_PLURALS.values(), SHARED_HDF5_SUFFIX)):
-        raise errors.InvalidInputError(
-            f"missing '#/<group>' in plural path: {given}; say which of the data sets"
-        )
-    for suffix in _SHARED:
-        container, separator, group = given.partition(f"{suffix}#")
-        if separator:
-            raise errors.InvalidInputError(
-                f"can't parse as path of a data set: {given}; a group is written with a slash: "
-                f"{container}{suffix}#/{group}"
-            )
-
-
-def _parse_group(
-    given: str, container: str, kind: ContainerKind, form: Form, group: str
-) -> DafPath:
-    name = group.strip("/")
-    if not name:
-        raise errors.InvalidInputError(f"empty group name after '#/' in path: {given}")
-    for part in name.split("/"):
-        problem = name_problem(part)
-        if problem is not None:
-            raise errors.InvalidNameError(f"{given}: the group {part!r} {problem}")
-    return DafPath(given, Path(os.path.abspath(container)), kind, name, form)
-
-
 def foreign_path(path: str | Path) -> DafPath | None:
-    """Return what a path means whose suffix is none of Daf's, but one that AnnData are stored by.
+    """Return what the path of something that is read in place means; None for Daf's own.
 
     >>> foreign_path("a/atlas.h5ad").kind, foreign_path("x.daf.zarr") is None
     ('hdf5', True)
     """
-    given = path_input(path)
-    plain = given.rstrip("/")
-    container = Path(os.path.abspath(plain))
-    if plain.endswith(H5AD_SUFFIX):
-        return DafPath(given, container, "hdf5", "", "hdf5", is_foreign=True)
-    for suffix in (_ZIP_SUFFIX, _ZARR_SUFFIX):
-        if plain.endswith(suffix) and not plain.removesuffix(suffix).endswith(_OF_DAF):
-            kind: ContainerKind = "archive" if suffix == _ZIP_SUFFIX else "directory"
-            return DafPath(given, container, kind, "", is_foreign=True)
-    return None
+    try:
+        where = parse_path(path, is_read=True)
+    except errors.InvalidInputError:  # whoever opens it says why
+        return None
+    return where if where.is_foreign else None
 
 
-def read_path(path: str | Path) -> DafPath:
-    """Return what the path of a data set that is read means: Daf's, or an AnnData.
+# URLs
+
+
+def parse_url(url: str) -> tuple[str, str, Ending | None]:
+    """Return the URL of a container, the group in it, and what its end says.
 
     Raises
     ------
     InvalidInputError
-        It has none of their forms.
+        It is no URL, or that of no data set.
     """
-    return foreign_path(path) or parse_path(path)
+    base, hash_, group = url.partition("#")
+    path, shown = path_of_url(base), shown_url(url)
+    suffix = next((suffix for suffix in _ENDINGS if path.endswith(suffix)), "")
+    ending = _ENDINGS.get(suffix)
+    if hash_:
+        _check_group(shown, suffix, ending or Ending("archive", "zarr", "any"), group)
+    elif ending is not None and ending.holds == "several":
+        raise _no_path(shown, path)
+    return base, group.strip("/"), ending
+
+
+def path_of_url(base: str) -> str:
+    """Return the path of a URL without slashes at its end, if its host and port are valid."""
+    plain = re.sub("//[^/]*@", "//", base.partition("?")[0])  # no password, no token
+    try:
+        parts = urlsplit(base)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise errors.InvalidInputError(f"can't parse as URL: {plain} ({error})") from None
+    if not host:
+        raise errors.InvalidInputError(
+            f"can't parse as URL: {plain} (it names no server); write http://<host>/<path>"
+        )
+    return parts.path.rstrip("/")

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from daf_storage import errors
 from daf_storage.data import layout
 from daf_storage.files_daf import DAF_FILE, METADATA_FILE, FilesTree, documents_of
-from daf_storage.opening._paths import (
-    ARCHIVE_SUFFIX,
-    DIRECTORY_SUFFIX,
-    FILES_ARCHIVE_SUFFIX,
-    FILES_SUFFIX,
-    H5AD_SUFFIX,
-    HDF5_SUFFIX,
-    OTHER_HDF5_SUFFIXES,
-    SHARED_ARCHIVE_SUFFIX,
-    SHARED_FILES_ARCHIVE_SUFFIX,
-    SHARED_HDF5_SUFFIX,
-)
-from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore, shown_url
+from daf_storage.opening._paths import parse_url, path_of_url
+from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore
 from daf_storage.trees import Hdf5Tree, RemoteHdf5File, ZarrFormat, ZarrTree, zarr_formats
 
 Connect = Callable[[str], RemoteFiles]
+
+_NOT_LISTED = (
+    "needed where nothing can be listed: open it for writing once where it is stored, or run "
+    "'daf repair' on it"
+)
 
 
 def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | FilesTree | Hdf5Tree:
@@ -45,44 +38,17 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | Fil
     InvalidInputError
         The URL names a group where there are none.
     """
-    base, hash_, group = url.partition("#")
-    path, group = _path_of(base), group.strip("/")
-    if path.endswith((HDF5_SUFFIX, SHARED_HDF5_SUFFIX, H5AD_SUFFIX, *OTHER_HDF5_SUFFIXES)):
+    base, group, ending = parse_url(url)
+    if ending is not None and ending.kind == "hdf5":
         folder, name = _folder_and_name(base)
         return Hdf5Tree(RemoteHdf5File(connect(folder), name), group)
-    single = (ARCHIVE_SUFFIX, FILES_ARCHIVE_SUFFIX)
-    several = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
-    wrong = (FILES_SUFFIX, DIRECTORY_SUFFIX, *single) if group else several
-    if bool(hash_) != bool(group) or path.endswith(wrong):
-        raise errors.InvalidInputError(
-            f"can't parse as URL of a data set: {shown_url(url)}; expected one of: "
-            f"<url>{DIRECTORY_SUFFIX}, <url>{ARCHIVE_SUFFIX}, "
-            f"<url>{SHARED_ARCHIVE_SUFFIX}#/<group>, <url>{FILES_SUFFIX}, "
-            f"<url>{FILES_ARCHIVE_SUFFIX}, <url>{SHARED_FILES_ARCHIVE_SUFFIX}#/<group>, "
-            "or any URL of a directory or a ZIP archive with a data set"
-        )
-    if group or path.endswith(single):
+    if ending is not None and ending.kind == "directory" and (group or not ending.is_foreign):
+        files = connect(base)
+        is_files = ending.form == "files"
+        return _files_directory(files) if is_files else ZarrTree(_directory(files), group)
+    if group or (ending is not None and not ending.is_foreign):
         return _archive(base, group, connect)
-    if path.endswith(FILES_SUFFIX):
-        return _files_directory(connect(base))
-    if path.endswith(DIRECTORY_SUFFIX):
-        return ZarrTree(_directory(connect(base)))
     return _whatever_is_there(base, connect)
-
-
-def _path_of(base: str) -> str:
-    """Return the path of a URL without slashes at its end, if its host and port are valid."""
-    plain = re.sub("//[^/]*@", "//", base.partition("?")[0])  # no password, no token
-    try:
-        parts = urlsplit(base)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise errors.InvalidInputError(f"can't parse as URL: {plain} ({error})") from None
-    if not host:
-        raise errors.InvalidInputError(
-            f"can't parse as URL: {plain} (it names no server); write http://<host>/<path>"
-        )
-    return parts.path.rstrip("/")
 
 
 def _folder_and_name(base: str) -> tuple[str, str]:
@@ -107,8 +73,7 @@ def _files_directory(files: RemoteFiles) -> FilesTree:
         missing = DAF_FILE if marker is None else METADATA_FILE
         raise errors.NotADafError(
             f"not a daf data set: {files.location}; the server has no {missing} there, and both "
-            f"{DAF_FILE} and {METADATA_FILE} are needed where nothing can be listed: open it for "
-            "writing once where it is stored, or run 'daf repair' on it"
+            f"{DAF_FILE} and {METADATA_FILE} are {_NOT_LISTED}"
         )
     documents = documents_of(metadata, what=f"{files.location}/{METADATA_FILE}")
     return FilesTree(RemoteStore(files, {**documents, DAF_FILE: marker}))
@@ -130,7 +95,7 @@ def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree:
     except (errors.NotADafError, errors.AccessDeniedError) as error:
         if _is_files_directory(files):
             return _files_directory(files)
-        if not _path_of(base):  # the server itself, whose name is not that of an archive
+        if not path_of_url(base):  # the server itself, whose name is not that of an archive
             raise
         directory = error
     try:
@@ -155,8 +120,7 @@ def _directory(files: RemoteFiles) -> RemoteStore:
         raise denied
     raise errors.NotADafError(
         f"failed to open remote zarr group: {files.location}; there is nothing, or a directory "
-        "without a consolidated .zmetadata or zarr.json, which is needed where nothing can be "
-        "listed: open it for writing once where it is stored, or run 'daf repair' on it"
+        f"without a consolidated .zmetadata or zarr.json, which is {_NOT_LISTED}"
     )
 
 
@@ -170,8 +134,7 @@ def _listed(files: RemoteFiles, documents: ZarrFormat, data: bytes) -> dict[str,
         if documents.version == 3 and root.get("consolidated_metadata") is None:
             raise errors.NotADafError(
                 f"{files.location}: the remote zarr group lacks an inline consolidated_metadata "
-                "field, which is needed where nothing can be listed: open it for writing once "
-                "where it is stored, or run 'daf repair' on it"
+                f"field, which is {_NOT_LISTED}"
             )
         return documents.listed(data)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

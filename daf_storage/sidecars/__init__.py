@@ -11,16 +11,14 @@ from daf_storage.sidecars._document import (
     SIDECAR_SCALAR,
     SIDECAR_SUFFIX,
     SidecarDocument,
+    SourceState,
     array_checksums,
     array_types,
     is_sidecar,
     property_problem,
     read_document,
-)
-from daf_storage.sidecars._sidecar_tree import SidecarTree, SidecarWarning
-from daf_storage.sidecars._source_files import (
-    SourceState,
     settled_state,
     source_digest,
     source_state,
 )
+from daf_storage.sidecars._sidecar_tree import SidecarTree, SidecarWarning

@@ -22,9 +22,11 @@ from daf_storage.sidecars._document import (
     SidecarDocument,
     property_problem,
     read_document,
+    settled_state,
     sidecar_beside,
+    source_digest,
+    source_state,
 )
-from daf_storage.sidecars._source_files import settled_state, source_digest, source_state
 from daf_storage.stores import DirectoryStore, fingerprint
 from daf_storage.trees import (
     Node,

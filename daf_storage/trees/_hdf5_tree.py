@@ -51,6 +51,10 @@ class Hdf5Tree:
         self.location = f"{shared.location}#/{root}" if root else shared.location
         """Where the tree is, for messages."""
 
+    def below(self, group: str) -> Hdf5Tree:
+        """Return the tree of a group, to be read."""
+        return Hdf5Tree(self._shared, f"{self._root}/{group}" if self._root else group)
+
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if it is neither a group nor a dataset.
 

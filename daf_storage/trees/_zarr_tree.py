@@ -92,6 +92,10 @@ class ZarrTree:
         """Where the tree is, for messages."""
         return f"{self._store.location}#/{self._root}" if self._root else self._store.location
 
+    def below(self, group: str) -> ZarrTree:
+        """Return the tree of a group, to be read."""
+        return ZarrTree(self._store, key_below(self._root, group))
+
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if it is neither a group nor an array.
 

@@ -34,7 +34,7 @@ from daf_storage.data import (
     ordered,
     size_bytes,
 )
-from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, read_path
+from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import StoredArray, ZarrVersion, has_equal_bytes, passing_over
 from daf_storage.upkeep._copy_properties import Copier, CopyIfExists, check_copy_if_exists
@@ -386,7 +386,7 @@ def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
     target = parse_path(destination)
     if is_remote(source):
         return "r"
-    origin = read_path(source)
+    origin = parse_path(source, is_read=True)
     if origin.container != target.container:
         return "r"
     if origin.group == target.group:

@@ -34,6 +34,8 @@ class Environment:
     """The version of Python."""
     requirements: tuple[str, ...] = ()
     """Bounds of other packages; what pip chooses within them stands in ``expected.json``."""
+    mudata: str = ""
+    """The version of mudata, where that writes the files."""
 
 
 ENVIRONMENTS: Final = (
@@ -45,6 +47,11 @@ ENVIRONMENTS: Final = (
     Environment("0.11.4", "3.12", ("zarr<3", "pandas<3", "dask")),
     Environment("0.12.19", "3.12", ("pandas<3", "dask")),
     Environment("0.13.4", "3.12", ("dask",)),
+    Environment(
+        "0.7.8", "3.8", ("zarr<2.12", "numpy<1.22", "pandas<1.4", "scipy<1.8", "h5py<3.7"), "0.1.2"
+    ),
+    Environment("0.10.7", "3.11", ("zarr<3", "numpy<2", "pandas<2.3", "scipy<1.14"), "0.2.4"),
+    Environment("0.12.19", "3.12", ("pandas<3",), "0.3.10"),
 )
 
 
@@ -65,11 +72,17 @@ def build(environment: Environment, folder: Path) -> None:
     subprocess.run([interpreter(environment.python), "-m", "venv", prefix], check=True)
     python = prefix / "bin" / "python"
     wanted = [f"anndata=={environment.version}", *environment.requirements]
+    wanted += [f"mudata=={environment.mudata}"] * bool(environment.mudata)
     install = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
     subprocess.run([str(python), *install, *wanted], check=True)
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    subprocess.run([python, "-m", "tests.corpus.write", output], check=True, env=variables)
-    pack(output, FILES / f"{environment.version}.tar.xz")
+    writer, name = (
+        ("write_mudata", f"mudata/{environment.mudata}")
+        if environment.mudata
+        else ("write", environment.version)
+    )
+    subprocess.run([python, "-m", f"tests.corpus.{writer}", output], check=True, env=variables)
+    pack(output, FILES / f"{name}.tar.xz")
 
 
 def pack(folder: Path, archive: Path) -> None:
@@ -94,7 +107,7 @@ def main() -> None:
     )
     parser.add_argument("versions", nargs="*", help="those to make again; all by default")
     versions = parser.parse_args().versions
-    FILES.mkdir(exist_ok=True)
+    (FILES / "mudata").mkdir(parents=True, exist_ok=True)
     for environment in ENVIRONMENTS:
         if not versions or environment.version in versions:
             with tempfile.TemporaryDirectory() as folder:

@@ -187,12 +187,17 @@ def test_servers_are_for_reading(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["x.dafs.zarr.zip", "x.daf.zarr#/a", "x.daf.zarr.zip#/a", "x#/"],
+    ("name", "message"),
+    [
+        ("x.dafs.zarr.zip", "missing '#/<group>' in plural path"),
+        ("x.daf.zarr#/a", "can't address a sub-daf"),
+        ("x.daf.zarr.zip#/a", "several data sets is called <stem>.dafs.zarr.zip"),
+        ("x#/", "empty group name"),
+    ],
 )
-def test_urls_that_mean_nothing(name: str) -> None:
+def test_urls_that_mean_nothing(name: str, message: str) -> None:
     """As for paths; nothing is asked."""
-    with pytest.raises(errors.InvalidInputError, match="can't parse as URL of a data set"):
+    with pytest.raises(errors.InvalidInputError, match=message):
         open_daf(f"http://127.0.0.1:1/{name}")
 
 

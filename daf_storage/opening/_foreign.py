@@ -1,0 +1,247 @@
+"""What others write: the forms that are read in place, and files that are known by name alone.
+
+**Nouns.** A *form* is recognised by the names of groups and attributes, and presented as the tree
+of a data set.  An *other kind* is not read: an error says what it is, and what converts it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import posixpath
+import zlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from daf_storage import errors
+from daf_storage._lazy import lazy_module
+from daf_storage.trees import Hdf5Tree, Tree, ZarrTree
+
+if TYPE_CHECKING:
+    from daf_storage import anndata
+else:
+    anndata = lazy_module("daf_storage.anndata")
+
+_ELEMENTS: Final = ("images", "labels", "points", "shapes")
+"""What a SpatialData has beside tables."""
+_TABLES: Final = ("tables", "table")
+_BEGINNING_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignForm:
+    """A form of files that is presented as a data set."""
+
+    what: str
+    """What messages call it."""
+    recognises: Callable[[Tree], bool]
+    """Returns whether a tree is of this form, by the names of its groups alone."""
+    present: Callable[..., Tree]
+    """Returns the tree of the data set; the options are those of `AnnDataTree`."""
+
+
+def form_of(tree: Tree) -> ForeignForm | None:
+    """Return the form of a tree; None if it has none of these."""
+    return next((form for form in FORMS if form.recognises(tree)), None)
+
+
+def not_read(tree: Tree) -> errors.NotADafError:
+    """Say what a tree is that has none of the forms."""
+    names = tree.children("")
+    for kind in OTHER_KINDS:
+        if kind.is_group(names):
+            return kind.error(tree.location)
+    no_form = ", and ".join(f"no {form.what}" for form in FORMS)
+    return errors.NotADafError(
+        f"{tree.location}: not a daf data set: it has no array named 'daf'; and {no_form}"
+    )
+
+
+def _below(tree: Tree, group: str) -> Tree:
+    """Return the tree of a group of a file."""
+    assert isinstance(tree, Hdf5Tree | ZarrTree)  # noqa: S101 - no other one is recognised
+    return tree.below(group)
+
+
+def _is_anndata(tree: Tree) -> bool:
+    return anndata.is_anndata(tree)
+
+
+def _is_cell_ranger(tree: Tree) -> bool:
+    return anndata.is_cell_ranger(tree)
+
+
+def _anndata_tree(tree: Tree, **options: Any) -> Tree:
+    return anndata.AnnDataTree(tree, **options)
+
+
+def _is_mudata(tree: Tree) -> bool:
+    return anndata.is_mudata(tree)
+
+
+def _mudata_tree(tree: Tree, **options: Any) -> Tree:
+    names = {key: options[key] for key in ("obs_is", "var_is") if key in options}
+    return anndata.MuDataTree(tree, **names)
+
+
+# SpatialData
+
+
+def _is_spatial(tree: Tree) -> bool:
+    root = tree.node("")
+    if not isinstance(tree, ZarrTree) or root is None or root.kind != "group":
+        return False
+    return root.attribute("spatialdata_attrs") is not None
+
+
+def _spatial_tree(tree: Tree, **options: Any) -> Tree:
+    """Return the one table of a SpatialData; of several, say what they are called."""
+    groups = [group for group in _TABLES if tree.kind(group) == "group"]
+    tables = [posixpath.join(group, name) for group in groups for name in tree.children(group)]
+    elements = {
+        each: errors.known_names(tree.children(each), none="")
+        for each in _ELEMENTS
+        if tree.kind(each) == "group" and tree.children(each)
+    }
+    if len(tables) == 1:
+        remarks = [(each, f"not read: {listed}") for each, listed in elements.items()]
+        return anndata.AnnDataTree(_below(tree, tables[0]), **options, remarks=remarks)
+    rest = "; ".join(f"{each} ({listed})" for each, listed in elements.items())
+    raise errors.NotADafError(
+        f"{tree.location}: a SpatialData with {len(tables) or 'no'} tables"
+        + (f"; open one of them: {' or '.join(_group_paths(tree, tables))}" if tables else "")
+        + (f"; what else it has is not read: {rest}" if rest else "")
+    )
+
+
+def _group_paths(tree: Tree, groups: Collection[str]) -> list[str]:
+    return [f"{tree.location}#/{group}" for group in groups]
+
+
+FORMS: Final = (
+    ForeignForm(
+        "AnnData, which is a group with obs and var",
+        _is_anndata,
+        _anndata_tree,
+    ),
+    ForeignForm("matrix of Cell Ranger", _is_cell_ranger, _anndata_tree),
+    ForeignForm("MuData", _is_mudata, _mudata_tree),
+    ForeignForm("SpatialData", _is_spatial, _spatial_tree),
+)
+"""All forms; another one is an entry."""
+
+
+# Other kinds
+
+
+@dataclass(frozen=True, slots=True)
+class OtherKind:
+    """A kind of files that is not read."""
+
+    what: str
+    advice: str
+    """What to do, with the path and a name for what is made of it."""
+    suffixes: tuple[str, ...] = ()
+    begins: tuple[bytes, ...] = ()
+    """The first bytes of a file, once decompressed."""
+    holds: tuple[frozenset[str], ...] = ()
+    """Names that a group or a directory has, all of one of these sets."""
+
+    def is_group(self, names: Collection[str]) -> bool:
+        """Return whether a group that has these names is one."""
+        return any(each <= set(names) for each in self.holds)
+
+    def is_file(self, path: Path, beginning: bytes) -> bool:
+        """Return whether a file is one, by its name or its first bytes."""
+        is_named = path.name.lower().endswith(self.suffixes) if self.suffixes else False
+        return is_named or (bool(self.begins) and beginning.startswith(self.begins))
+
+    def error(self, path: str) -> errors.NotADafError:
+        """Return the error that says what it is."""
+        stem = Path(path).name.split(".")[0]
+        advice = self.advice.format(path=path, stem=stem)
+        return errors.NotADafError(f"{path}: this is {self.what}, which is not read; {advice}")
+
+
+OTHER_KINDS: Final = (
+    OtherKind(
+        "a loom file",
+        "convert it: python -c \"import anndata; anndata.io.read_loom('{path}')"
+        ".write_h5ad('{stem}.h5ad')\"",
+        holds=(frozenset({"matrix", "row_attrs", "col_attrs"}),),
+    ),
+    OtherKind(
+        "an h5Seurat file",
+        "convert it in R: SeuratDisk::Convert('{path}', dest = 'h5ad')",
+        holds=(frozenset({"assays", "cell.names"}),),
+    ),
+    OtherKind(
+        "an object of R, such as of Seurat or SingleCellExperiment",
+        "convert it in R: anndataR::write_h5ad(anndataR::as_AnnData(readRDS('{path}')), "
+        "'{stem}.h5ad')",
+        suffixes=(".rds", ".rda", ".rdata"),
+        begins=(b"X\n\0\0\0", b"RDX2\n", b"RDX3\n"),
+    ),
+    OtherKind(
+        "a file of Loupe Browser",
+        "take the filtered_feature_bc_matrix.h5 that Cell Ranger wrote beside it",
+        suffixes=(".cloupe", ".vloupe"),
+    ),
+    OtherKind(
+        "a file of aligned reads",
+        "count them first, as cellranger count does, and take its filtered_feature_bc_matrix.h5",
+        suffixes=(".bam", ".cram", ".sam"),
+        begins=(b"BAM\1", b"CRAM"),
+    ),
+    OtherKind(
+        "a file of raw reads",
+        "count them first, as cellranger count does, and take its filtered_feature_bc_matrix.h5",
+        suffixes=(".fastq", ".fastq.gz", ".fq.gz"),
+    ),
+    OtherKind(
+        "a matrix of Matrix Market",
+        "import the folder that it is in: daf import FOLDER {stem}.daf.zarr",
+        suffixes=(".mtx", ".mtx.gz"),
+        begins=(b"%%MatrixMarket",),
+    ),
+    OtherKind(
+        "a folder of Matrix Market",
+        "import it: daf import {path} {stem}.daf.zarr",
+        holds=(frozenset({"matrix.mtx"}), frozenset({"matrix.mtx.gz"})),
+    ),
+    OtherKind(
+        "a SOMA experiment of TileDB",
+        'convert it: python -c "import tiledbsoma.io; tiledbsoma.io.to_h5ad(tiledbsoma.open('
+        "'{path}'), '{stem}.h5ad', 'RNA')\"",
+        holds=(frozenset({"__group", "__meta"}),),
+    ),
+)
+"""All kinds; another one is an entry."""
+
+
+def other_kind_at(path: str | Path) -> errors.NotADafError | None:
+    """Say what a file or a directory is that is not read; None if it is not known."""
+    where = Path(path)
+    try:
+        names = {each.name for each in where.iterdir()} if where.is_dir() else set()
+        beginning = _beginning(where) if where.is_file() else b""
+    except OSError:  # whoever opens it says why
+        return None
+    for kind in OTHER_KINDS:
+        if kind.is_group(names) or (where.is_file() and kind.is_file(where, beginning)):
+            return kind.error(str(path))
+    return None
+
+
+def _beginning(path: Path) -> bytes:
+    """Return the first bytes of a file, decompressed if it is compressed by gzip."""
+    with path.open("rb") as file:
+        beginning = file.read(_BEGINNING_BYTES)
+    if not beginning.startswith(b"\x1f\x8b"):
+        return beginning
+    try:
+        with gzip.open(path) as file:
+            return file.read(_BEGINNING_BYTES)
+    except (EOFError, zlib.error):
+        return b""
