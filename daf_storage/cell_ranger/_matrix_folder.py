@@ -10,12 +10,8 @@ from __future__ import annotations
 import gzip
 import itertools
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +37,6 @@ from daf_storage.trees import ZarrVersion
 _MATRIX: Final = re.compile(r"^(?P<prefix>.*)matrix\.mtx(\.gz)?$")
 _BANNER: Final = b"%%MatrixMarket matrix coordinate "
 _BLOCK_BYTES: Final = 1 << 23
-_THREADS: Final = 4
 _TYPES: Final[Mapping[bytes, np.dtype[Any]]] = {
     b"integer": np.dtype(np.int32),
     b"real": np.dtype(np.float64),
@@ -149,10 +144,11 @@ def import_10x_mtx(  # noqa: PLR0913 - the choices of an import
         for key, value in (("obs_is", obs_is), ("var_is", var_is), ("X_is", X_is)):
             if value != key.removesuffix("_is"):
                 daf.set_scalar(key, value)
-        with _elements(files.matrix) as source:
-            _check_shape(files, source.header, (features.num_rows, barcodes.num_rows))
-            with progress_bar("import", _size_bytes(source.header), show=progress) as bar:
-                _store(daf, (var_is, obs_is, X_is), source, bar)
+        with _opened(files.matrix) as file:
+            header = _header_of(files.matrix, file)
+        _check_shape(files, header, (features.num_rows, barcodes.num_rows))
+        with progress_bar("import", _size_bytes(header), show=progress) as bar:
+            _store(daf, (var_is, obs_is, X_is), files.matrix, header, bar)
         if relayout:
             daf.relayout_matrix(var_is, obs_is, X_is)
 
@@ -225,77 +221,46 @@ def _check_shape(files: _Folder, header: _Header, names: tuple[int, int]) -> Non
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Elements:
-    """A Matrix Market file that is being read: its header, and where its elements begin."""
-
-    path: Path
-    header: _Header
-    file: BufferedIOBase
-
-    def elements(self) -> Iterator[tuple[AnyArray, AnyArray, AnyArray]]:
-        """Yield rows and columns, counted from 1, and values, in the order of the file."""
-        with ThreadPoolExecutor(_THREADS) as pool:
-            waiting: deque[Any] = deque()
-            for block in _whole_lines(self.path, self.file):
-                waiting.append(pool.submit(self._parsed, block))
-                if len(waiting) > _THREADS:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-
-    def _parsed(self, block: bytes) -> tuple[AnyArray, AnyArray, AnyArray]:
-        types = (pa.int64(), pa.int64(), pa.from_numpy_dtype(self.header.dtype))
-        names = ("row", "column", "value")
-        try:
-            table = pacsv.read_csv(
-                pa.BufferReader(block),
-                read_options=pacsv.ReadOptions(column_names=names, use_threads=False),
+def _elements(path: Path, header: _Header) -> Iterator[tuple[AnyArray, AnyArray, AnyArray]]:
+    """Yield blocks of rows and columns, counted from 1, and values, in the order of the file."""
+    if not header.nnz:
+        return
+    types = (pa.int64(), pa.int64(), pa.from_numpy_dtype(header.dtype))
+    names = ("row", "column", "value")
+    try:
+        with _opened(path) as file:
+            _header_of(path, file)
+            batches = pacsv.open_csv(
+                file,
+                read_options=pacsv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
                 parse_options=pacsv.ParseOptions(delimiter=" ", quote_char=False),
                 convert_options=pacsv.ConvertOptions(
                     column_types=dict(zip(names, types, strict=True)), null_values=[]
                 ),
             )
-        except pa.ArrowException as error:
-            raise errors.FormatError(
-                f"{self.path}: a line is no row, column and value ({self.header.dtype}) with "
-                f"single spaces between them: {error}"
-            ) from None
-        rows, columns, values = (np.asarray(each.combine_chunks()) for each in table.columns)
-        for name, numbers, size in zip(names, (rows, columns), self.header.shape, strict=False):
-            if not 1 <= int(numbers.min()) <= int(numbers.max()) <= size:
-                outside = numbers[(numbers < 1) | (numbers > size)][0]
-                raise errors.FormatError(
-                    f"{self.path}: an element is in {name} {outside}, but there are {size:,}"
-                )
-        return rows, columns, values
+            for batch in batches:
+                rows, columns, values = map(np.asarray, batch.columns)
+                for name, numbers, size in zip(names, (rows, columns), header.shape, strict=False):
+                    outside = numbers[(numbers < 1) | (numbers > size)]
+                    if outside.size:
+                        raise errors.FormatError(
+                            f"{path}: an element is in {name} {outside[0]}, but there are {size:,}"
+                        )
+                yield rows, columns, values
+    except pa.ArrowException as error:
+        raise errors.FormatError(
+            f"{path}: a line is no row, column and value ({header.dtype}) with "
+            f"single spaces between them: {error}"
+        ) from None
+    except (OSError, EOFError) as error:
+        raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
 
 
-def _whole_lines(path: Path, file: BufferedIOBase) -> Iterator[bytes]:
-    """Yield blocks of a file that end where lines end."""
-    rest = b""
-    while True:
-        try:
-            read = file.read(_BLOCK_BYTES)
-        except (OSError, EOFError) as error:
-            raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
-        if not read:
-            break
-        end = read.rfind(b"\n") + 1
-        block, rest = (rest + read[:end], read[end:]) if end else (b"", rest + read)
-        if block.strip():
-            yield block
-    if rest.strip():
-        yield rest
+def _opened(path: Path) -> Any:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
-@contextmanager
-def _elements(path: Path) -> Iterator[_Elements]:
-    with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
-        yield _Elements(path, _header_of(path, file), file)
-
-
-def _header_of(path: Path, file: BufferedIOBase) -> _Header:
+def _header_of(path: Path, file: Any) -> _Header:
     """Read what comes before the elements."""
     try:
         lines = itertools.takewhile(bool, (file.readline(4096) for _ in range(1000)))
@@ -324,15 +289,14 @@ class _UnorderedError(Exception):
 
 
 def _store(
-    daf: DafWriter, place: tuple[str, str, str], source: _Elements, progress: Progress
+    daf: DafWriter, place: tuple[str, str, str], path: Path, header: _Header, progress: Progress
 ) -> None:
     """Copy the elements block by block; where they are not in order, sort all of them first."""
-    header = source.header
     try:
         with daf.empty_sparse_matrix(*place, header.dtype, header.nnz) as parts:
             counts = np.zeros(header.shape[1], np.int64)
             at, last = 0, -1
-            for rows, columns, values in source.elements():
+            for rows, columns, values in _elements(path, header):
                 keys = (columns - 1) * header.shape[0] + rows - 1
                 if keys[0] <= last or not bool(np.all(keys[1:] > keys[:-1])):
                     raise _UnorderedError
@@ -342,22 +306,21 @@ def _store(
                 parts.rowval[start:at], parts.nzval[start:at] = rows, values
                 counts += np.bincount(columns - 1, minlength=counts.size)
                 progress.add(_size_bytes(header) * rows.size // max(header.nnz, 1))
-            _check_count(source, at)
+            _check_count(path, header, at)
             parts.colptr[0] = 1
             parts.colptr[1:] = np.cumsum(counts) + 1
     except _UnorderedError:
-        with _elements(source.path) as again:
-            pieces = list(again.elements())
-        rows, columns, values = (np.concatenate(each) for each in zip(*pieces, strict=True))
-        _check_count(source, rows.size)
+        pieces = zip(*_elements(path, header), strict=True)
+        rows, columns, values = map(np.concatenate, pieces)
+        _check_count(path, header, rows.size)
         matrix = sp.coo_array((values, (rows - 1, columns - 1)), shape=header.shape)
         daf.set_matrix(*place, matrix.tocsc(), relayout=False)
 
 
-def _check_count(source: _Elements, counted: int) -> None:
-    if counted != source.header.nnz:
-        more = "at least " if counted > source.header.nnz else ""
+def _check_count(path: Path, header: _Header, counted: int) -> None:
+    if counted != header.nnz:
+        more = "at least " if counted > header.nnz else ""
         raise errors.FormatError(
-            f"{source.path}: it says that it has {source.header.nnz:,} elements, and has "
+            f"{path}: it says that it has {header.nnz:,} elements, and has "
             f"{more}{counted:,}; the file is incomplete"
         )

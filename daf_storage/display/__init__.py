@@ -10,13 +10,11 @@ Must not know data sets, files or queries: it is given values.
 from daf_storage.display._markup import (
     Markup,
     escaped,
-    histogram,
     html_details,
     html_element,
     html_page,
     html_table,
     joined_html,
-    proportions,
     readable_bytes,
     shortened,
 )

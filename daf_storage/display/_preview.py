@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
-from daf_storage.display._markup import Markup, histogram, html_element, proportions
+from daf_storage.display._markup import Markup, html_element
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -349,14 +349,10 @@ def _bars(bins: Sequence[int]) -> str:
 
 def preview_chart(preview: Preview) -> Markup:
     """Return a chart of the size of a word; nothing where there is nothing to draw."""
-    if preview.bins:
-        text = f"{preview.rows:,} values from {preview.least} to {preview.greatest}"
-        return histogram(preview.bins, title=text)
-    if preview.top and preview.top[0][1] > 1:
-        shown = [count for _, count in preview.top]
-        rest = preview.rows - preview.missing - sum(shown)
-        return proportions([*shown, rest] if rest else shown, title=_top_text(preview))
-    return Markup()
+    if len(preview.bins) < 2:
+        return Markup()
+    text = f"{preview.rows:,} values from {preview.least} to {preview.greatest}"
+    return html_element("span", _bars(preview.bins), title=text)
 
 
 def _figures(preview: Preview) -> str:

@@ -12,7 +12,6 @@ from daf_storage.opening._containers import (
     UnsafeAlignmentWarning,
     open_archive,
     open_directory_tree,
-    restore_backup,
 )
 from daf_storage.opening._forms import groups_of, tree_of
 from daf_storage.opening._new import check_outside, is_stored_at, new_data_set

@@ -163,46 +163,47 @@ def open_overlay(
 
 
 def _opened_with_bases(
-    path: str, mode: CompleteMode, below: frozenset[str] = frozenset()
+    path: str,
+    mode: CompleteMode,
+    above: DafReader | None = None,
+    seen: frozenset[str] = frozenset(),
 ) -> list[DafReader]:
     """Open a data set and all it is based on; the first base comes first.
 
     Parameters
     ----------
-    below
+    above
+        The data set that is based on it.
+    seen
         What is open already, to notice a circle.
     """
-    opened: list[DafReader] = []
-    seen = set(below)
+    key = path if is_remote(path) else os.path.realpath(path)
+    if key in seen:
+        raise errors.CorruptDataError(
+            f"{path}: the data sets that {BASE!r} names form a circle; correct that scalar "
+            "of one of them"
+        )
+    if len(seen) > _MOST_BASES:
+        raise errors.UnsupportedDataError(
+            f"{path}: more than {_MOST_BASES} data sets are based on each other; make one "
+            "of some of them with copy_all()"
+        )
+    opened = [open_daf(path, mode) if above is None else _opened_base(path, above)]
     try:
-        while True:
-            key = path if is_remote(path) else os.path.realpath(path)
-            if key in seen:
-                raise errors.CorruptDataError(
-                    f"{path}: the data sets that {BASE!r} names form a circle; correct that scalar "
-                    "of one of them"
-                )
-            if len(seen) > _MOST_BASES:
-                raise errors.UnsupportedDataError(
-                    f"{path}: more than {_MOST_BASES} data sets are based on each other; make one "
-                    "of some of them with copy_all()"
-                )
-            seen.add(key)
-            daf = _opened_base(path, opened[-1]) if opened else open_daf(path, mode)
-            opened.append(daf)
-            base = daf.get_scalar(BASE, default=None)
-            if base is None:
-                return opened[::-1]
-            path = _base_path(daf, path, base)
-            if daf.has_scalar(BASE_VIEW):
-                bases = _opened_with_bases(path, "r", frozenset(seen))
-                whole = _chain(bases, name=f"{path}.complete")
-                opened.append(whole)
-                opened[-1] = _part_of_base(whole, daf)
-                return opened[::-1]
+        [daf] = opened
+        base = daf.get_scalar(BASE, default=None)
+        if base is None:
+            return opened
+        path = _base_path(daf, path, base)
+        bases = _opened_with_bases(path, "r", daf, seen | {key})
+        opened = [*bases, daf]
+        if daf.has_scalar(BASE_VIEW):
+            whole = _chain(bases, name=f"{path}.complete")
+            opened = [_part_of_base(whole, daf), daf]
+        return opened
     except Exception:
-        for daf in opened:
-            daf.close()
+        for each in opened:
+            each.close()
         raise
 
 

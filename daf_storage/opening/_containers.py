@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -60,16 +60,8 @@ from daf_storage.trees import (
 T = TypeVar("T", MmapZipStore, Hdf5File)
 
 
-@dataclass(eq=False, slots=True)
-class _Shared(Generic[T]):
-    """Something open, and how many hold it."""
-
-    resource: T
-    holders: int = 0
-
-
 class Registry(Generic[T]):
-    """The open files of one kind.
+    """The open files of one kind, and how many hold each.
 
     Parameters
     ----------
@@ -80,7 +72,8 @@ class Registry(Generic[T]):
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._lock = ForkLock()
-        self._open: dict[Path, _Shared[T]] = {}
+        self._open: dict[Path, T] = {}
+        self._holders: Counter[int] = Counter()
 
     def shared(
         self, path: Path, mode: OpenMode, location: str, open_it: Callable[[], T], held: ExitStack
@@ -96,50 +89,46 @@ class Registry(Generic[T]):
         """
         key = Path(os.path.realpath(path))
         with self._lock:
-            shared = self._current(key)
-            if shared is not None and mode == "w":
-                if shared.resource.is_writable:
-                    shared.resource.close()  # its handles refuse further use; arrays stay valid
-                del self._open[key]
-                shared = None
-            if shared is None:
-                shared = self._open[key] = _Shared(open_it())
-            elif mode != "r" and not shared.resource.is_writable:
+            known = self._current(key)
+            if known is not None and mode == "w":
+                if known.is_writable:
+                    known.close()  # its handles refuse further use; arrays stay valid
+                known = None
+            if known is None:
+                known = self._open[key] = open_it()
+            elif mode != "r" and not known.is_writable:
                 raise errors.InUseError(
                     f"{self._kind} is already open read-only in this process: {location}; close "
                     "that handle before opening it for writing"
                 )
-            shared.holders += 1
-        held.callback(self._let_go, key, shared)
-        return shared.resource
+            self._holders[id(known)] += 1
+        held.callback(self._let_go, key, known)
+        return known
 
     def forget(self) -> None:
         """Act as if nothing were open, as a new process would."""
         self._open.clear()
 
-    def _let_go(self, key: Path, shared: _Shared[T]) -> None:
+    def _let_go(self, key: Path, resource: T) -> None:
         """Count one holder less; close what nobody holds any more."""
         with self._lock:
-            shared.holders -= 1
-            if shared.holders == 0:
-                if self._open.get(key) is shared:  # not another file, put there meanwhile
+            self._holders[id(resource)] -= 1
+            if not self._holders[id(resource)]:
+                del self._holders[id(resource)]
+                if self._open.get(key) is resource:  # not another file, put there meanwhile
                     del self._open[key]
-                shared.resource.close()
+                resource.close()
 
-    def _current(self, key: Path) -> _Shared[T] | None:
+    def _current(self, key: Path) -> T | None:
         """Return what is open at a path, unless another file was put there meanwhile."""
-        shared = self._open.get(key)
+        known = self._open.get(key)
+        if known is None:
+            return None
         try:
             status = key.stat()
-            is_same = (
-                shared is not None
-                and (status.st_dev, status.st_ino) == shared.resource.file_identity
-            )
         except FileNotFoundError:
-            is_same = False
-        if shared is not None and not is_same:
-            del self._open[key]
-        return shared if is_same else None
+            return None
+        return known if (status.st_dev, status.st_ino) == known.file_identity else None
 
 
 _BACKUP: Final = ".reorder.backup"
@@ -196,12 +185,7 @@ def read_tree(where: Container, held: ExitStack) -> Tree:
         return form.tree(open_archive(where, "r", held), where.group)
     store = existing_directory(where.container, where.given_container, is_read=True)
     tree = form.tree(store, where.group)
-    if (where.container / _BACKUP).exists():
-        raise errors.CorruptDataError(
-            f"{where.given}: another program is reordering its axes, or was stopped while it did: "
-            "their entries and their data do not belong together; if it was stopped, open it for "
-            f"writing or run 'daf repair {where.given}', to get back what was there"
-        )
+    _check_not_reordered(where)
     return tree
 
 
@@ -239,12 +223,11 @@ def _written_directory(
         raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")
     if mode == "w" and root.exists():
         _empty_directory(root, given, form)
+    _check_not_reordered(where)
     tree = form.writable(DirectoryStore(root, location=given), "", style, consolidated=True)
     if mode == "r+":
         form.check(tree)
     make_or_check(tree, mode)
-    if restore_backup(where):
-        tree.refresh()
     _recover_directory(tree)
     return tree
 
@@ -272,7 +255,18 @@ def open_directory_tree(where: DafPath) -> WritableStoredTree:
     tree = form.writable(store, "", Style(), consolidated=True)
     form.check(tree)
     layout.check_version(tree)
+    _check_not_reordered(where)
     return tree
+
+
+def _check_not_reordered(where: DafPath) -> None:
+    """Refuse a data set that another program was changing file by file when it was stopped."""
+    if (where.container / _BACKUP).exists():
+        raise errors.CorruptDataError(
+            f"{where.given}: another program is reordering its axes, or was stopped while it did: "
+            "their entries and their data do not belong together; if it was stopped, open it for "
+            "writing with that program, which puts back what was there"
+        )
 
 
 def existing_directory(root: Path, given: str, *, is_read: bool = False) -> DirectoryStore:
@@ -320,34 +314,6 @@ def _empty_directory(root: Path, given: str, form: StoredForm) -> None:
         )
     with scratch(root) as trash:
         os.rename(root, trash)
-
-
-def restore_backup(where: DafPath) -> bool:
-    """Put the files of an interrupted reordering back; say whether there was one."""
-    folder = where.container / _BACKUP
-    if not folder.is_dir():
-        return False
-    for source in sorted(folder.rglob("*")):
-        target = where.container / source.relative_to(folder)
-        if source.is_dir():
-            target.mkdir(parents=True, exist_ok=True)
-        else:
-            _replace(source, target)
-    shutil.rmtree(folder)
-    warnings.warn(
-        f"{where.given}: another program was stopped while it reordered axes; what was there "
-        "before is there again",
-        RecoveryWarning,
-        stacklevel=4,
-    )
-    return True
-
-
-def _replace(source: Path, target: Path) -> None:
-    """Copy a file to another place, atomically; the source stays for a second attempt."""
-    aside = target.with_name(f".{target.name}.restored")
-    shutil.copyfile(source, aside)
-    os.replace(aside, target)
 
 
 # Mappings

@@ -121,9 +121,8 @@ def check_apart(base: DafReader, overlay: str | Path | DafWriter) -> None:
     InvalidInputError
         It is one of these; or the sidecar of a file, of which a refresh would discard it.
     """
-    members = list(stored_members(base))
     if isinstance(overlay, DafWriter):
-        if any(member.tree is overlay.tree for member in members):
+        if any(member.tree is overlay.tree for member in stored_members(base)):
             raise _not_apart(overlay.location, "is the data set", overlay.location)
         if overlay.origin is None:
             return
@@ -136,11 +135,14 @@ def check_apart(base: DafReader, overlay: str | Path | DafWriter) -> None:
             f"{path}: this is a sidecar, which belongs to the file that it was made of; name "
             "another path for the overlay"
         )
-    for member in members:
-        if member.origin is not None and not is_remote(member.origin.path):
-            relation = _relation(path, member.origin.path)
-            if relation:
-                raise _not_apart(path, relation, member.origin.path)
+    for given, theirs, group in _places_of(base):
+        mine, my_group = _place(path)
+        if mine == theirs and not (my_group != group and my_group and group):
+            raise _not_apart(path, "is the data set", given)
+        if theirs in mine.parents:
+            raise _not_apart(path, "lies within the data set", given)
+        if mine in theirs.parents:
+            raise _not_apart(path, "has in it the data set", given)
 
 
 def is_stored_at(daf: DafReader, path: str | Path) -> bool:
@@ -152,11 +154,7 @@ def is_stored_at(daf: DafReader, path: str | Path) -> bool:
     >>> is_stored_at(MemoryDaf(), "atlas.h5ad")
     False
     """
-    try:
-        there = os.stat(path)
-    except (OSError, ValueError):  # nothing that could be lost
-        return False
-    return any(_is_file_of(member, there) for member in stored_members(daf))
+    return any(_is_same_file(path, container) for _, container, _ in _places_of(daf))
 
 
 def check_outside(daf: DafReader, path: str | Path) -> None:
@@ -178,35 +176,26 @@ def check_outside(daf: DafReader, path: str | Path) -> None:
     if is_remote(path):
         return
     around = _place(os.fspath(path))[0].parents
-    for member in stored_members(daf):
-        if member.origin is None or is_remote(member.origin.path):
-            continue
-        if _place(member.origin.path)[0] in around:
+    for given, container, _ in _places_of(daf):
+        if container in around:
             raise errors.InvalidInputError(
-                f"cannot write {str(path)!r}: this lies within the data set {member.location} that "
+                f"cannot write {str(path)!r}: this lies within the data set {given} that "
                 "is read, whose directory is for its own files; name a path beside it"
             )
 
 
-def _is_file_of(member: DafReader, there: os.stat_result) -> bool:
-    if member.origin is None or is_remote(member.origin.path):
-        return False
-    container, _, _ = member.origin.path.partition("#/")
+def _places_of(daf: DafReader) -> Iterator[tuple[str, Path, str]]:
+    """Yield the paths of the local data sets that one consists of, and their places."""
+    for member in stored_members(daf):
+        if member.origin is not None and not is_remote(member.origin.path):
+            yield member.origin.path, *_place(member.origin.path)
+
+
+def _is_same_file(path: str | Path, container: Path) -> bool:
     try:
-        return os.path.samestat(os.stat(container), there)
-    except OSError:  # it was moved away meanwhile
+        return container.samefile(path)
+    except (OSError, ValueError):  # nothing that could be lost, or it was moved away
         return False
-
-
-def _relation(overlay: str, base: str) -> str:
-    """Return how the places of two data sets overlap; empty if they do not."""
-    (mine, my_group), (theirs, their_group) = map(_place, (overlay, base))
-    if mine == theirs:
-        is_shared = my_group != their_group and my_group and their_group
-        return "" if is_shared else "is the data set"
-    if theirs in mine.parents:
-        return "lies within the data set"
-    return "has in it the data set" if mine in theirs.parents else ""
 
 
 def _place(path: str) -> tuple[Path, str]:

@@ -37,7 +37,6 @@ from daf_storage.opening import (
     open_archive,
     open_daf,
     open_directory_tree,
-    restore_backup,
     tree_of,
 )
 from daf_storage.stores import (
@@ -159,8 +158,6 @@ def _repair_hdf5(where: DafPath) -> list[str]:
 def _repair_directory(where: DafPath) -> list[str]:
     tree = open_directory_tree(where)
     done = []
-    if restore_backup(where):
-        done.append("put back what another program was reordering when it was stopped")
     for stale in unfinished_rebuilds(where.container):
         shutil.rmtree(stale)
         done.append("cleared away an unfinished reordering")

@@ -19,7 +19,6 @@ from daf_query.cli import main
 from daf_storage import (
     DafWriter,
     MemoryDaf,
-    RecoveryWarning,
     ZarrDaf,
     errors,
     open_daf,
@@ -315,46 +314,3 @@ def test_permissions_stay(tmp_path: Path) -> None:
     daf.reorder_axis("cell", ORDER)
     assert path.stat().st_mode & 0o7777 == 0o2770
     assert (path / "vectors").stat().st_mode & 0o7777 == 0o750
-
-
-# What the reference implementation leaves
-
-
-def backed_up(path: Path) -> dict[str, Any]:
-    """Return what was there before a reordering that the reference did not finish."""
-    before = contents(fill(create(path)))
-    for name in ("axes/cell", "vectors/cell", "matrices/cell", "matrices/gene/cell"):
-        for file in (path / name).rglob("*"):
-            if file.is_file():
-                target = path / ".reorder.backup" / file.relative_to(path)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.link(file, target)
-    for name in (
-        "vectors/cell/age",
-        "matrices/cell/gene/sparse",
-        "axes/cell",
-    ):  # each written again
-        for file in sorted((path / name).rglob("*")):
-            if file.is_file():
-                data = file.read_bytes()
-                file.unlink()
-                file.write_bytes(data[::-1])
-    shutil.rmtree(path / "vectors/cell/type")
-    return before
-
-
-def test_an_interrupted_reordering_of_the_reference(tmp_path: Path) -> None:
-    """It is not read, and the next writer or repair puts back what was there."""
-    path = tmp_path / "x.daf.zarr"
-    before = backed_up(path)
-    with pytest.raises(errors.CorruptDataError, match="do not belong together"):
-        open_daf(path)
-    with pytest.warns(RecoveryWarning, match="is there again"):
-        daf = reopen(path)
-    assert contents(daf) == before
-    assert not (path / ".reorder.backup").exists()
-    assert verify(path) == []
-    shutil.rmtree(path)
-    before = backed_up(path)
-    assert "another program was reordering" in repair(path).done[0]
-    assert contents(ZarrDaf(path)) == before
