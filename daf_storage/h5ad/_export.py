@@ -439,10 +439,6 @@ def _rename_rows(element: Any, frame: Any) -> None:
         frame.copy(frame[names], element, index)
 
 
-def _label(part: KeptPart) -> str:
-    return part_label(part.part, part.key)
-
-
 _BLOCK_BYTES = 64 << 20
 
 
