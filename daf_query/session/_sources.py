@@ -52,7 +52,7 @@ NO_NAMES: Final[AxisNames] = {}
 Mode: TypeAlias = Literal["r", "r+"]
 """Whether data sets are opened for reading, or for changing what is there as well."""
 
-_SUFFIXES: Final = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?|\.h5ad|\.h5|\.hdf5)?(\.zip)?$")
+_SUFFIXES: Final = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?|\.h5ad|\.h5mu|\.h5|\.hdf5)?(\.zip)?$")
 _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
 _GROUP_FILES: Final = ("zarr.json", ".zgroup")
 
