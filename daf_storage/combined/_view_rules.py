@@ -1,4 +1,4 @@
-"""What a view shows, and under which names: rules for properties, and axes with their entries.
+"""Rules of a view: which properties it shows, under which names, and axes with their entries.
 
 The rules are those of the reference: a key may have ``*`` for any name; its value is ``=`` for the
 same name, None to hide, or the name in the base; the last that matches counts.

@@ -1,4 +1,4 @@
-"""What others write: the forms that are read in place, and files that are known by name alone.
+"""Forms of others: those that are read in place, and files that are known by name alone.
 
 **Nouns.** A *form* is recognised by the names of groups and attributes, and presented as the tree
 of a data set.  An *other kind* is not read: an error says what it is, and what converts it.

@@ -22,7 +22,6 @@ from daf_storage import (
     ZarrDaf,
     errors,
     open_daf,
-    repair,
     verify,
 )
 from daf_storage.data import _blocks
