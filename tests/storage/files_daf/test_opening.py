@@ -21,7 +21,6 @@ from daf_storage import (
     DafReader,
     FilesDaf,
     Packing,
-    RecoveryWarning,
     ZarrDaf,
     errors,
     open_daf,
