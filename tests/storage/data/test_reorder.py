@@ -22,6 +22,7 @@ from daf_storage import (
     ZarrDaf,
     errors,
     open_daf,
+    repair,
     verify,
 )
 from daf_storage.data import _blocks
