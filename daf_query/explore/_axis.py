@@ -18,12 +18,9 @@ import pyarrow.compute as pc
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, NotedCategories, noted_categories
-from daf_query.slice import RowKey, predicate_query
+from daf_query.slice import chosen_positions, expression_table
 from daf_query.syntax import (
-    Edit,
-    WrappedSql,
     is_select,
-    python_edits,
     quoted_name,
     unopened_bracket,
 )
@@ -83,25 +80,18 @@ class AxisRows:
         tables = self.session._connections.schema(self.schema)  # noqa: SLF001 - our own
         return noted_categories(tables, self.axis, vector)
 
-    def values(self, *expressions: str) -> tuple[Positions, list[pa.ChunkedArray]]:
-        """Return SQL expressions of each entry: the row of each, and the values of all rows.
+    def values(self, sql: str) -> tuple[Positions, pa.ChunkedArray]:
+        """Return an SQL expression of each entry: the row of each, and the values of all rows.
 
         Raises
         ------
         QueryError
-            One is wrong, or has not one value for each entry.
+            It is wrong, or has not one value for each entry.
         """
-        written, inserted = "", list[Edit]()
-        start = f"SELECT {', '.join(map(quoted_name, self.keys))}"
-        for number, sql in enumerate(expressions):
-            if unopened_bracket(sql) is not None:
-                raise errors.QueryError(f"a bracket closes none in {sql!r}")
-            inserted.append(Edit(len(written), len(written), f"{start}, (\n"))
-            written += sql
-            start = f"\n) AS value_{number}"
-        inserted.append(Edit(len(written), len(written), f"{start} FROM {self.table}"))
-        found = self._rows_of(WrappedSql(written, tuple(inserted)), "expression")
-        positions = self._places(found)
+        if unopened_bracket(sql) is not None:
+            raise errors.QueryError(f"a bracket closes none in {sql!r}")
+        found = expression_table(self.session._engine, self.schema, self.axis, sql)  # noqa: SLF001 - our own
+        positions = found.column(0).to_numpy().astype(np.int64)
         places = np.full(self.length, -1, np.int64)
         places[positions] = np.arange(positions.size)
         if positions.size != self.length or (places < 0).any():
@@ -109,7 +99,7 @@ class AxisRows:
                 f"the expression has {positions.size:,} values, and axis {self.axis!r} has "
                 f"{self.length:,} entries; it needs one for each"
             )
-        return places, found.columns[len(self.keys) :]
+        return places, found.column(1)
 
     def chosen(self, sql: str) -> Positions:
         """Return the positions that SQL chooses, ascending, each once.
@@ -130,10 +120,9 @@ class AxisRows:
             result = self.session.sql(sql)
             wanted = self._wanted(result.column_names)
             return self.positions(result.select(*map(quoted_name, wanted)).to_arrow_table())
-        columns = ", ".join(map(quoted_name, self.keys))
-        key = RowKey(columns, columns)
-        wrapped, _ = predicate_query(self.schema, self.axis, sql, python_edits(sql), key)
-        return np.unique(self._places(self._rows_of(wrapped, "predicate")))
+        engine, tables = self.session._engine, self.session._connections.schema(self.schema)  # noqa: SLF001 - our own
+        how = {"keyword": "rows", "other": self.axis}
+        return np.unique(chosen_positions(engine, tables, self.axis, sql, **how))
 
     def positions(self, table: pa.Table) -> Positions:
         """Return the positions of rows by their keys, ascending, each once.
@@ -169,13 +158,6 @@ class AxisRows:
         """Return the positions of rows that have the key."""
         within: Positions = table.column(INDEX).to_numpy().astype(np.int64)
         return self.whole.joined(table.column(DATASET), within) if self.is_collection else within
-
-    def _rows_of(self, wrapped: WrappedSql, what: str) -> pa.Table:
-        """Return the rows of a query around SQL of the page; errors have places in that SQL."""
-        try:
-            return self.session.sql(wrapped.query).to_arrow_table()
-        except errors.DafError as error:
-            raise wrapped.error(error, what) from None
 
     def _wanted(self, names: Sequence[str]) -> list[str]:
         """Return the columns that say which rows they are."""
@@ -215,8 +197,8 @@ def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:
     QueryError
         They are no numbers, or not one for each entry.
     """
-    places, columns = rows.values(x, y)
-    numbers = [_numbers(column, "a coordinate", np.float32)[places] for column in columns]
+    found = [rows.values(sql) for sql in (x, y)]
+    numbers = [_numbers(column, "a coordinate", np.float32)[places] for places, column in found]
     return np.stack(numbers, axis=1)
 
 
@@ -239,7 +221,7 @@ def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.
     QueryError
         It has not one value for each entry, or none that can be shown.
     """
-    places, (column,) = rows.values(sql)
+    places, column = rows.values(sql)
     if _is_number(column.type):
         return pa.array(_numbers(column, "the expression", np.float64)[places])
     encoded = _strings(column).dictionary_encode().unify_dictionaries().combine_chunks()
