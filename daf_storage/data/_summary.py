@@ -274,7 +274,7 @@ def _sections(summary: DafSummary) -> list[_Section]:
             "dense"
             if m.info.nnz is None
             else f"sparse, {m.info.nnz:,} stored ({stored_share(m.info)})",
-            "both layouts" if m.both_layouts else f"by {m.info.columns_axis}",
+            _stored_layouts(m),
         )
         for m in summary.matrices
     ]
@@ -287,6 +287,14 @@ def _sections(summary: DafSummary) -> list[_Section]:
         ("problems", [(p.what, p.message) for p in summary.problems]),
         ("not as in the file", [(r.what, r.message) for r in summary.remarks]),
     ]
+
+
+def _stored_layouts(matrix: MatrixSummary) -> str:
+    """Return how a matrix is stored: of one with two axes in one layout, by which of them."""
+    if matrix.both_layouts:
+        return "both layouts"
+    info = matrix.info
+    return "one layout" if info.rows_axis == info.columns_axis else f"by {info.columns_axis}"
 
 
 def as_text(summary: DafSummary) -> str:
