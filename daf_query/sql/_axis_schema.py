@@ -8,7 +8,6 @@ stay the same.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -43,19 +42,8 @@ from daf_storage import DafReader, errors
 from daf_storage.base import DecodedCache, ForkLock, paused_collection
 from daf_storage.errors import FormatError, ReadOnlyError
 
-_MOST_NAMES: Final = 1 << 6
-"""So many names, of all queries, are looked for together."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The columns of an axis, as they are known."""
-
-    identity: Hashable
-    """What changes with them."""
-    columns: TableColumns
-    names: frozenset[str] | None
-    """What was looked for, of which not all need be there; None if all were."""
+_MOST_KNOWN: Final = 1 << 6
+"""Of so many choices of columns the metadata are kept."""
 
 
 class Member:
@@ -75,7 +63,7 @@ class Member:
         self.scan_options = scan_options
         """How its tables are cut, pruned and read."""
         self._categoricals: Categoricals = categoricals
-        self._known: dict[str, _Known] = {}
+        self._known: dict[tuple[str, frozenset[str] | None], tuple[Hashable, TableColumns]] = {}
         self._broken: dict[str, BrokenColumns] = {}
         self._lock = ForkLock()
 
@@ -86,29 +74,21 @@ class Member:
         ----------
         names
             Of the only ones that are needed, of which not all need be there: the metadata of others
-            are not looked at, and may be missing.  Those that were asked for before, or all, may be
-            among them.
+            are not looked at, and may be missing, unless all are known.
         """
-        with self._lock:
-            known = self._known.get(axis)
         if names is not None:
-            wanted = names | {DATASET} | (frozenset() if known is None else known.names or names)
-            names = wanted if len(wanted) <= max(_MOST_NAMES, len(names) + 1) else names
-        if self.knows_all(axis):
-            names = None
+            names = None if self.knows_all(axis) else names | {DATASET}
         # What shows a change is looked at before the metadata: one in between shows the next time.
         identity = self.daf.axis_identity(axis)
-        if known is None or (known.names, known.identity) != (names, identity):
-            columns: TableColumns | None = None
-            if known and names and known.names and known.names < names:
-                if known.identity == identity:
-                    more = self._read(axis, names - known.names)
-                    columns = known.columns.with_columns_of(more)
-            columns = columns or self._read(axis, names)
-            known = _Known(identity, columns, names)
+        with self._lock:
+            known, columns = self._known.get((axis, names), (None, None))
+        if columns is None or known != identity:
+            columns = self._read(axis, names)
             with self._lock:
-                self._known[axis] = known
-        return known.columns.readable()
+                if names is None or len(self._known) >= _MOST_KNOWN:
+                    self._known = {key: each for key, each in self._known.items() if not key[1]}
+                self._known[axis, names] = identity, columns
+        return columns.readable()
 
     def _read(self, axis: str, names: frozenset[str] | None) -> TableColumns:
         with self._lock:
@@ -120,7 +100,7 @@ class Member:
     def knows_all(self, axis: str) -> bool:
         """Return whether the metadata of all columns of an axis were looked at."""
         with self._lock:
-            return axis in self._known and self._known[axis].names is None
+            return (axis, None) in self._known
 
     def table(self, axis: str, columns: TableColumns) -> AxisDataset:
         """Return the table of an axis whose columns are known."""
@@ -147,9 +127,6 @@ class Member:
         self.cache.clear()
         self.daf.close()
 
-
-CATALOG = "daf"
-"""The catalog of all schemas."""
 
 PUBLIC = "public"
 """The schema of the tables that belong to no data set."""
@@ -444,35 +421,24 @@ class AxisSchema(SharedSchema):
         """Return a table as it is now; None if there is none, or its axis is broken.
 
         The engine lists all tables by this, and one that raises would hide the others.  Whoever
-        queries it gets the reason from `find`, or from `check_table`.
+        queries it gets the reason from `find`.
         """
         try:
-            return self.check_table(name)
+            table = super().table(name)
         except (FormatError, ReadOnlyError):
             return None
-
-    def check_table(self, name: str) -> Table | None:
-        """Return a table; raise why it cannot be had for the query that is planned."""
-        table = super().table(name)
         is_described = table is None and name in self.descriptions
         return _pushed_to(self.description(name)) if is_described else table
 
     def find(self, name: str) -> TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
-        found = current_context().found
-        if found is None:
-            return self._found(name)
-        if (self.name, name) not in found:
-            found[self.name, name] = self._found(name)
-        return found[self.name, name]
-
-    def _found(self, name: str) -> TableDataset | None:
-        if name in self.added or not self.has_axis(name):
-            return super().find(name)
-        named = current_context().named_columns.get((self.name, name))
-        table = None if named is None else self.dataset(name, named.names)
-        if named is None or table is None or not named.required <= set(table.schema.names):
-            return self.dataset(name)  # which also says what is wrong
+        context, key = current_context(), (self.name, name)
+        if context.found is not None and key in context.found:
+            return context.found[key]
+        is_axis = name not in self.added and self.has_axis(name)
+        table = self.dataset(name, context.named_columns) if is_axis else super().find(name)
+        if context.found is not None:
+            context.found[key] = table
         return table
 
 

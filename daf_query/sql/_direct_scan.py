@@ -9,9 +9,10 @@ whole partitions.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -25,17 +26,22 @@ from daf_query.scan import (
     plan_scan,
 )
 from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._engine_context import ENGINE
-from daf_query.sql._planning import current_context
-from daf_query.sql._simple_queries import (
-    SimpleQuery,
-    UncertainError,
-    name_in,
-    require,
-    simple_condition,
-    simple_query,
+from daf_query.sql._conditions import Conditions, needed_names
+from daf_query.sql._planning import ENGINE, current_context
+from daf_query.syntax import (
+    Node,
+    Scope,
+    Source,
+    Statement,
+    function_name,
+    identifiers_of,
+    item_of,
+    kind_of,
+    parsed,
+    quoted_name,
+    values_of,
+    whole_number_of,
 )
-from daf_query.syntax import Source, quoted_name
 from daf_query.table import TableColumns, cast_batches, nullable
 from daf_storage import DafError, errors
 
@@ -134,7 +140,7 @@ class DirectScans:
     default: str
     """The schema of tables that are named without one."""
 
-    def of_query(self, query: str, first: int | None = None) -> DirectScan | None:
+    def of_query(self, text: str, first: int | None = None) -> DirectScan | None:
         """Return what answers a query; None if the engine is to be asked.
 
         Parameters
@@ -142,30 +148,35 @@ class DirectScans:
         first
             Of how many rows, at most; None for all.
         """
-        simple = simple_query(query)
-        if simple is None or (first is not None and simple.count is not None):
+        query = simple_query(text)
+        if query is None or (first is not None and query.count is not None):
             return None
-        limits = [each for each in (first, simple.limit) if each is not None]
-        try:
-            return self._scan(simple, min(limits, default=None))
-        except UncertainError:
-            return None
-
-    def _scan(self, query: SimpleQuery, limit: int | None) -> DirectScan:
-        """Return the scan of a query, or of its first rows."""
+        limit = min((each for each in (first, query.limit) if each is not None), default=None)
         is_first = limit is not None and limit <= _MAX_FIRST_ROWS
-        require(is_so=is_first or (limit is None and not query.offset))
-        require(is_so=is_first or not query.is_by_index)
-        is_counted = query.count is not None
-        is_whole = query.condition is None and not query.is_by_index
+        if not is_first and (limit is not None or query.offset or query.is_by_index):
+            return None
+        is_counted, is_all = query.count is not None, query.count is None and not query.columns
+        condition = query.scope.select["selection"]
+        is_whole = condition is None and not query.is_by_index
         of_members = is_whole and (is_first or is_counted)
-        used = query.used if query.columns or is_counted else None
-        tables, known = self._table(query.source, used, of_members=of_members)
-        require(is_so=known.length <= MAX_ROWS or of_members)
-        names = [] if query.columns or is_counted else known.schema.names
-        names += [name_in(query.source, parts, known.columns) for parts in query.columns]
-        require(is_so=all(_is_plain(known, name) for name in names))
-        predicate = _predicate(query, known)
+        tables = self._tables(query.source, of_members=of_members)
+        if tables is None:
+            return None
+        try:
+            table = tables.dataset(query.source.parts[-1], None if is_all else query.used)
+        except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
+            return None
+        known = table.table_columns
+        names = list(known.schema.names) if is_all else [each[-1] for each in query.columns]
+        columns = [known.columns.get(each) for each in names]
+        if not table.options.direct or (known.length > MAX_ROWS and not of_members):
+            return None
+        if not all(each is not None and _is_plain(each.field.type) for each in columns):
+            return None
+        reader = Conditions(query.statement, query.scope, query.source, lambda _: known.schema)
+        predicate = None if condition is None else reader.exact(condition)
+        if predicate is None and condition is not None:
+            return None
         return DirectScan(tables, known, tuple(names), predicate, query.count, limit, query.offset)
 
     def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
@@ -178,49 +189,164 @@ class DirectScans:
             return None
         return None if current_context().reports is not None else self.of_query(text)
 
-    def _table(
-        self, source: Source, used: frozenset[str] | None, *, of_members: bool = False
-    ) -> tuple[AxisSchema, TableColumns]:
-        """Return the columns of a table.
+    def _tables(self, source: Source, *, of_members: bool) -> AxisSchema | None:
+        """Return the tables of which a query names one; of a collection, maybe.
 
         Parameters
         ----------
-        used
-            The names of those that are needed; None for all.
         of_members
-            Whether it may be that of several data sets as one.
+            Whether the table may be that of several data sets as one.
         """
         schema, axis = (self.default, *source.parts)[-2:]
         tables = self.schemas.get(schema)
-        if tables is None:
-            raise UncertainError
-        try:
-            require(is_so=axis not in tables.added)
-            require(is_so=not tables.is_collection or (of_members and tables.has_axis(axis)))
-            table = tables.dataset(axis, used)
-        except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
-            raise UncertainError from None
-        require(is_so=table.options.direct)
-        return tables, table.table_columns
+        if tables is None or axis in tables.added:
+            return None
+        is_one = not tables.is_collection or (of_members and tables.has_axis(axis))
+        return tables if is_one else None
 
 
-def _predicate(query: SimpleQuery, known: TableColumns) -> Predicate | None:
-    """Return the predicate of a condition."""
-
-    def field(parts: tuple[str, ...]) -> pa.Field:
-        name = name_in(query.source, parts, known.columns)
-        if name is None:
-            raise UncertainError
-        return known.schema.field(name)
-
-    condition = query.condition
-    return None if condition is None else simple_condition(query.statement, condition, field)
-
-
-def _is_plain(known: TableColumns, name: str | None) -> bool:
+def _is_plain(kind: pa.DataType) -> bool:
     """Return whether the engine hands a column on in the type that the table has."""
-    if name is None or name not in known.columns:
-        return False
-    kind = known.columns[name].field.type
     is_number = pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64())
     return bool(is_number) or kind in (pa.bool_(), pa.string())
+
+
+_MAX_REMEMBERED: Final = 1 << 8
+_MAX_CHARACTERS: Final = 1 << 14
+_MAX_NUMBER: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleQuery:
+    """The parts of a query of one table, as they are written."""
+
+    statement: Statement
+    scope: Scope
+    columns: tuple[tuple[str, ...], ...]
+    """The columns that are selected, as they are written; none if all are, or rows are counted."""
+    count: str | None
+    """What the number of rows is called, if they are counted."""
+    is_by_index: bool
+    """Whether rows are sorted by index."""
+    limit: int | None
+    offset: int
+    used: frozenset[str]
+    """Names that it has, of columns and maybe others."""
+
+    @property
+    def source(self) -> Source:
+        """The table."""
+        return self.scope.sources[0]
+
+
+@functools.lru_cache(_MAX_REMEMBERED)
+def simple_query(text: str) -> SimpleQuery | None:
+    """Return the parts of a query; None if it has others.
+
+    >>> query = simple_query("SELECT donor, c.age FROM cell AS c WHERE age > 60")
+    >>> query.columns, query.count, query.source.parts
+    ((('donor',), ('c', 'age')), None, ('cell',))
+    >>> simple_query("SELECT median(age) FROM cell") is None
+    True
+    """
+    statement = parsed(text) if len(text) <= _MAX_CHARACTERS else None
+    if statement is None or list(map(kind_of, statement.tree)) != ["Query"]:
+        return None
+    if len(statement.queries) != 1 or len(statement.scopes) != 1:
+        return None
+    query, (scope,) = statement.queries[0].node, statement.scopes
+    is_of_one = (
+        _has_only(query, "body", "order_by", "limit_clause")
+        and _has_only(scope.select, *_SELECT)
+        and scope.select["flavor"] == "Standard"
+        and scope.select["group_by"].get("Expressions") == ([], [])
+        and len(scope.select["from"]) == len(scope.sources) == 1
+        and _has_only(scope.select["from"][0], "relation")
+        and _has_only(scope.select["from"][0]["relation"].get("Table", {0: 1}), "name", "alias")
+        and 1 <= len(scope.sources[0].parts) <= 2
+        and not scope.sources[0].column_names
+    )
+    selected, limits = _selected(scope) if is_of_one else None, _limits(query["limit_clause"])
+    if selected is None or limits is None or not _is_by_index(query["order_by"], scope.sources[0]):
+        return None
+    (count, columns), (limit, offset), is_by_index = selected, limits, query["order_by"] is not None
+    if count is not None and (is_by_index or offset or limit is not None):
+        return None
+    used, _ = needed_names(statement) or (frozenset(), None)
+    return SimpleQuery(statement, scope, columns, count, is_by_index, limit, offset, used)
+
+
+_SELECT: Final = ("select_token", "projection", "from", "selection", "group_by", "flavor")
+
+
+def _has_only(node: Node, *keys: str) -> bool:
+    """Return whether a node says nothing but some things."""
+    return not any(value for key, value in node.items() if key not in keys)
+
+
+def _selected(scope: Scope) -> tuple[str | None, tuple[tuple[str, ...], ...]] | None:
+    """Return what the number of rows is called, and the columns, or neither for all columns."""
+    projection = scope.select["projection"]
+    if [kind_of(each) for each in projection] == ["Wildcard"]:
+        return (None, ()) if _has_only(projection[0]["Wildcard"], "wildcard_token") else None
+    count = _count(projection[0]) if len(projection) == 1 else None
+    if count is not None:
+        return count, ()
+    columns = []
+    for item in projection:
+        node, name = item_of(item)
+        column = _column(node, scope.sources[0])
+        if column is None or name not in (None, column[-1]):
+            return None
+        columns.append(column)
+    is_unique = len({column[-1] for column in columns}) == len(columns)
+    return (None, tuple(columns)) if is_unique else None
+
+
+def _column(node: Node, source: Source) -> tuple[str, ...] | None:
+    """Return the parts of a column, if it can be of the table as it is written."""
+    identifiers = identifiers_of(node)
+    parts = None if identifiers is None else values_of(identifiers)
+    is_of = parts is not None and parts[:-1] in ((), source.written, source.written[-1:])
+    return parts if is_of else None
+
+
+def _count(item: Node) -> str | None:
+    """Return what ``count(*)`` is called; None if an item is something else."""
+    node, name = item_of(item)
+    function: Any = node.get("Function") if kind_of(node) == "Function" else None
+    if function is None or function_name(function) != "count" or len(function["name"]) != 1:
+        return None
+    is_plain = _has_only({**function, "parameters": ""}, "name", "args")
+    listed = function["args"].get("List") if kind_of(function["args"]) == "List" else None
+    if not is_plain or listed is None or not _has_only(listed, "args"):
+        return None
+    if function["parameters"] != "None" or listed["args"] != [{"Unnamed": "Wildcard"}]:
+        return None
+    return name or "count(*)"
+
+
+def _is_by_index(order: Node | None, source: Source) -> bool:
+    """Return whether rows are in the order of the index, or in none."""
+    if order is None:
+        return True
+    keys = order["kind"]["Expressions"] if kind_of(order["kind"]) == "Expressions" else []
+    if len(keys) != 1 or not _has_only(order, "kind") or not _has_only(keys[0], "expr", "options"):
+        return False
+    options = keys[0]["options"]
+    is_ascending = options["asc"] is not False and not options["nulls_first"]
+    return is_ascending and _column(keys[0]["expr"], source) == (INDEX,)
+
+
+def _limits(clause: Node | None) -> tuple[int | None, int] | None:
+    """Return LIMIT and OFFSET; None if there is something else."""
+    if clause is None:
+        return None, 0
+    limits = clause.get("LimitOffset", {0: 1})
+    if not _has_only(limits, "limit", "offset"):
+        return None
+    limit = None if limits["limit"] is None else whole_number_of(limits["limit"])
+    offset = 0 if limits["offset"] is None else whole_number_of(limits["offset"]["value"])
+    if offset is None or (limit is None and limits["limit"] is not None):
+        return None
+    return (limit, offset) if max(limit or 0, offset) < _MAX_NUMBER else None

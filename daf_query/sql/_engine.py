@@ -2,54 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import datafusion
 import pyarrow as pa
 
-from daf_query._runs import attended
-from daf_query.sql._axis_schema import CATALOG, PUBLIC, DafCatalog
-from daf_query.sql._categories import category_keys, known_categories, register_category_order
+from daf_query._runs import attended, warn_caller
+from daf_query.scan import NAME
+from daf_query.sql._axis_schema import PUBLIC, DafCatalog
+from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
 from daf_query.sql._connections import Connections, engine_table
-from daf_query.sql._corrections import (
-    as_subquery,
-    computed_names,
-    corrections,
-    limit_barriers,
-    list_barriers,
-    register_size_checks,
-    signed_ranks,
-    with_bounded_sizes,
-)
 from daf_query.sql._direct_scan import DirectScans
-from daf_query.sql._engine_context import ENGINE, computed_table, copy_functions, new_context
-from daf_query.sql._hints import hint_at_missing_strings, with_unique_columns
 from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
 from daf_query.sql._planning import (
+    CATALOG,
+    ENGINE,
     EntryRewriting,
-    NamedColumns,
     TableName,
+    computed_table,
+    copy_functions,
     current_context,
+    new_context,
+    node_type,
     planning,
 )
-from daf_query.sql._restrictions import placed_tables, restrictions_of, small_tables
-from daf_query.sql._simple_queries import named_columns
+from daf_query.sql._rules import (
+    as_subquery,
+    category_keys,
+    computed_names,
+    corrections,
+    known_categories,
+    limit_barriers,
+    list_barriers,
+    register_category_order,
+    signed_ranks,
+)
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.syntax import (
     Edit,
+    Node,
     Statement,
     WrappedSql,
+    identifiers_of,
+    kind_of,
     name_of,
     one_statement,
     parsed,
     quoted_name,
 )
-from daf_query.table import table_format, user_table
+from daf_query.table import DATASET, table_format, user_table
 from daf_storage import errors
 from daf_storage.base import ForkLock
 
@@ -70,22 +77,11 @@ _WRITING: Final = (
 )
 
 
-class _CreatedView(NamedTuple):
-    """What a statement says that creates a view."""
-
-    parts: tuple[str, ...]
-    """What it is called: with its schema, if that is said."""
-    query: str
-    """What it is of."""
-    replaces: bool
-    """Whether it takes the place of another one."""
-
-
-def _created_view(text: str) -> _CreatedView | None:
-    """Return the view that a statement creates; None if it creates none.
+def _created_view(text: str) -> tuple[tuple[str, ...], str, bool] | None:
+    """Return the name and the query of a view that a statement creates, and if it may replace one.
 
     >>> _created_view("CREATE VIEW old AS (SELECT name FROM cell);")
-    _CreatedView(parts=('old',), query='(SELECT name FROM cell)', replaces=False)
+    (('old',), '(SELECT name FROM cell)', False)
     >>> _created_view("SELECT name FROM cell") is None
     True
     """
@@ -93,38 +89,29 @@ def _created_view(text: str) -> _CreatedView | None:
         view = statement.tree[0].get("CreateView") if len(statement.tree) == 1 else None
         if view and not (view["columns"] or view["materialized"] or view["temporary"]):
             query = one_statement(text)[statement.start_of(view["query"]) :]
-            return _CreatedView(name_of(view["name"]), query, view["or_replace"])
+            return name_of(view["name"]), query, view["or_replace"]
     return None
 
 
 def _named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, str]:
-    """Return the views that a query names itself, with their queries.
-
-    >>> views = {("db", "age"): "SELECT name FROM cell"}
-    >>> [len(_named_views(views, f"SELECT age FROM {each}")) for each in ("cell", "db.age")]
-    [0, 1]
-    """
-    statements = _parsed([query] if views else [])
-    tables = {parts[-2:] for statement in statements for parts in statement.tables}
-    return {name: sql for name, sql in views.items() if (name in tables or (name[1],) in tables)}
-
-
-def _all_named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, str]:
     """Return the views that a query names, each behind those that its own query names.
 
-    >>> views = {("db", "older"): "SELECT * FROM old", ("db", "old"): "SELECT * FROM cell"}
-    >>> [name for _, name in _all_named_views(views, "SELECT * FROM older")]
+    >>> views = {("db", "older"): "SELECT * FROM db.old", ("db", "old"): "SELECT * FROM cell"}
+    >>> [name for _, name in _named_views(views, "SELECT * FROM older")]
     ['old', 'older']
     """
     found: dict[TableName, str] = {}
 
     def add(query: str, within: frozenset[TableName]) -> None:
-        for name, sql in _named_views(views, query).items():
-            if name not in within and name not in found:
+        tables = {parts[-2:] for statement in _parsed([query]) for parts in statement.tables}
+        for name, sql in views.items():
+            is_named = name in tables or name[1:] in tables
+            if is_named and name not in within and name not in found:
                 add(sql, within | {name})
                 found[name] = sql
 
-    add(query, frozenset())
+    if views:
+        add(query, frozenset())
     return found
 
 
@@ -186,7 +173,6 @@ class Engine:
         catalog = DafCatalog(schemas, self.connections.public)
         context.register_catalog_provider(CATALOG, catalog)
         register_category_order(context, schemas)
-        register_size_checks(context)
         register_table_functions(context, schemas, self._default, self.plan)
         return context
 
@@ -264,13 +250,13 @@ class Engine:
         once: tuple[str, ...] = (),
     ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
-        views = _all_named_views(self._views, query)
+        views = _named_views(self._views, query)
         statements = _parsed([query, *views.values()])  # kept, so that a long query is parsed once
         context = replace(
             current_context(),
             found={},
             wide_columns=computed_names(statements),
-            named_columns={} if allow == "write" else self._naming(query),
+            named_columns=None if allow == "write" else self._naming(query),
         )
         with planning(context.replacing(self._files(statements))):
             frame = self._planned(query, views, allow)
@@ -306,11 +292,11 @@ class Engine:
         views = {name: sql for (_, name), sql in self._views.items()}
         return Tables(self.connections.schemas, self._default, views)
 
-    def _naming(self, query: str) -> dict[TableName, NamedColumns]:
-        """Return the columns of a query, if it is of several data sets as one."""
+    def _naming(self, query: str) -> frozenset[str] | None:
+        """Return names among which are the columns of a query, if it is of a collection."""
         has_several = any(each.is_collection for each in self.connections.schemas.values())
-        named = named_columns(query, self._default) if has_several and not self._views else None
-        return {} if named is None else dict([named])
+        needed = needed_names(parsed(query)) if has_several and not self._views else None
+        return None if needed is None or needed[1] else needed[0]
 
     def _planned(
         self, query: str, views: Mapping[TableName, str], allow: Allow
@@ -357,14 +343,8 @@ class Engine:
     def _sql(self, query: str, allow: Allow) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
         ENGINE.enter()
-        context, options = self.context, _READING if allow == "read" else _WRITING
-        bounded = with_bounded_sizes(query) if allow == "read" else query
-        try:
-            return context.sql_with_options(bounded, options)
-        except Exception:
-            if bounded != query:  # the engine names functions and types as they were written
-                context.sql_with_options(query, options)
-            raise
+        options = _READING if allow == "read" else _WRITING
+        return self.context.sql_with_options(query, options)
 
     def _category_keys(
         self, statement: Statement, views: Mapping[TableName, str]
@@ -381,18 +361,178 @@ class Engine:
         """Note the query of a view that was created: it is planned again whenever it is used."""
         for name in [n for n in self._views if not self.connections.has_created(n)]:
             del self._views[name]
-        view = _created_view(query)
-        if view is None:
-            return
-        schema, title = (self._default, *view.parts)[-2:]
+        parts, text, may_replace = _created_view(query) or ((), "", False)
+        schema, title = ("", self._default, *parts)[-2:]
         name = (schema, title)
-        if self.connections.has_created(name) and (view.replaces or name not in self._views):
+        is_new = may_replace or name not in self._views
+        if parts and is_new and self.connections.has_created(name):
             self._views.pop(name, None)
-            self._views[name] = view.query
-            if name in _all_named_views(self._views, view.query):
+            self._views[name] = text
+            if name in _named_views(self._views, text):
                 del self._views[name]  # it is of the one that it replaced: as it was planned
 
 
 def _parsed(queries: Iterable[str]) -> list[Statement]:
     """Return queries as trees, without those that are no SQL: the engine says what is wrong."""
     return [statement for each in queries if (statement := parsed(each)) is not None]
+
+
+_PASSED_THROUGH: Final = ("Limit", "Sort", "Filter", "Distinct")
+"""Plan nodes that have the columns of what is below them."""
+_FLAG_SUFFIX: Final = "_is_missing"
+_STRINGS: Final = (pa.string(), pa.string_view())
+
+
+class DuplicateColumnsWarning(errors.DafWarning):
+    """A query yields several columns of one name, so some were renamed."""
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return names of which each occurs once: later ones get a number that is free.
+
+    >>> unique_names(["name", "name_1", "name", "index", "name"])
+    ['name', 'name_1', 'name_2', 'index', 'name_3']
+    """
+    taken, unique, numbers = set(names), dict[str, None](), Counter[str]()
+    for name in names:
+        candidate = name
+        while candidate in unique or (candidate != name and candidate in taken):
+            numbers[name] += 1
+            candidate = f"{name}_{numbers[name]}"
+        unique[candidate] = None
+    return list(unique)
+
+
+def with_unique_columns(
+    frame: datafusion.DataFrame, *, once: Collection[str] = (), is_reported: bool = True
+) -> datafusion.DataFrame:
+    """Return a frame of which each column has a name of its own.
+
+    Parameters
+    ----------
+    once
+        Names that decide what the result means, and must not occur twice.
+    is_reported
+        Whether to warn of columns that are renamed.
+
+    Raises
+    ------
+    QueryError
+        A name of ``once`` occurs twice, or the columns cannot be distinguished.
+
+    Warns
+    -----
+    DuplicateColumnsWarning
+        Some were renamed.
+    """
+    names = list(frame.schema().names)
+    if len(set(names)) == len(names):
+        return frame
+    columns = _columns_of(frame.logical_plan())
+    is_known = len(columns) == len(names)
+    shown = [
+        repr(name) if column is None else str(column.schema_name())
+        for column, name in zip(columns if is_known else [None] * len(names), names, strict=True)
+    ]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    for name in [name for name in twice if name in once or not is_known][:1]:
+        having = [each for each, other in zip(shown, names, strict=True) if other == name]
+        raise errors.QueryError(
+            f"the query yields more than one column named {name!r} ({', '.join(having)}); choose "
+            "one, or name them with AS"
+        )
+    unique = unique_names(names)
+    if is_reported:
+        both = zip(shown, names, unique, strict=True)
+        warn_of_names(twice, [f"{each} is {new!r}" for each, name, new in both if name != new])
+    return frame.select(
+        *(
+            (
+                datafusion.col(quoted_name(name)) if column is None else datafusion.Expr(column)
+            ).alias(new)
+            for column, name, new in zip(columns, names, unique, strict=True)
+        )
+    )
+
+
+def warn_of_names(names: Sequence[str], renamed: Sequence[str]) -> None:
+    """Warn that several columns have some names, and say what each is called now."""
+    warn_caller(
+        f"the query yields more than one column named {', '.join(map(repr, names))}: "
+        f"{', '.join(renamed)}; name them with AS",
+        DuplicateColumnsWarning,
+    )
+
+
+def _columns_of(plan: Any) -> list[Any]:
+    """Return the columns of a plan, None for those that are computed; nothing if unknown."""
+    while node_type(plan) in _PASSED_THROUGH:
+        plan = plan.inputs()[0]
+    expressions = plan.to_variant().projections() if node_type(plan) == "Projection" else ()
+    return [each if each.variant_name() == "Column" else None for each in expressions]
+
+
+class NeverNullWarning(errors.DafWarning):
+    """A query asks for NULL where no row has it: by ``= NULL``, or of strings of which none is."""
+
+
+def hint_at_missing_strings(
+    statement: Statement, tables: Tables, hinted: set[tuple[str, str, str]]
+) -> None:
+    """Warn, once for each column, where NULL is asked for by ``=``, or of strings without one.
+
+    IS NULL is looked at in a SELECT of one table: a join may make NULL of any column.
+
+    Parameters
+    ----------
+    hinted
+        The columns that were warned about, each by its data set and its axis; more are added.
+    """
+    for scope, node in statement.nodes:
+        kind = kind_of(node)
+        place, said = ("", "", ""), ""
+        if kind == "BinaryOp" and node[kind]["op"] in ("Eq", "NotEq"):
+            place, said = _of_equality(statement, node[kind])
+        parts = identifiers_of(node[kind]) if kind == "IsNull" else None
+        is_single = parts is not None and scope is not None and len(scope.sources) == 1
+        table = tables.find(scope.sources[0]) if scope is not None and is_single else None
+        if parts is not None and table is not None:
+            schema = tables.schemas[table[0]]
+            place = (schema.location, table[1], parts[-1]["value"])
+            said = _of_strings(*place, schema.dataset(table[1]).schema)
+        if said and place not in hinted:
+            hinted.add(place)
+            warn_caller(said, NeverNullWarning)
+
+
+def _of_equality(statement: Statement, node: Node) -> tuple[tuple[str, str, str], str]:
+    """Return what is compared with NULL by an operator, and what to write instead."""
+    sides = [node["left"], node["right"]]
+    for side, other in (sides, sides[::-1]):
+        parts = identifiers_of(side)
+        if parts and kind_of(other) == "Value" and other["Value"]["value"] == "Null":
+            written, negation = statement.written(side), " NOT" * (node["op"] == "NotEq")
+            return ("", "", parts[-1]["value"]), (
+                f"{written} is compared with NULL, which equals nothing, and is unequal to "
+                f"nothing; write {written} IS{negation} NULL"
+            )
+    return ("", "", ""), ""
+
+
+def _of_strings(location: str, table: str, column: str, schema: pa.Schema) -> str:
+    """Return what to ask instead, if a column is a vector of strings of which none is NULL."""
+    field = schema.field(column) if column in schema.names else None
+    is_null = field is None or field.type not in _STRINGS or field.nullable
+    if is_null or column in (NAME, DATASET):
+        return ""
+    flag = f"{column}{_FLAG_SUFFIX}"
+    instead = (
+        "a missing one is stored as ''; ask for = '' instead, or, if '' stands for nothing else "
+    )
+    instead += "there, store the vector again with empty_is_missing=True"
+    if flag in schema.names:  # of an import in which '' was a value as well
+        instead = f"which of them are missing is in {flag!r}, so ask for that instead"
+    return (
+        f"{location}: IS NULL is true for no row of {table!r}, since {column!r} holds strings, and "
+        f"{instead}"
+    )

@@ -23,6 +23,7 @@ from daf_query.syntax import (
     Statement,
     edited,
     identifiers_of,
+    item_of,
     kind_of,
     name_of,
     parsed,
@@ -49,6 +50,16 @@ def column_name(matrix: str, entry: str) -> str:
     "X['it''s']"
     """
     return f"{matrix}[{quoted_string(entry)}]"
+
+
+def name_of_column(node: Node) -> str | None:
+    """Return the name of a column, in brackets or not; None if a node is something else."""
+    subscript = subscript_of(node)
+    if subscript is not None:
+        name, entry = subscript.parts[-1]["value"], string_of(subscript.inside)
+        return str(name) if entry is None else column_name(name, entry)
+    parts = identifiers_of(node)
+    return None if parts is None else values_of(parts)[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,29 +234,18 @@ class _Rule:
         if known is None:
             self._handed_on[source, column] = False  # of a query within itself
             query = self._tables.query_of(source)
-            known = query is not None and any(
-                self._selects(scope, item, column)
-                for scope in query.scopes
-                for item in scope.select["projection"]
-            )
-            if source.column_names:
-                known = column in source.column_names
+            scopes = () if query is None else query.scopes
+            items = ((scope, item) for scope in scopes for item in scope.select["projection"])
+            known = any(self._selects(*each, column) for each in items)
+            known = column in source.column_names if source.column_names else known
             self._handed_on[source, column] = known
         return known
 
     def _selects(self, scope: Scope, item: Node, column: str) -> bool:
         """Return whether an item of a SELECT is a column of this name, or has it among others."""
-        if "ExprWithAlias" in item:
-            return bool(item["ExprWithAlias"]["alias"]["value"] == column)
-        if "UnnamedExpr" in item:
-            subscript = subscript_of(item["UnnamedExpr"])
-            if subscript is not None:
-                entry = string_of(subscript.inside)
-                return entry is not None and (
-                    column_name(subscript.parts[-1]["value"], entry) == column
-                )
-            parts = identifiers_of(item["UnnamedExpr"])
-            return parts is not None and parts[-1]["value"] == column
+        expression, name = item_of(item)
+        if expression:
+            return column == (name or name_of_column(expression))
         return any(self._hands_on(each, column) for each in scope.called(_qualifier_of(item)))
 
     def _check_dotted(self, reference: EntryReference) -> None:
@@ -452,12 +452,11 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
     found = with_entries(query, Tables({schema.name: schema}, schema.name)).columns
     columns: dict[str, MatrixEntry] = {}
     for item in statement.scopes[0].select["projection"]:
-        aliased = item.get("ExprWithAlias")
-        subscript = subscript_of(aliased["expr"] if aliased else item.get("UnnamedExpr", {}))
+        node, given = item_of(item)
+        subscript = subscript_of(node)
         if subscript is None:
             raise _no_entry(written)
-        matrix = subscript.parts[-1]["value"]
-        column = column_name(matrix, string_of(subscript.inside) or "")
+        matrix, column = subscript.parts[-1]["value"], name_of_column(node) or ""
         entry = found.get((schema.name, axis), {}).get(column)
         if entry is None:
             hint = unknown_entry_hint(matrix, [(schema, axis)], statement)
@@ -465,7 +464,7 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
                 f"{schema.location}: {written!r} names no entry of a matrix over axis {axis!r}"
                 f"{hint}"
             )
-        name = aliased["alias"]["value"] if aliased else column
+        name = given or column
         if name in columns:
             raise errors.QueryError(
                 f"two of {written!r} would be called {name!r}; rename one with AS"

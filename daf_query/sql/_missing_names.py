@@ -18,15 +18,17 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.sql._axis_schema import CATALOG, PUBLIC, AxisSchema
+from daf_query.sql._axis_schema import PUBLIC, AxisSchema
 from daf_query.sql._connections import Connections
 from daf_query.sql._matrix_entries import Tables, unknown_entry_hint
+from daf_query.sql._planning import CATALOG
 from daf_query.syntax import (
     Node,
     Scope,
     Source,
     Statement,
     identifiers_of,
+    item_of,
     joined_names,
     kind_of,
     parsed,
@@ -254,8 +256,7 @@ def _elsewhere_hint(other: str, tables: Sequence[tuple[AxisSchema, str]]) -> str
 def _alias_hint(asked: Asked, name: str) -> str:
     """Return how to filter by what SELECT computes, if WHERE has a name that is given there."""
     for scope in asked.statement.scopes if asked.statement is not None else ():
-        items = (each.get("ExprWithAlias") for each in scope.select["projection"])
-        is_given = name in [item["alias"]["value"] for item in items if item]
+        is_given = name in [item_of(each)[1] for each in scope.select["projection"]]
         if is_given and any(each.get("value") == name for each in walk(scope.select["selection"])):
             return (
                 f"; {name!r} is computed after WHERE: filter what is computed of groups by "

@@ -1,4 +1,4 @@
-"""The planning of a query: how its tables are made meanwhile, and the nodes of its plan as objects.
+"""Contexts of DataFusion, and the planning of a query: how its tables are made meanwhile.
 
 DataFusion asks the catalog for tables without saying for which query.  The engine sets the context
 around a planning, and the catalog makes each table as the context says.  Must not know the catalog.
@@ -6,6 +6,7 @@ around a planning, and the catalog makes each table as the context says.  Must n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,9 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import datafusion
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from daf_query._runs import call_engine
 from daf_query.scan import ScanReport
 from daf_query.table import MatrixEntry, TableDataset
+from daf_storage.base import ThreadedLibrary
+
+CATALOG: Final = "daf"
+"""The catalog of all schemas."""
 
 TableName: TypeAlias = tuple[str, str]
 """Schema and table."""
@@ -64,16 +72,6 @@ class EntryRewriting:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedColumns:
-    """The names of the columns that a query of one table can need."""
-
-    names: frozenset[str]
-    """Of columns, and of what the query itself calls so."""
-    required: frozenset[str]
-    """Those that are columns for certain, unless the query is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
 class PlanningContext:
     """What the tables of a query are like while it is planned."""
 
@@ -85,8 +83,8 @@ class PlanningContext:
     """Where scans report what they read; None if nowhere."""
     matrix_columns: MatrixEntries = field(default_factory=dict)
     """Columns that tables have besides their vectors: entries of matrices that the query names."""
-    named_columns: Mapping[TableName, NamedColumns] = field(default_factory=dict)
-    """Tables of which no other columns are needed, if they have all that are required."""
+    named_columns: frozenset[str] | None = None
+    """Names among which are all columns that are needed of axes; None if others may be."""
     wide_columns: frozenset[str] = frozenset()
     """The names of columns of integers that tables have as Int64: the query computes with them."""
     found: dict[TableName, TableDataset | None] | None = None
@@ -131,3 +129,114 @@ def reporting() -> Iterator[list[ScanReport]]:
     reports: list[ScanReport] = []
     with planning(replace(current_context(), reports=reports)):
         yield reports
+
+
+def new_context(default: str, *, memory_bytes: int | None) -> datafusion.SessionContext:
+    """Return a context without tables.
+
+    Parameters
+    ----------
+    default
+        The schema of tables that are named without one.
+    memory_bytes
+        How much memory sorts, joins and groups may take: beyond it a query fails.  None is no
+        limit.  With a limit nothing is written to files instead.
+    """
+    config = (
+        datafusion.SessionConfig()
+        .with_information_schema(enabled=True)
+        .with_create_default_catalog_and_schema(enabled=False)
+        .with_default_catalog_and_schema(CATALOG, default)
+        # UMIs is UMIs, not umis.
+        .set("datafusion.sql_parser.enable_ident_normalization", "false")
+        # It takes memory for as many groups as LIMIT says, and panics where that is very many.
+        .set("datafusion.optimizer.enable_topk_aggregation", "false")
+    )
+    ENGINE.note_start()
+    runtime = None
+    if memory_bytes is not None:
+        runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_disabled()
+        runtime = runtime.with_greedy_memory_pool(memory_bytes)
+    context = datafusion.SessionContext(config, runtime)
+    context.register_udaf(
+        datafusion.udaf(_Mode, [pa.string()], pa.string(), _Mode.STATE, "immutable", "mode")
+    )
+    return context
+
+
+class _Mode(datafusion.Accumulator):
+    """The most frequent string of a group; of several the first in the alphabet."""
+
+    STATE: Final = [pa.list_(pa.string()), pa.list_(pa.int64())]
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def update(self, *values: pa.Array) -> None:
+        """Count the strings of a batch; NULL counts for nothing."""
+        counted = pc.value_counts(values[0].drop_null())
+        self._add(counted.field("values"), counted.field("counts"))
+
+    def merge(self, states: list[pa.Array]) -> None:
+        """Add what other partitions have counted."""
+        values, counts = states
+        self._add(values.flatten(), counts.flatten())
+
+    def state(self) -> list[pa.Scalar]:
+        """Return the strings and how often each occurs."""
+        values, counts = self.STATE
+        return [pa.scalar([*self._counts], values), pa.scalar([*self._counts.values()], counts)]
+
+    def evaluate(self) -> pa.Scalar:
+        """Return the most frequent one; NULL of a group without any."""
+        most = max(self._counts.values(), default=0)
+        first = min((value for value, n in self._counts.items() if n == most), default=None)
+        return pa.scalar(first, pa.string())
+
+    def _add(self, values: pa.Array, counts: pa.Array) -> None:
+        for value, count in zip(values.to_pylist(), counts.to_pylist(), strict=True):
+            self._counts[value] += count
+
+
+def copy_functions(context: datafusion.SessionContext, other: datafusion.SessionContext) -> None:
+    """Make the functions of a context known to another, those of its user as well."""
+    for name in set(context.udfs()) - set(other.udfs()):
+        other.register_udf(context.udf(name))
+    for name in set(context.udafs()) - set(other.udafs()):
+        other.register_udaf(context.udaf(name))
+    for name in set(context.udwfs()) - set(other.udwfs()):
+        other.register_udwf(context.udwf(name))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether a query needed more memory than its context has."""
+    return "Resources exhausted" in str(error)
+
+
+ENGINE: Final = ThreadedLibrary("the query engine", start="a data set was connected for SQL")
+"""DataFusion, whose threads start with its first context."""
+
+
+def computed_table(frame: Any) -> pa.Table:
+    """Return the rows of a frame of the engine.
+
+    Within a run of a server the computation ends as soon as nobody waits for it.
+    """
+    table: pa.Table = call_engine(frame.to_arrow_table)
+    return table
+
+
+def table_frame(table: pa.Table) -> datafusion.DataFrame:
+    """Return the rows of a table that is in memory, to build upon; names keep their case."""
+    config = datafusion.SessionConfig().set(
+        "datafusion.sql_parser.enable_ident_normalization", "false"
+    )
+    return datafusion.SessionContext(config).from_arrow(table)
+
+
+def table_text(table: pa.Table) -> str:
+    """Return the rows of a table as the engine writes them; else as Arrow does."""
+    try:
+        return repr(table_frame(table))
+    except Exception:  # noqa: BLE001 - such as a time zone that it does not know
+        return str(table.to_string())

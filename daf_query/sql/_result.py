@@ -18,30 +18,17 @@ from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Format, Rows, format_of, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.scan import size_bytes
-from daf_query.sql._corrections import corrections, kept_apart, list_barriers
 from daf_query.sql._direct_scan import DirectScan
 from daf_query.sql._engine import Allow, Engine
-from daf_query.sql._engine_context import ENGINE, table_frame, table_text
-from daf_query.sql._explain import QueryPlan
 from daf_query.sql._matrix_entries import with_known_columns
 from daf_query.sql._messages import unknown_result_column
-from daf_query.sql._planning import current_context
+from daf_query.sql._planning import ENGINE, current_context, table_frame, table_text
+from daf_query.sql._rules import corrections, kept_apart, list_barriers
+from daf_query.sql._shown import LOOKED_AT_ROWS, SHOWN_ROWS, QueryPlan, error_page, rows_page
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.base import optional_import, progress_bar
-from daf_storage.display import (
-    Markup,
-    Preview,
-    html_element,
-    html_page,
-    html_table,
-    joined_html,
-    preview_chart,
-    preview_of,
-    shortened,
-    shown_values,
-)
 
 _T = TypeVar("_T")
 
@@ -656,75 +643,3 @@ def _each_value_once(column: pa.ChunkedArray) -> pa.ChunkedArray:
     codes = pc.index_in(array.dictionary, value_set=values).take(array.indices)
     unique = pa.DictionaryArray.from_arrays(codes, values, ordered=column.type.ordered)
     return pa.chunked_array([unique.cast(column.type)])
-
-
-LOOKED_AT_ROWS: Final = 1000
-"""Of how many rows the charts are."""
-
-SHOWN_ROWS: Final = 10
-"""How many rows are shown."""
-
-_SHOWN_COLUMNS: Final = 30
-
-
-def error_page(sentence: str) -> Markup:
-    """Return what is shown where there should be rows."""
-    return html_page(html_element("pre", sentence))
-
-
-def rows_page(rows: pa.Table, total: int | None = None, *, title: str = "") -> Markup:
-    """Return the page of a result.
-
-    Parameters
-    ----------
-    rows
-        Its first rows: one more than are looked at, if there are as many.
-    total
-        How many there are, if that is known.
-    title
-        What they are.
-    """
-    looked_at = rows.slice(0, LOOKED_AT_ROWS)
-    is_all = rows.num_rows <= LOOKED_AT_ROWS and total in (None, rows.num_rows)
-    columns = [looked_at.column(place) for place in range(min(rows.num_columns, _SHOWN_COLUMNS))]
-    fields = [rows.schema.field(place) for place in range(len(columns))]
-    previews = [preview_of(column, total=len(column)) for column in columns]
-    charts = [_header(each, preview) for each, preview in zip(fields, previews, strict=True)]
-    shown = looked_at.slice(0, SHOWN_ROWS)
-    cells = [shown_values(shown.column(place)) for place in range(len(columns))]
-    body = [[_cell(value) for value in row] for row in zip(*cells, strict=True)]
-    notes = _notes(rows, total, is_all=is_all)
-    heading = [html_element("div", html_element("strong", title))] if title else []
-    return html_page(*heading, html_table(charts, body), html_element("div", notes, class_="note"))
-
-
-def _header(field: pa.Field, preview: Preview) -> Markup:
-    name = html_element("div", shortened(field.name))
-    kind = html_element("div", shortened(_type_name(field.type), 24), class_="note")
-    side = "number" if preview.least is not None else "text"
-    return html_element("th", name, kind, preview_chart(preview), class_=side)
-
-
-def _type_name(kind: pa.DataType) -> str:
-    return str(kind.value_type if pa.types.is_dictionary(kind) else kind)
-
-
-def _cell(value: Any) -> Markup:
-    if value is None:
-        return html_element("td", "NULL", class_="note")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return html_element("td", shortened(value))
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return html_element("td", text, class_="number")
-
-
-def _notes(rows: pa.Table, total: int | None, *, is_all: bool) -> Markup:
-    shown = min(rows.num_rows, SHOWN_ROWS)
-    known = rows.num_rows if total is None else total
-    of = f"{known:,}" if is_all or total is not None else f"more than {LOOKED_AT_ROWS:,}"
-    which = "" if is_all and shown == known else f"the first {shown:,} of "
-    parts = [f"{which}{of} row{'s' * (known != 1)}"]
-    parts += [] if is_all else [f"charts are of the first {LOOKED_AT_ROWS:,}"]
-    hidden = rows.num_columns - _SHOWN_COLUMNS
-    parts += [f"{hidden:,} more columns"] if hidden > 0 else []
-    return joined_html(["; ".join(parts)])

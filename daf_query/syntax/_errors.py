@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from daf_query.syntax._fragments import line_and_column, place_of
-from daf_query.syntax._tokens import Edit, edited, place_before
+from daf_query.syntax._tokens import Edit, edited, line_and_column, place_before, place_of
 from daf_storage import errors
 
 _SYNTAX: Final = "SQL syntax error"

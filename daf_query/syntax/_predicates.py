@@ -11,14 +11,45 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from daf_query.syntax._errors import error_at
-from daf_query.syntax._fragments import unopened_bracket
-from daf_query.syntax._nodes import Node, Number, constant_of, identifiers_of, kind_of, walk
-from daf_query.syntax._statement import Statement
-from daf_query.syntax._tokens import Brackets, Edit, Token, pairs_of, tokens_of
+from daf_query.syntax._statement import Statement, parsed
+from daf_query.syntax._tokens import (
+    Brackets,
+    Edit,
+    Token,
+    pairs_of,
+    read_tokens,
+    tokens_of,
+    unopened_bracket,
+)
+from daf_query.syntax._tree import Node, Number, constant_of, identifiers_of, kind_of, walk
 
 _WHERE: Final = "in the predicate"
 _WORDS: Final = {"&": "AND", "|": "OR"}
 _JOINS: Final = ("AND", "OR")
+
+
+def is_select(text: str) -> bool:
+    """Return whether SQL is a whole query, not a part of one, such as a predicate.
+
+    >>> is_select("(SELECT name FROM cell) LIMIT 3"), is_select("(SELECT max(age) FROM cell) = age")
+    (True, False)
+    """
+    numbered = enumerate(read_tokens(text))
+    depth, first = next((each for each in numbered if not each[1].is_operator("(")), (0, None))
+    if first is None or not first.is_word("SELECT", "WITH"):
+        return False
+    statement = None if depth == 0 else parsed(text)
+    return depth == 0 or (statement is not None and bool(statement.queries))
+
+
+def is_condition(text: str) -> bool:
+    """Return whether SQL is what can stand after WHERE.
+
+    >>> is_condition("a IN (1, 2) ORDER BY a, b"), is_condition("a, b")
+    (True, False)
+    """
+    statement = parsed(f"SELECT 1 WHERE {text}")
+    return statement is not None and bool(statement.queries)
 
 
 def clauses_of(predicate: str) -> list[Token]:

@@ -16,9 +16,18 @@ from weakref import WeakValueDictionary
 
 import sqloxide
 
-from daf_query.syntax._nodes import Node, Number, constant_of, name_of, walk
-from daf_query.syntax._scopes import Query, Scope, ScopeBuilder, Source
 from daf_query.syntax._tokens import Brackets, Token, pairs_of, tokens_of
+from daf_query.syntax._tree import (
+    Node,
+    Number,
+    Query,
+    Scope,
+    ScopeBuilder,
+    Source,
+    constant_of,
+    name_of,
+    walk,
+)
 from daf_storage import errors
 
 _MAX_KEPT: Final = 1 << 8
@@ -135,15 +144,6 @@ class Statement:
         """Return the first brackets that open behind an identifier."""
         place = self.place(identifier["span"]["end"])
         return self.brackets[bisect(self.brackets, (place,))]
-
-    def parts(self, pair: Brackets) -> list[tuple[int, int]]:
-        """Return where each of what commas part between brackets begins and ends."""
-        spans, first = list[tuple[int, int]](), self._token_at(pair.opening) + 1
-        while self.tokens[first].start < pair.closing:
-            stop = self._end(first)
-            spans.append((self.tokens[first].start, self.tokens[max(first, stop - 1)].stop))
-            first = stop + self.tokens[stop].is_operator(",")
-        return spans
 
     def item(self, node: Any) -> tuple[int, int]:
         """Return where an item of SELECT or GROUP BY begins, and ends, without its name."""

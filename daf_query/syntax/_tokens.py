@@ -1,4 +1,8 @@
-"""The tokens of a SQL text, words, literals, quoted names and operators; and edits of it."""
+"""The tokens of a SQL text, words, literals, quoted names and operators; and edits of it.
+
+Strings of SQL that are no statement are read by them: what is not finished, or has other things
+around it, has no tree.  They are parts of a statement, as people pass them, or several statements.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
+
+from daf_storage import errors
 
 TokenKind: TypeAlias = Literal[
     "word", "string", "quoted", "number", "parameter", "constants", "operator"
@@ -157,24 +163,14 @@ def quoted_string(value: object) -> str:
 
 
 def unquoted_name(name: str) -> str:
-    """Return a name without the quotes that SQL may have around it.
+    """Return a name without the quotes that SQL may have around it: double quotes or backticks.
 
-    >>> unquoted_name('"a ""b"" c"'), unquoted_name("age"), unquoted_name('""'), unquoted_name('"')
-    ('a "b" c', 'age', '', '"')
+    >>> [unquoted_name(name) for name in ('"a ""b"" c"', "`a ``b``", "age", '""', '"')]
+    ['a "b" c', 'a `b`', 'age', '', '"']
     """
-    is_quoted = len(name) > 1 and name.startswith('"') and name.endswith('"')
-    return name[1:-1].replace('""', '"') if is_quoted else name
-
-
-def identifier(written: str) -> str:
-    """Return the name that a token of a query stands for: a word, or in double quotes or backticks.
-
-    >>> identifier("`a ``b`` c`"), identifier('"age"'), identifier("age")
-    ('a `b` c', 'age', 'age')
-    """
-    if len(written) > 1 and written.startswith("`") and written.endswith("`"):
-        return written[1:-1].replace("``", "`")
-    return unquoted_name(written)
+    quote = name[:1]
+    is_quoted = len(name) > 1 and quote in ('"', "`") and name.endswith(quote)
+    return name[1:-1].replace(quote * 2, quote) if is_quoted else name
 
 
 class Edit(NamedTuple):
@@ -227,3 +223,266 @@ def place_before(edits: Iterable[Edit], place: int) -> int | None:
             return start if stop > start else None
         shift += len(new) - (stop - start)
     return place - shift
+
+
+_MOST_NAMES: Final = 4
+_JOINT: Final = re.compile("[-./]")
+_JOINED: Final = re.compile(rf"\w+(?:{_JOINT.pattern}\w+)*")
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
+
+
+class Placeholder(NamedTuple):
+    """One place of a text where a value is missing: ``$name``, ``$1`` or ``?``."""
+
+    name: str
+    """As in ``$name``; of ``?``, its number."""
+    written: str
+    """As it is written."""
+    start: int
+    """Where it begins: with the bracket of IN, if it is alone in that."""
+    stop: int
+    """Where it ends."""
+    of_list: bool
+    """Whether it stands for the values of a list, those of IN."""
+    is_bracketed: bool
+    """Whether that list has its brackets already."""
+    is_negated: bool
+    """Whether it is a list of NOT IN."""
+
+
+def placeholders(text: str) -> list[Placeholder]:
+    """Return the places of a text where values are missing.
+
+    >>> found = placeholders("age > $least AND donor NOT IN ($donors) -- $no")
+    >>> [(each.name, each.of_list, each.is_negated) for each in found]
+    [('least', False, False), ('donors', True, True)]
+    """
+    tokens = tokens_of(text)
+    found: list[Placeholder] = []
+    number = 0
+    for place, token in enumerate(tokens):
+        if token.kind != "parameter":
+            continue
+        number += token.text == "?"
+        before = ["", "", "", *(each.text for each in tokens[max(0, place - 3) : place])][::-1]
+        after = [each.text for each in tokens[place + 1 : place + 2]]
+        is_bracketed = before[:2] == ["(", "IN"] and after == [")"]
+        around = before[is_bracketed:]
+        found.append(
+            Placeholder(
+                str(number) if token.text == "?" else token.text[1:],
+                token.text,
+                tokens[place - is_bracketed].start,
+                tokens[place + is_bracketed].stop,
+                around[0] == "IN",
+                is_bracketed,
+                around[:2] == ["IN", "NOT"],
+            )
+        )
+    return found
+
+
+def list_items(text: str) -> list[str]:
+    """Return what is between the commas outside of brackets.
+
+    >>> list_items("donor, coalesce(a, b), X['a, b'] > 2")
+    ['donor', ' coalesce(a, b)', " X['a, b'] > 2"]
+    """
+    parts: list[str] = []
+    start = depth = 0
+    for token in tokens_of(text):
+        depth += token.is_operator(*_OPENING) - token.is_operator(*_CLOSING)
+        if depth == 0 and token.is_operator(","):
+            parts.append(text[start : token.start])
+            start = token.stop
+    return [*parts, text[start:]]
+
+
+def without_name(item: str) -> tuple[str, str | None]:
+    """Return an expression, and the name that it has after AS; None if it has none.
+
+    >>> without_name('age > 60 AS "is old"'), without_name("age AS")
+    (('age > 60 ', 'is old'), ('age AS', None))
+    """
+    tokens = tokens_of(item)
+    if len(tokens) < 3 or not tokens[-2].is_word("AS") or tokens[-1].kind not in ("word", "quoted"):
+        return item, None
+    return item[: tokens[-2].start], unquoted_name(item[tokens[-1].start : tokens[-1].stop])
+
+
+def without_direction(item: str) -> tuple[str, bool, bool]:
+    """Return an expression of ORDER BY, whether it ascends, and whether NULLs come first.
+
+    >>> without_direction("age % 2 desc nulls last"), without_direction("age")
+    (('age % 2', False, False), ('age', True, False))
+    """
+    tokens, is_ascending, nulls_first = tokens_of(item), True, None
+    if len(tokens) > 2 and tokens[-2].is_word("NULLS") and tokens[-1].is_word("FIRST", "LAST"):
+        nulls_first, tokens = tokens[-1].is_word("FIRST"), tokens[:-2]
+    if len(tokens) > 1 and tokens[-1].is_word("ASC", "DESC"):
+        is_ascending, tokens = tokens[-1].is_word("ASC"), tokens[:-1]
+    expression = item[: tokens[-1].stop] if tokens else item
+    return expression, is_ascending, not is_ascending if nulls_first is None else nulls_first
+
+
+def real_divisions(text: str) -> tuple[Edit, ...]:
+    """Return what makes the divisions of a text those of real numbers.
+
+    >>> from daf_query.syntax import edited
+    >>> edited("1 / count(*) -- a / b", real_divisions("1 / count(*) -- a / b"))
+    '1 * 1.0 / count(*) -- a / b'
+    """
+    signs = (token for token in tokens_of(text) if token.is_operator("/"))
+    return tuple(Edit(sign.start, sign.stop, "* 1.0 /") for sign in signs)
+
+
+def unopened_bracket(text: str) -> int | None:
+    """Return where a bracket closes without one that is open; None if none does.
+
+    Within brackets that are put around it, it would close those.
+
+    >>> unopened_bracket("(a) OR b"), unopened_bracket("a) OR (b")
+    (None, 1)
+    """
+    depth = 0
+    for token in tokens_of(text):
+        depth += token.is_operator("(") - token.is_operator(")")
+        if depth < 0:
+            return token.start
+    return None
+
+
+def statements(text: str) -> Iterator[str]:
+    """Yield the statements of a text, without their semicolons.
+
+    >>> list(statements("SELECT ';'; SELECT 2; -- done"))
+    ["SELECT ';'", 'SELECT 2']
+    """
+    for start, stop in _spans(text):
+        yield text[start:stop]
+
+
+def is_ended(text: str) -> bool:
+    """Return whether a text ends in a semicolon, in no string or comment; or has no SQL at all.
+
+    >>> is_ended("SELECT ';'"), is_ended("SELECT 1; -- done"), is_ended("SELECT ' ;")
+    (False, True, False)
+    """
+    tokens = tokens_of(text)
+    is_open = any(token.is_operator("'", '"') for token in tokens)
+    return not tokens or (tokens[-1].is_operator(";") and not is_open)
+
+
+def one_statement(text: str, *, source: str = "the query") -> str:
+    """Return a text without the semicolon at its end; places in it stay the same.
+
+    Parameters
+    ----------
+    source
+        What messages call it: a file.
+
+    Raises
+    ------
+    QueryError
+        There are several statements, or none; the message says where the second begins.
+
+    Examples
+    --------
+    >>> one_statement("SELECT 1; -- the end")
+    'SELECT 1'
+    >>> one_statement("SELECT 1; SELECT 2")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    daf_storage.errors.QueryError: the query has several statements, the second begins at ...
+    """
+    spans = list(_spans(text))
+    if not spans:
+        raise errors.QueryError(f"{source} has no SQL; write a SELECT")
+    if len(spans) > 1:
+        line, column = line_and_column(text, spans[1][0])
+        raise errors.QueryError(
+            f"{source} has several statements, the second begins at line {line}, column {column}; "
+            "run one at a time"
+        )
+    return text[: spans[0][1]]
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each statement begins and ends."""
+    start: int | None = None
+    stop = 0
+    for token in tokens_of(text):
+        if not token.is_operator(";"):
+            start, stop = token.start if start is None else start, token.stop
+        elif start is not None:
+            yield start, stop
+            start = None
+    if start is not None:
+        yield start, stop
+
+
+def line_and_column(text: str, place: int) -> tuple[int, int]:
+    r"""Return the line and the column of a place in a text, each from 1.
+
+    >>> line_and_column("SELECT name,\n  agee FROM cell", 15)
+    (2, 3)
+    """
+    before = text[:place]
+    return before.count("\n") + 1, place - before.rfind("\n")
+
+
+def place_of(text: str, line: int, column: int) -> int:
+    r"""Return the place of a line and a column, each from 1; what is behind the end is at it.
+
+    >>> place_of("SELECT name,\n  agee FROM cell", 2, 3)
+    15
+    """
+    lines = text.split("\n")
+    return min(sum(len(each) + 1 for each in lines[: line - 1]) + column - 1, len(text))
+
+
+def span_at(text: str, place: int) -> tuple[int, int]:
+    """Return where the word, or whatever stands at a place, begins and ends."""
+    spans = ((each.start, each.stop) for each in tokens_of(text))
+    return next((span for span in spans if span[0] == place), (place, place + 1))
+
+
+def words_at(text: str, place: int) -> tuple[str, str]:
+    """Return the token before a place, and the one at it; words in capitals, names ``quoted``.
+
+    >>> words_at('SELECT a is none, "b" FROM t', 12), words_at('SELECT "b"', 7)
+    (('IS', 'NONE'), ('SELECT', 'quoted'))
+    """
+    tokens = tokens_of(text)
+    number = sum(token.start < place for token in tokens)
+    before, found = tokens[:number][-1:], tokens[number : number + 1]
+    shown = (each.kind if each.kind == "quoted" else each.text for each in found)
+    return "".join(each.text for each in before), "".join(shown)
+
+
+def span_of_name(text: str, name: str) -> tuple[int, int] | None:
+    r"""Return where a name, or a string that is one, first stands; None if it does not.
+
+    >>> span_of_name("SELECT '\"a' AS x, \"a\" FROM cell", "a")
+    (18, 21)
+    """
+    for token in tokens_of(text):
+        written = text[token.start : token.stop]
+        is_string = token.kind == "string" and written.startswith("'")
+        if name == (written[1:-1].replace("''", "'") if is_string else unquoted_name(written)):
+            return token.start, token.stop
+    return None
+
+
+def joined_names(text: str, name: str) -> list[str]:
+    """Return what may be meant by a name, longest first.
+
+    >>> joined_names("WHERE HLA-DRB1 > 1", "HLA"), joined_names("1 > HLA - DRB1", "HLA")
+    (['HLA-DRB1', 'HLA'], ['HLA'])
+    """
+    start, stop = span_of_name(text, name) or (0, 0)
+    match = _JOINED.match(text, start) if text[start:stop] == name else None
+    if match is None:
+        return [name]
+    ends = [place.start() for place in _JOINT.finditer(match[0])]
+    return [match[0][:end] for end in (*ends, None)][: -_MOST_NAMES - 1 : -1]

@@ -65,13 +65,6 @@ class TableColumns:
         }
         return replace(self, columns=columns, problems={**self.problems, **problems})
 
-    def with_columns_of(self, other: TableColumns) -> TableColumns:
-        """Return these columns and those of the same rows that others have; vectors by name."""
-        together = {**self.columns, **other.columns}
-        names = sorted(together, key=lambda name: (name != NAME, name != INDEX, name))
-        columns = {name: together[name] for name in names}
-        return replace(self, columns=columns, problems={**self.problems, **other.problems})
-
     @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema; engines ask for it several times per query."""

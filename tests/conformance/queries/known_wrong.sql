@@ -2,7 +2,9 @@
 
 SELECT name FROM cell WHERE x IN (x, y) AND y > 1;
 SELECT name FROM cell WHERE y > 1 AND b IN (b, true);
+--: error more than one column named 'name'.*name them with AS
 SELECT DISTINCT ON (a.x) a.name, g.name FROM cell a JOIN gene g ON a.marker = g.name ORDER BY a.x, a.name, g.name;
+SELECT DISTINCT ON (a.x) a.name, g.name AS gene FROM cell a JOIN gene g ON a.marker = g.name ORDER BY a.x, a.name, g.name;
 
 -- The mean of integers that a float cannot add up.
 --: duckdb the engine adds floats, in the order of its partitions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -68,17 +67,6 @@ def test_columns(completer: SqlCompleter, typed: str, expected: str) -> None:
     assert completed(completer, typed)[expected] == "column"
 
 
-def test_columns_of_other_tables_are_left_out(completer: SqlCompleter) -> None:
-    """A statement that names its tables has no others; one that does not has all."""
-    assert "is_marker" not in completed(completer, "SELECT is| FROM cell")
-    assert "is_marker" in completed(completer, "SELECT is|")
-    assert "age" not in completed(completer, "SELECT 1 FROM cell; SELECT ag| FROM gene")
-    assert "age" not in completed(completer, "SELECT ag| FROM gene; SELECT 1 FROM cell")
-    assert completed(completer, "SELECT g.| FROM gene g, cell") == dict.fromkeys(
-        ("name", "index", "is_marker"), "column"
-    )
-
-
 def test_tables(completer: SqlCompleter) -> None:
     """After FROM, JOIN and a comma, with quotes; also by their schema."""
     tables = {"cell", "gene", '"raw gene"', "matrices", "relations", "scalars"}
@@ -112,33 +100,12 @@ def test_entries(completer: SqlCompleter) -> None:
     assert completed(completer, "SELECT nope['CD|") == {}
 
 
-def test_a_completed_entry_is_a_query_that_runs(
-    session: DafSession, completer: SqlCompleter
-) -> None:
-    """The whole of what was typed and taken."""
-    typed = "SELECT UMIs['it"
-    [taken] = completer.completions(typed)
-    query = typed[: taken.start] + taken.text + " AS n FROM cell"
-    assert session.sql(query).to_pydict() == {"n": [0, 0]}
-
-
 def test_matrices(completer: SqlCompleter) -> None:
     """A name that several matrices have is completed with its axis."""
     assert completed(completer, "SELECT UM| FROM cell") == {"UMIs['": "matrix"}
     typed = completed(completer, "SELECT x| FROM cell")
     assert "X['" not in typed
     assert completed(completer, "SELECT raw| FROM cell") == {'"raw gene.X"[\'': "matrix"}
-
-
-def test_words(completer: SqlCompleter) -> None:
-    """Functions and keywords, in the case that is typed."""
-    assert (
-        completed(completer, "SELECT me| FROM cell").items()
-        >= {"mean(": "function", "median(": "function"}.items()
-    )
-    assert completed(completer, "SELECT age FROM cell wh|")["where"] == "keyword"
-    assert completed(completer, "SELECT age FROM cell WH|")["WHERE"] == "keyword"
-    assert completed(completer, "SEL|") == {"SELECT": "keyword"}
 
 
 @pytest.mark.parametrize(
@@ -230,32 +197,6 @@ def test_what_may_stand_where(
     found = set(completed(completer, typed))
     assert has <= found
     assert not lacks & found
-
-
-def test_aliases(completer: SqlCompleter) -> None:
-    """With AS or without, in quotes, too; keywords are none, and names of no table neither."""
-    for typed in (
-        "SELECT | FROM cell AS c, gene g",
-        "SELECT | FROM cell c JOIN gene AS g ON c.age = 1",
-        'SELECT | FROM one.cell "c" CROSS JOIN "gene" g',
-        "SELECT | FROM nothing n, cell c, gene AS g WHERE n.a = 1",
-    ):
-        found = completed(completer, typed)
-        assert {name for name, kind in found.items() if kind == "table"} == {"c", "g"}
-        assert found["is_marker"] == found["age"] == "column"
-    plain = completed(completer, "SELECT | FROM cell WHERE age > 1")
-    assert [name for name, kind in plain.items() if kind == "table"] == ["cell"]
-
-
-def test_the_first_fifty_entries() -> None:
-    """Each once, in their order; those of a matrix between cells and cells, too."""
-    daf = MemoryDaf(name="many")
-    daf.add_axis("cell", [f"c{number:03}" for number in range(60)])
-    daf.set_matrix("cell", "cell", "near", np.zeros((60, 60)))
-    completer = SqlCompleter(daf_query.connect(daf))
-    found = completer.completions("SELECT near['C0")
-    assert [each.text for each in found] == [f"c{number:03}']" for number in range(50)]
-    assert {(each.kind, each.start) for each in found} == {("entry", 13)}
 
 
 def test_what_cannot_be_looked_up_has_no_completions() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal
 
 import anndata
@@ -58,40 +57,6 @@ def test_rows_are_sorted_as_pandas_does(
 
 
 @pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("SELECT stage FROM obs WHERE n < 5 ORDER BY stage", ["embryo", "child", "adult", None]),
-        ("SELECT o.stage FROM tiny.obs o WHERE n > 3 ORDER BY o.stage", STAGES),
-        ("SELECT stage FROM obs WHERE n > 3 AND n IS DISTINCT FROM 1 ORDER BY stage", STAGES),
-        (
-            "SELECT stage, array_agg(DISTINCT n ORDER BY n) FROM obs GROUP BY stage ORDER BY stage",
-            [*STAGES, None],
-        ),
-        ("SELECT stage s FROM obs WHERE n > 3 ORDER BY s", STAGES),
-        ('SELECT stage FROM obs WHERE n > 3 ORDER BY "stage"', STAGES),
-        ("SELECT o.stage, n FROM obs o WHERE n > 3 ORDER BY 1, 2 DESC", STAGES),
-        ("SELECT stage AS s FROM obs WHERE n > 3 ORDER BY ((s))", STAGES),
-        ("SELECT stage s FROM obs WHERE n > 3 ORDER BY 1 DESC", STAGES[::-1]),
-        ("SELECT s FROM (SELECT stage AS s, n FROM obs) WHERE n > 3 ORDER BY s", STAGES),
-        (
-            "SELECT stage FROM obs WHERE n > 3 ORDER BY row_number() OVER (ORDER BY stage)",
-            STAGES,
-        ),
-        (
-            "SELECT stage FROM obs WHERE n = 4 UNION ALL SELECT stage FROM obs WHERE n = 5 ORDER BY stage",
-            ["child", "adult"],
-        ),
-    ],
-)
-def test_wherever_a_query_sorts(session: DafSession, query: str, expected: list[object]) -> None:
-    """Groups, aliases, subqueries, windows, aggregates and unions."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        values = next(iter(session.sql(query).to_pydict().values()))
-    assert values == expected
-
-
-@pytest.mark.parametrize(
     "query",
     [
         "SELECT DISTINCT stage FROM obs WHERE n > 3 ORDER BY stage",
@@ -141,29 +106,3 @@ def test_two_tables_with_different_categories() -> None:
     assert session.sql(query).to_pydict() == {"kind": ["b", "a"]}
     with pytest.warns(AlphabeticalOrderWarning):
         session.sql("SELECT o.kind FROM one.obs o JOIN two.obs t USING (name) ORDER BY o.kind")
-
-
-def test_values_that_are_no_categories_come_last() -> None:
-    """Before missing ones."""
-    obs = pd.DataFrame({"kind": pd.Categorical(["a", "b"], ["b", "a"])}, index=["A", "B"])
-    daf = from_anndata(anndata.AnnData(obs=obs))
-    daf.set_vector("obs", "kind", ["x", "a"], if_exists="replace")
-    session = connect(daf, categoricals="dictionary")
-    assert session.sql("SELECT kind FROM obs ORDER BY kind").to_pydict() == {"kind": ["a", "x"]}
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("SELECT name FROM obs ORDER BY n DESC LIMIT 2", ["F", "E"]),
-        ("SELECT stage FROM obs WHERE n > 3 ORDER BY upper(stage)", sorted(STAGES)),
-        ("SELECT stage FROM obs WHERE n > 3 ORDER BY stage || 'x'", sorted(STAGES)),
-        ("SELECT name FROM obs -- ORDER BY stage\nORDER BY 1 LIMIT 2", ["A", "B"]),
-        ("SELECT *, 1 AS one FROM obs WHERE n > 3 ORDER BY 1", list("DEF")),
-    ],
-)
-def test_what_else_is_sorted_by_stays(
-    session: DafSession, query: str, expected: list[object]
-) -> None:
-    """Expressions, numbers of other columns, comments."""
-    assert next(iter(session.sql(query).to_pydict().values())) == expected

@@ -6,7 +6,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -68,20 +67,6 @@ def test_matrices_of_a_data_set() -> None:
     assert {row["schema"] for row in rows} == {"one"}
 
 
-def test_several_data_sets() -> None:
-    """Each schema has its own; relations are asked for by schema."""
-    other = MemoryDaf(name="described")
-    other.add_axis("cell", ["a"])
-    other.set_vector("cell", "cell.next", ["a"])
-    with connect({"one": sample(), "other": other}) as session:
-        assert session.sql("SELECT * FROM one.relations").to_pylist() == RELATIONS
-        assert session.relations("other") == [Relation("cell", "cell.next", "cell", "name")]
-        assert session.sql("SELECT * FROM other.matrices").to_pylist() == []
-        with pytest.raises(errors.InvalidInputError, match="several data sets"):
-            session.relations()
-        assert session.diagram("other").startswith("erDiagram")
-
-
 def collection() -> tuple[DafSession, list[str]]:
     """Return a session with two data sets as one, of which the second has one more relation."""
     members = [sample(), sample()]
@@ -115,13 +100,6 @@ def test_data_sets_as_one() -> None:
 
 
 @pytest.mark.parametrize("table", ["relations", "matrices"])
-def test_empty_tables_have_their_types(table: str) -> None:
-    """Also where there is nothing to describe."""
-    schema = connect(MemoryDaf(name="m")).sql(f"SELECT * FROM {table}").to_arrow_table().schema
-    assert schema.field("schema").type == pa.string()
-
-
-@pytest.mark.parametrize("table", ["relations", "matrices"])
 def test_an_axis_of_that_name_wins(table: str) -> None:
     """As with ``scalars``; the other tables stay."""
     daf = MemoryDaf(name="m")
@@ -130,20 +108,6 @@ def test_an_axis_of_that_name_wins(table: str) -> None:
         assert session.sql(f"SELECT name FROM {table}").to_pydict() == {"name": ["x"]}
         assert session.tables().count(table) == 1
         assert session.relations() == []
-
-
-@pytest.mark.parametrize("as_one", [False, True])
-def test_they_are_listed(*, as_one: bool) -> None:
-    """SHOW TABLES and the information schema tell of them."""
-    session = collection()[0] if as_one else connect(sample())
-    shown = {row["table_name"] for row in session.sql("SHOW TABLES").to_pylist()}
-    assert {"matrices", "relations"} <= shown
-    columns = session.sql(
-        "SELECT table_name, column_name FROM information_schema.columns "
-        "WHERE table_name IN ('relations', 'matrices')"
-    ).to_pylist()
-    assert {"table_name": "relations", "column_name": "to_axis"} in columns
-    assert {"table_name": "matrices", "column_name": "layouts"} in columns
 
 
 def test_a_broken_matrix_is_named_and_the_others_stay(tmp_path: Path) -> None:

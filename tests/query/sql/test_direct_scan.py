@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import anndata
 import duckdb
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.sql import Engine
 from daf_storage import DafWriter, MemoryDaf, errors, from_anndata
 
 N = 30
@@ -164,19 +161,6 @@ def test_any_first_rows_are_those_of_the_engine(
     )
 
 
-def test_quoted_columns_named_like_words() -> None:
-    """A column called limit is none of the words of the query."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A", "B", "C"])
-    for name in ("limit", "offset", "order"):
-        daf.set_vector("cell", name, [1, 2, 3])
-    with connect(daf) as session:
-        assert check(session, 'SELECT "limit", "offset" FROM cell WHERE "limit" > 1 LIMIT 1')
-        assert check(session, 'SELECT "order" FROM cell WHERE "offset" < 3 ORDER BY index LIMIT 5')
-        assert not is_direct(session, 'SELECT name FROM cell ORDER BY "limit" LIMIT 1')
-        assert not is_direct(session, 'SELECT name FROM cell LIMIT "limit"')
-
-
 QUOTED = "'it''s', 'x, y', "
 DIRECT = [
     "SELECT name FROM cell WHERE wide > 60 AND donor = 'a'",
@@ -188,20 +172,13 @@ DIRECT = [
     "SELECT count(*) FROM cell",
     "SELECT donor FROM cell WHERE gaps IS NOT NULL AND nullable <> 3 AND maybe = TRUE",
     "SELECT name FROM cell WHERE 5 <= small AND ((wide < 3)) AND unsigned < 7.5",
-    "SELECT name FROM cell WHERE wide = 99999999999",
-    "SELECT * FROM cat LIMIT 1",
     "SELECT name, donor, gaps FROM cell ORDER BY index LIMIT 3",
     "SELECT name, donor FROM cell WHERE is_old ORDER BY index LIMIT 3 OFFSET 2;",
-    "SELECT name, double FROM cell WHERE donor = 'a' LIMIT 100",
-    "SELECT name FROM cell ORDER BY index LIMIT 7 OFFSET 28",
     "SELECT name FROM cell ORDER BY index LIMIT 7 OFFSET 30",
-    "SELECT name FROM cell LIMIT 0",
-    "SELECT name FROM cell LIMIT 65536",
     "SELECT name FROM cell WHERE NOT ((double = 1 OR double = 2) AND (double = 3 OR double = 4))",
     "SELECT c.name, donor FROM cell c WHERE c.small > 1 AND is_old",
     "SELECT cell.name FROM x.cell WHERE x.cell.small > 1 LIMIT 2",
     "SELECT COUNT(*) n FROM cell WHERE TRUE = is_old AND `batch id` = '3'",
-    "SELECT name FROM cell WHERE (small) > 3",
     f"SELECT name FROM cell WHERE wide IN ({', '.join(map(str, range(-4, 60_000, 3_000)))})",
     f"SELECT name FROM cell WHERE double NOT IN ({', '.join(['-1', '2.5', '0.25'] * 20)}) AND small > 0",
     f"SELECT name FROM cell WHERE donor IN ({QUOTED * 20} 'a')",
@@ -223,91 +200,28 @@ def test_what_is_answered_without_the_engine(session: DafSession, query: str) ->
     "query",
     [
         "SELECT name AS n FROM cell",
-        "SELECT name, name FROM cell",
         "SELECT name FROM cell ORDER BY name",
-        "SELECT name FROM cell LIMIT 65537",
-        "SELECT name FROM cell LIMIT -1",
-        "SELECT name FROM cell LIMIT 2 OFFSET",
         "SELECT name FROM cell LIMIT 2 OFFSET small",
         "SELECT name FROM cell LIMIT 2 + 1",
-        "SELECT name FROM cell LIMIT NULL",
         "SELECT name FROM cell OFFSET 3",
         "SELECT name FROM cell ORDER BY index",
         "SELECT name FROM cell ORDER BY index DESC LIMIT 3",
-        "SELECT name FROM cell ORDER BY small LIMIT 3",
-        "SELECT name FROM cell, var",
         "SELECT name FROM cell WHERE X['g'] > 1",
         "SELECT name FROM cell WHERE small > wide",
         "SELECT name FROM cell WHERE small + 1 > 3",
-        "SELECT name FROM cell WHERE small",
         "SELECT name FROM cell WHERE donor LIKE 'a%'",
-        "SELECT name FROM cell WHERE donor = NULL",
         "SELECT name FROM cell WHERE donor IS NULL",
         "SELECT name FROM cell WHERE donor = 3",
-        "SELECT name FROM cell WHERE small = '3'",
-        "SELECT name FROM cell WHERE single <> 0.1",
         "SELECT name FROM cell WHERE single = 0.1",
         "SELECT name FROM cell WHERE huge > 3",
-        "SELECT name FROM cell WHERE small < 5 < 3",
-        "SELECT name FROM cell WHERE small < = 5",
-        "SELECT name FROM cell WHERE Small < 5",
         "SELECT name FROM cell WHERE day > '2020-01-05'",
         "SELECT name FROM matrices",
         "SELECT name FROM cell WHERE true",
-        "SELECT name FROM cell WHERE small IN ()",
-        f"SELECT name FROM cell WHERE {'(' * 40}is_old{')' * 40}",
-        "SELECT",
-        "",
-        "SELECT name FROM",
-        "SELECT name FROM cell WHERE",
-        "SELECT name FROM cell WHERE small = 1; DROP TABLE cell",
         "SELECT name FROM daf.x.cell",
         "SELECT name FROM cell WHERE donor = E'a'",
-        "SELECT name FROM cell WHERE donor = 'a' 'b'",
         "SELECT nope FROM cell",
-        "SELECT name FROM nope.cell",
     ],
 )
 def test_what_is_left_to_the_engine(session: DafSession, query: str) -> None:
     """All that is not certain to mean the same, and all that is wrong."""
     assert not is_direct(session, query)
-
-
-def test_all_methods_of_a_result(session: DafSession) -> None:
-    """Each gives what the engine would give; what builds upon the query is planned."""
-    query = "SELECT name, small FROM cell WHERE small > 2"
-    result, planned = session.sql(query), session.sql(query).frame
-    assert result.schema == planned.schema()
-    assert result.to_pydict() == planned.to_pydict()
-    assert result.to_pylist() == planned.to_pylist()
-    assert pa.Table.from_batches(result.collect()) == planned.to_arrow_table()
-    assert pa.Table.from_batches(list(result.batches())) == planned.to_arrow_table()
-    assert len(result) == planned.count()
-    assert pa.table(result) == planned.to_arrow_table()
-    assert result.filter("small > 3").count() == result.frame.filter("small > 3").count()
-    assert "TableScan" in result.explain().logical
-
-
-def test_nothing_is_planned(session: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine is never asked."""
-    plannings: list[str] = []
-
-    def noted(_: Engine, query: str, *__: Any, **___: Any) -> Any:
-        plannings.append(query)
-        raise AssertionError(query)
-
-    monkeypatch.setattr(Engine, "plan_raw", noted)
-    for _ in range(3):
-        session.sql("SELECT name FROM cell WHERE wide > 61 AND donor = 'a'").to_arrow_table()
-        session.matrix("cell", "var", "X", rows="wide > 62 AND is_old").to_numpy()
-    assert plannings == []
-
-
-def test_tables_that_queries_create_and_views_come_first() -> None:
-    """A view of the name of an axis in another schema is none of its tables."""
-    daf = MemoryDaf(name="x")
-    daf.add_axis("cell", ["A", "B"])
-    session = connect(daf)
-    session.sql("CREATE VIEW few AS SELECT name FROM cell WHERE name = 'A'", allow="write")
-    assert not is_direct(session, "SELECT name FROM few")
-    assert session.sql("SELECT name FROM few").to_pydict() == {"name": ["A"]}

@@ -147,13 +147,6 @@ def test_what_to_write(session: DafSession, query: str, remedy: str) -> None:
     assert remedy in str(caught.value)
 
 
-def test_a_quoted_name_is_no_string(session: DafSession) -> None:
-    """Where a name belongs, single quotes are not suggested."""
-    with pytest.raises(errors.VectorNotFoundError) as caught:
-        session.sql('SELECT name FROM cell WHERE "agee" = 3')
-    assert "double quotes" not in str(caught.value)
-
-
 ATTEMPTS: list[Callable[[DafSession], Any]] = [
     lambda db: db.sql("SELECT agee FROM cell"),
     lambda db: db.sql("SELECT name FROM cel"),
@@ -176,20 +169,6 @@ def test_a_typo_prints_one_error(session: DafSession, attempt: Callable[[DafSess
     printed = "".join(traceback.format_exception(caught.value))
     assert printed.count("Traceback (most recent call last)") == 1
     assert "DataFusion" not in printed.rsplit("daf_storage.errors.", 1)[1]
-
-
-@pytest.mark.parametrize(
-    ("condition", "message"),
-    [
-        ("df.age > 1", "df.age is a column of a table 'df', .*; it has cell: write age$"),
-        ("adata.obs['age'] > 1", "no vector 'obs'; .*; 'age' is a column itself: write age$"),
-        ("donor = 'N1", "Unterminated string literal\n  donor = 'N1\n          \\^$"),
-    ],
-)
-def test_what_pandas_and_scanpy_write(session: DafSession, condition: str, message: str) -> None:
-    """The message says how the column is written here, or where the string begins."""
-    with pytest.raises((errors.VectorNotFoundError, errors.QueryError), match=message):
-        session.matrix("cell", "gene", "UMIs", rows=condition)
 
 
 @pytest.mark.parametrize(
@@ -304,13 +283,6 @@ def test_functions_of_shapes(session: DafSession) -> None:
     message = r"no function 'st_point'.*register_all\(db.context\); install it with: pip install .*\[spatial\]"
     with pytest.raises(errors.QueryError, match=message):
         session.sql("SELECT ST_Point(age, age) FROM cell")
-
-
-def test_new_names_for_all_columns(session: DafSession) -> None:
-    """An entry of a matrix is one column more than the table shows; the message says so."""
-    query = "SELECT c.p FROM cell AS c (p, q, r, s) WHERE UMIs['x'] > 1"
-    with pytest.raises(errors.QueryError, match="is one more: name columns by AS in SELECT"):
-        session.sql(query)
 
 
 @pytest.mark.parametrize(

@@ -2,64 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import operator
 import random
 from pathlib import Path
 from typing import Any
 
 import datafusion
-import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
 
 from daf_query import DafSession, connect
 from daf_query.index import build_point_index
-from daf_query.scan import ZONE_ROWS, ScanOptions, compared, evaluate
+from daf_query.scan import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf
 from tests.support import create
 
 N = 2 * ZONE_ROWS
-OPERATORS = {
-    "==": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-FLOATS = st.floats(allow_nan=False) | st.sampled_from([0.1, 0.5, -0.0, 1e39, 3.4028235e38, 5e-324])
-
-
-@given(st.lists(st.floats(width=32), min_size=1), FLOATS, st.sampled_from(list(OPERATORS)))
-@example([0.1, 0.5], 0.1, "==")
-@example([math.inf], 1e300, ">")
-def test_a_float32_is_compared_as_its_float64(values: list[float], bound: float, name: str) -> None:
-    """For the very same rows, at every bound, representable or not."""
-    column = np.array(values, np.float32)
-    predicate = compared(pa.field("x", pa.float32()), name, bound)
-    assert predicate is not None
-    found = evaluate(predicate, lambda _: column, len(column))
-    expected = OPERATORS[name](column.astype(np.float64), bound)
-    assert found.tolist() == expected.tolist()
-
-
-@given(
-    st.sampled_from(["i1", "u1", "i4", "i8", "u8"]),
-    FLOATS | st.integers(-300, 300).map(lambda n: n / 2),
-    st.sampled_from(list(OPERATORS)),
-)
-def test_an_integer_is_compared_as_its_float64(kind: str, bound: float, name: str) -> None:
-    """Nothing is said of bounds that the type cannot have, or that floats round."""
-    limits = np.iinfo(kind)
-    middle = [0, 1, 99, 100, 127, int(min(abs(bound), 127))]
-    column = np.array([limits.min, limits.max, limits.max - 1, *middle], kind)
-    predicate = compared(pa.field("x", pa.from_numpy_dtype(np.dtype(kind))), name, bound)
-    if predicate is not None:
-        found = evaluate(predicate, lambda _: column, len(column))
-        expected = OPERATORS[name](column.astype(np.float64), bound)
-        assert found.tolist() == expected.tolist()
 
 
 @pytest.fixture(scope="module")
@@ -128,33 +86,6 @@ def plainly(session: DafSession, query: str) -> list[dict[str, Any]]:
     context.register_record_batches("cell", [whole.to_batches()])
     rows: list[dict[str, Any]] = context.sql(query).to_pylist()
     return rows
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT count(*) AS n FROM cell AS a JOIN cell AS b ON a.n = b.n WHERE a.f > 0.999 AND b.g > 0.5",
-        "SELECT count(*) AS n FROM (SELECT g AS f, f AS g FROM cell) WHERE f > 0.99",
-        "SELECT count(*) AS n FROM (SELECT f + 1 AS f, g FROM cell) WHERE f > 1.99",
-        "SELECT count(*) AS n FROM (SELECT max(f) AS f FROM cell GROUP BY n) WHERE f > 0.99",
-        "SELECT count(*) AS n FROM cell WHERE f > 0.99 AND n > (SELECT min(n) FROM cell)",
-        "SELECT count(*) AS n FROM cell WHERE f > 0.99 AND n IN (SELECT n FROM cell WHERE g > 0.001)",
-        "SELECT count(*) AS n FROM one.cell WHERE f > 0.99",
-        "SELECT count(*) AS n FROM daf.one.cell AS c WHERE c.f > 0.99",
-        "WITH c AS (SELECT * FROM cell WHERE f > 0.99) SELECT count(*) AS n FROM c WHERE g < 0.5",
-        "SELECT count(*) AS n FROM cell WHERE f > 0.99 UNION ALL SELECT count(*) FROM cell WHERE f < 0.01 ORDER BY n",
-        "SELECT count(*) AS n FROM (SELECT * FROM cell ORDER BY n LIMIT 10) WHERE f > 0.00002",
-    ],
-)
-def test_renamed_columns_joins_and_subqueries(session: DafSession, query: str) -> None:
-    """What is above another node than a scan, or about another column, is not taken for its."""
-    assert session.sql(query).to_pylist() == plainly(session, query)
-
-
-TEXT = st.text(
-    st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("ab\ud7ff\U0010ffff"),
-    max_size=3,
-)
 
 
 @pytest.mark.parametrize("count", [20, 200])

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
@@ -47,76 +46,12 @@ def session() -> DafSession:
     return connect({"m": daf})
 
 
-@pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
-    """Return the cells, with a column for each gene."""
-    frame = pd.DataFrame({"name": ["c1", "c2", "c3", "c4"], "age": [60, 61, 62, 63]})
-    frame["donor"] = ["N1", "N2", "N1", "N2"]
-    return frame.join(pd.DataFrame(VALUES, columns=GENES))
-
-
 def rows(session: DafSession, query: str, **keywords: Any) -> list[tuple[Any, ...]]:
     """Return the rows of a query as tuples."""
     return [tuple(row.values()) for row in session.sql(query, **keywords).to_pylist()]
 
 
 class TestQueries:
-    @pytest.mark.parametrize("matrix", ["X", "dense", "turned"])
-    def test_the_query_of_the_first_screen(
-        self, session: DafSession, frame: pd.DataFrame, matrix: str
-    ) -> None:
-        """A gene is selected, filtered by and sorted by, whatever the layout."""
-        query = (
-            f"SELECT name, {matrix}['FOXP3'] AS foxp3 FROM cell "
-            f"WHERE {matrix}['CD8A'] < 3 AND age > 60 ORDER BY foxp3 DESC"
-        )
-        kept = frame[(frame.CD8A < 3) & (frame.age > 60)].sort_values("FOXP3", ascending=False)
-        assert rows(session, query) == list(zip(kept.name, kept.FOXP3, strict=True))
-
-    @pytest.mark.parametrize(
-        ("query", "expected"),
-        [
-            ("SELECT name, X['c1'] FROM gene WHERE X['c1'] > 0 AND is_marker", [(GENES[2], 5.0)]),
-            (
-                "SELECT name FROM m.cell WHERE m.cell.X['FOXP3'] IN (2, 4) ORDER BY name",
-                [("c2",), ("c4",)],
-            ),
-            (
-                "SELECT name FROM cell WHERE X [ 'CD8A' ] IS NOT NULL AND X['CD8A'] >= 2.5",
-                [("c3",)],
-            ),
-            (
-                "SELECT \"gene.both\"['CD8A'], \"raw.both\"['MALAT1'] FROM cell WHERE age = 62",
-                [(3.0, 3.0)],
-            ),
-            ("SELECT X['it''s \"β\".1'] FROM cell WHERE X['it''s \"β\".1'] > 0", [(5.0,)]),
-        ],
-    )
-    def test_every_place_of_a_query(
-        self, session: DafSession, query: str, expected: list[tuple[Any, ...]]
-    ) -> None:
-        """Of odd names, of both axes and of a table with its schema; others are in the conformance table."""
-        assert rows(session, query) == expected
-
-    @pytest.mark.parametrize(
-        ("query", "params"),
-        [
-            ("SELECT name FROM cell WHERE X[?] > ?", ["CD8A", 2]),
-            ("SELECT name FROM cell WHERE X[$1] > $2", ["CD8A", 2]),
-            ("SELECT name FROM cell WHERE X[$gene] > $least", {"gene": "CD8A", "least": 2}),
-        ],
-    )
-    def test_parameters(self, session: DafSession, query: str, params: Any) -> None:
-        """The entry may be a parameter."""
-        assert rows(session, query, params=params) == [("c3",)]
-
-    def test_a_square_matrix_has_the_orientation_of_slices(self, session: DafSession) -> None:
-        """Of row i, the column of c2 is element [i, c2]."""
-        expected = session.matrix("cell", "cell", "distances").to_numpy()[:, 1]
-        assert [row[0] for row in rows(session, "SELECT distances['c2'] FROM cell")] == list(
-            expected
-        )
-
     def test_the_filter_is_evaluated_by_the_scan(self, session: DafSession) -> None:
         """Nothing is left for the engine, and a column of the result is read late."""
         query = "SELECT X['CD8A'] FROM cell WHERE dense['FOXP3'] > 3 AND age > 60"
@@ -128,61 +63,6 @@ class TestQueries:
 
 
 class TestWildcards:
-    @pytest.mark.parametrize(
-        "query",
-        [
-            "SELECT * FROM cell WHERE X['FOXP3'] > 0",
-            "SELECT c.* FROM cell AS c WHERE X['FOXP3'] > 0",
-            "SELECT * FROM (SELECT * FROM cell WHERE X['FOXP3'] > 0)",
-            (
-                "SELECT * FROM (SELECT * FROM cell) s WHERE age > 0 AND EXISTS "
-                "(SELECT * FROM cell d WHERE d.X['FOXP3'] > 0 AND d.name = s.name)"
-            ),
-            "WITH s AS (SELECT * FROM cell WHERE X['FOXP3'] > 0) SELECT * FROM s",
-            "SELECT * FROM cell LEFT SEMI JOIN donor ON donor = donor.name WHERE X['FOXP3'] > 0",
-            (
-                "SELECT a.* FROM cell a JOIN cell b ON a.name = b.name WHERE a.X['FOXP3'] > 0 "
-                "AND b.X['FOXP3'] > 0"
-            ),
-            "SELECT DISTINCT * FROM cell WHERE X['FOXP3'] > 0",
-            "SELECT DISTINCT ON (name) * FROM cell WHERE X['FOXP3'] > 0",
-            "FROM cell SELECT * WHERE X['FOXP3'] > 0",
-            (
-                "SELECT * FROM cell WHERE X['FOXP3'] > 3 UNION ALL SELECT * FROM cell "
-                "WHERE X['FOXP3'] BETWEEN 1 AND 3"
-            ),
-            "SELECT m.cell.* FROM m.cell WHERE X['FOXP3'] > 0",
-        ],
-    )
-    def test_a_wildcard_has_the_vectors_alone(self, session: DafSession, query: str) -> None:
-        """At any depth, in the same columns as without the gene."""
-        table = session.sql(f"{query} ORDER BY name").to_arrow_table()
-        assert table.column_names == session.table("cell").schema.names
-        assert table.column("name").to_pylist() == ["c2", "c4"]
-
-    @pytest.mark.parametrize(
-        "query",
-        [
-            (
-                "WITH x AS (SELECT name FROM cell WHERE X['FOXP3'] > 0) SELECT * FROM x JOIN cell "
-                "USING (name)"
-            ),
-            (
-                "SELECT * FROM cell JOIN (SELECT name FROM cell GROUP BY name HAVING "
-                "max(X['FOXP3']) > 0) s USING (name) WHERE X['CD8A'] >= 0"
-            ),
-            (
-                "SELECT * FROM (VALUES ('c2'), ('c4')) v(name) JOIN cell USING (name) "
-                "WHERE X['FOXP3'] > 0"
-            ),
-        ],
-    )
-    def test_a_join_with_cells_that_a_gene_chose(self, session: DafSession, query: str) -> None:
-        """A subquery that only filters by a gene hands on none, so USING is no problem."""
-        table = session.sql(f"{query} ORDER BY name").to_arrow_table()
-        assert sorted(table.column_names) == sorted(session.table("cell").schema.names)
-        assert table.column("name").to_pylist() == ["c2", "c4"]
-
     def test_tables_and_files_that_are_made_of_a_wildcard(self, tmp_path: Path) -> None:
         """CREATE TABLE and COPY have the vectors alone."""
         daf = MemoryDaf()
@@ -196,17 +76,6 @@ class TestWildcards:
         assert pq.read_schema(tmp_path / "x.parquet").names == columns
         session.sql(query).save(tmp_path / "y.parquet")
         assert pq.read_schema(tmp_path / "y.parquet").names == columns
-
-    @pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
-    def test_joined_tables(self, session: DafSession) -> None:
-        """Of a self-join both tables have the gene, and the wildcard has it of neither."""
-        query = "SELECT * FROM cell a, cell b WHERE a.X['FOXP3'] > b.X['CD8A'] + 2"
-        columns = session.table("cell").schema.names
-        assert session.sql(query).column_names == [*columns, *(f"{c}_1" for c in columns)]
-        query = "SELECT * FROM cell JOIN donor ON cell.donor = donor.name WHERE X['FOXP3'] > 3"
-        assert session.sql(query).to_pydict()["centre"] == ["Ulm"]
-        query = "SELECT * FROM (cell c JOIN donor d ON c.donor = d.name) WHERE X['FOXP3'] > 3"
-        assert session.sql(query).to_pydict()["centre"] == ["Ulm"]
 
     @pytest.mark.parametrize(
         ("query", "said"),
@@ -297,21 +166,6 @@ class TestErrors:
 
 
 class TestElsewhere:
-    def test_views(self) -> None:
-        """A view may name genes, and its columns are like any other."""
-        daf = MemoryDaf()
-        fill(daf)
-        session = connect(daf)
-        session.sql(
-            "CREATE VIEW v AS SELECT name, X['FOXP3'] AS foxp3, X['CD8A'] FROM cell", allow="write"
-        )
-        session.sql("CREATE VIEW w AS SELECT * FROM cell WHERE X['CD8A'] > 0", allow="write")
-        assert rows(session, "SELECT * FROM v WHERE foxp3 > 2") == [("c4", 4.0, 0.0)]
-        assert rows(session, "SELECT name FROM v WHERE v.X['CD8A'] > 1") == [("c3",)]
-        assert session.sql("SELECT * FROM w").column_names == session.table("cell").schema.names
-        daf.set_matrix("cell", "gene", "X", sp.csc_array(VALUES * 2), if_exists="replace")
-        assert rows(session, "SELECT foxp3 FROM v WHERE foxp3 > 2") == [(4.0,), (8.0,)]
-
     def test_selectors_and_orders_of_slices(self, session: DafSession) -> None:
         """``rows=`` and ``columns=`` may name entries, also with parameters."""
         chosen = session.matrix(
@@ -343,14 +197,6 @@ class TestElsewhere:
             pair = ("cell", "gene") if not axes else ("gene", "cell")
             writer.set_matrix(*pair, matrix, stored, if_exists="replace", relayout=not axes)
             assert rows(session, query.format(matrix)) == [("c1",)]
-
-    def test_the_other_layout_is_reported(self, session: DafSession) -> None:
-        """The report says that all elements were gathered, and how to store the matrix both ways."""
-        query = "SELECT name FROM cell WHERE turned['FOXP3'] > 1"
-        report = str(session.explain_analyze(query))
-        assert "up to 5 stored elements" in report
-        assert "relayout_matrix('gene', 'cell', 'turned')" in report
-        assert "relayout" not in str(session.explain_analyze(query.replace("turned", "X")))
 
     @pytest.mark.parametrize("part", ["turned['FOXP3']", "name"])
     def test_the_plan_says_what_the_other_layout_costs(

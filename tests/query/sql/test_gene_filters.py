@@ -101,16 +101,6 @@ def test_rows_are_those_of_vectors(condition: str, selected: str) -> None:
     assert counted == {"n": [len(expected)]}
 
 
-@pytest.mark.parametrize("name", [name for name in MATRICES if name != "flags"])
-@pytest.mark.parametrize("aggregate", ["sum", "min", "max", "count", "avg"])
-def test_aggregates_are_those_of_vectors(name: str, aggregate: str) -> None:
-    """NULL for NaN, zero for what is not stored."""
-    query = (
-        f"SELECT age / 30 AS decade, {aggregate}({name}['b']) AS x FROM cell GROUP BY 1 ORDER BY 1"
-    )
-    assert BY_MATRICES.sql(query).to_pylist() == BY_VECTORS.sql(query).to_pylist()
-
-
 @st.composite
 def sources(draw: st.DrawFn, number: int = 0) -> tuple[str, str]:
     """Draw what a FROM reads, with ``{gene}`` for a condition, and a condition on its genes."""

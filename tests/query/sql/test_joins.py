@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
-import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from daf_query import DafSession, ScanOptions, connect
 from daf_storage import DafWriter, MemoryDaf
@@ -16,7 +12,6 @@ from daf_storage import DafWriter, MemoryDaf
 pytestmark = pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
 
 
-OPTIONS = (ScanOptions(), ScanOptions(min_joined_rows=1))
 """How tables are read: scanned, and in memory where they are small."""
 
 
@@ -62,43 +57,3 @@ def test_small_tables_are_in_memory_beside_long_ones() -> None:
         fewer = ScanOptions(min_joined_rows=5, max_values_in_memory=11)
         plan = connect({"joins": daf}, scan_options=fewer).explain(query)
         assert plan.physical.count("DatasetExec") == 2
-
-
-NAMES = st.sampled_from(["", "A", "B", "é", "x y", "Z"])
-
-
-@given(
-    entries=st.lists(NAMES, unique=True, max_size=5),
-    values=st.lists(NAMES, max_size=8),
-    how=st.sampled_from(["inner", "left", "right", "outer"]),
-    has_missing=st.booleans(),
-)
-def test_joins_against_pandas(
-    entries: list[str], values: list[str], how: str, *, has_missing: bool
-) -> None:
-    """Random entries and values, of which some are no entries, empty or missing."""
-    daf = MemoryDaf(name="random")
-    daf.add_axis("type", entries)
-    daf.add_axis("cell", [str(place) for place in range(len(values))])
-    daf.set_vector("cell", "type", pa.array(values, pa.string()), empty_is_missing=has_missing)
-    kind = {"outer": "FULL"}.get(how, how.upper())
-    query = (
-        f"SELECT c.index AS cell, t.index AS type FROM cell c {kind} JOIN type t ON c.type = t.name"
-    )
-    (found,) = {
-        tuple(rows_of(connect({"random": daf}, scan_options=options), query)[1:])
-        for options in OPTIONS
-    }
-    # To pandas missing values equal each other, so they get names that are not there.
-    keys = [
-        f"missing {place}" if has_missing and value == "" else value
-        for place, value in enumerate(values)
-    ]
-    cells = pd.DataFrame({"key": keys, "cell": range(len(keys))}).astype({"key": object})
-    types = pd.DataFrame({"key": entries, "type": range(len(entries))}).astype({"key": object})
-    merged = cells.merge(types, on="key", how=how)  # type: ignore[arg-type] # one of the four
-    expected = [
-        tuple(None if pd.isna(each) else int(each) for each in row)
-        for row in merged[["cell", "type"]].itertuples(index=False)
-    ]
-    assert list(found) == sorted(expected, key=str)

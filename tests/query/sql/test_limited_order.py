@@ -49,24 +49,3 @@ def test_views_that_pass_over_rows_can_be_sorted(session: DafSession, limited: s
     assert len(session.sql("SELECT * FROM plain").to_pylist()) == 3
     found = session.sql("SELECT index FROM plain ORDER BY index").to_pydict()
     assert found == {"index": [4, 5, 6]}
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        (
-            "SELECT * FROM ((SELECT index AS n FROM cell LIMIT 4) LIMIT 2 OFFSET 1) ORDER BY n",
-            [1, 2],
-        ),
-        ("SELECT * FROM (VALUES ((1)), (2), (3) LIMIT 2 OFFSET 1) AS t (n) ORDER BY n", [2, 3]),
-        ("SELECT n FROM (WITH t AS (SELECT 1 AS n) SELECT n FROM t LIMIT 1) ORDER BY n", [1]),
-        (
-            "SELECT index AS n FROM cell WHERE index IN (SELECT index FROM cell LIMIT 3 OFFSET 1) ORDER BY 1",
-            [1, 2, 3],
-        ),
-        ("SELECT n FROM (SELECT index AS n FROM cell OFFSET 27 -- (\n) ORDER BY n", [27, 28, 29]),
-    ],
-)
-def test_limits_at_any_depth(session: DafSession, query: str, expected: list[int]) -> None:
-    """In brackets within brackets, of values, behind WITH, beside comments."""
-    assert session.sql(query).to_pydict()["n"] == expected

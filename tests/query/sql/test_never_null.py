@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from daf_query import DafSession, NeverNullWarning, connect
-from daf_query.cli import main
 from daf_storage import DafWriter
 from tests.support import create
 
@@ -89,19 +88,3 @@ def test_no_warning_where_null_can_be(session: DafSession, query: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.sql(query).to_pylist()
-
-
-def test_slices_and_the_command_line_say_it_too(
-    tmp_path: Path, session: DafSession, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Wherever a condition is given."""
-    assert session.tables() == ["cell", "matrices", "relations", "scalars"]
-    main(["sql", str(tmp_path / "x.daf.zarr"), "SELECT name FROM cell WHERE plain IS NULL"])
-    assert "daf: warning: " in capsys.readouterr().err
-    session.reader().close()
-    daf = create(tmp_path / "y.daf.zarr")
-    daf.add_axis("cell", ["A", "B"])
-    daf.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])
-    daf.set_vector("cell", "plain", ["", "x"])
-    with pytest.warns(NeverNullWarning):
-        connect(daf).matrix("cell", "cell", "m", rows="plain IS NULL")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.cli import main
 from daf_query.sql import bind, unbound_schemas
-from daf_storage import MemoryDaf, errors, open_daf
-from tests.support import create, fill
+from daf_storage import MemoryDaf, errors
 
 ENGINE = connect(MemoryDaf())
 NAMES = ["plain", "it's", '"', "--", "/*", "$x", "?", "N\0L", "é\U0001f600", "\\n", "';--", ""]
@@ -63,12 +60,6 @@ def test_any_value_comes_back_as_it_is(value: Any) -> None:
         assert _same(row["it"], value)
 
 
-@given(st.integers(-(2**62), 2**62))
-def test_a_negative_value_after_a_minus_is_no_comment(value: int) -> None:
-    """It is in brackets."""
-    assert ENGINE.sql("SELECT 1 -$1 AS it", params=(value,)).to_pydict() == {"it": [1 - value]}
-
-
 @given(st.lists(st.one_of(st.text(alphabet="'\"$?-;\0 x", max_size=3), st.sampled_from(NAMES))))
 def test_lists_are_those_of_in(values: list[str]) -> None:
     """The same rows as Python's own; of an empty one, none, and all for NOT IN."""
@@ -101,27 +92,6 @@ def test_a_zero_of_a_list_is_one_of_either_sign(kind: str, zero: float) -> None:
         for said, names in (("IN", ["a", "b", "d"]), ("NOT IN", ["c"])):
             query = f"SELECT name FROM cell WHERE (x {said} $values){end} ORDER BY name"
             assert session.sql(query, params=params).to_pydict()["name"] == names, query
-
-
-def test_an_empty_list_has_nothing_that_is_unknown() -> None:
-    """IN of nothing is false and NOT IN true, also for NULL, and with other conditions around."""
-    select = (
-        "SELECT x IN ? AS a, x NOT IN ? AS b, NOT x IN ? AS c, 1 = 1 AND x NOT IN (?) AS d "
-        "FROM (VALUES (1), (NULL)) t(x)"
-    )
-    rows = ENGINE.sql(select, params=[[], [], [], []]).to_pylist()
-    assert rows == [{"a": False, "b": True, "c": True, "d": True}] * 2
-
-
-@pytest.mark.parametrize("rest", ["", ";", " ORDER BY x", " OR x = 3"])
-def test_a_list_in_brackets_may_be_the_end_of_a_query(rest: str) -> None:
-    """And may be empty, or hold several values; a bracket that is not closed is an error."""
-    select = "SELECT x FROM (VALUES (1), (2)) t(x) WHERE x IN (?)"
-    for values, expected in (([], []), ([2], [2]), ([2, 1], [1, 2])):
-        rows = ENGINE.sql(select + rest, params=[values]).to_pydict()["x"]
-        assert sorted(rows) == expected
-    with pytest.raises(errors.QueryError):
-        ENGINE.sql(select[:-1], params=[[2]]).to_pydict()
 
 
 @pytest.mark.parametrize(
@@ -234,14 +204,6 @@ def test_slices_by_values(session: DafSession, name: str) -> None:
         session.matrix("cell", "gene", "UMIs", rows=[0], params={"x": 1})
 
 
-def test_vectors_and_plans_by_values(session: DafSession) -> None:
-    """`save_vector`, `explain` and `explain_analyze` take values, too."""
-    session.save_vector("cell", "is_old", "age > $least", params={"least": 2})
-    query = "SELECT name FROM cell WHERE is_old AND age > ?"
-    assert "age > Int64(4)" in session.explain(query, params=[4]).logical
-    assert session.explain_analyze(query, params=[4]).rows == len(NAMES) - 8
-
-
 def test_types_of_parameters_without_values(session: DafSession) -> None:
     """As the engine infers them; its bindings give a column as an operand of itself."""
     query = "SELECT upper(name) FROM cell WHERE age + 1 > $least AND name IN $all AND $it IS NULL"
@@ -249,27 +211,3 @@ def test_types_of_parameters_without_values(session: DafSession) -> None:
     assert columns is not None
     assert len(columns) == 1
     assert parameters.types == [pa.int64(), columns.types[0], pa.string()]
-
-
-def test_values_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--param` takes JSON or text; slices take them as well."""
-    path = tmp_path / "x.daf.zarr"
-    fill(create(path))
-    with open_daf(path) as daf:
-        name = str(daf.axis_entries("cell")[1])
-    query = "SELECT name FROM cell WHERE name = $who AND age > $least AND name IN $all"
-    given = ["--param", f"who={name}", "--param", "least=-1", "--param", f'all=["{name}"]']
-    assert main(["sql", str(path), query, *given, "--format", "csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].strip('"') == name
-    target = str(tmp_path / "x.csv")
-    slicing = ["extract", str(path), "--matrix", "UMIs", "--rows-axis", "cell"]
-    slicing += ["--rows", "name = $who", "-o", target]
-    assert main([*slicing, "--param", f"$who={name}"]) == 0
-    assert "wrote 1 cell" in capsys.readouterr().out
-    for wrong, message in (
-        (["--param", "who"], "--param who: write NAME=VALUE"),
-        (["--param", "who=a", "--param", "who=b"], "--param who is given twice"),
-        ([], "the query has the parameter $who, and --param has 0 values; pass --param who=..."),
-    ):
-        assert main([*slicing, *wrong]) == 1
-        assert message in capsys.readouterr().err

@@ -44,24 +44,6 @@ def by_us(session: DafSession, query: str) -> list[str]:
     return sorted(repr(tuple(row.values())) for row in session.sql(query).to_pylist())
 
 
-def test_any_and_all_of_views_and_slices(session: DafSession) -> None:
-    """Wherever a condition is written but in JOIN ... ON, see docs/reference/limits.md."""
-    most = "x >= ALL (SELECT x FROM cell)"
-    session.sql(f"CREATE OR REPLACE VIEW most AS SELECT x FROM cell WHERE {most}", allow="write")
-    assert session.sql("SELECT x FROM most").to_pydict() == {"x": [8]}
-    assert session.matrix("cell", "cell", "m", rows=most).rows.tolist() == ["h"]
-    assert by_us(session, "SELECT x FROM cell GROUP BY x HAVING x > ALL (SELECT x FROM cell WHERE x < 7)") == ["(7,)", "(8,)"]  # fmt: skip
-
-
-def test_an_error_shows_the_query_as_it_was_written(session: DafSession) -> None:
-    """Places count in what the caller passed, though the engine was given something longer."""
-    query = "SELECT x FROM cell WHERE x > ALL (SELECT x FROM cell) AND = 3"
-    with pytest.raises(errors.QueryError, match=f"line 1, column {query.index('=') + 1}: Exp"):
-        session.sql(query)
-    with pytest.raises(errors.VectorNotFoundError, match="no vector 'z'; it has f, g, index"):
-        session.sql("SELECT z FROM cell WHERE x > ALL (SELECT x FROM cell)")
-
-
 REFUSED = [
     ("SELECT x FROM cell WHERE x IS DISTINCT FROM 5 AND y", "AND is refused.*write"),
     ("SELECT x FROM cell WHERE y IS NOT DISTINCT FROM true AND x > 5", "AND is refused"),
@@ -88,23 +70,6 @@ def test_what_would_be_wrong_is_refused(session: DafSession, query: str, message
         condition = query.removeprefix("SELECT x FROM cell WHERE ")
         with pytest.raises(errors.QueryError, match=f"rows= on axis 'cell': .*{message}"):
             session.matrix("cell", "cell", "m", rows=condition)
-
-
-NUMBERED = "SELECT x, row_number() OVER (PARTITION BY x) AS n FROM"
-WAYS_AROUND = [
-    (f"SELECT x FROM ({NUMBERED} cell INTERSECT {NUMBERED} gene)", "SELECT x FROM cell INTERSECT ALL SELECT x FROM gene"),
-    (f"SELECT x FROM ({NUMBERED} cell EXCEPT {NUMBERED} gene)", "SELECT x FROM cell EXCEPT ALL SELECT x FROM gene"),
-    ("SELECT x FROM cell WHERE s ~ '^(abc)$'", "SELECT x FROM cell WHERE s SIMILAR TO 'abc'"),
-    ("SELECT power(x, 2) AS p FROM cell", "SELECT x ^ 2 AS p FROM cell"),
-    ("SELECT (x | 3) - (x & 3) AS p FROM cell", "SELECT xor(x, 3) AS p FROM cell"),
-    ("SELECT x FROM cell WHERE (x IS DISTINCT FROM 5) AND y", "SELECT x FROM cell WHERE x IS DISTINCT FROM 5 AND y"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("ours", "theirs"), WAYS_AROUND)
-def test_the_ways_around_are_right(session: DafSession, ours: str, theirs: str) -> None:
-    """What messages and docs advise gives what DuckDB says of the refused query."""
-    assert by_us(session, ours) == by_duckdb(session, theirs)
 
 
 def test_the_documented_limits_are_still_so(session: DafSession) -> None:

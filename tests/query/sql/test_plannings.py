@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_storage import DafWriter, MemoryDaf
 
 PLAN = datafusion.SessionContext.sql_with_options
 
@@ -48,13 +48,6 @@ def plannings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return queries
 
 
-NEVER = [
-    "SELECT name FROM cell",
-    "SELECT name FROM cell WHERE age > 2 AND donor = 'a'",
-    "SELECT c.name FROM cell c WHERE score > 0.5",
-    "SELECT count(*) AS n FROM cell WHERE age > 3",
-    'SELECT count(*) AS "how many" FROM "cell"',
-]
 ONCE = [
     "SELECT name AS n FROM cell c",
     "SELECT name FROM cell WHERE age BETWEEN 3 AND 7 ORDER BY score LIMIT 2",
@@ -120,31 +113,6 @@ def test_slices_and_plans_are_planned_once(session: DafSession, plannings: list[
         plannings.clear()
         ask()
         assert len(plannings) == times
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("SELECT count(*) AS n FROM cell", {"n": [6]}),
-        ("SELECT count(*) FROM cell", {"count(*)": [6]}),
-        ('SELECT count(*) "FROM" FROM gene', {"FROM": [2]}),
-        ("SELECT count(1) AS n FROM public.cells", None),
-        ("SELECT count(*) AS n FROM few", {"n": [4]}),
-        ("SELECT count(*) AS n FROM scalars", {"n": [0]}),
-        ("SELECT count(*) AS n FROM cell WHERE age", None),
-        ("SELECT count(*) AS n FROM nope", None),
-    ],
-)
-def test_counting_the_rows_of_a_table(
-    session: DafSession, query: str, expected: dict[str, list[int]] | None
-) -> None:
-    """Of an axis it is its length; views, other tables and errors are as ever."""
-    session.sql("CREATE VIEW few AS SELECT * FROM cell WHERE age < 5", allow="write")
-    if expected is None:
-        with pytest.raises(errors.DafError):
-            session.sql(query).to_pydict()
-    else:
-        assert session.sql(query).to_pydict() == expected
 
 
 QUERIES = [

@@ -128,33 +128,6 @@ def test_missing_values_are_sorted_as_by_order_by(session: DafSession, key: str)
     assert session.sql(query).sort(key, "index").to_pydict() == expected.to_pydict()
 
 
-@pytest.mark.parametrize(
-    "predicate",
-    [
-        "age NOT IN (2, NULL)",
-        "age = NULL",
-        "age IS NOT DISTINCT FROM NULL",
-        "CASE WHEN age > 1 THEN NULL ELSE TRUE END",
-        "NULL",
-        "donor LIKE 'N1%' AND score > 0.5",
-    ],
-)
-@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
-def test_filters_that_are_added_are_answered_as_in_the_query(
-    session: DafSession, predicate: str
-) -> None:
-    """Also with NULL, and with a second list for one column."""
-    query = "SELECT index, age, score, donor FROM cell WHERE age IN (1, 2)"
-    expected = session.sql(f"{query} AND ({predicate}) ORDER BY index").to_pydict()
-    assert session.sql(query).filter(predicate).sort("index").to_pydict() == expected
-
-
-def test_sql_that_is_added_is_as_safe_as_a_query(session: DafSession) -> None:
-    """What the engine answers wrongly is refused there, too."""
-    with pytest.raises(errors.QueryError, match="AND is refused"):
-        session.sql("SELECT age FROM cell").filter("age IS DISTINCT FROM 2 AND age > 1")
-
-
 def test_results_are_arrow_data(session: DafSession) -> None:
     """Whatever takes Arrow data takes a result, also one that is built upon another."""
     result = session.sql(QUERY)

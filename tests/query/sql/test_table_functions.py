@@ -41,16 +41,6 @@ def elements_read(db: DafSession, query: str) -> int:
 
 
 class TestMatrix:
-    def test_against_the_slice(self, db: DafSession) -> None:
-        """The rows are those of the long form of a slice."""
-        found = db.sql(
-            "SELECT * FROM matrix('cell', 'gene', 'X') WHERE cell IN ('c3', 'c5') AND value > 2"
-        ).to_pylist()
-        part = db.matrix("cell", "gene", "X", rows=["c3", "c5"]).to_arrow().to_pylist()
-        wanted = [row for row in part if row["value"] > 2]
-        assert sorted(map(str, found)) == sorted(map(str, wanted))
-        assert len(wanted) > 5
-
     @pytest.mark.parametrize(
         "condition",
         [
@@ -83,29 +73,6 @@ class TestMatrix:
             assert db.sql(query).to_pydict() == {"s": [part.sum()]}
         query = "SELECT sum(value) AS s FROM matrix('cell', 'gene', 'X', 'age >= 95')"
         assert elements_read(db, query) == np.count_nonzero(values[95:])
-
-    def test_joined(self, db: DafSession) -> None:
-        """With an axis, with itself, in a view and in a subquery."""
-        values = dense(db)
-        joined = """
-            SELECT sum(value) AS s FROM matrix('cell', 'gene', 'X') AS m
-            JOIN cell ON m.cell = cell.name WHERE age >= 95
-        """
-        assert db.sql(joined).to_pydict() == {"s": [values[95:].sum()]}
-        both = """
-            SELECT count(*) AS n FROM matrix('cell', 'gene', 'X') AS x
-            JOIN matrix('cell', 'gene', 'D') AS d ON x.cell = d.cell AND x.gene = d.gene
-            WHERE x.gene IN ('g1', 'g2', 'g3', 'g4', 'g5') AND d.value > 2
-        """
-        assert db.sql(both).to_pydict() == {"n": [np.count_nonzero(values[:, 1:6] > 2)]}
-        db.sql("CREATE VIEW long AS SELECT * FROM matrix('cell', 'gene', 'X')", allow="write")
-        query = "SELECT sum(value) AS s FROM long WHERE gene IN ('g1', 'g2', 'g3', 'g4', 'g5')"
-        assert db.sql(query).to_pydict() == {"s": [values[:, 1:6].sum()]}
-        within = """
-            SELECT count(*) AS n FROM cell WHERE name IN
-            (SELECT cell FROM matrix('cell', 'gene', 'X') WHERE gene = 'g7')
-        """
-        assert db.sql(within).to_pydict() == {"n": [np.count_nonzero(values[:, 7])]}
 
     def test_several_threads(self, db: DafSession) -> None:
         """Queries with predicates are planned side by side: none waits for another forever."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 import pytest
 
 from daf_query import DafSession, DuplicateColumnsWarning, QueryResult, connect
@@ -96,20 +92,6 @@ def test_one_warning_says_what_was_renamed(session: DafSession) -> None:
 def test_no_form_loses_a_column(result: QueryResult, form: Any) -> None:
     """Each has all columns, with names of their own and the right values."""
     assert form(result) == EXPECTED
-
-
-def test_files_have_all_columns(result: QueryResult, tmp_path: Path) -> None:
-    """In each format, and they can be read again."""
-    for suffix in ("parquet", "arrow", "csv", "json", "ndjson"):
-        result.save(tmp_path / f"rows.{suffix}")
-    assert pq.read_table(tmp_path / "rows.parquet").to_pydict() == EXPECTED
-    with pa.ipc.open_file(tmp_path / "rows.arrow") as file:
-        assert file.read_all().to_pydict() == EXPECTED
-    assert pacsv.read_csv(tmp_path / "rows.csv").to_pydict() == EXPECTED
-    rows = json.loads((tmp_path / "rows.json").read_text())
-    assert {name: [row[name] for row in rows] for name in rows[0]} == EXPECTED
-    lines = (tmp_path / "rows.ndjson").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == rows
 
 
 def test_a_view_names_its_columns(session: DafSession) -> None:

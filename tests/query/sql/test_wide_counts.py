@@ -11,12 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_query.table import AxisDataset, MatrixDataset, MatrixEntry
 from daf_storage import DafWriter, MemoryDaf, errors, from_anndata
 
 SMALL = ["i1", "u1", "i2", "u2", "i4", "u4"]
@@ -153,51 +151,6 @@ def test_counts_as_changes_no_answer(dtype: Any) -> None:
     ):
         answer, expected = (connect(each).sql(sql).to_pandas() for each in (small, plain))
         pd.testing.assert_frame_equal(answer, expected, check_dtype=False, rtol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", [*SMALL, "i8", "u8", "f4", "f8", "?"])
-def test_batches_are_of_the_type_of_the_schema(dtype: str) -> None:
-    """Of columns and of the long form; integers of 64 bits, floats and booleans are as stored."""
-    values = np.array([[1, 0], [0, 1], [1, 1]], dtype)
-    shown = pa.int64() if dtype in SMALL else pa.from_numpy_dtype(np.dtype(dtype))
-    daf = stored(values)
-    cells = AxisDataset(daf, "cell").with_matrix_columns({"x": MatrixEntry("gene", "X", "A")})
-    long = MatrixDataset(daf, "cell", "gene", "X")
-    for table, name in ((cells, "x"), (long, "value")):
-        assert table.schema.field(name).type == shown
-        [batch] = table.scanner(
-            [name], pc.field("cell" if table is long else "name") != "c1"
-        ).to_batches()
-        assert batch.schema.field(name).type == batch.column(0).type == shown
-        expected = values[:, 0] if table is cells else values.ravel()
-        assert sorted(table.to_table()[name].to_pylist()) == sorted(expected.tolist())
-
-
-@pytest.mark.parametrize(
-    ("dtypes", "shown"),
-    [
-        (["u1", "i2"], pa.int64()),
-        (["u1", "u8"], pa.uint64()),
-        (["i1", "f4"], pa.float64()),
-        (["?", "u2"], pa.int64()),
-        (["f4", "f4"], pa.float32()),
-    ],
-)
-def test_of_several_data_sets(dtypes: list[str], shown: pa.DataType) -> None:
-    """One type holds the values of all, and arithmetic with it is exact."""
-    members = {}
-    for name, dtype in zip("pq", dtypes, strict=True):
-        daf = MemoryDaf(name=f"{name}-{'-'.join(dtypes)}")
-        daf.add_axis("cell", [f"{name}{i}" for i in range(2)])
-        daf.add_axis("gene", ["A", "B"])
-        daf.set_matrix("cell", "gene", "X", np.array([[1, 0], [0, 1]], dtype))
-        members[name] = daf
-    db = connect(list(members.values()))
-    result = db.sql("SELECT X['A'] FROM cell ORDER BY name").to_arrow_table()
-    assert (result.schema.types, result[0].to_pylist()) == ([shown], [1, 0, 1, 0])
-    long = db.sql("SELECT value FROM matrix('cell', 'gene', 'X') WHERE gene = 'B'").to_arrow_table()
-    assert (long.schema.types, sorted(long[0].to_pylist())) == ([shown], [0, 0, 1, 1])
-    assert column(db, "SELECT count(*) FROM cell WHERE X['A'] > -0.5 AND X['B'] < 1") == [2]
 
 
 def test_signed_and_unsigned_of_64_bits_have_no_type_in_common() -> None:

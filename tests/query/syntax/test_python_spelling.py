@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -172,23 +171,6 @@ def comparisons(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def bracketed(draw: st.DrawFn, depth: int = 2) -> str:
-    """Return a condition with brackets around all that & and | join."""
-    if depth == 0 or draw(st.booleans()):
-        return draw(comparisons())
-    left, right = draw(bracketed(depth - 1)), draw(bracketed(depth - 1))
-    form = draw(st.sampled_from(["({}) & ({})", "({})|({})", "~({})", "not ({})", "({}) and ({})", "({}) or ~({})", "(({}) & ({}) | (old))"]))  # fmt: skip
-    return form.format(left, right)
-
-
-@RELAXED
-@given(bracketed())
-def test_bracketed_conditions_are_those_of_pandas(session: DafSession, predicate: str) -> None:
-    """None of them is refused."""
-    assert rows(session, predicate) == of_pandas(predicate)
-
-
-@st.composite
 def loose(draw: st.DrawFn) -> str:
     """Return conditions that are joined without brackets."""
     predicate = draw(comparisons())
@@ -240,14 +222,3 @@ def sql(draw: st.DrawFn, depth: int = 2) -> str:
         return f"NOT {draw(sql(depth - 1))}"
     joined = draw(st.sampled_from(["AND", "OR"]))
     return f"({draw(sql(depth - 1))}) {joined} {draw(sql(depth - 1))}"
-
-
-@RELAXED
-@given(sql())
-def test_sql_means_what_it_means_elsewhere(session: DafSession, predicate: str) -> None:
-    """It is left as it is, and as a whole query it yields the same rows."""
-    assert rows(session, predicate) == of_sql(session, predicate)
-    frame = FRAME  # noqa: F841 - DuckDB finds it by its name
-    if not any(part in predicate for part in ("~", "x", "3 = old")):
-        names = duckdb.sql(f"SELECT name FROM frame WHERE {predicate}").fetchall()
-        assert {FRAME["name"][row] for row in rows(session, predicate)} == {n for (n,) in names}

@@ -15,9 +15,12 @@ UInt8: tables have what a query computes with in 64 bits.  Constants widen by th
 
 *Sizes.*  The engine computes constants while it plans, such as ``repeat('x', 2000000000)``: without
 looking at limits of time and memory, and for some of them with Python's lock held, so that a whole
-server waits.  So the argument that says the size is wrapped in a function of ours, which raises an
-error beyond a bound, and which the engine takes for one of a new value each time: what depends on
-it is computed with the rows.
+server waits, or ends.  So constants that say how large a value is are bounded.
+
+*Categories.*  The engine sorts dictionaries by their values, so what ORDER BY names is replaced by
+the place of each value among the categories of a column, which may be given by its name, by one
+that the query gives to it, or by its position.  Where such a name is that of an expression, too, or
+DISTINCT forbids another key, the values are sorted as strings, with a warning.
 
 Columns go by names here: of several with one name, what is true of one is taken to be true of all.
 What is listed in ``docs/reference/limits.md`` stays as it is.
@@ -26,9 +29,8 @@ What is listed in ``docs/reference/limits.md`` stays as it is.
 from __future__ import annotations
 
 import itertools
-import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import datafusion
@@ -36,8 +38,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import functions
 
-from daf_query.sql._hints import unique_names, warn_of_names
-from daf_query.sql._matrix_entries import column_name
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._matrix_entries import name_of_column
+from daf_query.sql._parameters import literal
 from daf_query.sql._planning import node_type
 from daf_query.syntax import (
     Edit,
@@ -46,20 +49,19 @@ from daf_query.syntax import (
     Scope,
     Statement,
     arguments_of,
-    edited,
     function_name,
     identifiers_of,
     is_query,
+    item_of,
     kind_of,
     parsed,
     quoted_name,
-    string_of,
-    subscript_of,
-    values_of,
     walk,
     whole_number_of,
 )
+from daf_query.table import category_columns
 from daf_storage import errors
+from daf_storage.anndata import recorded_types
 
 _NO_COLUMNS: Final = ("name", "data_type", "Dot")
 _NO_VALUES: Final = (*_NO_COLUMNS, "condition", "filter", "over", "Cast")
@@ -102,16 +104,6 @@ def names_in(node: Any, *, of_value: bool = False) -> frozenset[str]:
     return frozenset(found)
 
 
-def name_of_column(node: Node) -> str | None:
-    """Return the name of a column, in brackets or not; None if a node is something else."""
-    subscript = subscript_of(node)
-    if subscript is not None:
-        name, entry = subscript.parts[-1]["value"], string_of(subscript.inside)
-        return str(name) if entry is None else column_name(name, entry)
-    parts = identifiers_of(node)
-    return None if parts is None else values_of(parts)[-1]
-
-
 def given_names(statement: Statement, *, of_value: bool = False) -> Iterator[Given]:
     """Yield the names that the queries of a statement give to expressions."""
     named = [(query.column_names, query) for query in statement.queries]
@@ -122,11 +114,10 @@ def given_names(statement: Statement, *, of_value: bool = False) -> Iterator[Giv
         yield from (Given(name, columns, is_column=False) for name in names)
     for scope in statement.scopes:
         for item in scope.select["projection"]:
-            if "ExprWithAlias" in item:
-                name, expression = item["ExprWithAlias"]["alias"], item["ExprWithAlias"]["expr"]
+            expression, name = item_of(item)
+            if name is not None:
                 is_column = name_of_column(expression) is not None
-                columns = names_in(expression, of_value=of_value)
-                yield Given(name["value"], columns, is_column)
+                yield Given(name, names_in(expression, of_value=of_value), is_column)
 
 
 def corrections(statement: Statement) -> Iterator[Edit]:
@@ -138,7 +129,7 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     Raises
     ------
     QueryError
-        The engine takes too much for the right side of IS DISTINCT FROM.
+        The engine takes too much for the right side of IS DISTINCT FROM, or a value is too large.
 
     Examples
     --------
@@ -147,6 +138,7 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     >>> print(edited(query, corrections(parsed(query))))
     SELECT n FROM t WHERE n >= ALL (SELECT n AS "__quantified_0" FROM t)
     """
+    _check_sizes(statement)
     count = 0
     for _, node in statement.nodes:
         kind = kind_of(node)
@@ -158,8 +150,6 @@ def corrections(statement: Statement) -> Iterator[Edit]:
                 count += 1
         elif kind in ("IsDistinctFrom", "IsNotDistinctFrom"):
             _check_distinct(node[kind][1])
-    for last in statement.queries[-1:]:
-        yield from _told_apart(statement, last)
 
 
 def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
@@ -173,21 +163,6 @@ def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
         pair = statement.brackets_of(query)
         yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
         yield Edit(pair.closing, pair.closing, f"\n) AS quantified({name})")
-
-
-def _told_apart(statement: Statement, query: Query) -> Iterator[Edit]:
-    """Yield names for columns of ``DISTINCT ON`` that have one, whose tables its plan forgets."""
-    for scope in query.scopes[:1] if len(query.scopes) == 1 else ():
-        items = scope.select["projection"]
-        named = [identifiers_of(item["UnnamedExpr"]) for item in items if "UnnamedExpr" in item]
-        columns = [parts for parts in named if parts is not None]
-        if kind_of(scope.select["distinct"]) == "On" and len(columns) == len(items):
-            names = [str(parts[-1]["value"]) for parts in columns]
-            for parts, name, unique in zip(columns, names, unique_names(names), strict=True):
-                if name != unique:
-                    stop = statement.span(parts)[1]
-                    yield Edit(stop, stop, f" AS {quoted_name(unique)}")
-                    warn_of_names([name], [".".join(values_of(parts)) + f" is {unique!r}"])
 
 
 def _check_distinct(right: Node) -> None:
@@ -249,17 +224,8 @@ def _limits(query: Query) -> bool:
 _PATTERNS: Final = ("PGRegexMatch", "PGRegexNotMatch", "PGRegexIMatch", "PGRegexNotIMatch")
 
 
-class _List(NamedTuple):
-    """What compares columns with a list, or what the engine makes a comparison with one."""
-
-    names: frozenset[str]
-    """The columns that are compared."""
-    edits: tuple[Edit, ...]
-    """What hides it; nothing if that cannot be written."""
-
-
 def list_barriers(statement: Statement, *, is_part: bool = False) -> Iterator[Edit]:
-    """Yield a cast, which merges with nothing, for each list that could meet another one.
+    """Yield a cast, which merges with nothing, for each of several lists.
 
     What such lists imply is handed to the tables as for other conditions that the engine keeps.
 
@@ -271,81 +237,55 @@ def list_barriers(statement: Statement, *, is_part: bool = False) -> Iterator[Ed
     Examples
     --------
     >>> from daf_query.syntax import edited
-    >>> query = "SELECT * FROM t WHERE x IN (1) AND y IN (3) AND x NOT IN (2, NULL)"
+    >>> query = "SELECT * FROM t WHERE x IN (1) AND x NOT IN (2, NULL)"
     >>> edited(query, list_barriers(parsed(query)))
-    'SELECT * FROM t WHERE x IN (1)::BOOLEAN AND y IN (3) AND x NOT IN (2, NULL)::BOOLEAN'
+    'SELECT * FROM t WHERE x IN (1)::BOOLEAN AND x NOT IN (2, NULL)::BOOLEAN'
     """
     lists = [each for node in statement.nodes for each in _lists(statement, *node)]
-    names = frozenset[str]().union(*(each.names for each in lists))
-    is_one = is_part or len(statement.scopes) > 1  # names may mean the same
-    is_one = is_one or any(given.name in names for given in given_names(statement))
-    is_one = is_one or any(_equates(node) for _, node in statement.nodes)
-    counts = Counter(name for each in lists for name in each.names or [""])
-    for each in lists:
-        is_met = any(counts[name] > 1 for name in each.names or [""])
-        if is_met or (is_one and (is_part or len(lists) > 1)):
-            yield from each.edits
+    if is_part or len(lists) > 1:
+        yield from itertools.chain(*lists)
 
 
-def _equates(node: Node) -> bool:
-    """Return whether a condition compares columns with each other."""
-    is_equality = _joins(node, "Eq") or kind_of(node) == "IsNotDistinctFrom"
-    return is_equality and len(names_in(node)) > 1
+def _lists(statement: Statement, scope: Scope | None, node: Node) -> Iterator[tuple[Edit, ...]]:
+    """Yield what hides a node that is a list: IN, a pattern, or ``(x = 1 OR x = 2)`` in brackets.
 
-
-def _lists(statement: Statement, scope: Scope | None, node: Node) -> Iterator[_List]:
-    """Yield the list that a node is: IN, a pattern, or ``(x = 1 OR x = 2)`` within brackets.
-
-    One that no brackets are around, and that is no item of SELECT, is beside nothing that it could
-    be merged with wrongly.
+    A chain that no brackets are around, and that is no item of SELECT, is beside nothing that it
+    could be merged with wrongly; a pattern cannot be hidden.
     """
     kind = kind_of(node)
     if kind == "InList":
         first = statement.span(node[kind]["list"])[0]
-        pair = next(pair for pair in statement.around(first) if pair.before == "IN")
-        yield _List(names_in(node[kind]["expr"]), _hidden(pair.closing + 1))
+        stop = next(pair for pair in statement.around(first) if pair.before == "IN").closing + 1
+        yield (Edit(stop, stop, "::BOOLEAN"),)
     elif kind == "BinaryOp" and node[kind]["op"] in _PATTERNS:
-        yield _List(names_in(node[kind]["left"]), ())
-    elif kind == "Nested" and (names := _chained(node[kind])):
+        yield ()
+    elif kind == "Nested" and _is_list(node[kind]):
         start, stop = statement.span(node)
-        pair = next(pair for pair in statement.around(start) if pair.closing >= stop)
-        yield _List(names, _hidden(pair.closing + 1))
+        stop = next(pair for pair in statement.around(start) if pair.closing >= stop).closing + 1
+        yield (Edit(stop, stop, "::BOOLEAN"),)
     elif kind in ("UnnamedExpr", "ExprWithAlias") and scope is not None:
-        names = _chained(node[kind].get("expr", node[kind]))
-        if names and not any(scope.select["group_by"].get("Expressions", "*")):
+        is_grouped = any(scope.select["group_by"].get("Expressions", "*"))
+        if not is_grouped and _is_list(item_of(node)[0]):
             start, stop = statement.item(node)
-            yield _List(names, (Edit(start, start, "("), *_hidden(stop, ")")))
+            yield Edit(start, start, "("), Edit(stop, stop, ")::BOOLEAN")
 
 
-def _hidden(stop: int, closing: str = "") -> tuple[Edit, ...]:
-    return (Edit(stop, stop, f"{closing}::BOOLEAN"),)
-
-
-def _chained(node: Node) -> frozenset[str]:
-    """Return the columns that a chain of OR, or of AND, compares more than once."""
+def _is_list(node: Node) -> bool:
+    """Return whether OR joins comparisons with =, or AND such with <>, so that they are a list."""
     operator = node["BinaryOp"]["op"] if kind_of(node) == "BinaryOp" else ""
-    compared, stack = Counter[str](), [node] if operator in ("Or", "And") else []
+    count, stack = 0, [node] if operator in ("Or", "And") else []
     while stack:
         part = stack.pop()
         while kind_of(part) == "Nested":
             part = part["Nested"]
-        if _joins(part, operator):
-            stack += [part["BinaryOp"]["left"], part["BinaryOp"]["right"]]
-        elif _is_equality(part, operator):
-            compared.update(names_in(part))
-    return frozenset(name for name, count in compared.items() if count > 1)
-
-
-def _joins(node: Node, operator: str) -> bool:
-    return kind_of(node) == "BinaryOp" and bool(node["BinaryOp"]["op"] == operator)
-
-
-def _is_equality(node: Node, joined_by: str) -> bool:
-    """Return whether a comparison is one of those that make a list, if AND or OR joins them."""
-    kind = kind_of(node)
-    if kind in ("Like", "ILike"):
-        return bool(node[kind]["negated"]) == (joined_by == "And")
-    return _joins(node, "Eq" if joined_by == "Or" else "NotEq")
+        kind = kind_of(part)
+        if kind == "BinaryOp" and part[kind]["op"] == operator:
+            stack += [part[kind]["left"], part[kind]["right"]]
+        elif kind == "BinaryOp":
+            count += part[kind]["op"] == ("Eq" if operator == "Or" else "NotEq")
+        elif kind in ("Like", "ILike"):
+            count += part[kind]["negated"] == (operator == "And")
+    return count > 1
 
 
 _WRAPPING: Final = ("Plus", "Minus", "Multiply", "Modulo", "PGBitwiseShiftLeft")
@@ -406,98 +346,198 @@ def _is_number(node: Node) -> bool:
 
 
 _MOST_ITEMS: Final = 1 << 26
-_MOST_TOGETHER: Final = 1 << 27
-_CHECK: Final = "daf_checked_size"
+_MOST_OF_ARRAYS: Final = 1 << 23
 _STRINGS: Final = ("repeat", "lpad", "rpad")
-_ARRAYS: Final = ("array_repeat", "list_repeat", "array_resize", "list_resize")
 _SERIES: Final = ("generate_series", "range")
-_SMALL: Final = 1000
-_MOST_SHOWN: Final = 200
+_ARRAYS: Final = ("array_repeat", "list_repeat", "array_resize", "list_resize", *_SERIES)
 
 
-def register_size_checks(context: datafusion.SessionContext) -> None:
-    """Make the function that checks sizes known to a context."""
-    integer = pa.int64()
-    context.register_udf(datafusion.udf(_checked, [integer] * 4, integer, "volatile", _CHECK))
+def _check_sizes(statement: Statement) -> None:
+    """Refuse a query whose constants make a large value; a series that is a table is none.
 
+    Of several sizes the product counts, since each may be of what another one made.
 
-def with_bounded_sizes(query: str) -> str:
-    """Return a query in which arguments that say how large a result is are checked.
-
-    A column that a query does not name is called as it is written.
-
-    >>> with_bounded_sizes("SELECT length(repeat('x', 2000000000)) AS n")
-    "SELECT length(repeat('x', daf_checked_size(2000000000, 0, 0, 67108864))) AS n"
+    Raises
+    ------
+    QueryError
+        One value may have too many items.
     """
-    lowered = query.lower()
-    if not any(name in lowered for name in (*_STRINGS, *_ARRAYS, *_SERIES)):
-        return query
-    statement = parsed(query)
-    return query if statement is None else edited(query, _size_edits(statement))
-
-
-def _size_edits(statement: Statement) -> list[Edit]:
-    """Return the edits; none where all sizes are small constants.
-
-    Each of several sizes is bounded so that their product is, too: a value may be within another,
-    which the SQL does not always show, or replace each character of another.
-    """
-    calls = list(_sized_calls(statement))
-    sizes = [size for _, _, sizes in calls for size in sizes]
-    if None not in sizes and math.prod(max(size or 1, 1) for size in sizes) <= _SMALL:
-        return []
-    edits: list[Edit] = []
-    for name, spans, _ in calls:
-        most = int((_MOST_ITEMS // (1 if name in _STRINGS else 8)) ** (1 / len(calls)))
-        written = [statement.text[slice(*span)] for span in spans]
-        start, stop = spans[min(1, len(spans) - 1)]
-        opening, closing = f"{_CHECK}(", f", 0, 0, {most})"
-        if name in _SERIES and len(spans) > 2 and "INTERVAL" in written[2].upper():
-            seconds = f"(to_unixtime({written[1]}) - to_unixtime({written[0]}))"
-            count = f"CAST(abs({seconds} / date_part('epoch', {written[2]})) AS BIGINT)"
-            opening, closing = f"CASE WHEN {opening}{count}{closing} >= 0 THEN ", " END"
-        elif name in _SERIES:
-            first, step = written[0] if len(spans) > 1 else "0", [*written[2:], "1"][0]
-            closing = f", {first}, {step}, {most})"
-        edits += [Edit(start, start, opening), Edit(stop, stop, closing)]
-    for item in (item for scope in statement.scopes for item in scope.select["projection"]):
-        start, stop = statement.item(item) if edits and "UnnamedExpr" in item else (0, 0)
-        if any(start <= edit.start < stop for edit in edits):
-            name = quoted_name(statement.text[start:stop][:_MOST_SHOWN])
-            edits.append(Edit(stop, stop, f" AS {name}"))
-    return edits
-
-
-def _sized_calls(
-    statement: Statement,
-) -> Iterator[tuple[str, list[tuple[int, int]], list[int | None]]]:
-    """Yield the name of each call, where its arguments stand, and the constants of its size.
-
-    A series that is a table, after FROM, is no call.
-    """
+    most, size = _MOST_ITEMS, 1
     for _, node in statement.nodes:
         name = function_name(node["Function"]) if kind_of(node) == "Function" else ""
-        if name in (*_STRINGS, *_ARRAYS, *_SERIES):
-            function = node["Function"]
-            numbers = [whole_number_of(each) for each in arguments_of(function)]
-            spans = statement.parts(statement.brackets_after(function["name"][-1]["Identifier"]))
-            if len(spans) > (name not in _SERIES):
-                yield name, spans, numbers if name in _SERIES else numbers[1:2]
-
-
-def _checked(stops: pa.Array, starts: pa.Array, steps: pa.Array, most: pa.Array) -> pa.Array:
-    """Return the ends of series, or sizes, whose step is 0; raise if they are too large.
-
-    A negative size is 0, which is the same; lpad() of a column panics otherwise.
-    """
-    stop, start, step = (pc.cast(each, pa.float64(), safe=False) for each in (stops, starts, steps))
-    counts = pc.divide(pc.abs(pc.subtract(stop, start)), pc.max_element_wise(pc.abs(step), 1.0))
-    largest, bound = pc.max(counts).as_py() or 0, most[0].as_py() if len(most) else _MOST_ITEMS
-    if largest > bound or (pc.sum(counts).as_py() or 0) > _MOST_TOGETHER:
+        if name in (*_STRINGS, *_ARRAYS):
+            given = arguments_of(node["Function"])
+            sizes = given[: 1 + (len(given) > 1)] if name in _SERIES else given[1:2]
+            step = whole_number_of(given[2]) if name in _SERIES and len(given) > 2 else 1
+            size *= max(1, _largest(sizes) // (step or 1))
+            most = _MOST_ITEMS if name in _STRINGS and most == _MOST_ITEMS else _MOST_OF_ARRAYS
+    if size > most:
         raise errors.QueryError(
-            f"the query makes a value of {largest:,.0f} items, or several in one batch, where one "
-            f"may have {bound:,}, and all together {_MOST_TOGETHER:,}: by repeat(), lpad(), "
-            "array_repeat(), generate_series() or the like; write smaller ones, and for many "
-            "numbers in rows FROM generate_series(1, n)"
+            f"the query makes a value of {size:,} items, where one may have {most:,}: by repeat(), "
+            "lpad(), array_repeat(), generate_series() or the like; write smaller ones, and for "
+            "many numbers in rows FROM generate_series(1, n)"
         )
-    return pc.if_else(pc.and_(pc.equal(steps, 0), pc.less(stops, 0)), 0, stops)
+
+
+def _largest(nodes: list[Node]) -> int:
+    """Return the largest whole number in some expressions, also as a string."""
+    written = [
+        each["Number"][0] if "Number" in each else str(each["SingleQuotedString"])
+        for each in walk(nodes)
+        if "Number" in each or "SingleQuotedString" in each
+    ]
+    return max((int(each) for each in written if each.isdecimal()), default=1)
+
+
+_ORDER: Final = "category_order"
+
+
+def register_category_order(
+    context: datafusion.SessionContext, schemas: Mapping[str, AxisSchema]
+) -> None:
+    """Make ``category_order('cell.stage', stage)`` a function of SQL.
+
+    The engine sorts strings and dictionaries by their values: ORDER BY needs a number.
+    """
+
+    def category_order(names: pa.Array, values: pa.Array) -> pa.Array:
+        if not len(names):
+            return pa.array([], pa.int32())
+        categories = _categories(schemas, str(names[0]))
+        places = pc.index_in(values, value_set=categories)
+        after = pa.scalar(len(categories), pa.int32())  # of values that are no category
+        return pc.if_else(pc.and_(pc.is_null(places), pc.is_valid(values)), after, places)
+
+    function = datafusion.udf(
+        category_order, [pa.string(), pa.string()], pa.int32(), "stable", _ORDER
+    )
+    context.register_udf(function)
+
+
+def _categories(schemas: Mapping[str, AxisSchema], name: str) -> pa.Array:
+    """Return the categories of ``axis.column``, or of ``schema.axis.column``."""
+    known: dict[str, pa.Array] = {}
+    for schema in (each for each in schemas.values() if not each.is_collection):
+        for axis in sorted(schema.axes_set()):
+            for column, recorded in recorded_types(schema.only.daf, axis).items():
+                if recorded.categories is not None:
+                    known.setdefault(f"{axis}.{column}", recorded.categories)
+                    known[f"{schema.name}.{axis}.{column}"] = recorded.categories
+    if name not in known:
+        listed = [each for each in known if each.count(".") == 1]
+        has = errors.known_names(listed, none="none")
+        raise errors.QueryError(
+            f"{_ORDER}() knows no categories of {name!r}; there are those of {has}"
+            f"{errors.nearest(name, listed)}"
+        )
+    return known[name]
+
+
+_KEY: Final = "with_fill"
+"""What only items of ORDER BY have."""
+
+
+class AlphabeticalOrderWarning(errors.DafWarning):
+    """A query sorts a categorical as strings, since its order is not known at this place."""
+
+
+def category_keys(
+    statement: Statement, categoricals: Mapping[str, str | None], views: Sequence[Statement] = ()
+) -> Iterator[Edit]:
+    """Yield what to sort by, so that categoricals are in the order of their categories.
+
+    Parameters
+    ----------
+    categoricals
+        What `category_order` calls the categories of each column; None if tables differ in them.
+    views
+        Those that it names; they may give names, too.
+
+    Warns
+    -----
+    AlphabeticalOrderWarning
+        Something that is sorted by has the name of a categorical, and may not be it.
+
+    Examples
+    --------
+    >>> from daf_query.syntax import edited, parsed
+    >>> query = "SELECT * FROM obs ORDER BY stage DESC"
+    >>> print(edited(query, category_keys(parsed(query), {"stage": "obs.stage"})))
+    SELECT * FROM obs ORDER BY category_order('obs.stage', "stage") DESC
+    """
+    known: dict[str, str | None] = dict(categoricals)
+    for given in (each for every in (*views, statement) for each in given_names(every)):
+        name = known.get(next(iter(given.columns), ""), "") if given.is_column else ""
+        known[given.name] = name if known.get(given.name, name) == name else None
+    owners = {id(item): query for query in statement.queries for item in _items(query)}
+    distinct = {
+        id(item)
+        for _, call in statement.nodes
+        if call.get("duplicate_treatment") == "Distinct"
+        for clause in call["clauses"]
+        for item in clause.get("OrderBy", ())
+    }
+    for _, node in statement.nodes:
+        if _KEY not in node:
+            continue
+        query = owners.get(id(node))
+        parts, (start, stop) = _column(statement, node["expr"], query)
+        name = parts[-1]["value"] if parts else ""
+        if known.get(name, "") == "":
+            continue
+        written = ".".join(quoted_name(part["value"]) for part in parts)
+        is_distinct = id(node) in distinct or (
+            query is not None and any(scope.select["distinct"] for scope in query.scopes)
+        )
+        if is_distinct or known[name] is None:
+            _warn(written)
+        else:
+            yield Edit(start, stop, f"{_ORDER}({literal(known[name])}, {written})")
+
+
+def _column(
+    statement: Statement, key: Node, query: Query | None
+) -> tuple[list[Node], tuple[int, int]]:
+    """Return the column of an item of ORDER BY, in parts, and where it is; or no parts."""
+    parts, position = identifiers_of(key), whole_number_of(key)
+    items = query.scopes[0].select["projection"] if query is not None and query.scopes else ()
+    if position is not None and not any("Wildcard" in kind_of(item) for item in items[:position]):
+        for item in items[position - 1 : position]:
+            aliased = item.get("ExprWithAlias")
+            parts = [aliased["alias"]] if aliased else identifiers_of(item["UnnamedExpr"])
+    return parts or [], (statement.span(parts if position is None else key) if parts else (0, 0))
+
+
+def _items(query: Query) -> list[Node]:
+    """Return what a query is sorted by."""
+    order: Any = query.node["order_by"]
+    return list(order["kind"].get("Expressions") or ()) if order is not None else []
+
+
+def _warn(column: str) -> None:
+    warnings.warn(
+        f"ORDER BY {column} sorts strings here, not categories: the query gives the name to "
+        "something else, too, or says DISTINCT (write GROUP BY instead); "
+        f"ORDER BY category_order('AXIS.COLUMN', {column}) sorts by categories anywhere",
+        AlphabeticalOrderWarning,
+        stacklevel=2,
+    )
+
+
+def known_categories(axes: Iterable[tuple[AxisSchema, str]]) -> dict[str, str | None]:
+    """Return what `category_order` calls the categories of each categorical column of some axes.
+
+    None for a column of several of the axes, each of which may have categories of its own.
+    """
+    owners: dict[str, list[str | None]] = {}
+    for schema, axis in axes:
+        fields = schema.dataset(axis).schema
+        categorical = category_columns(fields)
+        for column in fields.names:
+            full_name = f"{schema.name}.{axis}.{column}"
+            owners.setdefault(column, []).append(full_name if column in categorical else None)
+    return {
+        column: names[0] if len(names) == 1 else None
+        for column, names in owners.items()
+        if any(names)
+    }

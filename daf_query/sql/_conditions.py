@@ -1,0 +1,622 @@
+"""Conditions of a query on one of its tables, as predicates; and the columns that it needs.
+
+An *exact* predicate is what the condition is to any engine; one that is *implied* is true wherever
+the condition is.  Known are comparisons of a column with constants, IN, BETWEEN, IS NULL and
+columns of Bool, joined by AND, OR and NOT.  Implied are prefixes of strings, too, and boxes:
+conditions on shapes can only be true for rows whose boxes overlap that of a constant geometry; an
+R-tree names them, others are not read.
+
+*Restrictions* are the rows of its tables that a query can need.  The engine hands tables the
+conditions that the bindings convert for pyarrow, and keeps others: ``score > 0.5`` of Float32,
+which it casts, ``name LIKE 'ab%'``, lists of categoricals, and ``ST_Within(ST_Point(x, y), ...)``.
+They are read from the text, before it is planned.  The engine evaluates them again on the rows that
+are left: what is found may be weaker than a condition, never stronger.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import datafusion
+import numpy as np
+import pyarrow as pa
+
+from daf_query.index import UnfitIndexError
+from daf_query.scan import (
+    EXACT_FLOAT,
+    NEGATED,
+    And,
+    Compare,
+    In,
+    IsNull,
+    IsTrue,
+    Or,
+    Positions,
+    Predicate,
+    compared,
+    conjunction,
+    flat,
+    joined,
+    numpy_type,
+)
+from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._connections import Connections
+from daf_query.sql._matrix_entries import Tables, with_entries
+from daf_query.sql._planning import (
+    EntryRewriting,
+    Restrict,
+    TableName,
+    as_planned,
+    current_context,
+    table_frame,
+)
+from daf_query.sql._rules import names_in
+from daf_query.syntax import (
+    Constant,
+    Node,
+    Number,
+    Scope,
+    Source,
+    Statement,
+    Term,
+    arguments_of,
+    constant_of,
+    function_name,
+    identifiers_of,
+    is_query,
+    kind_of,
+    parsed,
+    term_of,
+    values_of,
+    walk,
+)
+from daf_query.table import MatrixEntry, TableDataset, ZarrTable, nullable
+from daf_storage import DafError
+from daf_storage.base import optional_import
+
+_INNER: Final = ("Join", "Inner", "CrossJoin")
+_KEPT: Final = ("Like", "Function", "Cast", "InList")
+_WILD: Final = re.compile(r"[%_\\]")
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,18})")
+_FLOAT: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+(?:[eE]\d{1,3})?|[eE]\d{1,3})")
+_EXACT_FLOAT32: Final = 2**24
+_MAX_INT64: Final = 2**63 - 1
+_LAST_CHARACTER: Final = 0x10FFFF
+
+
+SchemaOf: TypeAlias = Callable[[Source], pa.Schema | None]
+"""Returns the columns of a source; None if they are not known."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of a WHERE on one of its tables.
+
+    Examples
+    --------
+    >>> from daf_query.scan import describe
+    >>> schema = pa.schema([("age", pa.int64()), ("donor", pa.string())])
+    >>> statement = parsed("SELECT 1 FROM t WHERE NOT (age > 60 OR donor = 'N3')")
+    >>> (scope,) = statement.scopes
+    >>> conditions = Conditions(statement, scope, scope.sources[0], lambda _: schema)
+    >>> describe(conditions.exact(scope.select["selection"]))
+    "age <= 60 AND donor != 'N3'"
+    """
+
+    statement: Statement
+    scope: Scope
+    source: Source
+    schema_of: SchemaOf
+
+    def parts(self) -> list[Node]:
+        """Return what is true for each row that is needed; nothing in outer joins."""
+        select, own = self.scope.select, self.schema_of(self.source)
+        tables = walk(select["from"], into_queries=False)  # joins may be within brackets
+        joins = [each["join_operator"] for each in tables if "join_operator" in each]
+        is_known = own is not None and not self.source.column_names
+        is_inner = all(kind_of(each) in _INNER for each in joins)
+        condition = select["selection"]
+        return _operands(condition, "And") if condition and is_known and is_inner else []
+
+    def may_be_kept(self, node: Node) -> bool:
+        """Return whether the engine may evaluate a condition itself, and hand it to no table."""
+        for each in walk(node):
+            kind = kind_of(each)
+            is_number = kind == "Number" and not each[kind][0].isdigit()
+            field = self._column(each)
+            if kind in _KEPT or is_number or (field is not None and field.type == pa.float32()):
+                return True
+        return False
+
+    def exact(self, node: Node) -> Predicate | None:
+        """Return the predicate that a condition is to any engine; None if it is not known."""
+        return self._predicate(node, is_exact=True)
+
+    def implied(self, node: Node) -> Predicate | None:
+        """Return a predicate that is true wherever a condition is; None if none is known."""
+        return self._predicate(node, is_exact=False)
+
+    def _predicate(
+        self, node: Node, *, is_exact: bool, is_negated: bool = False
+    ) -> Predicate | None:
+        """Return the predicate of a condition, or of its negation."""
+        kind = kind_of(node)
+        body: Any = node.get(kind)
+        if kind == "Nested":
+            return self._predicate(body, is_exact=is_exact, is_negated=is_negated)
+        if kind == "UnaryOp" and body["op"] == "Not":
+            return self._predicate(body["expr"], is_exact=is_exact, is_negated=not is_negated)
+        if kind == "BinaryOp" and body["op"] in ("And", "Or"):
+            is_and = (body["op"] == "And") != is_negated
+            parts = [
+                self._predicate(each, is_exact=is_exact, is_negated=is_negated)
+                for each in _operands(node, body["op"])
+            ]
+            known = [each for each in parts if each is not None]
+            if len(known) < len(parts) and (is_exact or not is_and):
+                return None
+            return flat(And if is_and else Or, known) if len(known) > 1 else next(iter(known), None)
+        found = self._of_term(term_of(self.statement, node, is_negated=is_negated))
+        return found if found is not None or is_exact or is_negated else self._weaker(node)
+
+    def _of_term(self, term: Term | None) -> Predicate | None:
+        """Return the predicate of a column that is compared with constants."""
+        field = None if term is None or term.form == "pattern" else self._column(term.node)
+        if term is None or field is None:
+            return None
+        name, is_negated = field.name, term.is_negated
+        if term.form == "missing":
+            is_known = field.type in (pa.float32(), pa.float64(), pa.string(), pa.bool_())
+            is_known = field.nullable and (is_known or pa.types.is_integer(field.type))
+            return IsNull(name, is_negated) if is_known else None
+        if term.form == "boolean" or isinstance(term.constants[0], bool):
+            is_true = not term.constants or (term.operator == "=" and term.constants[0] is True)
+            is_known = pa.types.is_boolean(field.type) and term.operator in ("", "=")
+            return IsTrue(name, is_negated == is_true) if is_known else None
+        values = [_value(each) for each in term.constants]
+        if None in values:
+            return None
+        if term.operator == "IN":
+            stored = tuple(_stored(field, value) for value in values)
+            return None if None in stored else In(name, stored, is_negated)
+        operators = [term.operator.replace("=", "==") if term.operator == "=" else term.operator]
+        operators = [">=", "<="] if term.operator == "BETWEEN" else operators
+        if is_negated:
+            operators = [NEGATED[each] for each in operators]
+        parts = [_compared(field, *each) for each in zip(operators, values, strict=True)]
+        known = [each for each in parts if each is not None]
+        if len(known) < len(parts):
+            return None
+        return known[0] if len(known) == 1 else flat(Or if is_negated else And, known)
+
+    def _weaker(self, node: Node) -> Predicate | None:
+        """Return what a condition implies that is no predicate itself."""
+        kind = kind_of(node)
+        body: Any = node.get(kind)
+        if kind == "Cast" and body["data_type"] == "Boolean":
+            return self.implied(body["expr"])
+        if kind == "Like" and not (body["negated"] or body["any"] or body["escape_char"]):
+            pattern = constant_of(body["pattern"])
+            prefix = _WILD.split(pattern)[0] if isinstance(pattern, str) else None
+            return self._begins(body["expr"], prefix)
+        if kind != "Function":
+            return None
+        given = arguments_of(body)
+        if function_name(body) == "starts_with" and len(given) > 1:
+            return self._begins(given[0], constant_of(given[1]))
+        return self._in_box(node)
+
+    def _begins(self, node: Node, prefix: object) -> Predicate | None:
+        """Return the range of the strings that begin with a prefix."""
+        field = self._column(node)
+        if field is None or field.type != pa.string() or not (isinstance(prefix, str) and prefix):
+            return None
+        following = chr(min(ord(prefix[-1]) + 1, _LAST_CHARACTER))
+        from_it = Compare(field.name, ">=", prefix)
+        if not following.isprintable():  # such as half of a pair, or the last character
+            return from_it
+        return And((from_it, Compare(field.name, "<", prefix[:-1] + following)))
+
+    def _column(self, node: Node) -> pa.Field | None:
+        """Return the field of a column that can be of this table alone, with the type of values."""
+        parts = identifiers_of(node)
+        if parts is None:
+            return None
+        *qualifier, name = values_of(parts)
+        having = [each for each in self.scope.called(qualifier) if self._may_have(each, name)]
+        schema = self.schema_of(self.source)
+        if having != [self.source] or schema is None or name not in schema.names:
+            return None
+        field = schema.field(name)
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        return field.with_type(pa.string() if kind == pa.string_view() else kind)
+
+    def _may_have(self, source: Source, name: str) -> bool:
+        """Return whether a table may have a column; to another engine capitals may not count."""
+        schema = None if source.column_names else self.schema_of(source)
+        return schema is None or name.lower() in map(str.lower, schema.names)
+
+    def _in_box(self, node: Node) -> Predicate | None:
+        """Return the box of a constant shape, for the point of two columns that may lie in it."""
+        point, shape = _overlap(node) or ({}, {})
+        function = point.get("Function", {"name": ()})
+        if not function["name"] or function_name(function) != "st_point":
+            return None
+        fields = [self._column(each) for each in arguments_of(function)]
+        bounds = _bounds(self.statement.written(shape)) if any(fields) else None
+        if bounds is None or len(fields) != len(bounds) // 2:
+            return None
+
+        def sides() -> Iterator[Predicate | None]:
+            for field, low, high in zip(fields, bounds[:2], bounds[2:], strict=True):
+                for operator, value in ((">=", low), ("<=", high)):
+                    if field is not None and field.type == pa.float64():
+                        yield Compare(field.name, operator, value)
+                    elif field is not None:
+                        yield compared(field, operator, value)
+
+        return conjunction(sides())
+
+    def indexed_rows(self, table: ZarrTable) -> Positions | None:
+        """Return the rows for which all conditions can be true; None without an index."""
+        rows: Positions | None = None
+        for part in self.parts():
+            geometry, shape = _overlap(part) or ({}, {})
+            field = self._column(geometry)
+            index = None if field is None else table.rtree(field.name)
+            bounds = None if index is None else _bounds(self.statement.written(shape))
+            if index is None or bounds is None:
+                continue
+            try:
+                found = index.search(bounds)
+            except UnfitIndexError:  # it was changed this very moment; the next query says so
+                continue
+            rows = found if rows is None else np.intersect1d(rows, found)
+        return rows
+
+
+def _operands(node: Node, op: str) -> list[Node]:
+    """Return what a chain of the same operator joins, in its order."""
+    operands = []
+    while kind_of(node) == "BinaryOp" and node["BinaryOp"]["op"] == op:
+        operands.append(node["BinaryOp"]["right"])
+        node = node["BinaryOp"]["left"]
+    return [node, *operands[::-1]]
+
+
+def _value(constant: Constant) -> int | float | str | None:
+    """Return a constant, if engines agree on what it is."""
+    if isinstance(constant, str):
+        return constant
+    text = constant.text if isinstance(constant, Number) else ""
+    if _INTEGER.fullmatch(text) and abs(int(text)) <= _MAX_INT64:
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) and math.isfinite(float(text)) else None
+
+
+def _is_integer(field: pa.Field) -> bool:
+    """Return whether the engine compares a column with an Int64 as they are."""
+    return bool(pa.types.is_integer(field.type)) and field.type != pa.uint64()
+
+
+def _stored(field: pa.Field, constant: Any) -> Any:
+    """Return a constant as a value of a column's type; None if it is none without rounding."""
+    if isinstance(constant, str):
+        return constant if field.type == pa.string() else None
+    if _is_integer(field):
+        limits = np.iinfo(numpy_type(field.type))
+        is_one = isinstance(constant, int) and limits.min <= constant <= limits.max
+        return constant if is_one else None
+    is_exact = field.type == pa.float64() and (
+        type(constant) is float or abs(constant) < EXACT_FLOAT
+    )
+    is_exact |= (
+        field.type == pa.float32()
+        and abs(constant) <= _EXACT_FLOAT32
+        and float(np.float32(constant)) == constant
+    )
+    return float(constant) if is_exact else None
+
+
+def _compared(field: pa.Field, operator: str, constant: Any) -> Predicate | None:
+    """Return a comparison with a constant; None if it is that of no value of the column's type."""
+    value = _stored(field, constant)
+    if value is not None:
+        return Compare(field.name, operator, value)
+    if not isinstance(constant, float) or not (_is_integer(field) or field.type == pa.float32()):
+        return None
+    found = compared(field, operator, constant)
+    return found if isinstance(found, Compare) else None  # a constant would be true of NULL
+
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Smallest x and y, largest x and y."""
+
+BOX_SIDES: Final = ("XMin", "YMin", "XMax", "YMax")
+
+_OVERLAPPING: Final = frozenset(
+    f"st_{name}"
+    for name in (
+        *("contains", "coveredby", "covers", "crosses", "equals"),
+        *("intersects", "overlaps", "touches", "within"),
+    )
+)
+"""Functions that are true only for geometries whose boxes overlap."""
+
+
+def _overlap(node: Node) -> tuple[Node, Node] | None:
+    """Return what a condition needs to overlap: two operands, of which the second is constant."""
+    if kind_of(node) == "Nested":
+        return _overlap(node["Nested"])
+    if kind_of(node) != "Function" or function_name(node["Function"]) not in _OVERLAPPING:
+        return None
+    given = arguments_of(node["Function"])
+    varies = [bool(names_in(each)) or any(map(is_query, walk(each))) for each in given]
+    if sorted(varies) != [False, True]:
+        return None
+    return given[varies.index(True)], given[varies.index(False)]
+
+
+def _bounds(shape: str) -> Box | None:
+    """Return the box of a constant geometry, a little widened for trees of less precision."""
+    sides = ", ".join(f"ST_{side}(g)" for side in BOX_SIDES)
+    try:
+        found = _spatial_context().sql(f"SELECT {sides} FROM (SELECT {shape} AS g)")  # noqa: S608 - a constant of the query
+        box = [column[0].as_py() for column in found.to_arrow_table().columns]
+    except Exception:  # noqa: BLE001 - it is wrong, as the query will say
+        return None
+    if any(side is None or not math.isfinite(side) for side in box):
+        return None
+    down, up = np.float32(-np.inf), np.float32(np.inf)
+    x, y = (min(side, float(np.nextafter(np.float32(side), down))) for side in box[:2])
+    to_x, to_y = (max(side, float(np.nextafter(np.float32(side), up))) for side in box[2:])
+    return x, y, to_x, to_y
+
+
+def _spatial_context() -> datafusion.SessionContext:
+    """Return a context with spatial functions, which hands on batches in their order."""
+    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
+    optional_import("geodatafusion", extra="spatial").register_all(context)
+    return context
+
+
+def geometry_boxes(batch: pa.RecordBatch) -> Any:
+    """Return the sides of the boxes of a batch of geometries, in its order.
+
+    One batch at a time, in one partition: the engine hands on several in whatever order they come.
+    """
+    context = _spatial_context()
+    field = batch.schema.field(0).with_name("g")
+    renamed = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema([field]))
+    context.register_record_batches("t", [[renamed]])
+    sides = ", ".join(f"ST_{side}(g)" for side in BOX_SIDES)
+    table = context.sql(f"SELECT {sides} FROM t").to_arrow_table()  # noqa: S608 - no input in it
+    return np.array([np.asarray(side.combine_chunks(), np.float64) for side in table.columns])
+
+
+def needed_names(statement: Statement | None) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return names among which are the columns that a query needs, and the tables it needs whole.
+
+    None if it may need any column of any table.
+
+    >>> query = "SELECT avg(age) FROM cell WHERE donor IN (SELECT d.* FROM db.donor AS d)"
+    >>> names, whole = needed_names(parsed(query))
+    >>> sorted(names), sorted(whole)
+    (['age', 'd', 'donor'], ['donor'])
+    """
+    if statement is None:
+        return None
+    scopes = [
+        each for each in statement.scopes if each.is_natural or "From" in each.select["flavor"]
+    ]
+    for scope, node in statement.nodes:
+        if kind_of(node) == "Table" or _takes_all(node):  # TABLE cell, PIVOT
+            return None
+        if scope is not None and "wildcard_token" in node:
+            scopes.append(scope)
+    whole = frozenset(s.parts[-1] for scope in scopes for s in scope.sources if s.parts)
+    orders = [query.node["order_by"] for query in statement.queries]
+    names = names_in([[scope.select for scope in statement.scopes], orders])
+    return names, whole
+
+
+def _takes_all(node: Node) -> bool:
+    """Return whether a function is given all columns, ``f(*)``; ``count`` needs none of them."""
+    if kind_of(node) != "Function" or node["Function"]["args"] == "None":
+        return False
+    listed = node["Function"]["args"].get("List", {"args": ()})["args"]
+    is_star = len(arguments_of(node["Function"])) < len(listed)
+    return is_star and function_name(node["Function"]) != "count"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequirements:
+    """What a query needs of one table."""
+
+    columns: tuple[str, ...]
+    """The columns, in the order of the table; at least one."""
+    predicate: Predicate | None
+    """Rows for which it is not true are not needed; None if all may be."""
+    entries: Mapping[str, MatrixEntry]
+    """Those of the columns that are entries of matrices."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRequirements:
+    """What a query needs of each axis that it names."""
+
+    query: str
+    """The query with a quoted name for each entry of a matrix."""
+    tables: Mapping[str, TableRequirements]
+    """By axis."""
+
+
+def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
+    """Return what a query needs for another engine; nothing but metadata is read.
+
+    Columns are those that it names, and all where it has a wildcard; another engine may not tell
+    capitals apart.
+
+    Raises
+    ------
+    QueryError, EntryNotFoundError
+        An entry of a matrix is written wrongly, or there is none.
+    """
+    rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
+    statement = parsed(rewriting.query)
+    needed = needed_names(statement)
+    statement = None if needed is None else statement
+    names, whole = (set(map(str.lower, each)) for each in needed or ((), ()))
+    sources = [each for each in statement.sources if each.parts] if statement is not None else []
+    read = {each.parts[-1].lower() for each in sources}
+    axes = [axis for axis in sorted(schema.axes_set()) if statement is None or axis.lower() in read]
+    entries = {axis: rewriting.columns.get((schema.name, axis), {}) for axis in axes}
+    schemas: dict[str, pa.Schema] = {}
+    for axis in axes:
+        table = schema.dataset(axis)
+        table = table.with_matrix_columns(entries[axis]) if entries[axis] else table
+        schemas[axis] = table.schema
+    needs: dict[str, TableRequirements] = {}
+    for axis, fields in schemas.items():
+        is_whole = statement is None or axis.lower() in whole
+        columns = [name for name in fields.names if is_whole or name.lower() in names]
+        chosen = {name: entry for name, entry in entries[axis].items() if name in columns}
+        predicate = None if statement is None else _required(statement, axis, schemas)
+        needs[axis] = TableRequirements(tuple(columns or fields.names[:1]), predicate, chosen)
+    return QueryRequirements(rewriting.query, needs)
+
+
+def _required(
+    statement: Statement, axis: str, schemas: Mapping[str, pa.Schema]
+) -> Predicate | None:
+    """Return what holds for the rows of a table that a query needs, as far as that is certain."""
+
+    def schema_of(source: Source) -> pa.Schema | None:
+        return schemas.get(source.parts[-1]) if source.parts else None
+
+    parts: list[Predicate | None] = []
+    for scope in statement.scopes:
+        for source in scope.sources:
+            if source.parts and source.parts[-1].lower() == axis.lower():
+                reader = Conditions(statement, scope, source, schema_of)
+                parts.append(conjunction(map(reader.exact, reader.parts())))
+    known = [part for part in parts if part is not None]
+    return joined(Or, known) if known and len(known) == len(parts) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTable:
+    """A table at a place of a FROM."""
+
+    name: TableName
+    table: TableDataset | None
+    """As it is planned there; None of one that a function makes."""
+    statement: Statement
+    scope: Scope
+    source: Source
+
+
+def placed_tables(
+    rewritings: Iterable[EntryRewriting], connections: Connections, default: str
+) -> list[PlacedTable]:
+    """Return the tables of a query and its views; none if not all of it can be read.
+
+    Parameters
+    ----------
+    default
+        The schema of tables that are named without one.
+    """
+    placed: list[PlacedTable] = []
+    for rewriting in rewritings:
+        statement = parsed(rewriting.query)
+        if statement is None or any(
+            kind_of(node) == "Table" for _, node in statement.nodes
+        ):  # TABLE cell, PIVOT
+            return []
+        for scope in statement.scopes:
+            for source in scope.sources:
+                parts = source.parts or (f"{source.function}()",)
+                schema, title = (default, *parts)[-2:]
+                name = (schema, title)
+                is_hidden = not source.parts or name in current_context().replacements
+                table = None if is_hidden else connections.find(name)
+                if table is not None:
+                    table = as_planned(table, rewriting.columns.get(name, {}))
+                if table is not None or source.function:
+                    placed.append(PlacedTable(name, table, statement, scope, source))
+    return placed
+
+
+def restrictions_of(placed: Sequence[PlacedTable]) -> dict[TableName, Restrict]:
+    """Return what leaves out rows of tables that a query cannot need.
+
+    A table that stands at several places is left out: they may have other conditions.
+    """
+    times = Counter(each.name for each in placed)
+    schemas = {each.source: None if each.table is None else each.table.schema for each in placed}
+    restrictions: dict[TableName, Restrict] = {}
+    for each in placed:
+        if times[each.name] > 1 or each.scope.select["selection"] is None:
+            continue
+        if each.table is None:
+            restrictions[each.name] = partial(_restricted, each, schemas)
+        else:  # now: the engine can be asked for a box, which it cannot while it plans
+            restrictions[each.name] = _made(_restricted(each, schemas, each.table))
+    return restrictions
+
+
+def _made(table: TableDataset) -> Restrict:
+    """Return what gives a table that is as the query needs it."""
+    return lambda _: table
+
+
+def _restricted(
+    place: PlacedTable, schemas: Mapping[Source, pa.Schema | None], table: TableDataset
+) -> TableDataset:
+    known = {**schemas, place.source: table.schema}
+    reader = Conditions(place.statement, place.scope, place.source, known.get)
+    parts = [each for each in reader.parts() if reader.may_be_kept(each)]
+    predicate = conjunction(map(reader.implied, parts))
+    rows = reader.indexed_rows(table) if isinstance(table, ZarrTable) else None
+    return table if rows is None and predicate is None else table.restricted(rows, predicate)
+
+
+def small_tables(
+    placed: Sequence[PlacedTable], connections: Connections
+) -> dict[TableName, datafusion.DataFrame]:
+    """Return the small tables that a query reads beside long ones, with their rows in memory.
+
+    Of these the engine knows how many there are, and joins them by a hash table of their rows.  Of
+    two tables of which it does not know that, it distributes the rows of both first.
+    """
+    options, tables = (
+        connections.scan_options,
+        {each.name: each.table for each in placed if each.table is not None},
+    )
+    lengths = [table.table_columns.length for table in tables.values()]
+    if len(tables) < 2 or max(lengths) < options.min_joined_rows:
+        return {}
+    found: dict[TableName, datafusion.DataFrame] = {}
+    for name, table in tables.items():
+        # Entries of matrices may be columns at one place and not at another.
+        is_same = all(
+            each.table.schema == table.schema
+            for each in placed
+            if each.table is not None and each.name == name
+        )
+        size = table.table_columns.length * len(table.schema)
+        if size <= options.max_values_in_memory and is_same:
+            reports = current_context().reports
+            read = table if reports is None else table.with_reports(reports)
+            try:
+                rows = read.to_table()
+            except DafError:  # a column is unreadable, as the scan will say where it is needed
+                continue
+            found[name] = table_frame(rows.cast(nullable(rows.schema)))
+    return found
