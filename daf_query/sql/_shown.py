@@ -1,4 +1,4 @@
-"""What people are shown of a query: its first rows, its plan, and the report of its execution."""
+"""The face of a query: its first rows, its plan, and the report of its execution."""
 
 from __future__ import annotations
 
