@@ -223,7 +223,7 @@ class Comparison:
     other: Sample
 
 
-def comparisons_of(content: GroupProfile, reference: str = REST) -> list[Comparison]:
+def comparisons_of(content: GroupProfile, reference: Any = REST) -> list[Comparison]:
     """Return the groups of a profile that are compared, each with the rest or with another group.
 
     Rows whose group is NULL are no group, but part of the rest.
@@ -231,7 +231,7 @@ def comparisons_of(content: GroupProfile, reference: str = REST) -> list[Compari
     Raises
     ------
     InvalidInputError
-        There are fewer than two groups; or there is none that is called as the reference.
+        There are fewer than two groups; or the reference is not the name of one of them.
     """
     groups, samples = content.groups, samples_of(content.moments)
     has_null = [np.asarray(pc.is_null(values)) for values in groups.values()]
@@ -241,23 +241,60 @@ def comparisons_of(content: GroupProfile, reference: str = REST) -> list[Compari
             f"markers compare groups of {content.axis_names[0]}, and by= makes fewer than two of "
             "the chosen entries"
         )
-    if reference == REST:
+    if isinstance(reference, str) and reference == REST:
         others = rests(samples)
         return [Comparison(each, None, samples[each], others[each]) for each in named.tolist()]
-    columns = (values.to_pylist() for values in groups.values())
-    labels = ["_".join(map(str, row)) for row in zip(*columns, strict=True)]
-    if reference not in (labels[each] for each in named.tolist()):
-        listed = errors.known_names({labels[each] for each in named.tolist()}, none="none")
-        raise errors.InvalidInputError(
-            f"reference={reference!r} is no group; there are {listed}, and {REST!r} for all others"
-            f"{errors.nearest(reference, labels)}"
-        )
-    place = labels.index(reference)
+    place = _group_called(groups, named.tolist(), reference)
     return [
         Comparison(each, place, samples[each], samples[place])
         for each in named.tolist()
         if each != place
     ]
+
+
+def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: Any) -> int:
+    """Return the one group whose values, or their text, a reference is.
+
+    Raises
+    ------
+    InvalidInputError
+        It is none, or several.
+    """
+    rows = list(zip(*(values.to_pylist() for values in groups.values()), strict=True))
+    values = {each: rows[each] for each in named}
+    texts = {each: "_".join(map(_text, row)) for each, row in values.items()}
+    wanted = tuple(reference) if isinstance(reference, list | tuple) else (reference,)
+    found = [
+        each
+        for each, row in values.items()
+        if len(row) == len(wanted) and all(map(_is_called, row, wanted))
+    ]
+    found = found or [each for each, text in texts.items() if text == reference]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise errors.InvalidInputError(
+            f"reference={reference!r} is the name of {len(found)} groups: "
+            f"{', '.join(str(values[each]) for each in found)}; pass the values of one"
+        )
+    listed = errors.known_names(set(texts.values()), none="none")
+    raise errors.InvalidInputError(
+        f"reference={reference!r} is no group; there are {listed}, and {REST!r} for all others"
+        f"{errors.nearest(str(reference), texts.values())}"
+    )
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_called(value: Any, wanted: Any) -> bool:
+    """Return whether a value of a group is the wanted one, or has its text."""
+    if isinstance(wanted, np.generic):
+        wanted = wanted.item()
+    if isinstance(value, bool) != isinstance(wanted, bool) and not isinstance(wanted, str):
+        return False  # True equals 1
+    return bool(value == wanted) or str(wanted) in (str(value), _text(value))
 
 
 def marker_schema(groups: Mapping[str, pa.DataType], columns_axis: str) -> pa.Schema:
@@ -305,7 +342,7 @@ def marker_table(
 
 
 def welch_markers(
-    content: GroupProfile, reference: str = REST, *, is_log1p: bool, top: int | None = None
+    content: GroupProfile, reference: Any = REST, *, is_log1p: bool, top: int | None = None
 ) -> pa.Table:
     """Return the markers of a profile by Welch's t-test.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -34,7 +34,7 @@ _ELEMENT_BYTES: Final = 24
 class MarkerRequest:
     """How the groups of a profile are compared."""
 
-    reference: str = REST
+    reference: Any = REST
     """The group that all others are compared with; by default all other rows."""
     method: MarkerTest = "t-test"
     is_log1p: bool = True

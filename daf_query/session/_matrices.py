@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from daf_query._runs import attended
 from daf_query.matrix import AlignedAxis, Join, Selection
@@ -294,7 +295,7 @@ class MatrixQuestions(Connected):
         name: str,
         *,
         by: By,
-        reference: str = REST,
+        reference: Any = REST,
         method: MarkerTest = "t-test",
         is_log1p: bool = True,
         tie_correct: bool = False,
@@ -322,8 +323,8 @@ class MatrixQuestions(Connected):
             What the rows are grouped by, as of `profile`.  Rows of which it is NULL are no group,
             but belong to the rest.
         reference
-            ``"rest"`` compares each group with all other chosen rows; the name of a group compares
-            the others with that one.
+            ``"rest"`` compares each group with all other chosen rows; a group compares the others
+            with that one: its value or the text of it; of several group columns a tuple of values.
         method
             ``"t-test"`` or ``"wilcoxon"``.
         is_log1p
@@ -352,7 +353,7 @@ class MatrixQuestions(Connected):
         Raises
         ------
         InvalidInputError
-            There are fewer than two groups, no such reference, or no such method.
+            There are fewer than two groups, no single group that is the reference, or no such method.
         NotFoundError, QueryError, BudgetError
             As of `profile`.
 

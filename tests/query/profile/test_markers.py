@@ -154,6 +154,8 @@ def test_too_few_values_have_no_score() -> None:
         ({"by": ()}, "fewer than two"),
         ({"by": "lab"}, "fewer than two"),
         ({"by": "type", "reference": "NKT"}, "reference='NKT' is no group; there are B, NK, T"),
+        ({"by": "age > 3 AS old", "reference": "old"}, "'old' is no group; there are false, true"),
+        ({"by": "age", "reference": True}, "reference=True is no group; there are 1, 5"),
         ({"by": "type", "method": "logreg"}, "'logreg' is none of t-test, wilcoxon"),
         ({"by": "tpye"}, "tpye"),
     ],
@@ -161,9 +163,54 @@ def test_too_few_values_have_no_score() -> None:
 def test_what_cannot_be_compared_is_an_error(options: dict[str, Any], message: str) -> None:
     """It names what there is instead."""
     adata = _cells()
-    adata.obs["lab"] = "X"
+    adata.obs["lab"], adata.obs["age"] = "X", np.arange(240) % 2 * 4 + 1
     with pytest.raises(errors.DafError, match=message):
         daf_query.connect(daf_storage.from_anndata(adata)).markers("obs", "var", "X", **options)
+
+
+def _grouped(**vectors: Any) -> daf_query.DafSession:
+    """Return a session over four cells with vectors to group them by, and a gene."""
+    daf = daf_storage.MemoryDaf()
+    daf.add_axis("cell", list("ABCD"), vectors=vectors)
+    daf.add_axis("gene", ["x"])
+    daf.set_matrix("cell", "gene", "n", [[1.0], [2.0], [4.0], [7.0]])
+    return daf_query.connect(daf)
+
+
+@pytest.mark.parametrize(
+    ("values", "reference"),
+    [
+        ([1, 1, 2, 3], 1),
+        ([1, 1, 2, 3], "1"),
+        ([1, 1, 2, 3], np.int64(1)),
+        ([0.5, 0.5, 2.0, 3.0], 0.5),
+        ([0.5, 0.5, 2.0, 3.0], "0.5"),
+        ([True, True, False, False], True),
+        ([True, True, False, False], "true"),
+        (["1", "1", "2", "3"], 1),
+    ],
+)
+def test_a_reference_is_a_value_or_its_text(values: Any, reference: Any) -> None:
+    """Groups of numbers and truth values have one, too."""
+    found = _grouped(key=values).markers("cell", "gene", "n", by="key", reference=reference)
+    assert set(found.to_pydict()["key"]) == set(values) - {values[0]}
+    assert set(found.to_pydict()["mean_rest"]) == {1.5}
+
+
+def test_a_reference_is_one_group() -> None:
+    """Where two groups of several columns would be written alike, their values tell them apart."""
+    db = _grouped(key=["a_b", "a", "a", "c"], other=["c", "b_c", "d", "c"])
+    ask = {"by": ["key", "other"]}
+    with pytest.raises(errors.InvalidInputError, match="'a_b_c' is the name of 2 groups") as raised:
+        db.markers("cell", "gene", "n", reference="a_b_c", **ask)
+    assert "('a', 'b_c')" in str(raised.value)
+    found = db.markers("cell", "gene", "n", reference=("a", "b_c"), **ask).to_pydict()
+    assert sorted(zip(found["key"], found["other"], strict=True)) == [
+        ("a", "d"),
+        ("a_b", "c"),
+        ("c", "c"),
+    ]
+    assert set(found["mean_rest"]) == {2.0}
 
 
 @FORMS
