@@ -117,7 +117,7 @@ def compare(path: Path, values: Any, repeats: int) -> None:
 
 
 def fit(path: Path, cells: int, repeats: int) -> None:
-    """Print the constants of `daf_query.matrix._costs` that fit this machine, in nanoseconds."""
+    """Print the constants of `daf_query.matrix._layouts` that fit this machine, in nanoseconds."""
     daf = daf_storage.open_daf(str(path))
     random = np.random.default_rng(3)
     features, spent = [], []

@@ -11,7 +11,7 @@ LIMITS: Final = {
     "chunks_in_a_folder": "daf_storage.trees._zarr_chunks._MANY_CHUNKS",
     "copied_bytes": "daf_storage.data._blocks._BLOCK_BYTES",
     "decoding_threads": "daf_storage.trees._decode_threads.THREADS",
-    "dense_block_bytes": "daf_query.matrix._dense_gather._BLOCK_BYTES",
+    "dense_block_bytes": "daf_query.matrix._gather._BLOCK_BYTES",
     "digest_bytes": "daf_storage.sidecars._sidecar_tree._MAX_DIGEST_BYTES",
     "dots": "daf_query.profile._plot._MAX_DOTS",
     "gathered_elements": "daf_query.matrix._gather._BLOCK_ELEMENTS",

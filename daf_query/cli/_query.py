@@ -184,7 +184,7 @@ def extract_command(options: Namespace) -> None:
             print_report(part.explain(), "json" if is_json else None)
             return
         element_bytes = part.dtype.itemsize + 4
-        cost_bytes = sum(member.part.plan.cost_bytes for member in part.whole.members)
+        cost_bytes = sum(member.plan.cost_bytes for member in part.whole.members)
         with storage_base.progress_bar(
             "extract", cost_bytes, show=progress_of(options)
         ) as progress:

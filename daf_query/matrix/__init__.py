@@ -11,16 +11,20 @@ an axis is *concatenated* (the entries of one after those of another) or *aligne
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.matrix._dense_gather import as_slice, gather_dense
-from daf_query.matrix._elements import ElementBlock, Elements, elements_of
-from daf_query.matrix._estimate import (
+from daf_query.matrix._elements import ElementBlock, Elements
+from daf_query.matrix._gather import (
+    STRING_BYTES,
     ElementCount,
+    StoredElements,
+    as_slice,
     count_elements,
     estimate_read,
+    gather_dense,
+    gather_sparse,
+    keep_freed_memory,
     major_counts,
     minor_counts,
 )
-from daf_query.matrix._gather import gather_sparse, keep_freed_memory
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
     Layout,
@@ -40,36 +44,3 @@ from daf_query.matrix._member_axes import (
     concatenated_of,
 )
 from daf_query.matrix._slice_plan import Selection, SlicePlan
-from daf_query.matrix._stored_elements import StoredElements
-
-__all__ = [
-    "AlignedAxis",
-    "ConcatenatedAxis",
-    "DamagedLayoutWarning",
-    "ElementBlock",
-    "ElementCount",
-    "Elements",
-    "EntryAxis",
-    "Join",
-    "Layout",
-    "PlannedLayouts",
-    "Selection",
-    "SlicePlan",
-    "StoredElements",
-    "aligned",
-    "aligned_axis",
-    "as_slice",
-    "concatenated_axis",
-    "concatenated_of",
-    "count_elements",
-    "elements_of",
-    "estimate_read",
-    "find_layouts",
-    "gather_dense",
-    "gather_sparse",
-    "keep_freed_memory",
-    "major_counts",
-    "minor_counts",
-    "open_layouts",
-    "other_layout_command",
-]

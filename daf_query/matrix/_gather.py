@@ -1,11 +1,12 @@
-"""Read a slice out of one stored layout of a sparse matrix, without the rest of it.
+"""Read a slice out of one stored layout of a matrix, without the rest of it; say what that reads.
 
-A matrix is stored by columns; the *major* axis is the one whose entries are those columns, the
-*minor* axis the other.  The steps:
+Of a dense matrix it is indexed where it is mapped, else read chunk by chunk.  A sparse matrix is
+stored by columns; the *major* axis is the one whose entries are those columns, the *minor* axis the
+other.  The steps:
 
 1. Group the selected majors into blocks of a bounded number of stored elements: as many as stay in
    the cache of a core from one step to the next.
-2. For each block, take the elements of its majors (`daf_query.matrix._stored_elements`).
+2. For each block, take the elements of its majors (`StoredElements`).
 3. Translate their minors: stored indices count from 1, of files of others from 0, and those that
    are not selected are dropped.  The stored arrays are never shifted as a whole.
 4. Join the blocks to CSR.  Where every minor is selected, ``colptr`` says where each block goes.
@@ -16,26 +17,36 @@ Memory: at most two times the result, and a block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix._slice_plan import Positions, SlicePlan
-from daf_query.matrix._stored_elements import StoredElements, joined_runs
+from daf_query.matrix._slice_plan import Positions, Selection, SlicePlan
+from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import Span
+from daf_storage.data import StoredMatrix, checked_indices
+from daf_storage.stores import ReadEstimate
+from daf_storage.trees import read_joined
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
 
-_BLOCK_ELEMENTS = 1 << 18
-_FETCHED_ELEMENTS = 4 << 20
-_KEPT_BYTES = 24 << 20
+STRING_BYTES: Final = 16
+"""About how many bytes a string takes in memory."""
+
+_BLOCK_BYTES: Final = 32 << 20
+_BLOCK_ELEMENTS: Final = 1 << 18
+_FETCHED_ELEMENTS: Final = 4 << 20
+_KEPT_BYTES: Final = 24 << 20
+
+Numbers: TypeAlias = npt.NDArray[Any]
 
 
 def gather_sparse(
@@ -170,3 +181,269 @@ def keep_freed_memory() -> None:
     have its pages mapped and cleared again, which takes longer than what is computed in them.
     """
     np.empty(_KEPT_BYTES, np.uint8)
+
+
+class StoredElements:
+    """The row numbers and the values of a sparse matrix, mapped once for all that is read."""
+
+    def __init__(self, stored: StoredMatrix) -> None:
+        self.stored = stored
+        """The matrix."""
+        self._arrays = stored.element_arrays()
+
+    @cached_property
+    def _mapped(self) -> list[Numbers] | None:
+        is_mapped = all(array.info.is_mappable for array in self._arrays)
+        return [array.read() for array in self._arrays] if is_mapped else None
+
+    def rows(self, starts: Positions, counts: Positions) -> Numbers:
+        """Return the row numbers of some ranges, as they are stored; see `read`."""
+        return checked_indices(self.stored, self._taken(starts, counts, slice(0, 1))[0])
+
+    def values(self, starts: Positions, counts: Positions) -> Numbers:
+        """Return the values of some ranges; of a Bool matrix that stores none, all are true."""
+        if len(self._arrays) == 1:
+            return np.ones(int(counts.sum()), np.bool_)
+        return self._taken(starts, counts, slice(1, 2))[0]
+
+    def read(self, starts: Positions, counts: Positions) -> tuple[Numbers, Numbers]:
+        """Return the row numbers of some ranges, as they are stored, and their values.
+
+        Of mapped arrays, ranges that follow each other are views.
+
+        Raises
+        ------
+        CorruptDataError
+            A range leaves the arrays, or a row number its axis.
+        """
+        rows, *values = self._taken(starts, counts, slice(0, 2))
+        checked_indices(self.stored, rows)
+        return rows, values[0] if values else np.ones(rows.size, np.bool_)
+
+    def _taken(self, starts: Positions, counts: Positions, which: slice) -> list[Numbers]:
+        """Return ranges of the row numbers, of the values, or of both."""
+        self._check(starts, counts)
+        if self._mapped is not None:
+            mapped, run = self._mapped[which], _single_run(starts, counts)
+            if run is not None:
+                return [array[run] for array in mapped]
+            copied = _copied(mapped, starts, counts)
+            if copied is not None:
+                return copied
+        run_starts, run_counts = joined_runs(starts, counts)
+        return [read_joined(array, run_starts, run_counts) for array in self._arrays[which]]
+
+    def _check(self, starts: Positions, counts: Positions) -> None:
+        """Raise if a range does not lie within the arrays."""
+        if not starts.size:
+            return
+        mapped = self._mapped
+        size = min(a.info.size for a in self._arrays) if mapped is None else min(map(len, mapped))
+        is_negative = min(int(starts.min()), int(counts.min())) < 0
+        if is_negative or bool(np.any(starts > size - counts)):  # a sum might overflow
+            raise errors.CorruptDataError(
+                f"{self.stored.what}: colptr leaves the range 1 to {size + 1:,} of its elements"
+            )
+
+
+def _copied(sources: list[Numbers], starts: Positions, counts: Positions) -> list[Numbers] | None:
+    """Copy ranges of two arrays side by side, as rows of a CSR array: twice as fast as by an index.
+
+    None if they are not such arrays: of elements of 4 or 8 bytes, and of others of known widths.
+    """
+    first, second = sources[0], sources[-1]
+    pointer = np.dtype(f"i{first.dtype.itemsize}")
+    stops = starts + counts
+    if pointer.itemsize < 4 or int(stops.max()) > np.iinfo(pointer).max:
+        return None
+    for each in (first, second):
+        is_known = each.dtype.itemsize in (1, 2, 4, 8) and each.dtype.isnative
+        if not (is_known and each.flags.c_contiguous and each.flags.aligned):
+            return None
+    data = second.view(f"i{second.dtype.itemsize}")
+    # Every second row of this array is one of the ranges; others are never looked at.
+    ranges: Any = sp.csr_array((2 * starts.size - 1, 1), dtype=data.dtype)
+    ranges.indptr = np.stack([starts, stops], axis=1).reshape(-1).astype(pointer)
+    ranges.indices, ranges.data = first.view(pointer), data
+    copied = ranges[np.arange(0, 2 * starts.size, 2)]
+    parts = [copied.indices.view(first.dtype), copied.data.view(second.dtype)]
+    return parts[: len(sources)]
+
+
+def joined_runs(starts: Positions, lengths: Positions) -> tuple[Positions, Positions]:
+    """Return the starts and the lengths of ranges of which adjacent ones are joined."""
+    is_first = np.ones(starts.size, dtype=bool)
+    is_first[1:] = starts[1:] != starts[:-1] + lengths[:-1]
+    first = np.flatnonzero(is_first)
+    return starts[first], np.add.reduceat(lengths, first) if first.size else lengths
+
+
+def _single_run(starts: Positions, counts: Positions) -> slice | None:
+    """Return all ranges as one, if each begins where the one before it ends.
+
+    >>> _single_run(np.array([2, 5, 5]), np.array([3, 0, 4]))
+    slice(2, 9, None)
+    >>> _single_run(np.empty(0, np.int64), np.empty(0, np.int64))
+    slice(0, 0, None)
+    """
+    if not starts.size:
+        return slice(0, 0)
+    if bool(np.any(starts[1:] != starts[:-1] + counts[:-1])):
+        return None
+    return slice(int(starts[0]), int(starts[-1] + counts[-1]))
+
+
+@dataclass(frozen=True, slots=True)
+class DenseRead:
+    """Some elements of a dense matrix that are read at a time."""
+
+    first: int
+    """The offset of the first major within the selected ones."""
+    runs: list[Span]
+    """The spans of majors."""
+    within: Span | None
+    """Of each, this span of minors; all if None."""
+    minors: Positions
+    """The offsets, within the selected minors, of those that it has."""
+
+
+def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
+    """Return the slice as (majors, minors); a view where both are plain ranges."""
+    array = plan.stored.dense()
+    major, minor = plan.major, plan.minor
+    if array.info.storage_type.is_string:
+        strings = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
+        return _index(strings, major, minor)
+    if array.info.is_mappable:
+        return _index(array.read(), major, minor)
+    return _read_dense(array, major.positions, minor)
+
+
+def _read_dense(array: Any, majors: Positions, minor: Selection) -> npt.NDArray[Any]:
+    """Read a dense matrix that is not mapped: block by block, each chunk as rarely as possible."""
+    values = np.empty((majors.size, minor.size), array.info.storage_type.dtype)
+    for read in dense_reads(array, majors, minor):
+        start = read.first
+        for part in array.read_spans(read.runs, read.within):
+            if read.within is None:
+                values[start : start + len(part)] = part
+            else:
+                picked = minor.positions[read.minors] - read.within.start
+                values[start : start + len(part), read.minors] = part[:, picked]
+            start += len(part)
+    return values
+
+
+def dense_reads(array: Any, majors: Positions, minor: Selection) -> Iterator[DenseRead]:
+    """Yield the reads of a dense matrix that is not mapped."""
+    item_bytes = array.info.storage_type.dtype.itemsize
+    everything = [(Span(0, array.info.shape[1]), minor.positions)]
+    spans = everything if minor.is_all else _spans_of_chunks(minor.positions, array.info.chunks[1])
+    for span, offsets in spans:
+        rows = max(_BLOCK_BYTES // max(span.size * item_bytes, 1), array.info.chunks[0], 1)
+        for first in range(0, majors.size, rows):
+            runs = list(_runs(majors[first : first + rows]))
+            yield DenseRead(first, runs, None if minor.is_all else span, offsets)
+
+
+def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, Positions]]:
+    """Yield the span of each group of neighbouring chunks, and the offsets of its positions.
+
+    >>> [str(span) for span, _ in _spans_of_chunks(np.array([25, 3, 9, 18, 71]), 10)]
+    ['Span(start=3, stop=26)', 'Span(start=71, stop=72)']
+    """
+    order = np.argsort(positions, kind="stable")
+    chunks = positions[order] // chunk
+    for offsets in np.split(order, np.flatnonzero(np.diff(chunks) > 1) + 1):
+        if offsets.size:
+            first, last = int(positions[offsets[0]]), int(positions[offsets[-1]])
+            yield Span(first, last + 1), offsets
+
+
+def _index(values: npt.NDArray[Any], major: Selection, minor: Selection) -> npt.NDArray[Any]:
+    rows = as_slice(major.positions)
+    columns = slice(None) if minor.is_all else as_slice(minor.positions)
+    if isinstance(rows, slice) or isinstance(columns, slice):
+        return values[rows, columns]
+    return values[np.ix_(rows, columns)]
+
+
+def as_slice(positions: Positions) -> slice | Positions:
+    """Return a range of neighbours as a slice, which needs no copy."""
+    if positions.size and positions[-1] - positions[0] == positions.size - 1:
+        if bool(np.all(np.diff(positions) == 1)):
+            return slice(int(positions[0]), int(positions[-1]) + 1)
+    return positions
+
+
+def _runs(positions: Positions) -> Iterator[Span]:
+    """Yield the runs of neighbours in a list of positions."""
+    if positions.size == 0:
+        return
+    for run in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1):
+        yield Span(int(run[0]), int(run[-1]) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCount:
+    """How many elements a slice has, as far as that is known without reading them."""
+
+    count: int
+    """Of a sparse matrix those that are stored, of a dense one all."""
+    is_exact: bool
+    """Whether there are so many; if not, there are at most so many."""
+
+
+def count_elements(plans: Iterable[SlicePlan]) -> ElementCount:
+    """Return the number of elements of a slice: the least that any of its layouts allows."""
+    return min(map(_count, plans), key=lambda found: found.count)
+
+
+def _count(plan: SlicePlan) -> ElementCount:
+    if plan.colptr is None:
+        return ElementCount(plan.major.size * plan.minor.size, is_exact=True)
+    counts = major_counts(plan)
+    return ElementCount(int(counts.sum()), is_exact=plan.minor.is_all or not counts.any())
+
+
+def major_counts(plan: SlicePlan) -> Positions:
+    """Return how many elements each selected major of a sparse matrix has, at most."""
+    counts = plan.ranges()[1]
+    if plan.minor.is_all:
+        return counts
+    _, repeats = np.unique(plan.minor.positions, return_counts=True)
+    return np.minimum(counts * int(repeats.max(initial=1)), plan.minor.size)
+
+
+def minor_counts(plan: SlicePlan) -> Positions:
+    """Return how many elements each selected minor of a sparse matrix has; reads their numbers."""
+    base = plan.stored.index_base
+    elements = StoredElements(plan.stored)
+    totals = np.zeros(plan.stored.info.shape[0] + base, np.int64)
+    for _, starts, counts in blocks_of(plan):
+        totals += np.bincount(elements.rows(starts, counts), minlength=totals.size)
+    return totals[plan.minor.positions + base]
+
+
+def estimate_read(plan: SlicePlan) -> ReadEstimate:
+    """Return what gathering a slice costs beyond its plan; no values are read.
+
+    In the order, and the pieces, in which gathering reads.
+    """
+    estimate = ReadEstimate()
+    is_sparse = plan.stored.info.is_sparse
+    arrays = plan.stored.element_arrays() if is_sparse else [plan.stored.dense()]
+    if arrays[0].info.storage_type.is_string:
+        estimate.add_inexact(STRING_BYTES * arrays[0].info.size, requests=0)
+    elif all(array.info.is_mappable for array in arrays):
+        count = plan.ranges()[1].sum() if is_sparse else plan.major.size * plan.minor.size
+        for array in arrays:
+            estimate.add_bytes(int(count) * array.info.storage_type.dtype.itemsize)
+    elif is_sparse:
+        for _, starts, counts in blocks_of(plan):
+            for array in arrays:
+                array.estimate(spans_of(starts, counts), estimate)
+    else:
+        for read in dense_reads(arrays[0], plan.major.positions, plan.minor):
+            arrays[0].estimate(read.runs, estimate, read.within)
+    return estimate

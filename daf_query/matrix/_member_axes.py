@@ -6,7 +6,7 @@ length, and positions of its entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
@@ -46,10 +46,6 @@ class ConcatenatedAxis:
     is_alone: bool = False
     """Whether it is the axis of a single data set, which no column ``dataset`` names."""
 
-    def __reduce__(self) -> Any:
-        """Pickle how the data sets are opened again."""
-        return _again, (type(self), self.axis, self.location, _origins(self.members), self.is_alone)
-
     @cached_property
     def starts(self) -> Positions:
         """Where the entries of each data set begin, and the length of all."""
@@ -79,6 +75,35 @@ class ConcatenatedAxis:
         """Return the number of the data set of each position, and the position within it."""
         owners = np.searchsorted(self.starts, positions, side="right") - 1
         return owners.astype(np.int32), positions - self.starts[owners]
+
+    def parts(
+        self, selected: Positions, having: Collection[str], what: str, *, keyword: str = "rows"
+    ) -> Iterator[tuple[str, DafReader, Positions, Positions]]:
+        """Yield each data set of which something is selected.
+
+        With its name, the offsets of its entries within the selected ones, and their positions.
+
+        Parameters
+        ----------
+        having
+            The data sets that have the matrix, which is described by ``what``.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            Entries are selected of a data set that lacks the matrix.
+        """
+        owners, own = self.split(selected)
+        for number, (name, daf) in enumerate(self.members.items()):
+            mine = np.flatnonzero(owners == number)
+            if not mine.size:
+                continue
+            if name not in having:
+                raise errors.MatrixNotFoundError(
+                    f"{self.location}: {keyword}= has entries of {name!r}, which has no {what}; "
+                    f"leave it out: {keyword}=\"dataset <> '{name}'\""
+                )
+            yield name, daf, mine, own[mine]
 
     def joined(self, datasets: Any, positions: Positions) -> Positions:
         """Return positions that count through, of names of data sets and positions within them.
@@ -194,11 +219,6 @@ class AlignedAxis:
     positions: Mapping[str, Positions]
     """Of each data set, where its entries are among the names; -1 for those that are left out."""
 
-    def __reduce__(self) -> Any:
-        """Pickle how the data sets are opened again."""
-        more = self.join, self.entries, dict(self.positions)
-        return _again, (type(self), self.axis, self.location, _origins(self.members), *more)
-
     @property
     def length(self) -> int:
         """The number of names."""
@@ -297,17 +317,6 @@ class AlignedAxis:
 
 EntryAxis: TypeAlias = ConcatenatedAxis | AlignedAxis
 """An axis of a matrix, of one data set or of several."""
-
-
-def _origins(members: Members) -> dict[str, Any]:
-    return {name: daf.require_origin() for name, daf in members.items()}
-
-
-def _again(
-    kind: Callable[..., EntryAxis], axis: str, location: str, origins: Mapping[str, Any], *more: Any
-) -> EntryAxis:
-    members = {name: origin.open() for name, origin in origins.items()}
-    return kind(axis, location, members, *more)
 
 
 def concatenated_of(

@@ -75,6 +75,8 @@ class Selection:
         >>> Selection.all(3).take(np.array([2, 0])).positions.tolist()
         [2, 0]
         """
+        if self.is_all and offsets.size == self.size:
+            return Selection.of(offsets, self.size)
         return Selection(self.positions[offsets], is_all=False)
 
     @classmethod

@@ -10,7 +10,12 @@ of the groups, a row for each group and column.
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.moments._group_moments import group_moments
+from daf_query.moments._group_moments import (
+    DEFAULT_BLOCKS,
+    BlockOptions,
+    group_moments,
+    in_order,
+)
 from daf_query.moments._grouping import GroupedRows, Groups, GroupValues, group_rows
 from daf_query.moments._markers import (
     REST,
@@ -26,31 +31,6 @@ from daf_query.moments._profile import (
     STATISTICS,
     GroupProfile,
     PreparedProfile,
+    PreparedTotals,
 )
 from daf_query.moments._segments import Moments
-from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order
-from daf_query.moments._totals import PreparedTotals
-
-__all__ = [
-    "DEFAULT_BLOCKS",
-    "PROFILE_MAX_BYTES",
-    "REST",
-    "STATISTICS",
-    "BlockOptions",
-    "GroupProfile",
-    "GroupValues",
-    "GroupedRows",
-    "Groups",
-    "Moments",
-    "PreparedProfile",
-    "PreparedTotals",
-    "comparisons_of",
-    "group_moments",
-    "group_rows",
-    "in_order",
-    "marker_schema",
-    "marker_table",
-    "rank_sums",
-    "welch",
-    "welch_markers",
-]

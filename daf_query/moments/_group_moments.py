@@ -7,13 +7,18 @@ reduced by threads: their elements are sorted by group and column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from daf_query._runs import check_cancelled
 from daf_query.matrix import (
     Layout,
     PlannedLayouts,
@@ -24,17 +29,15 @@ from daf_query.matrix import (
     gather_dense,
     keep_freed_memory,
 )
-from daf_query.moments._grouping import GroupedRows, Strata
+from daf_query.moments._grouping import GroupedRows
 from daf_query.moments._segments import (
     Accumulator,
     Moments,
     Segments,
     moments_of,
     reduce_segments,
-    repeated,
     with_zeros,
 )
-from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions, in_order
 from daf_storage import DafReader, errors
 from daf_storage._lazy import lazy_module
 
@@ -50,11 +53,65 @@ _STRIP: Final = 1024
 _BLOCK_CHUNKS: Final = 4
 """How many chunks a block has at least: those at its ends may be decoded for its neighbours too."""
 
+_T = TypeVar("_T")
+
 Positions: TypeAlias = npt.NDArray[np.int64]
 Reduced: TypeAlias = tuple[Positions, Segments]
 """Segments, and their keys: ``group * number of columns + column``."""
 Tasks: TypeAlias = Iterator[Callable[[], tuple[Reduced | None, int]]]
 """Reduce a block; None if it has no elements.  With the number of bytes that were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOptions:
+    """How a matrix is cut into blocks, and how many are reduced at a time."""
+
+    elements: int = 1 << 18
+    """About how many elements a block has: as many as fit the cache of a core."""
+    window_elements: int = 1 << 24
+    """Within how many stored elements rows are taken group by group, not in their order."""
+    threads: int = os.cpu_count() or 1
+    """How many blocks are reduced at a time."""
+
+
+DEFAULT_BLOCKS: Final = BlockOptions()
+"""For all sizes."""
+
+
+def in_order(
+    tasks: Iterable[Callable[[], _T]], *, threads: int, ahead: int | None = None
+) -> Iterator[_T]:
+    """Yield the results of tasks in their order; few more are begun than there are threads.
+
+    Parameters
+    ----------
+    ahead
+        How many results may wait for those before them; twice the threads by default.
+
+    Examples
+    --------
+    >>> list(in_order([lambda: 1, lambda: 2], threads=2))
+    [1, 2]
+    """
+    if threads == 1:
+        for task in tasks:
+            check_cancelled()
+            yield task()
+        return
+    most = 2 * threads if ahead is None else ahead
+    pending: deque[Future[_T]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="daf-moments") as pool:
+        try:
+            for task in tasks:
+                check_cancelled()
+                pending.append(pool.submit(task))
+                if len(pending) > most:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
 
 
 def group_moments(
@@ -123,20 +180,22 @@ def group_segments(
     progress: Callable[[int], None],
 ) -> Segments:
     """Return a segment for each group and selected column; see `group_moments`."""
-    strata = Strata.of(rows)
     unique, order = np.unique(columns.positions, return_inverse=True)
-    selected_rows = Selection.of(strata.positions, daf.axis_length(axes[0]))
-    selected_columns = Selection.of(unique, daf.axis_length(axes[1]))
-    found = find_layouts(daf, axes, name, selected_rows, selected_columns)
-    stored = found.first.plan.stored
-    if stored.info.storage_type.is_string:
-        raise errors.UnsupportedInputError(
-            f"{stored.what}: it is a matrix of strings, which have no sums and means; choose one "
-            "of numbers or Bool"
-        )
-    layouts = PlannedLayouts(sorted(found, key=_cost), found.faults)
-    segments = layouts.read(lambda layout: _accumulated(strata, layout, options, progress))
-    segments = _of_groups(segments, strata, rows.n_groups)
+    selected = Selection.of(unique, daf.axis_length(axes[1]))
+    accumulator = Accumulator(rows.n_groups * unique.size)
+    for once in rows.rounds():
+        of_rows = Selection.of(once.positions, daf.axis_length(axes[0]))
+        found = find_layouts(daf, axes, name, of_rows, selected)
+        stored = found.first.plan.stored
+        if stored.info.storage_type.is_string:
+            raise errors.UnsupportedInputError(
+                f"{stored.what}: it is a matrix of strings, which have no sums and means; choose "
+                "one of numbers or Bool"
+            )
+        layouts = PlannedLayouts(sorted(found, key=_cost), found.faults)
+        read = partial(_accumulated, once, options=options, progress=progress)
+        accumulator.merge(slice(None), layouts.read(read).map(np.ravel))
+    segments = accumulator.segments().reshaped(rows.n_groups, unique.size)
     if np.array_equal(order, np.arange(unique.size)):
         return segments
     return segments.map(lambda each: each[:, order.reshape(-1)])
@@ -147,25 +206,25 @@ def _cost(layout: Layout) -> int:
 
 
 def _accumulated(
-    strata: Strata, layout: Layout, options: BlockOptions, progress: Callable[[int], None]
+    once: GroupedRows, layout: Layout, *, options: BlockOptions, progress: Callable[[int], None]
 ) -> Segments:
-    """Return a segment for each stratum and column, of shape ``(strata, columns)``."""
+    """Return a segment for each group and column, of rows that ascend, each of which is once."""
     keep_freed_memory()
     n_columns = layout.columns.size
-    accumulator = Accumulator(strata.groups.size * n_columns)
+    accumulator = Accumulator(once.n_groups * n_columns)
     is_sparse = layout.plan.stored.info.is_sparse
     tasks = _sparse_tasks if is_sparse else _dense_tasks
-    for reduced, n_bytes in in_order(tasks(strata, layout, options), threads=options.threads):
+    for reduced, n_bytes in in_order(tasks(once, layout, options), threads=options.threads):
         if reduced is not None:
             accumulator.merge(*reduced)
         progress(n_bytes)
-    segments = accumulator.segments().reshaped(strata.groups.size, n_columns)
+    segments = accumulator.segments().reshaped(once.n_groups, n_columns)
     if not is_sparse:
         return segments
-    return with_zeros(segments, strata.sizes()[:, np.newaxis], what=layout.plan.stored.what)
+    return with_zeros(segments, once.sizes()[:, np.newaxis], what=layout.plan.stored.what)
 
 
-def _sparse_tasks(strata: Strata, layout: Layout, options: BlockOptions) -> Tasks:
+def _sparse_tasks(once: GroupedRows, layout: Layout, options: BlockOptions) -> Tasks:
     """Yield what reduces blocks of stored elements.
 
     The stored columns of a layout, its majors, are the columns of the matrix, or its rows.  Each
@@ -174,9 +233,9 @@ def _sparse_tasks(strata: Strata, layout: Layout, options: BlockOptions) -> Task
     plan = layout.plan.in_order()
     elements, base = StoredElements(plan.stored), plan.stored.index_base
     columns = np.arange(layout.columns.size, dtype=np.int32)
-    n_bins, labels, bins = strata.groups.size, columns, strata.codes
+    n_bins, labels, bins = once.n_groups, columns, once.codes
     if layout.rows_are_major:
-        n_bins, labels, bins = columns.size, strata.codes, columns
+        n_bins, labels, bins = columns.size, once.codes, columns
     bin_of_minor = np.full(plan.stored.info.shape[0] + base, n_bins, np.int32)
     bin_of_minor[plan.minor.positions + base] = bins  # by the stored index
     starts, counts = plan.ranges()
@@ -244,10 +303,10 @@ def _parts_of(counts: Positions, target: int) -> Iterator[slice]:
         start, before = stop, int(ends[stop - 1])
 
 
-def _dense_tasks(strata: Strata, layout: Layout, options: BlockOptions) -> Tasks:
+def _dense_tasks(once: GroupedRows, layout: Layout, options: BlockOptions) -> Tasks:
     """Yield what reduces windows of a dense layout: some columns of all rows, or strips of rows."""
     plan, n_columns = layout.plan, layout.columns.size
-    array, codes = plan.stored.dense().info, strata.codes
+    array, codes = plan.stored.dense().info, once.codes
     item_bytes = plan.stored.info.storage_type.dtype.itemsize
 
     def reduce(
@@ -291,20 +350,3 @@ def _sorted(codes: npt.NDArray[np.int32]) -> _SortedRows:
 def _native(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return values in the byte order of the machine, which scipy needs."""
     return values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-def _of_groups(segments: Segments, strata: Strata, n_groups: int) -> Segments:
-    """Merge the strata of each group; of shape ``(strata, columns)`` to ``(groups, columns)``."""
-    if bool(np.all(strata.repeats == 1)) and strata.groups.size == n_groups:
-        return segments
-    n_columns = segments.n.shape[1]
-    accumulator = Accumulator(n_groups * n_columns)
-    columns = np.arange(n_columns)
-    for stratum, (group, repeats) in enumerate(
-        zip(strata.groups.tolist(), strata.repeats.tolist(), strict=True)
-    ):
-        row = segments.map(partial(np.take, indices=stratum, axis=0))
-        accumulator.merge(
-            group * n_columns + columns, repeated(row, np.full(n_columns, repeats, np.int64))
-        )
-    return accumulator.segments().reshaped(n_groups, n_columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,6 @@ import pyarrow.compute as pc
 from daf_query.scan import PLAIN_TYPES
 from daf_storage import errors
 
-LEFT_OUT = -1
-"""The code of a row that belongs to no group."""
-
 
 @dataclass(frozen=True, slots=True)
 class GroupedRows:
@@ -25,60 +22,31 @@ class GroupedRows:
     """0-based positions along the axis of rows; any order, a row that is there twice counts twice.
     """
     codes: npt.NDArray[np.int32]
-    """The group of each, from 0; -1 leaves it out.  A row that is there twice has one group."""
+    """The group of each, from 0."""
     n_groups: int
     """Number of groups; one without rows is allowed."""
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the number of rows of each group.
 
-        >>> GroupedRows(np.array([5, 5, 7]), np.array([1, 1, -1], np.int32), 2).sizes().tolist()
-        [0, 2]
+        >>> GroupedRows(np.array([5, 5, 7]), np.array([1, 1, 2], np.int32), 3).sizes().tolist()
+        [0, 2, 1]
         """
-        kept = self.codes[self.codes != LEFT_OUT]
-        return np.bincount(kept, minlength=self.n_groups).astype(np.int64)
+        return np.bincount(self.codes, minlength=self.n_groups).astype(np.int64)
 
+    def rounds(self) -> Iterator[GroupedRows]:
+        """Yield the rows ascending, each once; then those that are there twice again, and so on.
 
-@dataclass(frozen=True, slots=True)
-class Strata:
-    """Each selected row once; the rows of a stratum are in one group, and count equally often.
-
-    So the elements of a matrix need no weights: the moments of a stratum are scaled as a whole.
-    """
-
-    positions: npt.NDArray[np.int64]
-    """The rows, ascending, each once."""
-    codes: npt.NDArray[np.int32]
-    """The stratum of each."""
-    groups: npt.NDArray[np.int64]
-    """The group of each stratum."""
-    repeats: npt.NDArray[np.int64]
-    """How often each row of a stratum counts."""
-
-    @classmethod
-    def of(cls, rows: GroupedRows) -> Strata:
-        """Return the strata of grouped rows.
-
-        >>> rows = GroupedRows(np.array([5, 3, 5]), np.array([0, 0, 0], np.int32), 1)
-        >>> strata = Strata.of(rows)
-        >>> strata.positions.tolist(), strata.codes.tolist(), strata.repeats.tolist()
-        ([3, 5], [0, 1], [1, 2])
+        >>> rows = GroupedRows(np.array([5, 3, 5]), np.array([0, 1, 0], np.int32), 2)
+        >>> [each.positions.tolist() for each in rows.rounds()]
+        [[3, 5], [5]]
         """
-        is_kept = rows.codes != LEFT_OUT
-        positions, codes = rows.positions[is_kept], rows.codes[is_kept]
-        unique, first, repeats = np.unique(positions, return_index=True, return_counts=True)
-        codes = codes[first]
-        if repeats.size == 0 or int(repeats.max()) == 1:
-            each = np.arange(rows.n_groups)
-            return cls(unique, codes, each, np.ones(rows.n_groups, np.int64))
-        pairs, strata = np.unique(
-            np.stack([codes.astype(np.int64), repeats]), axis=1, return_inverse=True
-        )
-        return cls(unique, strata.reshape(-1).astype(np.int32), pairs[0], pairs[1])
-
-    def sizes(self) -> npt.NDArray[np.int64]:
-        """Return the number of rows of each stratum, each row once."""
-        return np.bincount(self.codes, minlength=self.groups.size).astype(np.int64)
+        order = np.argsort(self.positions, kind="stable")
+        positions, codes = self.positions[order], self.codes[order]
+        _, first, counts = np.unique(positions, return_index=True, return_counts=True)
+        for number in range(max(int(counts.max(initial=1)), 1)):
+            chosen = first[counts > number] + number
+            yield GroupedRows(positions[chosen], codes[chosen], self.n_groups)
 
 
 @dataclass(frozen=True, slots=True)

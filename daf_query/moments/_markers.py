@@ -262,14 +262,14 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
     """
     rows = list(zip(*(values.to_pylist() for values in groups.values()), strict=True))
     values = {each: rows[each] for each in named}
-    texts = {each: "_".join(map(_text, row)) for each, row in values.items()}
+    strings = {each: "_".join(map(_text, row)) for each, row in values.items()}
     wanted = tuple(reference) if isinstance(reference, list | tuple) else (reference,)
     found = [
         each
         for each, row in values.items()
         if len(row) == len(wanted) and all(map(_is_called, row, wanted))
     ]
-    found = found or [each for each, text in texts.items() if text == reference]
+    found = found or [each for each, text in strings.items() if text == reference]
     if len(found) == 1:
         return found[0]
     if found:
@@ -277,10 +277,10 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
             f"reference={reference!r} is the name of {len(found)} groups: "
             f"{', '.join(str(values[each]) for each in found)}; pass the values of one"
         )
-    listed = errors.known_names(set(texts.values()), none="none")
+    listed = errors.known_names(set(strings.values()), none="none")
     raise errors.InvalidInputError(
         f"reference={reference!r} is no group; there are {listed}, and {REST!r} for all others"
-        f"{errors.nearest(str(reference), texts.values())}"
+        f"{errors.nearest(str(reference), strings.values())}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Profiles before and after the matrix was read, and as tables.
+"""Profiles and totals before and after the matrix was read, and as tables.
 
 Of several data sets as one, the segments of each are merged as those of blocks are: the moments are
 exact, since counts, sums and squared deviations of groups combine, whatever the order.
@@ -16,13 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query.matrix import ConcatenatedAxis, EntryAxis, Selection
-from daf_query.moments._group_moments import group_segments
-from daf_query.moments._grouping import LEFT_OUT, GroupedRows, Groups
-from daf_query.moments._segments import Accumulator, Counts, Moments, Segments, moments_of
-from daf_query.moments._threads import DEFAULT_BLOCKS, BlockOptions
-from daf_query.scan import NAME, number_array
-from daf_storage import ShowProgress, errors
-from daf_storage.base import progress_bar
+from daf_query.moments._group_moments import DEFAULT_BLOCKS, BlockOptions, group_segments
+from daf_query.moments._grouping import GroupedRows, Groups
+from daf_query.moments._segments import (
+    Accumulator,
+    Counts,
+    Moments,
+    Segments,
+    moments_of,
+    reduce_segments,
+)
+from daf_query.scan import INDEX, NAME, number_array
+from daf_storage import DafReader, ShowProgress, errors
+from daf_storage.base import AnyArray, progress_bar
 
 PROFILE_MAX_BYTES: Final = 4 << 30
 """How large a profile may be by default: 4 GiB."""
@@ -31,6 +37,8 @@ COUNTS: Final = ("count", "missing", "nonzero")
 NUMBERS: Final = ("sum", "mean", "variance", "min", "max")
 STATISTICS: Final = (*COUNTS, *NUMBERS)
 """The columns of numbers, in their order."""
+
+DATASET: Final = "dataset"
 
 _BYTES: Final = 8
 
@@ -120,19 +128,10 @@ class PreparedProfile:
         """
         rows, n_columns, (along, across) = self.groups.rows, self.columns.size, self.axes
         accumulator = Accumulator(rows.n_groups * n_columns)
-        groups = np.arange(rows.n_groups)[:, np.newaxis] * n_columns
-        owners, positions = along.split(rows.positions)
-        for number, (name, daf) in enumerate(along.members.items()):
-            mine = np.flatnonzero((owners == number) & (rows.codes != LEFT_OUT))
-            if not mine.size:
-                continue
-            if name not in across.members:
-                raise errors.MatrixNotFoundError(
-                    f"{across.location}: rows= has entries of {name!r}, which has no matrix "
-                    f"{self.name!r} for the axes {along.axis!r} and {across.axis!r}; leave it out: "
-                    f"rows=\"dataset <> '{name}'\""
-                )
-            own = GroupedRows(positions[mine], rows.codes[mine], rows.n_groups)
+        keys = np.arange(rows.n_groups * n_columns).reshape(rows.n_groups, n_columns)
+        what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
+        for name, daf, mine, positions in along.parts(rows.positions, across.members, what):
+            own = GroupedRows(positions, rows.codes[mine], rows.n_groups)
             sources = across.sources(name, self.columns.positions)
             has, lacks = np.flatnonzero(sources >= 0), np.flatnonzero(sources < 0)
             columns = Selection.of(sources[has], daf.axis_length(across.axis))
@@ -140,10 +139,12 @@ class PreparedProfile:
             segments = group_segments(
                 daf, both, self.name, own, columns, options=options, progress=progress
             )
-            accumulator.merge((groups + has).reshape(-1), segments.map(np.ravel))
+            accumulator.merge(keys[:, has].reshape(-1), segments.map(np.ravel))
             if lacks.size:
-                filled = _filled(own.sizes(), lacks.size, self.fill)
-                accumulator.merge((groups + lacks).reshape(-1), filled.map(np.ravel))
+                sizes = own.sizes()
+                there = np.flatnonzero(sizes)
+                filled = _filled(np.repeat(sizes[there], lacks.size), self.fill)
+                accumulator.merge(keys[np.ix_(there, lacks)].reshape(-1), filled)
         segments = accumulator.segments().reshaped(rows.n_groups, n_columns)
         return moments_of(segments, rows.sizes())
 
@@ -156,24 +157,83 @@ class PreparedProfile:
         return GroupProfile(self.axes, self.name, self.groups.columns, self.columns, moments)
 
 
-def _filled(sizes: Counts, n_columns: int, fill: float) -> Segments:
-    """Return the segments of columns that are lacking: the same value in all rows."""
-    of_columns = partial(np.repeat, repeats=n_columns, axis=1)
-    counts: Counts = of_columns(sizes[:, np.newaxis])
-    none = np.zeros_like(counts)
-    is_missing = math.isnan(fill)
-    n = none if is_missing else counts
-    has = n > 0
-    value = 0.0 if is_missing else float(fill)
-    return Segments(
-        n,
-        counts if is_missing else none,
-        n if value else none,
-        n.astype(np.float64) * value,
-        np.zeros(n.shape),
-        np.where(has, value, np.inf),
-        np.where(has, value, -np.inf),
+@dataclass(frozen=True, slots=True)
+class PreparedTotals:
+    """Totals of which the entries are chosen, and for which nothing of the matrix was read."""
+
+    axes: tuple[ConcatenatedAxis, EntryAxis]
+    """That of the entries that have totals, and that of what is added up."""
+    name: str
+    """The name of the matrix."""
+    rows: Selection
+    columns: Selection
+    """What is added up."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The names and types of the columns."""
+        numbers = [("sum", pa.float64()), ("nonzero", pa.int64())]
+        numbers += [("mean", pa.float64()), ("share", pa.float64())]
+        dataset = [] if self.axes[0].is_alone else [(DATASET, pa.string())]
+        return pa.schema([*dataset, (NAME, pa.string()), (INDEX, pa.int64()), *numbers])
+
+    def compute(
+        self,
+        progress: Callable[[int], None] = lambda _: None,
+        options: BlockOptions = DEFAULT_BLOCKS,
+    ) -> pa.Table:
+        """Read the matrix once, and return a row for each entry.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            Entries are chosen of a data set that lacks the matrix.
+        """
+        along, across = self.axes
+        size = self.rows.size
+        total, chosen = np.zeros(size), np.zeros(size)
+        nonzero, n = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        names, datasets = np.empty(size, object), np.empty(size, object)
+        index = np.empty(size, np.int64)
+        what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
+        for member, daf, mine, own in along.parts(self.rows.positions, across.members, what):
+            segments = group_segments(
+                daf,
+                (across.axis, along.axis),
+                self.name,
+                self._own_columns(member, daf),
+                Selection.of(own, daf.axis_length(along.axis)),
+                options=options,
+                progress=progress,
+            )
+            chosen[mine], nonzero[mine] = segments.sum[0], segments.nonzero[0]
+            n[mine], total[mine] = segments.n[0], segments.sum[0] + segments.sum[1]
+            entries = daf.get_pa_vector(along.axis, NAME).take(pa.array(own))
+            names[mine], datasets[mine] = entries.to_numpy(zero_copy_only=False), member
+            index[mine] = own
+        with np.errstate(all="ignore"):
+            mean, share = chosen / n, chosen / total
+        arrays = [] if along.is_alone else [pa.array(datasets, pa.string())]
+        arrays += [pa.array(names, pa.string()), pa.array(index), pa.array(chosen)]
+        arrays += [pa.array(nonzero), number_array(mean), number_array(share)]
+        return pa.table(arrays, self.schema)
+
+    def _own_columns(self, member: str, daf: DafReader) -> GroupedRows:
+        """Return all columns of a data set: those that are added up, and the others."""
+        across = self.axes[1]
+        sources: AnyArray = across.sources(member, self.columns.positions)
+        codes = np.ones(daf.axis_length(across.axis), np.int32)
+        codes[sources[sources >= 0]] = 0
+        return GroupedRows(np.arange(codes.size), codes, 2)
+
+
+def _filled(counts: Counts, fill: float) -> Segments:
+    """Return segments of so many times the same value."""
+    one = reduce_segments(np.array([fill]), np.array([0])).map(
+        partial(np.repeat, repeats=counts.size)
     )
+    n, missing, nonzero = one.n * counts, one.missing * counts, one.nonzero * counts
+    return Segments(n, missing, nonzero, one.sum * counts, one.squares, one.min, one.max)
 
 
 def _row_bytes(groups: Mapping[str, pa.Array]) -> int:

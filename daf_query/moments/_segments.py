@@ -19,6 +19,7 @@ from daf_storage import errors
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Counts: TypeAlias = npt.NDArray[np.int64]
+Keys: TypeAlias = npt.NDArray[np.integer[Any]] | slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,7 @@ class Segments:
 
     def map(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Segments:
         """Return the segments with each array changed, such as flattened."""
-        return Segments(
-            change(self.n),
-            change(self.missing),
-            change(self.nonzero),
-            change(self.sum),
-            change(self.squares),
-            change(self.min),
-            change(self.max),
-        )
+        return Segments(*(change(getattr(self, name)) for name in self.__slots__))
 
 
 def reduce_segments(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any]]) -> Segments:
@@ -64,44 +57,29 @@ def reduce_segments(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any
     """
     if values.dtype == np.bool_:
         values = values.view(np.uint8)
+    sizes = _sizes(values, starts)
     with np.errstate(all="ignore"):  # infinities, and what becomes of them
         least = np.minimum.reduceat(values, starts, axis=-1)
-        if values.dtype.kind == "f" and bool(np.isnan(least).any()):
-            return _reduce_with_missing(values, starts)
         greatest = np.maximum.reduceat(values, starts, axis=-1)
-        n = np.broadcast_to(_sizes(values, starts), least.shape)
-        nonzero = n if bool(values.all()) else _count(values != 0, starts)
         doubles = values.astype(np.float64, copy=False)
+        missing, is_missing = np.zeros(least.shape, np.int64), None
+        if values.dtype.kind == "f" and bool(np.isnan(least).any()):
+            is_missing = np.isnan(doubles)
+            missing = _count(is_missing, starts)
+            least = np.minimum.reduceat(np.where(is_missing, np.inf, doubles), starts, axis=-1)
+            greatest = np.maximum.reduceat(np.where(is_missing, -np.inf, doubles), starts, axis=-1)
+            doubles = np.where(is_missing, 0.0, doubles)
+        n = sizes - missing
+        nonzero = n if bool(doubles.all()) else _count(doubles != 0, starts)
         sums = np.add.reduceat(doubles, starts, axis=-1)
-        deviations = doubles - np.repeat(sums / n, n.reshape(-1, n.shape[-1])[0], axis=-1)
+        deviations = doubles - np.repeat(sums / np.maximum(n, 1), sizes, axis=-1)
+        if is_missing is not None:
+            deviations[is_missing] = 0.0
         np.multiply(deviations, deviations, out=deviations)
         squares = np.add.reduceat(deviations, starts, axis=-1)
-    missing = np.zeros(least.shape, np.int64)
     return Segments(
         n, missing, nonzero, sums, squares, least.astype(np.float64), greatest.astype(np.float64)
     )
-
-
-def _reduce_with_missing(
-    values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any]]
-) -> Segments:
-    is_missing = np.isnan(values)
-    sizes = _sizes(values, starts)
-    missing = _count(is_missing, starts)
-    n = sizes - missing
-    doubles = values.astype(np.float64)
-    doubles[is_missing] = np.inf
-    least = np.minimum.reduceat(doubles, starts, axis=-1)
-    doubles[is_missing] = -np.inf
-    greatest = np.maximum.reduceat(doubles, starts, axis=-1)
-    doubles[is_missing] = 0.0
-    nonzero = _count(doubles != 0, starts)
-    sums = np.add.reduceat(doubles, starts, axis=-1)
-    deviations = doubles - np.repeat(sums / np.maximum(n, 1), sizes, axis=-1)
-    deviations[is_missing] = 0.0
-    np.multiply(deviations, deviations, out=deviations)
-    squares = np.add.reduceat(deviations, starts, axis=-1)
-    return Segments(n, missing, nonzero, sums, squares, least, greatest)
 
 
 def _sizes(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any]]) -> Counts:
@@ -150,7 +128,7 @@ class Accumulator:
             total = self._sum + self._compensation
         return np.where(np.isfinite(self._sum), total, self._sum)
 
-    def merge(self, keys: npt.NDArray[np.integer[Any]], segments: Segments) -> None:
+    def merge(self, keys: Keys, segments: Segments) -> None:
         """Add segments; no key is there twice."""
         before, n = self.n[keys], segments.n
         total, sums = self._sum[keys], segments.sum
@@ -170,7 +148,7 @@ class Accumulator:
 
     def _merge_squares(
         self,
-        keys: npt.NDArray[np.integer[Any]],
+        keys: Keys,
         before: Counts,
         total: Doubles,
         segments: Segments,
@@ -215,19 +193,6 @@ def with_zeros(segments: Segments, sizes: Counts, *, what: str) -> Segments:
         segments.squares + np.where(has_zeros & (segments.n > 0), between, 0.0),
         np.where(has_zeros, np.minimum(segments.min, 0.0), segments.min),
         np.where(has_zeros, np.maximum(segments.max, 0.0), segments.max),
-    )
-
-
-def repeated(segments: Segments, repeats: Counts) -> Segments:
-    """Return segments of which each value counts several times."""
-    return Segments(
-        segments.n * repeats,
-        segments.missing * repeats,
-        segments.nonzero * repeats,
-        segments.sum * repeats,
-        segments.squares * repeats,
-        segments.min,
-        segments.max,
     )
 
 

@@ -16,25 +16,11 @@ from daf_query.plot._axes import (
     write_labels,
 )
 from daf_query.plot._colours import Categories, Colouring, Numbers, Palette, colouring_of
-from daf_query.plot._grids import add_dot_legend, draw_dots, draw_grid, scaled
-from daf_query.plot._points import draw_points, legend_inches
-
-__all__ = [
-    "AxesLike",
-    "Categories",
-    "Colouring",
-    "Numbers",
-    "Palette",
-    "add_dot_legend",
-    "axes_for",
-    "axes_with_legend",
-    "colouring_of",
-    "draw_dots",
-    "draw_grid",
-    "draw_points",
-    "legend_inches",
-    "names_inches",
-    "require_matplotlib",
-    "scaled",
-    "write_labels",
-]
+from daf_query.plot._drawing import (
+    add_dot_legend,
+    draw_dots,
+    draw_grid,
+    draw_points,
+    legend_inches,
+    scaled,
+)

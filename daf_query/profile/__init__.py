@@ -9,20 +9,12 @@ Must not know sessions or the command line.
 """
 
 from daf_query.profile._anndata import Statistic
-from daf_query.profile._make import make_profile, make_totals
-from daf_query.profile._markers import MarkerRequest, MarkerTest, make_markers
+from daf_query.profile._make import (
+    MarkerRequest,
+    MarkerTest,
+    make_markers,
+    make_profile,
+    make_totals,
+)
 from daf_query.profile._plot import ProfilePlots, Scale
 from daf_query.profile._profile import H5AD, Profile
-
-__all__ = [
-    "H5AD",
-    "MarkerRequest",
-    "MarkerTest",
-    "Profile",
-    "ProfilePlots",
-    "Scale",
-    "Statistic",
-    "make_markers",
-    "make_profile",
-    "make_totals",
-]

@@ -8,23 +8,7 @@ Must not know the command line.
 """
 
 from daf_query.session._plots import NotedCategories, SessionPlots, noted_categories
-from daf_query.session._session import DafSession, connect
+from daf_query.session._session import DafSession, connect, value_counts
 from daf_query.session._sources import axis_names, is_pattern, matching_paths, named_sources
 from daf_query.session._stored_columns import Annotation
 from daf_query.session._stored_matrices import group_axis_of
-from daf_query.session._value_counts import value_counts
-
-__all__ = [
-    "Annotation",
-    "DafSession",
-    "NotedCategories",
-    "SessionPlots",
-    "axis_names",
-    "connect",
-    "group_axis_of",
-    "is_pattern",
-    "matching_paths",
-    "named_sources",
-    "noted_categories",
-    "value_counts",
-]

@@ -16,7 +16,7 @@ from daf_query.profile import (
     make_profile,
     make_totals,
 )
-from daf_query.session._connected import Connected
+from daf_query.session._queries import Queries
 from daf_query.slice import (
     ByteSize,
     MatrixSlice,
@@ -26,7 +26,7 @@ from daf_query.slice import (
     matrix_axes,
     matrix_slice,
 )
-from daf_query.sql import By, Params, TableResult, bind_all, written_items
+from daf_query.sql import By, Params, TableResult, bind_all
 from daf_query.table import TableDataset
 from daf_query.training import (
     Expressions,
@@ -40,7 +40,7 @@ from daf_query.training import (
 from daf_storage import ShowProgress
 
 
-class MatrixQuestions(Connected):
+class MatrixQuestions(Queries):
     """The part of a session that is about matrices."""
 
     @attended
@@ -128,10 +128,11 @@ class MatrixQuestions(Connected):
         [[2, 3]]
         """
         limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-        bound = _bound(rows, columns, params)
-        request = SliceRequest((rows_axis, columns_axis), name, *bound, join, fill_value, along)
-        schema_name = self._connections.schema(schema).name
-        return matrix_slice(self._engine, schema_name, request, max_bytes=limit)
+        rows, columns = _bound(params, rows, columns)
+        axes = rows_axis, columns_axis
+        request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
+        tables = self._connections.schema(schema)
+        return matrix_slice(self._engine, tables.name, request, max_bytes=limit)
 
     @attended
     def matrix_table(
@@ -186,7 +187,8 @@ class MatrixQuestions(Connected):
         table = tables.matrix_table(*axes, name)  # before selectors: it knows the axes
         if rows is None and columns is None:
             return table
-        request = SliceRequest(axes, name, *_bound(rows, columns, params), join="outer")
+        rows, columns = _bound(params, rows, columns)
+        request = SliceRequest(axes, name, rows, columns, "outer")
         found = matrix_axes(self._engine, tables.name, request)
         of_tables = []
         for axis, selection in zip((found.rows, found.columns), found.selections, strict=True):
@@ -279,12 +281,13 @@ class MatrixQuestions(Connected):
          {'old': True, 'gene': 'FOXA1', 'count': 2, 'mean': 3.0},
          {'old': True, 'gene': 'WNT6', 'count': 2, 'mean': 4.0}]
         """
-        bound = _bound_by(rows, columns, by, params)
-        request = SliceRequest((rows_axis, columns_axis), name, *bound[:2], join, fill_value, along)
+        rows, columns, by = _bound(params, rows, columns, by)
+        axes = rows_axis, columns_axis
+        request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
         limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-        schema_name = self._connections.schema(schema).name
+        tables = self._connections.schema(schema)
         return make_profile(
-            self._engine, schema_name, request, bound[2], max_bytes=limit, progress=progress
+            self._engine, tables.name, request, by, max_bytes=limit, progress=progress
         )
 
     @attended
@@ -353,7 +356,7 @@ class MatrixQuestions(Connected):
         Raises
         ------
         InvalidInputError
-            There are fewer than two groups, no single group that is the reference, or no such method.
+            There are fewer than two groups, the reference is not one of them, or the method none.
         NotFoundError, QueryError, BudgetError
             As of `profile`.
 
@@ -371,14 +374,15 @@ class MatrixQuestions(Connected):
         [{'type': 'B', 'gene': 'FOXA1', 'score': 7.07, 'mean': 5.5},
          {'type': 'B', 'gene': 'WNT6', 'score': 0.0, 'mean': 1.5}]
         """
-        bound = _bound_by(rows, columns, by, params)
-        request = SliceRequest((rows_axis, columns_axis), name, *bound[:2], join, fill_value, along)
+        rows, columns, by = _bound(params, rows, columns, by)
+        axes = rows_axis, columns_axis
+        request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
         memory = byte_count(memory_bytes, keyword="memory_bytes")
         how = MarkerRequest(reference, method, is_log1p, tie_correct, top, memory)
         limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-        schema_name = self._connections.schema(schema).name
+        tables = self._connections.schema(schema)
         return make_markers(
-            self._engine, schema_name, request, bound[2], how, max_bytes=limit, progress=progress
+            self._engine, tables.name, request, by, how, max_bytes=limit, progress=progress
         )
 
     @attended
@@ -438,10 +442,11 @@ class MatrixQuestions(Connected):
         [{'name': 'A', 'sum': 4.0, 'nonzero': 2, 'mean': 2.0, 'share': 0.4},
          {'name': 'B', 'sum': 0.0, 'nonzero': 0, 'mean': 0.0, 'share': 0.0}]
         """
-        bound = _bound(rows, columns, params)
-        request = SliceRequest((rows_axis, columns_axis), name, *bound, join, None, along)
-        schema_name = self._connections.schema(schema).name
-        return make_totals(self._engine, schema_name, request, progress=progress)
+        rows, columns = _bound(params, rows, columns)
+        axes = rows_axis, columns_axis
+        request = SliceRequest(axes, name, rows, columns, join, None, along)
+        tables = self._connections.schema(schema)
+        return make_totals(self._engine, tables.name, request, progress=progress)
 
     def sampler(  # noqa: PLR0913 - what is chosen, and how it is split
         self,
@@ -511,23 +516,8 @@ class MatrixQuestions(Connected):
         >>> sampler.sizes, sampler["val"].names.to_pylist()
         ({'train': 2, 'val': 2}, ['A', 'B'])
         """
-        written = [
-            where if isinstance(where, str) else "",
-            weights if isinstance(weights, str) else "",
-            *_listed(stratify),
-            *_listed(groups),
-        ]
-        bound = bind_all(written, params)
-        strata_stop = 2 + len(_listed(stratify))
-        request = SamplerRequest(
-            axis,
-            bound[0] if isinstance(where, str) else where,
-            bound[1] if isinstance(weights, str) else weights,
-            split,
-            seed,
-            bound[2:strata_stop] if _listed(stratify) else stratify,
-            bound[strata_stop:] if _listed(groups) else groups,
-        )
+        where, weights, stratify, groups = _bound(params, where, weights, stratify, groups)
+        request = SamplerRequest(axis, where, weights, split, seed, stratify, groups)
         return make_sampler(self._engine, schema, request)
 
     def load_sampler(
@@ -574,30 +564,18 @@ class MatrixQuestions(Connected):
         return load_sampler(self._engine, schema, Path(path), if_changed)
 
 
-def _bound_by(
-    rows: Selector, columns: Selector, by: By, params: Params | None
-) -> tuple[Selector, Selector, By]:
-    """Return selectors, and what rows are grouped by, with values in place of parameters."""
-    written = [each if isinstance(each, str) else "" for each in (rows, columns)]
-    bound = bind_all([*written, *written_items(by)], params)
-    return (
-        bound[0] if isinstance(rows, str) else rows,
-        bound[1] if isinstance(columns, str) else columns,
-        bound[2:],
-    )
+def _bound(params: Params | None, *values: Any) -> list[Any]:
+    """Return values of which those that are SQL, or list it, have values in place of parameters."""
+    listed = [_listed(value) for value in values]
+    strings = iter(bind_all([text for each in listed for text in each], params))
+    bound = [[next(strings) for _ in each] for each in listed]
+    return [
+        (new[0] if isinstance(value, str) else new) if new else value
+        for value, new in zip(values, bound, strict=True)
+    ]
 
 
-def _bound(rows: Selector, columns: Selector, params: Params | None) -> tuple[Selector, Selector]:
-    """Return selectors of which those that are SQL have values in place of their parameters."""
-    written = [selector if isinstance(selector, str) else "" for selector in (rows, columns)]
-    bound = bind_all(written, params)
-    return (
-        bound[0] if isinstance(rows, str) else rows,
-        bound[1] if isinstance(columns, str) else columns,
-    )
-
-
-def _listed(expressions: Expressions | None) -> list[str]:
+def _listed(expressions: Any) -> list[str]:
     """Return expressions that are SQL, to have values put in place of their parameters."""
     if isinstance(expressions, str):
         return [expressions]

@@ -130,12 +130,12 @@ class SessionPlots:
         >>> [each.get_label() for each in axes.get_legend().legend_handles]
         ['B (1)', 'T (2)']
         """
-        source = PlotSource(self.session, self.engine, schema)
         _check_text(name=name, color=color, axis=axis)
-        found = coordinates_of(source, name, axis, components, rows)
+        found = self._coordinates(schema, name, axis, components, rows)
         colouring = None
         if color is not None:
-            colouring = _colouring(found, source, color, palette)
+            values, noted = self._values(schema, found, color, "color")
+            colouring = _colouring(values, noted, palette)
         beside = legend_inches(colouring) if legend else 0.0
         ax = axes_for(ax, inches=(max(_INCHES[0], _SQUARE + beside), _INCHES[1]))
         style = {"size": size, "cmap": cmap, "seed": seed, "legend": legend}
@@ -144,6 +144,105 @@ class SessionPlots:
         write_labels(ax, x=found.labels[0], y=found.labels[1])
         ax.spines[["top", "right"]].set_visible(False)
         return ax
+
+    def _values(
+        self, schema: str | None, drawn: Coordinates, text: str, keyword: str
+    ) -> tuple[pa.Array, NotedCategories]:
+        """Return the values of a vector or an expression, and what is noted of them.
+
+        If nothing is, categories have the order of those of the whole axis.
+        """
+        tables = self.engine.connections.schema(schema)
+        grouped = grouped_axis(tables, drawn.axis)
+        expression = quoted_name(text) if text in grouped.vectors else text
+        try:
+            table = expression_table(self.engine, tables.name, drawn.axis, expression)
+        except errors.DafError as error:
+            raise errors.with_message(error, f"{keyword}=: {error}") from None
+        order = np.argsort(table.column(0).to_numpy())
+        values = table.column(1).take(pa.array(order[drawn.positions])).combine_chunks()
+        noted = noted_categories(tables, drawn.axis, text)
+        if noted.order is None and drawn.positions.size < grouped.length:
+            noted = replace(noted, order=_categories(table.column(1)))
+        return values, noted
+
+    def _coordinates(
+        self,
+        schema: str | None,
+        name: str,
+        axis: str | None,
+        components: tuple[int, int],
+        rows: Selector,
+    ) -> Coordinates:
+        """Return where the entries of an axis are drawn: by a matrix, or by two vectors.
+
+        Raises
+        ------
+        AxisNotFoundError
+            There is no such axis.
+        MatrixNotFoundError
+            There is no such matrix, and there are no such vectors.
+        InvalidInputError
+            Several axes have one; or it has no such columns.
+        """
+        tables = self.engine.connections.schema(schema)
+        members, axes = tables.readers(), tables.axes_set()
+        if axis is not None and axis not in axes:
+            raise errors.axis_not_found(tables.location, axis, axes)
+        found = {pair for daf in members.values() for pair in _matrices(daf, axis)}
+        found = {pair for pair in found if pair[2] == name}
+        if len(found) > 1:
+            listed = ", ".join(sorted({each[0] for each in found}))
+            raise errors.InvalidInputError(
+                f"matrices {name!r} are of several axes: {listed}; choose one with axis="
+            )
+        for points_axis, columns_axis, _ in found:
+            having = [daf for daf in members.values() if daf.has_axis(columns_axis)]
+            length = max(daf.axis_length(columns_axis) for daf in having)
+            if not _is_pair(components, length):
+                raise errors.InvalidInputError(
+                    f"components={components!r}: {name!r} has {length:,} columns, counted from 0"
+                )
+            part = self.session.matrix(
+                points_axis, columns_axis, name, rows=rows, columns=list(components), schema=schema
+            )
+            if part.dtype == object:
+                raise errors.InvalidInputError(f"{name!r} is a matrix of strings; draw numbers")
+            labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]
+            return Coordinates(points_axis, part.row_positions, part.to_numpy(), labels)
+        for daf in members.values():
+            for each in [axis] if axis is not None and daf.has_axis(axis) else axes_in_order(daf):
+                for suffixes in _PAIRS:
+                    names = [name + suffix for suffix in suffixes]
+                    if all(daf.has_vector(each, vector) for vector in names):
+                        return self._of_vectors(schema, each, names, rows)
+        raise _not_found(members, name, axis)
+
+    def _of_vectors(
+        self, schema: str | None, axis: str, names: list[str], rows: Selector
+    ) -> Coordinates:
+        tables = self.engine.connections.schema(schema)
+        positions = chosen_positions(self.engine, tables, axis, rows, keyword="rows", other="")
+        empty = Coordinates(axis, positions, np.empty((positions.size, 2)), names)
+        columns = [
+            self._values(schema, empty, name, "name")[0].cast(pa.float64(), safe=False)
+            for name in names
+        ]
+        points = [column.to_numpy(zero_copy_only=False) for column in columns]
+        return replace(empty, points=np.column_stack(points))
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Entries of an axis that are drawn, and where."""
+
+    axis: str
+    positions: npt.NDArray[np.int64]
+    """Their positions along the axis; of several data sets as one, counted through."""
+    points: npt.NDArray[Any]
+    """Of shape ``(entries, 2)``."""
+    labels: list[str]
+    """What the two coordinates are called."""
 
 
 def _check_text(**given: Any) -> None:
@@ -160,10 +259,7 @@ def _check_text(**given: Any) -> None:
             )
 
 
-def _colouring(
-    found: Coordinates, source: PlotSource, text: str, palette: Palette | None
-) -> Colouring:
-    values, noted = found.values(source, text, "color")
+def _colouring(values: pa.Array, noted: NotedCategories, palette: Palette | None) -> Colouring:
     if palette is None and noted.colours is not None:
         # Colours that were noted may be none, or not of all.
         with suppress(errors.InvalidInputError):
@@ -171,19 +267,12 @@ def _colouring(
     return colouring_of(values, order=noted.order, palette=palette)
 
 
-@dataclass(frozen=True, slots=True)
-class PlotSource:
-    """One of the data sets of a session, or several as one."""
-
-    session: MatrixQuestions
-    engine: Engine
-    schema: str | None
-    """Which of them, where several are connected."""
-
-    @property
-    def tables(self) -> AxisSchema:
-        """Its tables."""
-        return self.engine.connections.schema(self.schema)
+def _is_pair(components: Any, length: int) -> bool:
+    return (
+        isinstance(components, list | tuple)
+        and len(components) == 2
+        and all(isinstance(each, int | np.integer) and 0 <= each < length for each in components)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,47 +295,6 @@ def noted_categories(tables: AxisSchema, axis: str, vector: str) -> NotedCategor
     if vector not in grouped.vectors:
         return NotedCategories()
     return NotedCategories(grouped.categories(vector), _noted_colours(tables.readers(), vector))
-
-
-@dataclass(frozen=True, slots=True)
-class Coordinates:
-    """Entries of an axis that are drawn, and where."""
-
-    axis: str
-    positions: npt.NDArray[np.int64]
-    """Their positions along the axis; of several data sets as one, counted through."""
-    points: npt.NDArray[Any]
-    """Of shape ``(entries, 2)``."""
-    labels: tuple[str, str]
-    """What the two coordinates are called."""
-
-    def values(
-        self, source: PlotSource, text: str, keyword: str
-    ) -> tuple[pa.Array, NotedCategories]:
-        """Return the values of a vector or an expression, and what is noted of them.
-
-        If nothing is, categories have the order of those of the whole axis.
-
-        Raises
-        ------
-        QueryError, VectorNotFoundError, EntryNotFoundError
-            It is wrong.
-        """
-        tables = source.tables
-        grouped = grouped_axis(tables, self.axis)
-        expression = quoted_name(text) if text in grouped.vectors else text
-        try:
-            table = expression_table(source.engine, tables.name, self.axis, expression)
-        except errors.DafError as error:
-            raise errors.with_message(error, f"{keyword}=: {error}") from None
-        places = table.column(0).to_numpy().astype(np.int64)
-        order = np.empty(grouped.length, np.int64)
-        order[places] = np.arange(places.size)
-        taken = table.column(1).take(pa.array(order[self.positions])).combine_chunks()
-        noted = noted_categories(tables, self.axis, text)
-        if noted.order is None and self.positions.size < grouped.length:
-            noted = replace(noted, order=_categories(table.column(1)))
-        return taken, noted
 
 
 def _categories(values: pa.ChunkedArray) -> pa.Array | None:
@@ -277,51 +325,6 @@ def _noted_colours(members: Mapping[str, DafReader], vector: str) -> dict[str, s
     return noted or None
 
 
-def plotted_axis(source: PlotSource, axis: str, rows: Selector) -> Coordinates:
-    """Return chosen entries of an axis, without coordinates."""
-    positions = chosen_positions(source.engine, source.tables, axis, rows, keyword="rows", other="")
-    return Coordinates(axis, positions, np.empty((positions.size, 2)), ("", ""))
-
-
-def coordinates_of(
-    source: PlotSource,
-    name: str,
-    axis: str | None,
-    components: tuple[int, int],
-    rows: Selector,
-) -> Coordinates:
-    """Return where the entries of an axis are drawn: by a matrix, or by two vectors.
-
-    Raises
-    ------
-    AxisNotFoundError
-        There is no such axis.
-    MatrixNotFoundError
-        There is no such matrix, and there are no such vectors.
-    InvalidInputError
-        Several axes have one; or it has no such columns.
-    """
-    members = source.tables.readers()
-    axes = source.tables.axes_set()
-    if axis is not None and axis not in axes:
-        raise errors.axis_not_found(source.tables.location, axis, axes)
-    found = {pair for daf in members.values() for pair in _matrices(daf, axis) if pair[2] == name}
-    if len(found) > 1:
-        listed = ", ".join(sorted({each[0] for each in found}))
-        raise errors.InvalidInputError(
-            f"matrices {name!r} are of several axes: {listed}; choose one with axis="
-        )
-    for matrix in found:
-        return _of_matrix(source, matrix, components, rows)
-    for daf in members.values():
-        for each in [axis] if axis is not None and daf.has_axis(axis) else axes_in_order(daf):
-            for suffixes in _PAIRS:
-                names = (name + suffixes[0], name + suffixes[1])
-                if all(daf.has_vector(each, vector) for vector in names):
-                    return _of_vectors(source, each, names, rows)
-    raise _not_found(members, name, axis)
-
-
 def _matrices(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]]:
     """Yield the axis of the points, that of the coordinates, and the name of each candidate.
 
@@ -338,51 +341,6 @@ def _matrices(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]
                     points, other = other, points
                 if daf.axis_length(other) > 1:
                     yield points, other, name
-
-
-def _of_matrix(
-    source: PlotSource,
-    matrix: tuple[str, str, str],
-    components: tuple[int, int],
-    rows: Selector,
-) -> Coordinates:
-    axis, columns_axis, name = matrix
-    length = max(
-        daf.axis_length(columns_axis)
-        for daf in source.tables.readers().values()
-        if daf.has_axis(columns_axis)
-    )
-    if not _is_pair(components, length):
-        raise errors.InvalidInputError(
-            f"components={components!r}: {name!r} has {length:,} columns, counted from 0"
-        )
-    part = source.session.matrix(
-        axis, columns_axis, name, rows=rows, columns=list(components), schema=source.schema
-    )
-    if part.dtype == object:
-        raise errors.InvalidInputError(f"{name!r} is a matrix of strings; draw numbers")
-    labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]
-    points = part.to_numpy()
-    return Coordinates(axis, part.row_positions, points, (labels[0], labels[1]))
-
-
-def _is_pair(components: Any, length: int) -> bool:
-    return (
-        isinstance(components, list | tuple)
-        and len(components) == 2
-        and all(isinstance(each, int | np.integer) and 0 <= each < length for each in components)
-    )
-
-
-def _of_vectors(
-    source: PlotSource, axis: str, names: tuple[str, str], rows: Selector
-) -> Coordinates:
-    entries = plotted_axis(source, axis, rows)
-    columns = [
-        entries.values(source, name, "name")[0].cast(pa.float64(), safe=False) for name in names
-    ]
-    points = np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
-    return Coordinates(axis, entries.positions, points, names)
 
 
 def _not_found(

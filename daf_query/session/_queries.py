@@ -1,20 +1,30 @@
-"""SQL queries: their answers, their plans, and what they need of the data sets."""
+"""Data sets that are connected, and what SQL says of them: answers, plans, tables and views."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection as Some
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from daf_query.session._connected import Connected
+from daf_query.dataframes import scan_polars
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.slice import Selector, chosen_positions
 from daf_query.sql import (
     Allow,
+    AxisSchema,
+    Collection,
+    Connections,
     Diagnosis,
+    Engine,
     Explanation,
     Params,
     QueryPlan,
     QueryRequirements,
     QueryResult,
     bind,
+    bind_all,
     diagnose,
     entry_columns,
     query_result,
@@ -22,11 +32,119 @@ from daf_query.sql import (
     requirements_of,
 )
 from daf_query.syntax import is_select
-from daf_storage import errors
+from daf_query.table import Categoricals, TableDataset, with_matrix_columns
+from daf_storage import DafReader, DafWriter, errors
+from daf_storage import view as daf_view
+from daf_storage.data import writing_remedy
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ViewAxes: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, Any]]
+"""By its name in the view: which axis of the base it is, and which of its entries."""
+
+ViewData: TypeAlias = Mapping[Any, str | None] | Sequence[tuple[Any, str | None]]
+"""By its name in the view, a string or a tuple: what each scalar, vector and matrix is."""
+
+_ANY: Final = "*"
+_SAME: Final = "="
 
 
-class Queries(Connected):
-    """The part of a session that is about SQL queries."""
+CACHE_BYTES = 512 << 20
+"""Default size of the decode cache of a session, in bytes."""
+
+
+class Queries:
+    """Data sets that are connected, and the questions about them that are SQL."""
+
+    def __init__(
+        self,
+        data_sets: Mapping[str, DafReader | Collection],
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        scan_options: ScanOptions = DEFAULT_OPTIONS,
+        categoricals: Categoricals = "string",
+        provenance: bool = True,
+    ) -> None:
+        self._engine = Engine(
+            Connections(
+                data_sets,
+                cache_bytes,
+                scan_options=scan_options,
+                categoricals=categoricals,
+                provenance=provenance,
+            )
+        )
+
+    def reader(self, schema: str | None = None) -> DafReader:
+        """Return the reader of a data set; with one connected, of that.
+
+        Raises
+        ------
+        InvalidInputError
+            There are several behind it, or several are connected and none was named.
+        NotFoundError
+            There is no such schema.
+        """
+        return self._connections.reader(self._connections.schema(schema).name)
+
+    def members(self, schema: str | None = None) -> dict[str, DafReader]:
+        """Return the data sets behind a schema: several by name that are asked as one, or the one.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> runs = [daf_storage.MemoryDaf(name=name) for name in ("first_run", "second_run")]
+        >>> list(connect(runs).members())
+        ['first_run', 'second_run']
+        """
+        return self._connections.schema(schema).readers()
+
+    def _with_axis(self, schema: str | None, axis: str) -> AxisSchema:
+        """Return the tables of a schema, which have an axis."""
+        tables = self._connections.schema(schema)
+        if not tables.has_axis(axis):
+            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+        return tables
+
+    def _writable(self, schema: str | None, *axes: str) -> tuple[str, DafWriter]:
+        """Return the name of a schema, and its data set, which has axes and can be changed."""
+        name = self._connections.schema(schema).name
+        daf = self._connections.reader(name)
+        for axis in axes:
+            if not daf.has_axis(axis):
+                raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+        if not isinstance(daf, DafWriter):
+            raise errors.ReadOnlyError(f"{daf.location}: {writing_remedy(daf)}")
+        return name, daf
+
+    def _over(self, data_sets: Mapping[str, DafReader | Collection]) -> Self:
+        """Return another session over other data sets, with the options of this one."""
+        connections = self._connections
+        return type(self)(
+            data_sets,
+            cache_bytes=connections.cache_bytes,
+            scan_options=connections.scan_options,
+            categoricals=connections.categoricals,
+            provenance=connections.provenance,
+        )
+
+    def _served(self, memory_bytes: int | None = None) -> Self:
+        """Return a session of the same data sets for a service, whose queries read no other files.
+
+        Parameters
+        ----------
+        memory_bytes
+            How much memory all its queries together may take.
+        """
+        session = object.__new__(type(self))
+        session._engine = self._engine.served(memory_bytes)
+        return session
+
+    @property
+    def _connections(self) -> Connections:
+        return self._engine.connections
 
     def sql(
         self, query: str, *, params: Params | None = None, allow: Allow = "read"
@@ -171,9 +289,7 @@ class Queries(Connected):
               0       0  donor = 'n3'
                            'n3' does not occur in donor; nearest: 'N3' (2 rows)
         """
-        tables = self._connections.schema(schema)
-        if axis not in tables.axes_set():
-            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+        tables = self._with_axis(schema, axis)
         bound = bind(predicate, params)
         return diagnose(self._engine, tables.name, axis, bound, select=is_select(bound))
 
@@ -208,9 +324,7 @@ class Queries(Connected):
         >>> connect(daf).matrix_columns("cell", "X['CD8A'], X['CST3'] AS cst3")
         {"X['CD8A']": ('gene', 'X', 'CD8A'), 'cst3': ('gene', 'X', 'CST3')}
         """
-        tables = self._connections.schema(schema)
-        if axis not in tables.axes_set():
-            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+        tables = self._with_axis(schema, axis)
         entries = entry_columns(tables, axis, written)
         return {name: (each.axis, each.matrix, each.entry) for name, each in entries.items()}
 
@@ -249,3 +363,180 @@ class Queries(Connected):
         (('age', 'donor'), Compare(column='age', operator='>', value=2))
         """
         return requirements_of(self._connections.schema(schema), query)
+
+    def table(
+        self,
+        axis: str,
+        *,
+        schema: str | None = None,
+        matrix_columns: Mapping[str, tuple[str, str, str]] | None = None,
+        columns: Some[str] | None = None,
+    ) -> TableDataset:
+        """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
+
+        Parameters
+        ----------
+        schema
+            Which data set, where several are connected.
+        matrix_columns
+            More columns, by name: the other axis of a matrix, its name, and an entry of that axis,
+            such as ``("gene", "X", "CD8A")``.  Of several data sets as one, it is NULL for those
+            that lack it.
+        columns
+            The only columns of the axis that are needed, also for filters.  Of many data sets as
+            one, the metadata of others are not read, and the table may lack these.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError, EntryNotFoundError
+            There is no such axis, matrix or entry.
+        ExistsError
+            The table has a column of that name.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.add_axis("gene", ["CD8A", "CST3"])
+        >>> daf.set_matrix("cell", "gene", "X", [[0.0, 5.0], [2.0, 0.0]])
+        >>> table = connect(daf).table("cell", matrix_columns={"cd8": ("gene", "X", "CD8A")})
+        >>> table.to_table(columns=["name", "cd8"]).to_pydict()
+        {'name': ['A', 'B'], 'cd8': [0.0, 2.0]}
+        """
+        tables = self._with_axis(schema, axis)
+        found = tables.dataset(axis, None if columns is None else frozenset(columns))
+        return with_matrix_columns(found, matrix_columns or {})
+
+    def lazy_frame(
+        self,
+        axis: str,
+        *,
+        schema: str | None = None,
+        matrix_columns: Mapping[str, tuple[str, str, str]] | None = None,
+    ) -> pl.LazyFrame:
+        """Return the table of an axis as a LazyFrame of polars; nothing is read until it is used.
+
+        It reads the columns, the rows of the filter, and the first rows that its query needs.
+
+        Parameters
+        ----------
+        schema, matrix_columns
+            As for `table`.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError, EntryNotFoundError
+            There is no such axis, matrix or entry.
+        MissingDependencyError
+            polars is not installed.
+
+        Examples
+        --------
+        >>> import daf_storage, polars as pl
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> frame = connect(daf).lazy_frame("cell")
+        >>> frame.filter(pl.col("age") > 1).select("name").collect().to_dict(as_series=False)
+        {'name': ['B', 'C']}
+        """
+        table = self.table(axis, schema=schema, matrix_columns=matrix_columns)
+        frame: pl.LazyFrame = scan_polars(table)
+        return frame
+
+    def view(
+        self,
+        axes: ViewAxes | None = None,
+        data: ViewData | None = None,
+        *,
+        params: Params | None = None,
+        schema: str | None = None,
+    ) -> Self:
+        """Return a session over a part of a data set, under other names; nothing is copied.
+
+        See `daf_storage.view` for what is shown, and under which names.  Here SQL may say which
+        entries of an axis, and whatever else `matrix` takes as ``rows=``.
+
+        Parameters
+        ----------
+        axes
+            By the name in the view: a predicate on this axis (``{"cell": "n_genes > 1000"}``), also
+            with ORDER BY and LIMIT; a SELECT of ``name`` or ``index``; names, positions or a mask.
+            With an axis of another name, a pair: ``{"t_cell": ("cell", "type = 'T'")}``.  A string
+            that is the name of an axis, ``"="`` and None are as for `daf_storage.view`.
+        data
+            As for `daf_storage.view`.
+        params
+            Values for the parameters of predicates and SELECTs, as for `sql`; of all together.
+        schema
+            Which data set, where several are connected.
+
+        Returns
+        -------
+        DafSession
+            Its ``reader()`` is the view, a `DafReader` that can be connected and copied.
+            It has the entries that match now.  Closing it leaves this session open.
+
+        Raises
+        ------
+        QueryError, NotFoundError
+            A predicate is wrong; or there is no such axis, entry or property.
+        InvalidInputError
+            There are several data sets behind it.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> from daf_query import connect
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 3, 2])
+        >>> part = connect(daf).view({"cell": "age > 1 ORDER BY age"}, {("cell", "years"): "age"})
+        >>> part.sql("SELECT name, years FROM cell").to_pydict()
+        {'name': ['C', 'B'], 'years': [2, 3]}
+        """
+        name = self._connections.schema(schema).name
+        return self._over({name: view_of(self._engine, name, axes, data, params)})
+
+
+def view_of(
+    engine: Engine,
+    schema: str,
+    axes: ViewAxes | None,
+    data: ViewData | None,
+    params: Params | None,
+) -> DafReader:
+    """Return a view of a data set; see `DafSession.view`."""
+    daf = engine.connections.reader(schema)
+    if axes is None:
+        return daf_view(daf, None, data)
+    pairs = list(axes.items()) if isinstance(axes, Mapping) else list(axes)
+    chosen = [_chosen(daf, name, value) for name, value in pairs]
+    written = [entries if isinstance(entries, str) else "" for _, entries in chosen]
+    bound = bind_all(written, params)
+    resolved: list[tuple[str, Any]] = []
+    tables = engine.connections.schemas[schema]
+    for (name, value), (base, entries), sql in zip(pairs, chosen, bound, strict=True):
+        if base is None or entries is None:
+            resolved.append((name, value))
+            continue
+        selector = sql if isinstance(entries, str) else entries
+        chosen_entries = chosen_positions(
+            engine, tables, base, selector, keyword="axes", other="axes"
+        )
+        resolved.append((name, (base, chosen_entries)))
+    return daf_view(daf, dict(resolved) if isinstance(axes, Mapping) else resolved, data)
+
+
+def _chosen(daf: DafReader, name: str, value: Any) -> tuple[str | None, Selector]:
+    """Return the axis of the base, and which of its entries are asked for; None for all of them."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
+        return value
+    if value is None or name == _ANY:
+        return None, None
+    if isinstance(value, str) and (value == _SAME or daf.has_axis(value)):
+        return None, None
+    return name, value

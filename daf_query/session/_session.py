@@ -7,11 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.session._connected import CACHE_BYTES
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._plots import SessionPlots
-from daf_query.session._queries import Queries
+from daf_query.session._queries import CACHE_BYTES
 from daf_query.session._sources import (
     Frame,
     Mode,
@@ -22,7 +25,6 @@ from daf_query.session._sources import (
     opened_overlay,
     schema_name,
 )
-from daf_query.session._tables import Tables
 from daf_query.session._writing import Writing
 from daf_query.sql import (
     ENGINE,
@@ -31,6 +33,7 @@ from daf_query.sql import (
     Connections,
     SessionContext,
 )
+from daf_query.syntax import quoted_name
 from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, Relation, errors
 from daf_storage._terminal_text import visible_name
@@ -49,7 +52,7 @@ from daf_storage.display import (
 _MEMBERS: Final = 20
 
 
-class DafSession(Tables, MatrixQuestions, Queries, Writing):
+class DafSession(MatrixQuestions, Writing):
     """Data sets that are connected, each a SQL schema; `connect` makes one.
 
     May be used from several threads.  Closing it closes nothing that it handed out.
@@ -339,3 +342,34 @@ def _collection(schema: AxisSchema) -> Markup:
             note,
         )
     )
+
+
+def value_counts(session: DafSession, table: str, column: str) -> tuple[pa.Array, npt.NDArray[Any]]:
+    """Return the distinct values of a column, ascending, NULL last, and how often each occurs.
+
+    Parameters
+    ----------
+    table
+        As SQL writes it.
+
+    Examples
+    --------
+    >>> import daf_query, daf_storage
+    >>> daf = daf_storage.MemoryDaf(name="tiny")
+    >>> daf.add_axis("cell", ["TATA", "GATA"])
+    >>> daf.set_vector("cell", "age", [30, 30])
+    >>> value_counts(daf_query.connect(daf), "cell", "age")[1].tolist()
+    [2]
+    """
+    name = quoted_name(column)
+    counted = session.sql(
+        f"SELECT {name} AS value, count(*) AS n FROM {table} GROUP BY {name}"  # noqa: S608 - quoted
+    ).to_arrow_table()
+    values = counted.column("value").combine_chunks()
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    counts = counted.column("n").to_numpy()
+    if pa.types.is_nested(values.type):  # which have no order
+        return values, counts
+    order = pc.sort_indices(values)
+    return values.take(order), counts[order.to_numpy()]

@@ -133,12 +133,10 @@ def _opened_readers(source: object, connected: Connected) -> list[DafReader]:
 
 def axis_names(obs_is: str | None, var_is: str | None) -> AxisNames:
     """Return the names that are given."""
-    names: AxisNames = {}
-    if obs_is is not None:
-        names["obs_is"] = obs_is
-    if var_is is not None:
-        names["var_is"] = var_is
-    return names
+    given = {"obs_is": obs_is, "var_is": var_is}
+    names: Any = {name: axis for name, axis in given.items() if axis is not None}
+    found: AxisNames = names
+    return found
 
 
 def check_mode(mode: Mode) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -289,9 +289,12 @@ def annotate(  # noqa: PLR0913 - how a table is read
                 f"fill= has a value for {name!r}, which is none of the vectors {', '.join(named)}"
             )
     keys, rows = _rows_of_entries(daf, axis, table, key)
-    matched = set(rows[rows >= 0].tolist())
-    unmatched = [number for number in range(len(keys)) if number not in matched]
-    examples = tuple(str(keys[number].as_py()) for number in unmatched[:_MOST_EXAMPLES])
+    unmatched = np.setdiff1d(np.arange(len(keys)), rows)
+    examples = tuple(str(keys[int(number)].as_py()) for number in unmatched[:_MOST_EXAMPLES])
+    matched = int(np.count_nonzero(rows >= 0))
+    found = Annotation(axis, {}, rows.size, matched, unmatched.size, examples)
+    if is_strict and unmatched.size:
+        raise errors.EntryNotFoundError(f"{daf.location}: {found.unmatched}; nothing was stored")
     vectors = {}
     for name, column in named.items():
         refuse_existing(
@@ -301,14 +304,11 @@ def annotate(  # noqa: PLR0913 - how a table is read
             if_exists=if_exists,
         )
         vectors[name] = _values(table.column(column), rows, name, axis, fill)
-    found = Annotation(axis, {}, rows.size, len(matched), len(unmatched), examples)
-    if is_strict and unmatched:
-        raise errors.EntryNotFoundError(f"{daf.location}: {found.unmatched}; nothing was stored")
     with daf.batch():
         for name, values in vectors.items():
             set_vector(daf, axis, name, values, if_exists=if_exists)
     kinds = {name: daf.vector_info(axis, name).storage_type.value for name in vectors}
-    return Annotation(axis, kinds, rows.size, len(matched), len(unmatched), examples)
+    return replace(found, vectors=kinds)
 
 
 def _chosen(

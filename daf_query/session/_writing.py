@@ -11,7 +11,7 @@ import numpy as np
 from daf_query.index import accelerated, build_index, build_point_index
 from daf_query.profile import Profile, Statistic
 from daf_query.scan import INDEX, NAME
-from daf_query.session._connected import Connected
+from daf_query.session._queries import Queries
 from daf_query.session._sources import Frame
 from daf_query.session._stored_columns import (
     Annotation,
@@ -44,7 +44,7 @@ from daf_storage import (
 )
 
 
-class Writing(Connected):
+class Writing(Queries):
     """The part of a session that writes."""
 
     def reorder_axis(

@@ -13,47 +13,21 @@ Must not know sessions, profiles or the command line.
 """
 
 from daf_query.slice._anndata import AnnDataChoice, Choice
-from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._dask import slice_source
-from daf_query.slice._entry_list import each_once
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._files import check_format
 from daf_query.slice._frames import aligned_axis_frame
-from daf_query.slice._labels import DuplicateNamesWarning
 from daf_query.slice._make import MatrixAxes, SliceRequest, matrix_axes, matrix_slice
 from daf_query.slice._matrix_slice import MatrixSlice
+from daf_query.slice._reading import ByteSize, byte_count
 from daf_query.slice._selector import (
     RowKey,
     Selector,
     chosen_positions,
+    each_once,
     expression_table,
     order_of,
     positions_in,
     predicate_query,
 )
-
-__all__ = [
-    "AnnDataChoice",
-    "ByteSize",
-    "Choice",
-    "DuplicateNamesWarning",
-    "LayoutCost",
-    "MatrixAxes",
-    "MatrixSlice",
-    "RowKey",
-    "Selector",
-    "SliceExplanation",
-    "SliceRequest",
-    "aligned_axis_frame",
-    "byte_count",
-    "check_format",
-    "chosen_positions",
-    "each_once",
-    "expression_table",
-    "matrix_axes",
-    "matrix_slice",
-    "order_of",
-    "positions_in",
-    "predicate_query",
-    "slice_source",
-]
+from daf_query.slice._tables import DuplicateNamesWarning

@@ -16,14 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query._provenance import KEY, Record, as_json
-from daf_query.matrix import Selection, aligned, open_layouts
+from daf_query.matrix import STRING_BYTES, Selection, aligned, open_layouts
 from daf_query.scan import NAME
-from daf_query.slice._base import SliceBase
 from daf_query.slice._dask import BlockSizes, dask_array
 from daf_query.slice._frames import axis_tables
-from daf_query.slice._part import Part
+from daf_query.slice._parts import Part, Side, Whole
 from daf_query.slice._reading import read_whole
-from daf_query.slice._whole import Member, Side, Whole
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices
@@ -38,7 +36,6 @@ else:
 ANNDATA_MAX_BYTES: Final = 1 << 30
 """Default of ``max_bytes=``: 1 GiB for what comes along with ``X``."""
 
-_STRING_BYTES: Final = 16
 _INDEX_BYTES: Final = 4
 
 Choice: TypeAlias = bool | str | Iterable[str] | None
@@ -93,7 +90,7 @@ def find_companions(whole: Whole) -> Companions:
     Of several data sets, what all of them have over both axes, or over the concatenated one and
     axes of their own.
     """
-    of_members = [_companions_of(member.part) for member in whole.members]
+    of_members = [_companions_of(member) for member in whole.members]
     if whole.joined is None:
         return of_members[0]
     if not of_members:
@@ -137,7 +134,7 @@ def _with_common_note(matrices: Sequence[AlignedMatrix]) -> AlignedMatrix:
 
 def _companions_of(part: Part) -> Companions:
     """Return what could come along with the part of a data set."""
-    main, *others = aligned_matrices(part.daf, *part.axes, part.name)
+    main, *others = aligned_matrices(part.daf, *part.axes, part.matrix)
     available: list[Companion] = []
     unavailable: dict[tuple[str, str], errors.DafError] = {}
     for matrix in others:
@@ -159,7 +156,7 @@ def _estimated_bytes(stored: StoredMatrix, part: Part, matrix: AlignedMatrix) ->
     info = stored.info
     rows, columns = _companion_selections(part, matrix)
     n_selected = rows.size * columns.size
-    item_bytes = _STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
+    item_bytes = STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
     if info.nnz is None:
         return n_selected * item_bytes
     n_elements = -(-info.nnz * n_selected // max(info.shape[0] * info.shape[1], 1))
@@ -255,45 +252,48 @@ def companion_slice(whole: Whole, companion: Companion) -> tuple[Whole, Any]:
 
     Of several data sets, that own axis is aligned in turn.
     """
-    pairs = list(zip(whole.members, companion.of_members, strict=True))
     parts = []
-    for member, matrix in pairs:
+    for member, matrix in zip(whole.members, companion.of_members, strict=True):
         axes = (matrix.rows_axis, matrix.columns_axis)
-        selections = _companion_selections(member.part, matrix)
-        parts.append(Part.of(member.part.daf, axes, matrix.name, selections))
-    is_annotation = companion.matrix.is_annotation
+        selections = _companion_selections(member, matrix)
+        part = Part.of(member.daf, axes, matrix.name, selections, name=member.name)
+        parts.append(part)
+    is_annotation, name = companion.matrix.is_annotation, companion.matrix.name
     if whole.joined is None:
-        part = parts[0]
+        [part] = parts
         return Whole.of(part), part.daf.axis_entries(part.axes[1]) if is_annotation else None
-    members = []
     if not is_annotation:
-        for member, part in zip(whole.members, parts, strict=True):
-            members.append(replace(member, part=part))
-        return _typed(replace(whole, name=companion.matrix.name), members), None
+        members = [
+            replace(part, places=member.places, missing=member.missing)
+            for member, part in zip(whole.members, parts, strict=True)
+        ]
+        return _typed(replace(whole, name=name), members), None
     entries = {
-        member.name: part.daf.get_pa_vector(part.axes[1], NAME).cast(pa.string())
-        for member, part in zip(whole.members, parts, strict=True)
+        part.name: part.daf.get_pa_vector(part.axes[1], NAME).cast(pa.string()) for part in parts
     }
     names, positions = aligned(entries, whole.joined.aligned.join)
+    number = 0 if whole.rows_are_concatenated else 1
+    members = []
     for member, part in zip(whole.members, parts, strict=True):
-        rows = member.rows if whole.rows_are_concatenated else member.columns
-        own = positions[member.name]
-        places = own[own >= 0]
-        columns = Selection.of(np.flatnonzero(own >= 0), own.size)
-        part_of_member = part.at(part.selections[0], columns)
-        lacks = Selection(np.setdiff1d(np.arange(len(names)), places), is_all=False)
-        placed = Selection.of(places, len(names))
-        missing = (rows if lacks.size else lacks, lacks)
-        members.append(Member(member.name, part_of_member, rows, placed, missing))
-    first = whole.rows if whole.rows_are_concatenated else whole.columns
+        rows, own = member.places[number], positions[member.name]
+        has = np.flatnonzero(own >= 0)
+        lacks = Selection(np.setdiff1d(np.arange(len(names)), own), is_all=False)
+        columns = Selection.of(has, own.size)
+        members.append(
+            replace(
+                part.at(part.selections[0], columns),
+                places=(rows, Selection.of(own[has], len(names))),
+                missing=(rows if lacks.size else lacks, lacks),
+            )
+        )
     second = Side(companion.matrix.columns_axis, Selection.all(len(names)), names)
-    base = replace(whole, name=companion.matrix.name, rows=first, columns=second)
+    base = replace(whole, name=name, rows=whole.sides[number], columns=second)
     return _typed(base, members), names.to_numpy(zero_copy_only=False)
 
 
-def _typed(whole: Whole, members: Sequence[Member]) -> Whole:
+def _typed(whole: Whole, members: Sequence[Part]) -> Whole:
     """Return the slice of another matrix, whose dtype follows from its own parts."""
-    kinds = [(member.part.dtype, member.part.is_sparse) for member in members]
+    kinds = [(member.dtype, member.is_sparse) for member in members]
     of_strings = all(dtype.hasobject for dtype, _ in kinds)
     given = None if whole.joined is None else whole.joined.given_fill
     given = given if isinstance(given, str) == of_strings else None
@@ -302,25 +302,22 @@ def _typed(whole: Whole, members: Sequence[Member]) -> Whole:
     return of_members.typed(kinds, given, lacks_some=lacks_some)
 
 
-def to_anndata(part: SliceBase, choice: AnnDataChoice, record: Record | None) -> Any:
+def to_anndata(whole: Whole, values: Any, choice: AnnDataChoice, record: Record | None) -> Any:
     """Return an AnnData with ``obs`` and ``var`` of the axis tables, and the chosen companions.
 
     A record of the provenance is put into ``uns``.
     """
-    with part.unchanged_axes():
-        contents = contents_of(part.whole, choice, record)
-        values = part.values()
-        main = contents.main.restore(
-            values.copy() if sp.issparse(values) else values, index=None, columns=None
-        )
-        adata = contents.without_matrices(X=main)
+    with whole.unchanged_axes():
+        contents = contents_of(whole, choice, record)
+        values = values.copy() if sp.issparse(values) else values
+        adata = contents.without_matrices(X=contents.main.restore(values, index=None, columns=None))
         for companion in contents.companions:
             contents.add_to(adata, companion)
     return adata
 
 
 def lazy_anndata(
-    part: SliceBase, choice: AnnDataChoice, record: Record | None, rows_per_block: int | None
+    whole: Whole, choice: AnnDataChoice, record: Record | None, rows_per_block: int | None
 ) -> Any:
     """Return an AnnData like `to_anndata`; of X and layers, nothing is read.
 
@@ -329,17 +326,17 @@ def lazy_anndata(
     """
     layers = choice.get("layers")
     chosen: AnnDataChoice = {**choice, "layers": True if layers is None else layers}
-    with part.unchanged_axes():
-        contents = contents_of(part.whole, chosen, record)
-        values = dask_array(part, BlockSizes(rows_per_block, needs_rows=True), None)
+    with whole.unchanged_axes():
+        contents = contents_of(whole, chosen, record)
+        values = dask_array(whole, BlockSizes(rows_per_block, needs_rows=True), None)
         adata = contents.without_matrices(X=values)
         # Blocks of the same rows: what is computed of two of them reads neither twice.
         sizes = BlockSizes(max(values.chunks[0][0], 1), needs_rows=True)
         for companion in contents.companions:
             matrix = companion.matrix
             if matrix.part == "layers":
-                layer, _ = companion_slice(part.whole, companion)
-                adata.layers[matrix.key] = dask_array(SliceBase(layer), sizes, None)
+                layer, _ = companion_slice(whole, companion)
+                adata.layers[matrix.key] = dask_array(layer, sizes, None)
             else:
                 contents.add_to(adata, companion)
     return adata

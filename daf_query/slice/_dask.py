@@ -12,10 +12,8 @@ import numpy as np
 
 from daf_query.distributed import BlockKind, Source, block_array, reading
 from daf_query.matrix import Selection, other_layout_command
-from daf_query.slice._base import SliceBase
-from daf_query.slice._part import Part
-from daf_query.slice._reading import figures_of, read_whole
-from daf_query.slice._whole import Side, Whole
+from daf_query.slice._parts import Part, Side, Whole
+from daf_query.slice._reading import figures_of, read_whole, spans_of_rows
 from daf_storage import errors
 from daf_storage.base import Span
 
@@ -79,7 +77,7 @@ def block_spans(whole: Whole, kind: BlockKind, sizes: BlockSizes) -> Spans:
         everything.
     """
     given = [_checked("rows_per_block", sizes.rows), _checked("columns_per_block", sizes.columns)]
-    is_one, orders = whole.joined is None, [StoredOrder.of(m.part) for m in whole.members]
+    is_one, orders = whole.joined is None, [StoredOrder.of(m) for m in whole.members]
     if not is_one and given[1] is not None:
         raise errors.InvalidInputError(
             f"{whole.location}: blocks of several data sets as one have all columns; leave out "
@@ -97,7 +95,7 @@ def block_spans(whole: Whole, kind: BlockKind, sizes: BlockSizes) -> Spans:
             for member, order in zip(whole.members, orders, strict=True):
                 if not order.can_cut[number]:
                     can_turn = is_one and not sizes.needs_rows
-                    raise _costly(whole, member.part, number, -(-length // size), can_turn=can_turn)
+                    raise _costly(whole, member, number, -(-length // size), can_turn=can_turn)
     rows, columns = (_cut(length, size) for length, size in zip(whole.shape, given, strict=True))
     return rows, columns
 
@@ -128,9 +126,7 @@ def _cut(length: int, size: int | None) -> list[Span]:
     >>> _cut(0, 2)
     [Span(start=0, stop=0)]
     """
-    if size is None or length == 0:
-        return [Span(0, length)]
-    return [Span(start, min(start + size, length)) for start in range(0, length, size)]
+    return list(spans_of_rows(length, size or length)) if length else [Span(0, 0)]
 
 
 def _costly(
@@ -142,13 +138,13 @@ def _costly(
     turned = f", or pass {instead}_per_block= instead of {keyword}_per_block=" if can_turn else ""
     remedy = other_layout_command(part.daf, whole.name) or "relayout_matrix()"
     return errors.InvalidInputError(
-        f"{part.location}: the matrix {whole.name!r} is stored by {other!r} alone, so each of "
+        f"{part.daf.location}: the matrix {whole.name!r} is stored by {other!r} alone, so each of "
         f"{count:,} blocks of {cut!r} would read all that is selected; store the other layout with "
         f"{remedy}{turned}"
     )
 
 
-def slice_source(part: SliceBase) -> Source:
+def slice_source(whole: Whole) -> Source:
     """Return how another process opens a slice: by the paths of its data sets.
 
     Raises
@@ -156,12 +152,10 @@ def slice_source(part: SliceBase) -> Source:
     InvalidInputError
         A data set was closed; or a matrix or an axis was replaced since the slice was made.
     """
-    whole = part.whole
-    sides = (Side(each.axis, Selection.all(each.selection.size)) for each in whole.sides)
-    rows, columns = sides  # names and positions of the whole stay here
-    # One path may be opened by several names.
+    # Names and positions of the whole stay here; one path may be opened by several names.
+    rows, columns = (Side(e.axis, Selection.all(e.selection.size)) for e in whole.sides)
     members = (replace(each, name=str(n)) for n, each in enumerate(whole.members))
-    with part.unchanged_axes():
+    with whole.unchanged_axes():
         distant = replace(whole, rows=rows, columns=columns, members=tuple(members), joined=None)
         return Source.of(distant, f"the matrix {whole.name!r} or one of its axes")
 
@@ -177,21 +171,15 @@ class ReadBlock:
         with reading(self.source) as opened:
             whole: Whole = opened.of_rows(rows)
             if columns.size < whole.shape[1]:  # of one data set, which has them all
-                chosen = Selection.all(columns.size)
-                [member] = whole.members
-                of_rows, of_all = member.part.selections
-                part = member.part.at(of_rows, of_all.part(columns.start, columns.stop))
-                whole = replace(
-                    whole,
-                    columns=Side(whole.columns.axis, chosen),
-                    members=(replace(member, part=part, columns=chosen),),
-                )
+                [part] = whole.members
+                of_rows, of_all = part.selections
+                taken = of_all.take(np.arange(columns.start, columns.stop))
+                whole = Whole.of(part.at(of_rows, taken))
             return read_whole(whole)
 
 
-def dask_array(part: SliceBase, sizes: BlockSizes, blocks: BlockKind | None) -> Any:
+def dask_array(whole: Whole, sizes: BlockSizes, blocks: BlockKind | None) -> Any:
     """Return a slice as a Dask array; see `MatrixSlice.to_dask`."""
-    whole = part.whole
     kind: BlockKind = ("csr" if whole.is_sparse else "dense") if blocks is None else blocks
     if kind not in ("csr", "dense"):
         raise errors.InvalidInputError(f"blocks={blocks!r} is neither 'csr' nor 'dense'")
@@ -200,4 +188,4 @@ def dask_array(part: SliceBase, sizes: BlockSizes, blocks: BlockKind | None) -> 
             "blocks='csr': a matrix of strings has no sparse blocks; pass 'dense'"
         )
     spans = block_spans(whole, kind, sizes)
-    return block_array(ReadBlock(slice_source(part)), spans, kind, whole.dtype)
+    return block_array(ReadBlock(slice_source(whole)), spans, kind, whole.dtype)

@@ -1,4 +1,4 @@
-"""Explain a slice before it is read: its elements, its layouts, what it costs, what it becomes.
+"""Explain a slice before it is read, as text and as a page: its elements, layouts and costs.
 
 **Nouns.** The *result* of a slice is what `MatrixSlice.values` returns: CSR if the matrix is stored
 sparse, else dense.  A *budget* (``max_bytes=``) is how much memory the result may take.
@@ -7,22 +7,42 @@ sparse, else dense.  A *budget* (``max_bytes=``) is how much memory the result m
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from daf_query.matrix import estimate_read, other_layout_command
+import numpy as np
+
+from daf_query.matrix import STRING_BYTES, estimate_read, other_layout_command
 from daf_query.slice._anndata import find_companions, select_companions
-from daf_query.slice._byte_sizes import shown_bytes
-from daf_query.slice._part import Part
-from daf_query.slice._reading import figures_of
-from daf_query.slice._whole import Whole
+from daf_query.slice._parts import Part, Whole
+from daf_query.slice._reading import figures_of, read_whole, shown_bytes
 from daf_storage import DafReader, errors
+from daf_storage._lazy import lazy_module
 from daf_storage._terminal_text import visible_name
+from daf_storage.data import arrow_of, plain_values
+from daf_storage.display import (
+    Markup,
+    Preview,
+    PreviewBudget,
+    html_element,
+    html_page,
+    html_table,
+    preview_cells,
+    preview_of,
+    shortened,
+)
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 LayoutState: TypeAlias = Literal["chosen", "costs more", "not stored", "damaged"]
 
-_STRING_BYTES: Final = 16
+_SHOWN: Final = 10
+_LOOKED_AT: Final = (64, 8, 1)
+_MOST_VALUES: Final = 1 << 16
 _WHY: Final[dict[LayoutState, str]] = {
     "chosen": "read, it takes the least time",
     "costs more": "not read, it takes more time",
@@ -108,7 +128,6 @@ class SliceExplanation:
         at_most = "" if self.is_exact else "at most "
         about = "" if self.read_is_exact else "about "
         stored = "sparse" if self.is_sparse else "dense"
-        requests = "" if self.requests is None else f" in about {self.requests:,} requests"
         head = (
             f"matrix {self.matrix!r} of {self.location}: {self.rows:,} {self.rows_axis} x "
             f"{self.columns:,} {self.columns_axis}, {stored} {self.dtype}"
@@ -117,16 +136,15 @@ class SliceExplanation:
             f"{shown_bytes(self.decoded_bytes)} of compressed chunks, of which "
             f"{shown_bytes(self.used_bytes)} are used"
         )
-        forms = [f"{name} {shown_bytes(size)}" for name, size in self.memory_bytes.items()]
         lacking = "" if self.layouts else f" ({self.filled_elements:,} lacking)"
         lines = [
             head,
             f"  elements  {at_most}{self.stored_elements:,}{lacking}",
             *(f"  layout    {_text(layout)}" for layout in self.layouts),
-            f"  read      {about}{shown_bytes(self.read_bytes)}{requests}",
+            f"  read      {about}{shown_bytes(self.read_bytes)}{_in_requests(self)}",
             *([f"  decoded   {decoded}"] if self.decoded_bytes else []),
             f"  result    {at_most}{shown_bytes(self.result_bytes)} of memory",
-            f"  forms     {', '.join(forms)}",
+            f"  forms     {_forms(self)}",
             *(member._line(name) for name, member in self.members.items()),  # noqa: SLF001 - its own
         ]
         return "\n".join(map(visible_name, lines))
@@ -138,6 +156,14 @@ class SliceExplanation:
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def _in_requests(found: SliceExplanation) -> str:
+    return "" if found.requests is None else f" in about {found.requests:,} requests"
+
+
+def _forms(found: SliceExplanation) -> str:
+    return ", ".join(f"{name} {shown_bytes(size)}" for name, size in found.memory_bytes.items())
 
 
 def _text(layout: LayoutCost) -> str:
@@ -169,7 +195,7 @@ def _layout_costs(part: Part) -> tuple[LayoutCost, ...]:
         elif faults:
             costs.append(LayoutCost(axis, "damaged", None, str(faults.pop())))
         elif axes[0] != axes[1]:
-            remedy = other_layout_command(part.daf, part.name) or "relayout_matrix()"
+            remedy = other_layout_command(part.daf, part.matrix) or "relayout_matrix()"
             costs.append(LayoutCost(axis, "not stored", None, remedy=remedy))
     return tuple(costs)
 
@@ -183,8 +209,7 @@ def explain(whole: Whole, result: Any = None) -> SliceExplanation:
         Its values, if they were read.
     """
     figures = figures_of(whole, result)
-    parts = [member.part for member in whole.members]
-    reads = [estimate_read(part.plan) for part in parts]
+    reads = [estimate_read(part.plan) for part in whole.members]
     requests = [read.requests for read in reads if read.is_remote]
     memory_bytes = figures.memory_bytes()
     memory_bytes["anndata"] = figures.result_bytes + _beside_x_bytes(whole)
@@ -202,7 +227,7 @@ def explain(whole: Whole, result: Any = None) -> SliceExplanation:
         is_sparse=figures.is_sparse,
         stored_elements=figures.elements.count,
         is_exact=figures.elements.is_exact,
-        layouts=_layout_costs(parts[0]) if is_one else (),
+        layouts=_layout_costs(whole.members[0]) if is_one else (),
         read_bytes=sum(read.size_bytes for read in reads),
         read_is_exact=all(read.is_exact for read in reads),
         decoded_bytes=sum(read.decoded_bytes for read in reads),
@@ -211,14 +236,14 @@ def explain(whole: Whole, result: Any = None) -> SliceExplanation:
         result_bytes=figures.result_bytes,
         memory_bytes=memory_bytes,
         filled_elements=whole.missing_count,
-        members={} if is_one else {m.name: explain(Whole.of(m.part)) for m in whole.members},
+        members={} if is_one else {m.name: explain(Whole.of(m)) for m in whole.members},
     )
 
 
 def _beside_x_bytes(whole: Whole) -> int:
     """Return about how much memory an AnnData takes beside ``X``; no values are read."""
     total = 0
-    for part in (member.part for member in whole.members):
+    for part in whole.members:
         for axis, count in zip(part.axes, part.shape, strict=True):
             total += count * _entry_bytes(part.daf, axis)
     try:
@@ -230,13 +255,13 @@ def _beside_x_bytes(whole: Whole) -> int:
 
 
 def _entry_bytes(daf: DafReader, axis: str) -> int:
-    total = _STRING_BYTES
+    total = STRING_BYTES
     for name in daf.vectors_set(axis):
         try:
             storage_type = daf.vector_info(axis, name).storage_type
         except errors.FormatError:  # it is left out
             continue
-        total += _STRING_BYTES if storage_type.is_string else storage_type.dtype.itemsize
+        total += STRING_BYTES if storage_type.is_string else storage_type.dtype.itemsize
     return total
 
 
@@ -251,16 +276,78 @@ def check_budget(explanation: SliceExplanation, max_bytes: int) -> None:
     if explanation.result_bytes <= max_bytes:
         return
     least = "" if explanation.is_exact else "up to "
-    requests = (
-        "" if explanation.requests is None else f" in about {explanation.requests:,} requests"
-    )
-    forms = ", ".join(
-        f"{name} {shown_bytes(size)}" for name, size in explanation.memory_bytes.items()
-    )
     raise errors.over_budget(
         f"{explanation.location}: matrix {explanation.matrix!r}, {explanation.rows:,} "
         f"{explanation.rows_axis} x {explanation.columns:,} {explanation.columns_axis}, takes "
         f"{least}{explanation.result_bytes:,} bytes of memory, more than the budget of "
         f"{max_bytes:,} ({least}{explanation.stored_elements:,} elements; "
-        f"{shown_bytes(explanation.read_bytes)} to read{requests}; {forms}); nothing was read"
+        f"{shown_bytes(explanation.read_bytes)} to read{_in_requests(explanation)}; "
+        f"{_forms(explanation)}); nothing was read"
     )
+
+
+def slice_page(whole: Whole, result: Any, notes: Sequence[str]) -> Markup:
+    """Return the page of a slice, with notes below its facts.
+
+    Parameters
+    ----------
+    result
+        Its values, if they were read.
+    """
+    rows: list[tuple[object, ...]] = [
+        ("stored", f"{'sparse' if whole.is_sparse else 'dense'} {whole.dtype}"),
+        ("of", whole.location),
+    ]
+    if whole.joined is not None:
+        shown = [f"{name} {count:,}" for name, count in whole.counts.items()]
+        more = f" and {len(shown) - _SHOWN:,} more" if len(shown) > _SHOWN else ""
+        rows.append((f"{len(shown):,} data sets", ", ".join(shown[:_SHOWN]) + more))
+    else:
+        plan = whole.members[0].plan
+        by = f"read from the layout by {plan.stored.info.columns_axis}"
+        rows.append(("reading", f"{by} (about {plan.cost_bytes:,} bytes)"))
+    (n_rows, n_columns), (first, second) = whole.shape, whole.sides
+    size = f"{n_rows:,} {first.axis} x {n_columns:,} {second.axis}"
+    seen = _values(whole, result, PreviewBudget())
+    what = "non-zero values" if whole.is_sparse else "values"
+    heading = html_element("div", html_element("strong", shortened(whole.name)), f": {size}")
+    preview, note = seen if isinstance(seen, tuple) else (seen, "")
+    chart, figures, _ = preview_cells(preview)
+    cells = html_table((), [(what, chart, figures, note)]) if preview else Markup()
+    lines = [html_element("div", note, class_="note") for note in notes]
+    return html_page(heading, html_table((), rows), cells, *lines)
+
+
+def _values(whole: Whole, result: Any, budget: PreviewBudget) -> tuple[Preview, str] | str:
+    """Return what values of some rows look like; nothing large is read for that."""
+    height = whole.shape[0]
+    if not height or not whole.shape[1]:
+        return ""
+    if result is not None:
+        return _look(result, height, height)
+    for most in _LOOKED_AT:
+        offsets = np.unique(np.linspace(0, height - 1, most).astype(np.int64))
+        try:
+            some = whole.take_rows(offsets)
+            cost = explain(some)
+            if cost.requests is not None:
+                return "on a server, not read yet"
+            if budget.spend(max(cost.read_bytes, cost.decoded_bytes, cost.result_bytes)):
+                return _look(read_whole(some), offsets.size, height)
+        except errors.DafError as error:  # such as a closed session: the rest is shown all the same
+            return f"cannot be read: {shortened(error, 160)}"
+    return "not read yet; too much to look at quickly"
+
+
+def _look(values: Any, looked_at: int, height: int) -> tuple[Preview, str]:
+    elements = values.data if sp.issparse(values) else np.asarray(values).reshape(-1)
+    count = elements.size
+    if count > _MOST_VALUES:
+        elements = elements[:: -(-count // _MOST_VALUES)]
+    arrow = plain_values(elements, what="values") if elements.dtype == object else elements
+    arrow = arrow_of(arrow) if isinstance(arrow, np.ndarray) else arrow
+    preview = preview_of(arrow, total=elements.size)
+    note = "" if looked_at == height else f"of {looked_at:,} of {height:,} rows"
+    if count > elements.size:
+        note = f"a sample of {elements.size:,} of {count:,}"
+    return preview, note

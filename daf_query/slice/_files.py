@@ -20,15 +20,16 @@ import pyarrow as pa
 from daf_query._formats import COMPRESSED, SLICE_FORMATS
 from daf_query._provenance import Record
 from daf_query._row_files import compressed
+from daf_query._runs import checked
 from daf_query.slice import _anndata
-from daf_query.slice import _export as export
 from daf_query.slice._anndata import Companion, companion_slice
-from daf_query.slice._base import SliceBase
-from daf_query.slice._labels import axis_names, labels_of
+from daf_query.slice._parts import Whole
+from daf_query.slice._reading import figures_of, read_whole, row_spans
+from daf_query.slice._tables import Labels, labels_of, long_table, wide_table
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata import AlignedMatrix, write_anndata
-from daf_storage.base import optional_import
+from daf_storage.base import Span, optional_import
 from daf_storage.stores import find_output, open_output, output_directory, output_path
 from daf_storage.trees import hdf5_output
 
@@ -117,7 +118,7 @@ def _uncompressed(path: Path) -> Path:
 
 
 class Reading:
-    """Reads a slice to be written: as a whole if it is small, or read already, else in blocks.
+    """Reads a slice to be written: as a whole, or in blocks.
 
     Parameters
     ----------
@@ -133,65 +134,73 @@ class Reading:
         """The number of elements of the last slice that are stored, or not zero."""
         self.check: Callable[[], None] = lambda: None
         """Called before the next block is read: raises if one could not be written."""
-        self._progress = progress
+        self._progress = checked(progress)
 
-    def needs_blocks(self, part: SliceBase, file_format: str) -> bool:
+    def needs_blocks(self, whole: Whole, file_format: str) -> bool:
         """Return whether a slice is to be read in blocks for a file of some format."""
-        figures = part.figures()
+        figures = figures_of(whole)
         size = figures.dense_bytes if file_format in _DELIMITERS else figures.result_bytes
         can_be_cut = SLICE_FORMATS[file_format].in_blocks and figures.dtype != object
-        is_large = figures.shape[0] > 0 and size > self.block_bytes
-        return can_be_cut and is_large and part.loaded is None
+        return can_be_cut and figures.shape[0] > 0 and size > self.block_bytes
 
-    def blocks(self, part: SliceBase, file_format: str) -> Iterator[SliceBase]:
-        """Yield the blocks, one at a time, with their values."""
+    def blocks(self, whole: Whole, values: Any, file_format: str) -> Iterator[tuple[Span, Any]]:
+        """Yield the rows and the values of each block; of values that were read all of them."""
         self.nnz = 0
-        if not self.needs_blocks(part, file_format):
-            blocks: Iterable[SliceBase] = (part,)
-        elif file_format in _DELIMITERS:  # no larger as dense ones
-            row_bytes = max(part.shape[1] * part.dtype.itemsize, 1)
-            blocks = part.blocks(max(self.block_bytes // row_bytes, 1))
-        else:
-            blocks = part.blocks(max_bytes=self.block_bytes)
-        yield from map(self._read, blocks)
-
-    def _read(self, block: SliceBase) -> SliceBase:
-        self.check()
-        values = block.load(progress=self._progress).values()
-        self.nnz += int(values.nnz if sp.issparse(values) else np.count_nonzero(values))
-        return block
+        spans: Iterable[Span] = [Span(0, whole.shape[0])]
+        if values is None:
+            figures, rows = figures_of(whole), None
+            if file_format in _DELIMITERS:  # no larger as dense ones
+                rows = max(self.block_bytes // max(whole.shape[1] * figures.item_bytes, 1), 1)
+            spans = row_spans(whole, figures, rows, None if rows else self.block_bytes)
+        for span in spans:
+            self.check()
+            block = values
+            if values is None:
+                block = read_whole(whole.of_rows(span), self._progress)
+            self.nnz += int(block.nnz if sp.issparse(block) else np.count_nonzero(block))
+            yield span, block
 
 
 def save_rows(
-    part: SliceBase, path: Path, file_format: str, record: Record | None, reading: Reading
+    whole: Whole,
+    values: Any,
+    path: Path,
+    file_format: str,
+    record: Record | None,
+    reading: Reading,
 ) -> None:
     """Write a slice, but for AnnData; an old file is replaced when the new one is complete.
 
     Of the long form, the metadata have a record of the provenance.
+
+    Parameters
+    ----------
+    values
+        Those of the slice; None to read them in blocks.
     """
+    labels = labels_of(whole)  # so that all blocks have the same dictionaries
     if file_format == "mtx":
-        _save_names(part, path)
+        _save_names(labels, path)
     with open_output(path) as file, compressed(file, path) as sink:
+        blocks = reading.blocks(whole, values, file_format)
         if file_format in ("npz", "mtx"):
-            matrix = sp.csr_array(next(reading.blocks(part, file_format)).values())
+            matrix = sp.csr_array(next(blocks)[1])
             if file_format == "npz":
-                _write_npz(part, matrix, sink)
+                _write_npz(labels, matrix, sink)
             else:
                 scipy_io.mmwrite(sink, matrix)
             return
         output = pa.PythonFile(sink, mode="w")
-        blocks = reading.blocks(part, file_format)
+        parts = ((block, (labels[0].part(span), labels[1])) for span, block in blocks)
         if file_format in _DELIMITERS:
             options = pacsv.WriteOptions(delimiter=_DELIMITERS[file_format])
             _write(
-                map(export.wide_table, blocks),
+                (wide_table(*part) for part in parts),
                 lambda schema: pacsv.CSVWriter(output, schema, write_options=options),
             )
             return
-        names = axis_names(part.whole)  # so that all blocks have the same dictionaries
-        tables = (export.long_table(block, record, names) for block in blocks)
         new_file = pq.ParquetWriter if file_format == "parquet" else pa.ipc.new_file
-        _write(tables, lambda schema: new_file(output, schema))
+        _write((long_table(*part, record) for part in parts), lambda s: new_file(output, s))
 
 
 def _write(tables: Iterator[pa.Table], writer_of: Callable[[pa.Schema], Any]) -> None:
@@ -203,15 +212,15 @@ def _write(tables: Iterator[pa.Table], writer_of: Callable[[pa.Schema], Any]) ->
             writer.write_table(table)
 
 
-def _save_names(part: SliceBase, path: Path) -> None:
+def _save_names(both: tuple[Labels, Labels], path: Path) -> None:
     """Write the names of the rows and of the columns beside a matrix in Matrix Market."""
     if not find_output(path).is_regular:
         raise errors.InvalidInputError(
             f"cannot write {str(path)!r}: mtx is a file with two more beside it, for the names; "
             "choose a format that has all of it in one"
         )
-    for labels, suffix in zip(labels_of(part.whole), (".rows.tsv", ".columns.tsv"), strict=True):
-        columns = [labels.names]
+    for labels, suffix in zip(both, (".rows.tsv", ".columns.tsv"), strict=True):
+        columns = [labels.strings]
         if labels.datasets is not None:
             columns.append(labels.datasets.to_pylist())
         with open_output(_uncompressed(path).with_suffix(suffix)) as file:
@@ -219,9 +228,9 @@ def _save_names(part: SliceBase, path: Path) -> None:
             file.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _write_npz(part: SliceBase, matrix: Any, file: IO[bytes]) -> None:
+def _write_npz(both: tuple[Labels, Labels], matrix: Any, file: IO[bytes]) -> None:
     """Write what ``scipy.sparse.load_npz`` reads, and the names beside it."""
-    rows, columns = labels_of(part.whole)
+    rows, columns = both
     datasets: dict[str, Any] = {
         name: _fixed_width(labels.datasets.to_pylist())
         for name, labels in (("row_datasets", rows), ("column_datasets", columns))
@@ -235,8 +244,8 @@ def _write_npz(part: SliceBase, matrix: Any, file: IO[bytes]) -> None:
         indices=matrix.indices,
         indptr=matrix.indptr,
         _is_array=np.array(True),  # noqa: FBT003 - scipy's own mark
-        row_names=_fixed_width(rows.names),
-        column_names=_fixed_width(columns.names),
+        row_names=_fixed_width(rows.strings),
+        column_names=_fixed_width(columns.strings),
         **datasets,
     )
 
@@ -254,7 +263,8 @@ def _fixed_width(names: Iterable[str]) -> npt.NDArray[np.str_]:
 
 
 def save_anndata(
-    part: SliceBase,
+    whole: Whole,
+    values: Any,
     path: Path,
     file_format: str,
     choice: _anndata.AnnDataChoice,
@@ -264,35 +274,32 @@ def save_anndata(
     """Write what `to_anndata` returns; a large ``X`` and large layers in blocks.
 
     A companion that is no larger than a block is gathered as a whole.
+
+    Parameters
+    ----------
+    values
+        Those of the slice; None to read them in blocks.
     """
-    in_blocks = reading.needs_blocks(part, file_format)
-    if not in_blocks:
-        [whole] = reading.blocks(part, file_format)
-        adata = _anndata.to_anndata(whole, choice, record)
+    if values is not None:
+        [_] = reading.blocks(whole, values, file_format)
+        adata = _anndata.to_anndata(whole, values, choice, record)
     else:
-        with part.unchanged_axes():
-            contents = _anndata.contents_of(part.whole, choice, record)
+        with whole.unchanged_axes():
+            contents = _anndata.contents_of(whole, choice, record)
             adata = contents.with_annotations()
     output = output_directory(path) if file_format == ZARR else output_path(path)
     with output as prepared:
         report = write_anndata(adata, prepared, file_format=file_format)
-        if in_blocks:
-            with part.unchanged_axes(), _opened(prepared, file_format) as (root, reading.check):
-                _write_matrices(root, contents, part, reading)
+        if values is None:
+            with whole.unchanged_axes(), _opened(prepared, file_format) as (root, reading.check):
+                if "X" in root:
+                    del root["X"]
+                _write_matrix(root, "X", whole, contents.main, reading)
+                for companion in contents.companions:
+                    if not companion.matrix.is_annotation:
+                        group = root.require_group(companion.matrix.part)
+                        _write_companion(group, companion, contents, reading)
     report.warn()
-
-
-def _write_matrices(
-    root: Any, contents: _anndata.Contents, part: SliceBase, reading: Reading
-) -> None:
-    """Write ``X`` and all companions but for annotations."""
-    if "X" in root:
-        del root["X"]
-    _write_matrix(root, "X", part, contents.main, reading)
-    for companion in contents.companions:
-        if not companion.matrix.is_annotation:
-            group = root.require_group(companion.matrix.part)
-            _write_companion(group, companion, contents, reading)
 
 
 @contextmanager
@@ -319,8 +326,7 @@ def _write_companion(
     if companion.estimated_bytes > reading.block_bytes:
         own = Reading(reading.block_bytes)
         own.check = reading.check
-        part = SliceBase(companion_slice(contents.whole, companion)[0])
-        _write_matrix(group, matrix.key, part, matrix, own)
+        _write_matrix(group, matrix.key, companion_slice(contents.whole, companion)[0], matrix, own)
         return
     anndata = optional_import("anndata", extra="anndata")
     with anndata.settings.override(allow_write_nullable_strings=True):
@@ -333,12 +339,12 @@ class _NotNarrowError(Exception):
 
 
 def _write_matrix(
-    group: Any, key: str, part: SliceBase, matrix: AlignedMatrix, reading: Reading
+    group: Any, key: str, whole: Whole, matrix: AlignedMatrix, reading: Reading
 ) -> None:
     """Write a matrix in the dtype that it had when it was imported, if all values fit that."""
-    for dtype in dict.fromkeys([np.dtype(matrix.note.get("dtype", part.dtype)), part.dtype]):
+    for dtype in dict.fromkeys([np.dtype(matrix.note.get("dtype", whole.dtype)), whole.dtype]):
         try:
-            _write_blocks(group, key, part, dtype, reading)
+            _write_blocks(group, key, whole, dtype, reading)
         except _NotNarrowError:
             if key in group:
                 del group[key]
@@ -347,29 +353,23 @@ def _write_matrix(
 
 
 def _write_blocks(
-    group: Any, key: str, part: SliceBase, dtype: np.dtype[Any], reading: Reading
+    group: Any, key: str, whole: Whole, dtype: np.dtype[Any], reading: Reading
 ) -> None:
     anndata = optional_import("anndata", extra="anndata")
-    is_hdf5 = not isinstance(group, zarr.Group)
-    growing = {"maxshape": (None, part.shape[1])} if is_hdf5 and not part.is_sparse else {}
-    row = 0
-    for block in reading.blocks(part, H5AD):
-        values = block.values()
-        if part.is_sparse:
-            values = values.copy()
+    is_hdf5, is_sparse = not isinstance(group, zarr.Group), whole.is_sparse
+    growing = {"maxshape": (None, whole.shape[1])} if is_hdf5 and not is_sparse else {}
+    for span, values in reading.blocks(whole, None, H5AD):
+        if is_sparse:
             values.data = _as_dtype(values.data, dtype)
             values.indptr = values.indptr.astype(np.int64)  # there may be more in the end
+        written = values if is_sparse else _as_dtype(values, dtype)
+        if not span.start:
+            anndata.io.write_elem(group, key, written, dataset_kwargs=growing)
+        elif is_sparse:
+            anndata.io.sparse_dataset(group[key]).append(sp.csr_matrix(written))
         else:
-            values = _as_dtype(values, dtype)
-        stop = row + values.shape[0]
-        if not row:
-            anndata.io.write_elem(group, key, values, dataset_kwargs=growing)
-        elif part.is_sparse:
-            anndata.io.sparse_dataset(group[key]).append(sp.csr_matrix(values))
-        else:
-            group[key].resize((stop, part.shape[1]))
-            group[key][row:stop] = values
-        row = stop
+            group[key].resize((span.stop, whole.shape[1]))
+            group[key][span.slice] = written
 
 
 def _as_dtype(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -19,12 +19,10 @@ from daf_query.matrix import (
     concatenated_of,
     open_layouts,
 )
-from daf_query.slice._base import Asked
 from daf_query.slice._explanation import check_budget, explain
-from daf_query.slice._matrix_slice import MatrixSlice
-from daf_query.slice._part import Part
+from daf_query.slice._matrix_slice import Asked, MatrixSlice
+from daf_query.slice._parts import Joined, Part, Selections, Side, Whole
 from daf_query.slice._selector import Chosen, Selector, resolve
-from daf_query.slice._whole import Joined, Member, Side, Whole
 from daf_query.sql import AxisSchema, Engine, missing_base
 from daf_storage import DafReader, errors
 
@@ -137,48 +135,39 @@ def _joined(found: MatrixAxes, aligned: AlignedAxis, request: SliceRequest) -> W
     UnsupportedDataError
         The types have none in common.
     """
-    location, both = found.tables.location, (found.rows, found.columns)
+    both = found.rows, found.columns
     number = 0 if isinstance(found.rows, ConcatenatedAxis) else 1
     concatenated = both[number]
     if not isinstance(concatenated, ConcatenatedAxis):
         raise TypeError(f"{request.axes} are not the axes of several data sets")
     along, across = (found.selections[each].positions for each in (number, 1 - number))
-    sides = [
-        Side(axis.axis, chosen.selection) for axis, chosen in zip(both, found.chosen, strict=True)
-    ]
-    sides[1 - number] = Side(
-        aligned.axis, found.selections[1 - number], aligned.entries.take(pa.array(across))
-    )
+    sides = [Side(axis.axis, chosen) for axis, chosen in zip(both, found.selections, strict=True)]
+    names = aligned.entries.take(pa.array(across))
+    sides[1 - number] = replace(sides[1 - number], names=names)
     sources = {name: aligned.sources(name, across) for name in found.having}
-    owners, own = concatenated.split(along)
+
+    def placed(of_along: Selection, of_across: Selection) -> Selections:
+        return (of_across, of_along) if number else (of_along, of_across)
+
+    what = f"matrix {request.name!r} for the axes {request.axes[0]!r} and {request.axes[1]!r}"
+    parts = concatenated.parts(along, found.having, what, keyword=_KEYWORDS[number])
     members = []
-    for place, name in enumerate(concatenated.names):
-        mine = np.flatnonzero(owners == place)
-        if not mine.size:
-            continue
-        if name not in found.having:
-            keyword = _KEYWORDS[number]
-            raise errors.MatrixNotFoundError(
-                f"{location}: {keyword}= has entries of {name!r}, which has no matrix "
-                f"{request.name!r} for the axes {request.axes[0]!r} and {request.axes[1]!r}; leave "
-                f"it out: {keyword}=\"dataset <> '{name}'\""
-            )
-        daf, has = found.having[name], np.flatnonzero(sources[name] >= 0)
+    for name, daf, mine, own in parts:
+        has = np.flatnonzero(sources[name] >= 0)
         lacks = Selection(np.flatnonzero(sources[name] < 0), is_all=False)
-        selected = (
-            Selection.of(own[mine], daf.axis_length(concatenated.axis)),
+        selected = placed(
+            Selection.of(own, daf.axis_length(concatenated.axis)),
             Selection.of(sources[name][has], daf.axis_length(aligned.axis)),
         )
-        places = Selection.of(mine, along.size), Selection.of(has, across.size)
-        missing = places[0], lacks
-        if number:
-            selected, places, missing = selected[::-1], places[::-1], missing[::-1]
-        part = Part.of(daf, request.axes, request.name, selected)
-        members.append(Member(name, part, *places, missing if lacks.size else (lacks, lacks)))
-    joined = Joined(location, found.tables.readers(), aligned, request.fill_value)
-    rows, columns = sides
-    untyped = np.dtype(object)
-    whole = Whole(request.name, rows, columns, tuple(members), untyped, is_sparse=False)
+        rows = Selection.of(mine, along.size)
+        places = placed(rows, Selection.of(has, across.size))
+        missing = placed(rows, lacks) if lacks.size else (lacks, lacks)
+        options: Any = {"name": name, "places": places, "missing": missing}
+        members.append(Part.of(daf, request.axes, request.name, selected, **options))
+    joined = Joined(found.tables.location, found.tables.readers(), aligned, request.fill_value)
+    whole = Whole(
+        request.name, sides[0], sides[1], tuple(members), np.dtype(object), is_sparse=False
+    )
     infos = {name: _info(daf, request) for name, daf in found.having.items()}
     kinds = [
         (np.dtype(object) if kind.is_string else kind.dtype, info.is_sparse)
@@ -191,8 +180,8 @@ def _joined(found: MatrixAxes, aligned: AlignedAxis, request: SliceRequest) -> W
     except errors.UnsupportedDataError as error:
         listed = ", ".join(f"{name}: {info.storage_type.value}" for name, info in infos.items())
         raise errors.UnsupportedDataError(
-            f"{location}: the matrix {request.name!r} holds {error} ({listed}); connect the data "
-            "sets one by one"
+            f"{joined.location}: the matrix {request.name!r} holds {error} ({listed}); connect the "
+            "data sets one by one"
         ) from None
     return replace(typed, joined=joined)
 

@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._formats import SLICE_FORMATS
-from daf_query._provenance import refuse_own_files
-from daf_query._runs import attended
+from daf_query._provenance import Record, record_of, refuse_own_files
+from daf_query._runs import attended, checked
 from daf_query.distributed import BlockKind
+from daf_query.matrix import Selection, SlicePlan
 from daf_query.slice import _anndata
-from daf_query.slice import _export as export
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
-from daf_query.slice._base import SliceBase
-from daf_query.slice._byte_sizes import ByteSize, byte_count
 from daf_query.slice._dask import BlockSizes, dask_array
-from daf_query.slice._explanation import SliceExplanation, explain
+from daf_query.slice._explanation import SliceExplanation, explain, slice_page
 from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata, save_rows
-from daf_query.slice._reading import BLOCK_BYTES
-from daf_storage import errors
+from daf_query.slice._parts import Part, Whole
+from daf_query.slice._reading import (
+    BLOCK_BYTES,
+    ByteSize,
+    byte_count,
+    figures_of,
+    read_whole,
+    row_spans,
+)
+from daf_query.slice._selector import EmptySelection, Written
+from daf_query.slice._tables import (
+    datasets_of,
+    labels_of,
+    long_table,
+    names_of,
+    objects_of,
+    wide_pandas,
+    wide_polars,
+)
+from daf_storage import DafReader, errors
 from daf_storage._lazy import lazy_module
 from daf_storage._terminal_text import visible_name
-from daf_storage.data import arrow_of, plain_values
-from daf_storage.display import (
-    Markup,
-    Preview,
-    PreviewBudget,
-    html_element,
-    html_page,
-    html_table,
-    preview_cells,
-    preview_of,
-    shortened,
-)
+from daf_storage.base import ForkLock, Span
 
 if TYPE_CHECKING:
     import anndata
@@ -49,9 +57,31 @@ if TYPE_CHECKING:
 else:
     sp = lazy_module("scipy.sparse")
 
-_SHOWN: Final = 10
-_ROWS: Final = (64, 8, 1)
-_MOST_VALUES: Final = 1 << 16
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which entries of a data set were asked for, and whether what leaves says so."""
+
+    schema: str
+    """What the session calls the data set."""
+    rows: Written
+    columns: Written
+    is_described: bool
+    """Whether files and AnnData say where they come from, unless a call says otherwise."""
+    empty: tuple[EmptySelection, ...] = ()
+    """The predicates that select nothing."""
+    block: Span | None = None
+    """Which of the chosen rows, if not all: those of a block."""
+
+    def of_rows(self, span: Span) -> Asked:
+        """Return the same for some of these rows.
+
+        >>> whole = Asked("pbmc", "age > 60", None, is_described=True)
+        >>> whole.of_rows(Span(10, 20)).of_rows(Span(2, 4)).block
+        Span(start=12, stop=14)
+        """
+        first = 0 if self.block is None else self.block.start
+        return replace(self, block=Span(first + span.start, first + span.stop))
 
 
 class _Tried:
@@ -76,7 +106,7 @@ Python 3.14 on the count does not tell, and everything counts as held.
 """
 
 
-class MatrixSlice(SliceBase):
+class MatrixSlice:
     """Some rows and columns of a matrix; `DafSession.matrix` makes one.
 
     The values are read when first asked for, once, from the stored layout that takes the least
@@ -89,6 +119,224 @@ class MatrixSlice(SliceBase):
     column ``dataset``.  The parts are read in parallel, in blocks: the memory that this takes is
     the result, and a block for each thread.
     """
+
+    def __init__(self, whole: Whole, asked: Asked | None = None) -> None:
+        self.rows_axis, self.columns_axis = whole.rows.axis, whole.columns.axis
+        self.name = whole.name
+        """The name of the matrix."""
+        self.whole = whole
+        """The part of each data set, and where it goes."""
+        self._asked = asked
+        self._lock = ForkLock()
+        self._gathered: Any = None
+        self._nnz: int | None = None
+
+    def __reduce__(self) -> Any:
+        """Pickle what was chosen, not the values; the other process opens the data again."""
+        return type(self), (self.whole, self._asked)
+
+    @property
+    def of_several(self) -> bool:
+        """Whether it is of several data sets as one, though perhaps of one entry of one of them."""
+        return self.whole.joined is not None
+
+    @property
+    def daf(self) -> DafReader:
+        """The data set that it comes from; several are an error: see `members`."""
+        return self._single("has several data sets: see datasets").daf
+
+    @property
+    def plan(self) -> SlicePlan:
+        """The stored layout that is read; of several data sets an error: see `explain`."""
+        return self._single("has a plan for each data set: see explain()").plan
+
+    def _single(self, what: str) -> Part:
+        """Return the part of the only data set."""
+        if self.of_several:
+            raise errors.InvalidInputError(
+                f"{self.whole.location}: this slice of {self.name!r} {what}; connect the data set "
+                "that you want"
+            )
+        return self.whole.members[0]
+
+    @property
+    def members(self) -> dict[str, Self]:
+        """The slice of each data set of which something is selected, by its name."""
+        return {each.name: type(self)(Whole.of(each)) for each in self.whole.members}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of the rows are of each data set; of the columns, if these are concatenated."""
+        return self.whole.counts
+
+    @property
+    def datasets(self) -> npt.NDArray[np.object_]:
+        """The data set of each entry of the concatenated axis, as ``str`` objects."""
+        return objects_of(datasets_of(self.whole).dictionary_decode())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        return self.whole.shape
+
+    @property
+    def selections(self) -> tuple[Selection, Selection]:
+        """The selected rows, and the selected columns."""
+        return self.whole.rows.selection, self.whole.columns.selection
+
+    @property
+    def empty_selections(self) -> tuple[EmptySelection, ...]:
+        """The predicates of ``rows=`` and ``columns=`` that select nothing."""
+        return () if self._asked is None else self._asked.empty
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the values are sparse: the matrix is stored so, by some data set at least."""
+        return self.whole.is_sparse
+
+    @property
+    def dtype(self) -> Any:
+        """The numpy dtype of the values; ``object`` for strings."""
+        return self.whole.dtype
+
+    @property
+    def row_positions(self) -> npt.NDArray[np.int64]:
+        """The 0-based positions of the rows along their axis."""
+        return self.selections[0].positions
+
+    @property
+    def column_positions(self) -> npt.NDArray[np.int64]:
+        """The 0-based positions of the columns along their axis."""
+        return self.selections[1].positions
+
+    @property
+    @attended
+    def rows(self) -> npt.NDArray[np.object_]:
+        """The entries of the rows axis, as ``str`` objects."""
+        return objects_of(names_of(self.whole, 0))
+
+    @property
+    @attended
+    def columns(self) -> npt.NDArray[np.object_]:
+        """The entries of the columns axis, as ``str`` objects."""
+        return objects_of(names_of(self.whole, 1))
+
+    @attended
+    def values(self, *, progress: Callable[[int], None] = lambda _: None) -> Any:
+        """Return the values as they were read: ``csr_array`` if sparse, else ``ndarray``.
+
+        The slice keeps them: do not change them.  What the ``to_`` methods return is the caller's.
+        """
+        with self._lock:
+            if self._gathered is None:
+                self._gathered = read_whole(self.whole, checked(progress))
+            return self._gathered
+
+    def load(self, *, progress: Callable[[int], None] = lambda _: None) -> Self:
+        """Read the values now, reporting stored elements done; returns the slice itself."""
+        self.values(progress=progress)
+        return self
+
+    def blocks(
+        self, rows: int | None = None, *, max_bytes: ByteSize | None = None
+    ) -> Iterator[Self]:
+        """Return the slice in blocks of rows, each of which reads its own values.
+
+        Parameters
+        ----------
+        rows
+            How many rows a block has; the last may have fewer.
+        max_bytes
+            Instead, how much memory the values of a block may take: a number of bytes, or
+            ``"500MB"``; 128 MiB by default.  A single row may take more.
+
+        Returns
+        -------
+        iterator of MatrixSlice
+            In the order of the rows.  Of a slice without rows there are none.
+
+        Raises
+        ------
+        InvalidInputError
+            One of them is no size, or both are given.
+
+        Notes
+        -----
+        Blocks are cheap where the matrix is stored by rows.  Where it is stored by columns alone,
+        each block reads all selected columns: ``relayout_matrix`` stores the other layout.
+
+        Examples
+        --------
+        >>> import daf_query, daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"])
+        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
+        >>> part = daf_query.connect(daf).matrix("cell", "gene", "UMIs")
+        >>> [block.to_numpy().tolist() for block in part.blocks(rows=2)]
+        [[[0, 1], [2, 3]], [[4, 5]]]
+        """
+        figures = figures_of(self.whole, self._gathered)
+        return map(self.of_rows, row_spans(self.whole, figures, rows, max_bytes))
+
+    def of_rows(self, span: Span) -> Self:
+        """Return some of the rows, by their offsets; nothing is read."""
+        asked = self._asked and self._asked.of_rows(span)
+        return self._cut(self.whole.of_rows(span), asked, span.slice)
+
+    def take_rows(self, offsets: npt.NDArray[np.int64]) -> Self:
+        """Return some of the rows, by their offsets, which ascend, each once; nothing is read."""
+        listed = f"{offsets.size:,} of {self.shape[0]:,}, listed"
+        asked = self._asked and replace(self._asked, rows=listed, block=None)
+        return self._cut(self.whole.take_rows(offsets), asked, offsets)
+
+    def _cut(self, whole: Whole, asked: Asked | None, rows: Any) -> Self:
+        cut = type(self)(whole, asked)
+        if self._gathered is not None:
+            cut._gathered = self._gathered[rows]  # noqa: SLF001 - of this class
+        return cut
+
+    @contextmanager
+    def unchanged_axes(self) -> Iterator[None]:
+        """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
+        with self.whole.unchanged_axes():
+            yield
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
+
+        Predicates have the values of their parameters in them.  Of a block, ``block`` says which
+        of the rows it has, from 0, the last excluded.  Several data sets have a fingerprint each.
+        """
+        whole, joined = self.whole, self.whole.joined
+        data_sets = self.data_sets()
+        asked = self._asked or Asked(next(iter(data_sets)), None, None, is_described=True)
+        axes = {"rows_axis": self.rows_axis, "columns_axis": self.columns_axis}
+        block = {} if asked.block is None else {"block": [asked.block.start, asked.block.stop]}
+        described = {
+            "matrix": {"name": self.name, **axes},
+            "rows": asked.rows,
+            **block,
+            "columns": asked.columns,
+            "shape": list(self.shape),
+        }
+        if joined is not None:
+            along = whole.sides[0 if whole.rows_are_concatenated else 1].axis
+            described |= {"along": along, "join": joined.aligned.join}
+            if whole.missing_count:
+                described["fill_value"] = _plain(whole.fill)
+        return record_of({asked.schema: next(iter(data_sets.values()))}, described)
+
+    def _record(self, *, is_wanted: bool | None) -> Record | None:
+        """Return the provenance if that is wanted; None: as the session was connected."""
+        if is_wanted is None:
+            is_wanted = self._asked is not None and self._asked.is_described
+        return self.provenance() if is_wanted else None
+
+    def data_sets(self) -> Mapping[str, DafReader | Mapping[str, DafReader]]:
+        """Return what the slice is read from, by name."""
+        joined = self.whole.joined
+        return {self.daf.name: self.daf} if joined is None else {self.name: joined.readers}
 
     def __repr__(self) -> str:
         storage = "sparse" if self.is_sparse else "dense"
@@ -106,15 +354,7 @@ class MatrixSlice(SliceBase):
         return [companions] * bool(companions) + [str(each) for each in self.empty_selections]
 
     def _repr_html_(self) -> str:
-        facts: dict[str, object] = {"of": self.whole.location}
-        if self.of_several:
-            shown = [f"{name} {count:,}" for name, count in self.counts.items()]
-            more = f" and {len(shown) - _SHOWN:,} more" if len(shown) > _SHOWN else ""
-            facts[f"{len(shown):,} data sets"] = ", ".join(shown[:_SHOWN]) + more
-        else:
-            by = f"read from the layout by {self.plan.stored.info.columns_axis}"
-            facts["reading"] = f"{by} (about {self.plan.cost_bytes:,} bytes)"
-        return _page(self, facts, self._notes())
+        return slice_page(self.whole, self._gathered, self._notes())
 
     @property
     def nnz(self) -> int:
@@ -192,7 +432,7 @@ class MatrixSlice(SliceBase):
         provenance
             Whether the metadata of its schema say where the slice comes from.
         """
-        return export.long_table(self, self.record(is_wanted=provenance))
+        return long_table(self.values(), labels_of(self.whole), self._record(is_wanted=provenance))
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a DataFrame with a row per row and a column per column.
@@ -212,7 +452,7 @@ class MatrixSlice(SliceBase):
         GATA      2     3
         CATA      4     5
         """
-        frame: pd.DataFrame = export.wide_pandas(self)
+        frame: pd.DataFrame = wide_pandas(self.values(), labels_of(self.whole))
         return frame
 
     def to_polars(self) -> pl.DataFrame:
@@ -220,7 +460,7 @@ class MatrixSlice(SliceBase):
 
         The first column is named after the rows axis.
         """
-        return export.wide_polars(self)
+        return wide_polars(self.values(), labels_of(self.whole))
 
     def to_anndata(  # noqa: PLR0913 - what comes along, and how
         self,
@@ -294,12 +534,13 @@ class MatrixSlice(SliceBase):
             "varp": varp,
             "max_bytes": max_bytes,
         }
-        record = self.record(is_wanted=provenance)
+        record = self._record(is_wanted=provenance)
         if lazy:
-            return _anndata.lazy_anndata(self, choice, record, rows_per_block)
+            return _anndata.lazy_anndata(self.whole, choice, record, rows_per_block)
         if rows_per_block is not None:
             raise errors.InvalidInputError("rows_per_block= is for lazy=True alone")
-        return _anndata.to_anndata(self, choice, record)
+        with self.unchanged_axes():
+            return _anndata.to_anndata(self.whole, self.values(), choice, record)
 
     def to_dask(
         self,
@@ -344,7 +585,7 @@ class MatrixSlice(SliceBase):
         >>> array.chunks, array.sum().compute(scheduler="threads").item()
         (((2, 1), (2,)), 15)
         """
-        return dask_array(self, BlockSizes(rows_per_block, columns_per_block), blocks)
+        return dask_array(self.whole, BlockSizes(rows_per_block, columns_per_block), blocks)
 
     def save(
         self,
@@ -401,70 +642,19 @@ class MatrixSlice(SliceBase):
                 "matrix; write an .h5ad file"
             )
         has_place = SLICE_FORMATS[file_format].is_described
-        record = self.record(is_wanted=provenance) if has_place else None
-        reading = Reading(max(budget, 1), progress)
+        record = self._record(is_wanted=provenance) if has_place else None
+        reading, values = Reading(max(budget, 1), progress), self._gathered
+        if values is None and not reading.needs_blocks(self.whole, file_format):
+            values = self.values(progress=progress)
         if file_format in ANNDATA:
-            save_anndata(self, path, file_format, choice, record, reading)
+            save_anndata(self.whole, values, path, file_format, choice, record, reading)
         else:
-            save_rows(self, path, file_format, record, reading)
+            save_rows(self.whole, values, path, file_format, record, reading)
         self._nnz = reading.nnz
 
 
-def _page(part: SliceBase, facts: Mapping[str, object], notes: Sequence[str] = ()) -> Markup:
-    """Return the page of a slice.
-
-    Parameters
-    ----------
-    facts
-        Rows of the table, by their titles.
-    notes
-        Lines below it.
-    """
-    budget = PreviewBudget()
-    stored = f"{'sparse' if part.is_sparse else 'dense'} {part.dtype}"
-    size = f"{part.shape[0]:,} {part.rows_axis} x {part.shape[1]:,} {part.columns_axis}"
-    seen = _values(part, budget)
-    what = "non-zero values" if part.is_sparse else "values"
-    rows: list[tuple[object, ...]] = [("stored", stored)]
-    rows += [(title, fact) for title, fact in facts.items() if fact]
-    heading = html_element("div", html_element("strong", shortened(part.name)), f": {size}")
-    preview, note = seen if isinstance(seen, tuple) else (seen, "")
-    chart, figures, _ = preview_cells(preview)
-    cells = html_table((), [(what, chart, figures, note)]) if preview else Markup()
-    lines = [html_element("div", note, class_="note") for note in notes]
-    return html_page(heading, html_table((), rows), cells, *lines)
-
-
-def _values(part: SliceBase, budget: PreviewBudget) -> tuple[Preview, str] | str:
-    """Return what values of some rows look like; nothing large is read for that."""
-    height = part.shape[0]
-    if not height or not part.shape[1]:
-        return ""
-    if part.loaded is not None:
-        return _look(part.loaded, height, height)
-    for most in _ROWS:
-        offsets = np.unique(np.linspace(0, height - 1, most).astype(np.int64))
-        try:
-            some = part.take_rows(offsets)
-            cost = explain(some.whole)
-            if cost.requests is not None:
-                return "on a server, not read yet"
-            if budget.spend(max(cost.read_bytes, cost.decoded_bytes, cost.result_bytes)):
-                return _look(some.values(), offsets.size, height)
-        except errors.DafError as error:  # such as a closed session: the rest is shown all the same
-            return f"cannot be read: {shortened(error, 160)}"
-    return "not read yet; too much to look at quickly"
-
-
-def _look(values: Any, looked_at: int, height: int) -> tuple[Preview, str]:
-    elements = values.data if sp.issparse(values) else np.asarray(values).reshape(-1)
-    count = elements.size
-    if count > _MOST_VALUES:
-        elements = elements[:: -(-count // _MOST_VALUES)]
-    arrow = plain_values(elements, what="values") if elements.dtype == object else elements
-    arrow = arrow_of(arrow) if isinstance(arrow, np.ndarray) else arrow
-    preview = preview_of(arrow, total=elements.size)
-    note = "" if looked_at == height else f"of {looked_at:,} of {height:,} rows"
-    if count > elements.size:
-        note = f"a sample of {elements.size:,} of {count:,}"
-    return preview, note
+def _plain(fill: Any) -> Any:
+    """Return a fill value as JSON has it: NaN as a string."""
+    if isinstance(fill, np.generic):
+        fill = fill.item()
+    return "NaN" if isinstance(fill, float) and math.isnan(fill) else fill

@@ -7,7 +7,9 @@ block: the allocator moves its pages, and copies nothing.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,10 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix import ElementCount, Selection, as_slice
+from daf_query.matrix import STRING_BYTES, ElementCount, Selection, as_slice
 from daf_query.moments import in_order
-from daf_query.slice._byte_sizes import ByteSize, byte_count
-from daf_query.slice._whole import Member, Positions, Whole
+from daf_query.slice._parts import Part, Positions, Whole
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import Span
@@ -29,6 +30,64 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
+
+ByteSize: TypeAlias = float | str
+"""A number of bytes, or text with a unit: ``500MB`` (a million bytes each), ``2GiB`` (2**30)."""
+
+_PREFIXES: Final = "kmgt"
+_SIZE: Final = re.compile(
+    r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(?:([kmgt])(i)?)?(?:b|bytes?)?\s*", re.IGNORECASE
+)
+
+
+def byte_count(size: object, *, keyword: str) -> int:
+    """Return a size as a number of bytes.
+
+    Parameters
+    ----------
+    keyword
+        The argument whose value it is, for messages.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no size, or negative.
+
+    Examples
+    --------
+    >>> byte_count("2GB", keyword="max_bytes"), byte_count("1.5 KiB", keyword="max_bytes")
+    (2000000000, 1536)
+    """
+    if (
+        isinstance(size, int | float | np.integer | np.floating)
+        and not isinstance(size, bool)
+        and 0 <= size < math.inf
+    ):
+        return int(size)
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    if match is None:
+        raise errors.InvalidInputError(
+            f"{keyword}={size!r} is no size; pass a number of bytes, or text such as '500MB' or "
+            "'2GiB'"
+        )
+    number, prefix, is_binary = match.groups()
+    power = 0 if prefix is None else _PREFIXES.index(prefix.lower()) + 1
+    return int(float(number) * (1024 if is_binary else 1000) ** power)
+
+
+def shown_bytes(size_bytes: int) -> str:
+    """Return a number of bytes for people.
+
+    >>> shown_bytes(999), shown_bytes(1000), shown_bytes(999_960), shown_bytes(2 * 10**15)
+    ('999 bytes', '1.0 kB', '1.0 MB', '2,000.0 TB')
+    """
+    size = float(size_bytes)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.95:
+            return f"{size_bytes:,} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"
+
 
 BLOCK_BYTES: Final = 128 << 20
 """How large a block is by default, and a slice that is saved as a whole: 128 MiB."""
@@ -39,7 +98,6 @@ READ_BYTES: Final = 32 << 20
 THREADS: Final = max(2, min(8, os.cpu_count() or 1))
 """How many blocks are read at a time."""
 
-_STRING_BYTES: Final = 16
 _LARGEST_INT32: Final = 2**31 - 1
 
 Progress: TypeAlias = Callable[[int], None]
@@ -58,7 +116,7 @@ class Figures:
     @property
     def item_bytes(self) -> int:
         """Of a value; of a string about."""
-        return _STRING_BYTES if self.dtype == object else self.dtype.itemsize
+        return STRING_BYTES if self.dtype == object else self.dtype.itemsize
 
     @property
     def index_bytes(self) -> int:
@@ -108,11 +166,11 @@ def figures_of(whole: Whole, result: Any = None) -> Figures:
     elif result is not None:
         count, is_exact = int(result.nnz), True
     else:
-        counts = [member.part.element_count() for member in whole.members]
+        counts = [member.element_count() for member in whole.members]
         count = sum(each.count for each in counts)
         is_exact = all(each.is_exact for each in counts)
         # The zeros of dense members are left out.
-        is_exact = is_exact and all(member.part.is_sparse for member in whole.members)
+        is_exact = is_exact and all(member.is_sparse for member in whole.members)
         if whole.fills:
             count += whole.missing_count
     return Figures(whole.shape, whole.dtype, whole.is_sparse, ElementCount(count, is_exact))
@@ -132,8 +190,8 @@ def row_sizes(whole: Whole, figures: Figures, *, are_exact: bool) -> npt.NDArray
         return np.full(n_rows, float(max(whole.shape[1] * figures.item_bytes, 1)))
     elements = np.zeros(n_rows)
     for member in whole.members:
-        counts = member.part.row_counts(are_exact=are_exact)
-        elements[slice(None) if member.rows.is_all else member.rows.positions] += counts
+        counts = member.row_counts(are_exact=are_exact)
+        elements[member.places[0].positions] += counts
         if whole.fills:
             rows, columns = member.missing
             elements[rows.positions] += columns.size
@@ -174,15 +232,16 @@ def row_spans(
             sizes = row_sizes(whole, figures, are_exact=True)
             return spans_of(sizes, budget - figures.index_bytes)
         row_bytes = max(figures.shape[1] * figures.item_bytes, 1)
-        return _spans_of_rows(n_rows, max(budget // row_bytes, 1))
+        return spans_of_rows(n_rows, max(budget // row_bytes, 1))
     if max_bytes is not None:
         raise errors.InvalidInputError("blocks() takes rows= or max_bytes=, not both")
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
         raise errors.InvalidInputError(f"rows={rows!r} is no number of rows; pass 1 or more")
-    return _spans_of_rows(n_rows, int(rows))
+    return spans_of_rows(n_rows, int(rows))
 
 
-def _spans_of_rows(n_rows: int, height: int) -> Iterator[Span]:
+def spans_of_rows(n_rows: int, height: int) -> Iterator[Span]:
+    """Yield spans of so many rows; the last may have fewer."""
     for start in range(0, n_rows, height):
         yield Span(start, min(start + height, n_rows))
 
@@ -206,19 +265,20 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
     return result
 
 
-def _blocks(whole: Whole, spans: Iterable[Span]) -> Iterator[tuple[Span, Member]]:
+def _blocks(whole: Whole, spans: Iterable[Span]) -> Iterator[tuple[Span, Part]]:
     """Yield what each data set has of each block, if it has some."""
     for span in spans:
-        blocks = (member.of_rows(span) for member in whole.members)
+        offsets = np.arange(span.start, span.stop)
+        blocks = (member.take_rows(offsets) for member in whole.members)
         yield from ((span, block) for block in blocks if block is not None)
 
 
-def _read_into(result: npt.NDArray[Any], block: Member, span: Span) -> int:
+def _read_into(result: npt.NDArray[Any], block: Part, span: Span) -> int:
     """Read some rows of a dense result, each into its place."""
-    if not block.rows.size:
+    if not block.shape[0]:
         return 0
-    values = block.part.layouts.gather()
-    result[span.slice][_index(block.rows, block.columns)] = values
+    values = block.layouts.gather()
+    result[span.slice][_index(*block.places)] = values
     return int(values.size)
 
 
@@ -231,101 +291,61 @@ def _index(rows: Selection, columns: Selection) -> Any:
 
 
 def _read_sparse(whole: Whole, figures: Figures, spans: list[Span], progress: Progress) -> Any:
+    """Return a CSR array, to which each block is appended: its arrays grow in place."""
+    count = figures.elements.count if figures.elements.is_exact else 0
     index_dtype = np.dtype(np.int32 if figures.index_bytes == 4 else np.int64)
-    growing = _GrowingCsr(whole, figures.elements, index_dtype)
+    data, indices = np.empty(count, whole.dtype), np.empty(count, index_dtype)
+    indptr = np.zeros(whole.shape[0] + 1, index_dtype)
     tasks = (partial(_csr_pieces, whole, block, span) for span, block in _blocks(whole, spans))
     read = in_order(tasks, threads=THREADS, ahead=THREADS)
+    end = 0
     for span, blocks in groupby(read, key=lambda block: block[0]):
         pieces = [piece for _, own in blocks for piece in own]
         progress(sum(int(values.nnz) for _, _, values in pieces))
-        growing.append(span, pieces)
-    return growing.finished()
+        start, end = end, end + sum(int(values.nnz) for _, _, values in pieces)
+        if end > data.size:  # no view of either was handed out
+            data.resize(end, refcheck=False)
+            indices.resize(end, refcheck=False)
+        free = np.zeros(span.size, np.int64)
+        for rows, _, values in pieces:
+            free[rows] += np.diff(values.indptr)
+        indptr[span.start + 1 : span.stop + 1] = free
+        free = start + np.cumsum(free) - free
+        for rows, columns, values in pieces:
+            shifts = free[rows] - values.indptr[:-1]
+            counts = np.diff(values.indptr)
+            free[rows] += counts
+            places: Any = slice(0, 0)
+            if shifts.size and bool(np.all(shifts == shifts[0])):  # one after the other
+                places = slice(int(shifts[0]), int(shifts[0]) + int(values.nnz))
+            elif shifts.size:
+                places = np.repeat(shifts, counts) + np.arange(int(values.nnz))
+            data[places], indices[places] = values.data, columns[values.indices]
+    np.cumsum(indptr, out=indptr)
+    data.resize(end, refcheck=False)
+    indices.resize(end, refcheck=False)
+    result: Any = sp.csr_array(whole.shape, dtype=data.dtype)
+    result.data, result.indices, result.indptr = data, indices, indptr
+    result.sort_indices()
+    return sp.csr_array(result)
 
 
 Piece: TypeAlias = tuple[Positions, Positions, Any]
 """Rows and columns of a block, and their values as CSR."""
 
 
-def _csr_pieces(whole: Whole, block: Member, span: Span) -> tuple[Span, list[Piece]]:
+def _csr_pieces(whole: Whole, block: Part, span: Span) -> tuple[Span, list[Piece]]:
     """Read what a data set has of a block, and fill what it lacks, in the dtype of the result."""
     pieces: list[Piece] = []
-    if block.rows.size:
-        values = block.part.layouts.gather()
-        values = values if sp.issparse(values) else sp.csr_array(values)
-        values = values.astype(whole.dtype, copy=False)
-        pieces.append((block.rows.positions, block.columns.positions, values))
+    if block.shape[0]:
+        rows, columns = (each.positions for each in block.places)
+        values = sp.csr_array(block.layouts.gather()).astype(whole.dtype, copy=False)
+        pieces.append((rows, columns, values))
     if whole.fills and block.missing_count:
         rows, columns = (each.positions for each in block.missing)
-        filled = np.full((rows.size, columns.size), whole.fill, whole.dtype)
+        filled = np.full(rows.size * columns.size, whole.fill, whole.dtype)
         indices = np.tile(np.arange(columns.size), rows.size)
         indptr = np.arange(rows.size + 1) * columns.size
-        filled_csr = sp.csr_array((filled.reshape(-1), indices, indptr), filled.shape)
+        filled_csr = sp.csr_array((filled, indices, indptr), (rows.size, columns.size))
         pieces.append((rows, columns, filled_csr))
     return span, pieces
-
-
-class _GrowingCsr:
-    """A CSR array to which rows are appended."""
-
-    def __init__(self, whole: Whole, count: ElementCount, index_dtype: np.dtype[Any]) -> None:
-        size = count.count if count.is_exact else 0
-        self._shape = whole.shape
-        self._data = np.empty(size, whole.dtype)
-        self._indices = np.empty(size, index_dtype)
-        self._indptr = np.zeros(whole.shape[0] + 1, index_dtype)
-        self._row = self._end = 0
-
-    def append(self, span: Span, pieces: list[Piece]) -> None:
-        """Add rows, of pieces that have some of their rows and of their columns each."""
-        n_rows = span.size
-        self._skip_to(span.start)
-        counts = np.zeros(n_rows, np.int64)
-        for rows, _, piece in pieces:
-            counts[rows] += np.diff(piece.indptr)
-        ends = self._end + np.cumsum(counts)
-        end = int(ends[-1]) if n_rows else self._end
-        self._reserve(end)
-        self._indptr[self._row + 1 : self._row + n_rows + 1] = ends
-        free = ends - counts
-        for rows, columns, piece in pieces:
-            self._place(free, rows, columns, piece)
-        self._row += n_rows
-        self._end = end
-
-    def _skip_to(self, row: int) -> None:
-        """Leave out rows up to some row: they have no elements."""
-        self._indptr[self._row + 1 : row + 1] = self._end
-        self._row = row
-
-    def _reserve(self, size: int) -> None:
-        if size > self._data.size:
-            # In place: no view of either was handed out.
-            self._data.resize(size, refcheck=False)
-            self._indices.resize(size, refcheck=False)
-
-    def _place(self, free: Positions, rows: Positions, columns: Positions, piece: Any) -> None:
-        """Put the elements of a piece behind those that its rows have already."""
-        counts = np.diff(piece.indptr)
-        starts = free[rows]
-        shifts = starts - piece.indptr[:-1]
-        free[rows] += counts
-        if piece.nnz == 0:
-            return
-        indices = columns[piece.indices]
-        first = int(starts[0])
-        if bool(np.all(shifts == first)):  # one after the other, as they are
-            places: Any = slice(first, first + int(piece.nnz))
-        else:
-            places = np.repeat(shifts, counts) + np.arange(int(piece.nnz))
-        self._data[places] = piece.data
-        self._indices[places] = indices
-
-    def finished(self) -> Any:
-        """Return the array; its indices are sorted."""
-        self._skip_to(self._shape[0])
-        self._data.resize(self._end, refcheck=False)
-        self._indices.resize(self._end, refcheck=False)
-        result: Any = sp.csr_array(self._shape, dtype=self._data.dtype)
-        result.data, result.indices, result.indptr = self._data, self._indices, self._indptr
-        result.sort_indices()
-        return sp.csr_array(result)

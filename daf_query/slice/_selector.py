@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, KeysView, Sequence, ValuesView
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -13,13 +13,6 @@ import pyarrow.compute as pc
 
 from daf_query.matrix import AlignedAxis, ConcatenatedAxis, EntryAxis, Selection
 from daf_query.scan import INDEX, NAME
-from daf_query.slice._entry_list import (
-    each_once,
-    integers,
-    is_table,
-    positions_of,
-    strings,
-)
 from daf_query.sql import (
     AxisSchema,
     Engine,
@@ -38,7 +31,7 @@ from daf_query.syntax import (
     quoted_name,
     quoted_string,
 )
-from daf_query.table import DATASET, arrow_table
+from daf_query.table import DATASET, arrow_table, is_user_table
 from daf_storage import DafReader, errors
 
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -265,6 +258,136 @@ def _hint(
     return ""
 
 
+def positions_of(axis: EntryAxis, selector: Any, keyword: str) -> Positions:
+    """Return the positions that a selector other than SQL and tables chooses.
+
+    Lists and columns keep their order and their duplicates; a set has the order of the axis.  A
+    missing boolean chooses nothing.
+    """
+    if isinstance(selector, slice):
+        return np.arange(axis.length)[selector]
+    is_set = isinstance(selector, set | frozenset)
+    if is_set or isinstance(selector, Iterator | KeysView | ValuesView):
+        selector = list(selector)
+    if isinstance(axis, ConcatenatedAxis) and _are_pairs(selector):
+        datasets, names = zip(*selector, strict=True)
+        positions = axis.named(pa.array(datasets, pa.string()), pa.array(names, pa.string()))
+    else:
+        column = strings(_as_arrow(selector, keyword))
+        positions = _of_arrow(axis, column, keyword, getattr(selector, "index", None))
+    return each_once(positions) if is_set else positions
+
+
+def is_table(selector: object) -> bool:
+    """Return whether a selector has columns: a data frame, a result, an Arrow table."""
+    is_column = hasattr(selector, "dtype") and not hasattr(selector, "columns")
+    is_column |= isinstance(selector, pa.ChunkedArray | pa.Array)
+    return is_user_table(selector) and not is_column
+
+
+def each_once(positions: Positions) -> Positions:
+    """Return positions ascending, each once; `numpy.unique` hashes them, which takes much longer.
+
+    >>> each_once(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    if not np.all(positions[1:] > positions[:-1]):
+        positions = np.sort(positions)
+        positions = positions[np.append(True, positions[1:] != positions[:-1])]
+    return positions
+
+
+def _are_pairs(selector: Any) -> bool:
+    """Return whether a selector lists a data set and a name each, as a MultiIndex of pandas may."""
+    is_list = isinstance(selector, list | tuple) and isinstance(next(iter(selector), None), tuple)
+    if not is_list and getattr(selector, "nlevels", 1) != 2:
+        return False
+    return len(selector) > 0 and all(
+        isinstance(item, tuple) and len(item) == 2 and all(isinstance(each, str) for each in item)
+        for item in selector
+    )
+
+
+def _as_arrow(selector: Any, keyword: str) -> Any:
+    """Return a list or a column of numpy, polars, pandas or Arrow as one of Arrow."""
+    if isinstance(selector, pa.ChunkedArray | pa.Array):
+        return selector
+    if hasattr(selector, "dtype") and hasattr(selector, "to_arrow"):
+        return selector.to_arrow()
+    try:
+        values = selector if isinstance(selector, list | tuple) else np.asarray(selector)
+        column = pa.array(getattr(selector, "array", values), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        if np.ndim(selector) == 1:
+            raise errors.InvalidInputError(
+                f"{keyword}= mixes types; pass names (strings), positions (integers) or a mask "
+                "(booleans)"
+            ) from error
+        column = None
+    if column is None or pa.types.is_nested(column.type):
+        raise errors.InvalidInputError(
+            f"{keyword}= is neither SQL nor a list of names, positions or booleans: {selector!r}"
+        )
+    return column
+
+
+def _of_arrow(axis: EntryAxis, column: Any, keyword: str, labels: Any) -> Positions:
+    kind = column.type
+    if pa.types.is_boolean(kind) and len(column):
+        mask = pc.fill_null(column, fill_value=False).to_numpy(zero_copy_only=False)
+        return _of_mask(axis, mask, keyword, labels)
+    if column.null_count:
+        raise errors.InvalidInputError(
+            f"{keyword}= has {column.null_count:,} missing values; drop them, for example with "
+            "dropna() or drop_nulls()"
+        )
+    if not len(column):
+        return np.empty(0, np.int64)
+    if pa.types.is_integer(kind):
+        return integers(column, axis, keyword)
+    if kind in (pa.string(), pa.large_string()):
+        return axis.axis_indices(column)
+    raise errors.InvalidInputError(
+        f"{keyword}= holds {kind} values; pass names (strings), positions (integers) or a "
+        "mask (booleans)"
+    )
+
+
+def _of_mask(axis: EntryAxis, mask: Any, keyword: str, labels: Any) -> Positions:
+    what = f"the mask passed as {keyword}="
+    if len(mask) != axis.length:
+        raise errors.wrong_length(axis.location, what, len(mask), axis.axis, axis.length)
+    axis.check_labels(labels, what)
+    return np.flatnonzero(mask)
+
+
+def strings(column: Any) -> Any:
+    """Return a column with plain strings in place of categoricals and views."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string()) if column.type == pa.string_view() else column
+
+
+def integers(column: Any, axis: EntryAxis, keyword: str) -> Positions:
+    """Return a column of positions, after checking that they are of an axis."""
+    if not pa.types.is_integer(column.type):
+        raise errors.QueryError(
+            f"{keyword}=: the column {INDEX!r} holds {column.type}, not integers"
+        )
+    return _checked(column.to_numpy(zero_copy_only=False), axis, keyword)
+
+
+def _checked(values: npt.NDArray[Any], axis: EntryAxis, keyword: str) -> Positions:
+    outside = values[(values < 0) | (values >= axis.length)]
+    if outside.size:
+        raise errors.EntryNotFoundError(
+            f"{axis.location}: {keyword}= asks for position {outside[0]:,} of axis {axis.axis!r}; "
+            f"positions count from 0 to {axis.length - 1:,}"
+        )
+    positions: Positions = values.astype(np.int64)
+    return positions
+
+
 def _named(
     tables: AxisSchema, axis: EntryAxis, table: pa.Table, keyword: str, *, is_query: bool
 ) -> Positions:
@@ -381,15 +504,8 @@ def order_of(engine: Engine, schema: str, axis: str, by: str) -> Positions:
     if not by.strip():
         raise errors.QueryError("the order is empty; write what comes after ORDER BY")
     tables = engine.connections.schemas[schema]
-    if is_select(by):
-        whole = tables.concatenated(axis)
-        return resolve(engine, tables, whole, by, keyword="by", other=axis).selection.positions
-    name = f"{quoted_name(schema)}.{quoted_name(axis)}"
-    # Not an injection: the query is read-only, one statement, and the order is SQL by design.
-    start = f"SELECT {_INDEX} FROM {name} ORDER BY\n"  # noqa: S608
-    table = engine.rows_of(WrappedSql.between(start, by, f"\n, {_INDEX}"), "order")
-    positions: Positions = table.column(0).to_numpy().astype(np.int64)
-    return positions
+    selector = by if is_select(by) else f"ORDER BY {by}"
+    return chosen_positions(engine, tables, axis, selector, keyword="by", other=axis)
 
 
 VALUE: Final = "value"

@@ -18,7 +18,6 @@ from daf_query.matrix import (
     Elements,
     Layout,
     Selection,
-    elements_of,
     find_layouts,
     open_layouts,
 )
@@ -244,7 +243,7 @@ class MatrixDataset(TableDataset):
         Majors for which the filter cannot be true are in none of them.
         """
         chosen = self._chosen(predicate)
-        elements = elements_of(chosen.layout.plan)
+        elements = Elements(chosen.layout.plan)
         rows_are_major = chosen.layout.rows_are_major
         size = _block_size(elements.count, self._view.options)
         spans = [] if chosen.is_never else elements.spans(size)

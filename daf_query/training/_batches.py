@@ -209,7 +209,7 @@ class RowSource:
     def __reduce__(self) -> Any:
         """Pickle the slice as a source."""
         state = {field.name: getattr(self, field.name) for field in fields(self)}
-        return _source_again, ({**state, "part": slice_source(self.part)},)
+        return _source_again, ({**state, "part": slice_source(self.part.whole)},)
 
     def batches(self, epoch: int, consumer: Consumer) -> Iterator[Batch]:
         """Yield the batches of a worker in an epoch; a fetch of them is read at once."""
@@ -337,7 +337,7 @@ def _check_axis(part: MatrixSlice, sampler: Sampled) -> None:
             f"make it with along={sampler.axis!r}"
         )
     for member in part.whole.members:
-        length, has = member.part.daf.axis_length(sampler.axis), sampler.lengths.get(member.name)
+        length, has = member.daf.axis_length(sampler.axis), sampler.lengths.get(member.name)
         if has != length:
             raise errors.InvalidInputError(
                 f"the sampler is not of these data sets: axis {sampler.axis!r} of {member.name!r} "
@@ -358,7 +358,7 @@ def _labels(
     InvalidInputError
         A name is that of something else in a batch; or vectors of several data sets differ in type.
     """
-    readers = {member.name: member.part.daf for member in part.whole.members}
+    readers = {member.name: member.daf for member in part.whole.members}
     values, classes = {}, {}
     for name in [names] if isinstance(names, str) else names:
         if name in _RESERVED:

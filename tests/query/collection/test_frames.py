@@ -8,14 +8,13 @@ from typing import Any
 import anndata
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from daf_query.slice._frames import aligned_frame, concatenated_frame, joined_colors
+from daf_query.slice._frames import OwnFrame, joined_colors, joined_frame
 
 
-def frames(*parts: tuple[dict[str, Any], list[int]]) -> list[tuple[pd.DataFrame, Any]]:
+def frames(*parts: tuple[dict[str, Any], list[int]]) -> list[OwnFrame]:
     """Return tables with the rows of the whole that they have."""
-    return [(pd.DataFrame(columns), np.array(rows)) for columns, rows in parts]
+    return [OwnFrame(pd.DataFrame(columns), np.array(rows), {}) for columns, rows in parts]
 
 
 def concatenated(*parts: tuple[dict[str, Any], list[int]]) -> tuple[pd.DataFrame, list[str]]:
@@ -24,10 +23,9 @@ def concatenated(*parts: tuple[dict[str, Any], list[int]]) -> tuple[pd.DataFrame
     owners = np.zeros(count, np.int32)
     for number, (_, rows) in enumerate(parts):
         owners[rows] = number
-    names = pa.array([f"run{number}" for number in range(len(parts))])
-    datasets = pa.DictionaryArray.from_arrays(pa.array(owners), names)
-    frame, conflicts = concatenated_frame(frames(*parts), datasets, [f"c{i}" for i in range(count)])
-    return frame, conflicts
+    datasets = pd.Categorical.from_codes(owners, pd.Index([f"run{n}" for n in range(len(parts))]))
+    index = [f"c{i}" for i in range(count)]
+    return joined_frame(frames(*parts), index, {"dataset": datasets})
 
 
 def test_columns_that_all_have() -> None:
@@ -98,20 +96,21 @@ def test_columns_that_do_not_fit() -> None:
 
 def test_an_aligned_axis_has_what_all_agree_on() -> None:
     """A value may be missing in one of them; where two differ, the column is left out."""
-    frame, conflicts = aligned_frame(
+    frame, conflicts = joined_frame(
         frames(
             ({"id": ["E0", None], "n": [1, 2], "chr": pd.Categorical(["1", "X"])}, [0, 1]),
             ({"id": ["E1", "E2"], "n": [9, 3], "chr": pd.Categorical(["X", "Y"])}, [1, 2]),
             ({"id": ["E1", "E2"], "only": [5, 6]}, [1, 2]),
         ),
         ["g0", "g1", "g2"],
+        {},
     )
     assert frame["id"].tolist() == ["E0", "E1", "E2"]
     assert frame["chr"].tolist() == ["1", "X", "Y"]
     assert frame["only"].isna().tolist() == [True, False, False]
     assert conflicts == ["'n' (it differs between the data sets)"]
-    same, conflicts = aligned_frame(
-        frames(({"n": [1.0, np.nan]}, [0, 1]), ({"n": [1.0, np.nan]}, [0, 1])), ["g0", "g1"]
+    same, conflicts = joined_frame(
+        frames(({"n": [1.0, np.nan]}, [0, 1]), ({"n": [1.0, np.nan]}, [0, 1])), ["g0", "g1"], {}
     )
     assert same["n"].isna().tolist() == [False, True]
     assert conflicts == []
@@ -120,12 +119,25 @@ def test_an_aligned_axis_has_what_all_agree_on() -> None:
 def test_colours_are_those_of_all() -> None:
     """Unless two data sets contradict each other, or a category has none."""
     parts = [
-        (pd.DataFrame({"t": pd.Categorical(["a", "b"])}), {"t_colors": ["red", "blue"]}),
-        (pd.DataFrame({"t": pd.Categorical(["b", "c"])}), {"t_colors": ["blue", "green"]}),
+        OwnFrame(
+            pd.DataFrame({"t": pd.Categorical(["a", "b"])}),
+            np.arange(2),
+            {"t_colors": ["red", "blue"]},
+        ),
+        OwnFrame(
+            pd.DataFrame({"t": pd.Categorical(["b", "c"])}),
+            np.arange(2, 4),
+            {"t_colors": ["blue", "green"]},
+        ),
     ]
     whole = pd.DataFrame({"t": pd.Categorical(["a", "b", "c"]), "s": ["x", "y", "z"]})
     colors = joined_colors(parts, whole)
     assert list(colors["t_colors"]) == ["red", "blue", "green"]
-    parts[1][1]["t_colors"] = ["black", "green"]
+    parts[1] = parts[1]._replace(colors={"t_colors": ["black", "green"]})
     assert joined_colors(parts, whole) == {}
-    assert joined_colors([(whole, {"s_colors": ["red"], "gone_colors": []})], whole) == {}
+    assert (
+        joined_colors(
+            [OwnFrame(whole, np.arange(3), {"s_colors": ["red"], "gone_colors": []})], whole
+        )
+        == {}
+    )

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DamagedLayoutWarning, MatrixSlice, connect
-from daf_storage import errors, verify
-from tests.support import CELLS, GENES, UMIS, create, reopen
+from daf_storage import errors
+from tests.support import CELLS, GENES, UMIS, create
 
 LAYOUTS = [("cell", "gene"), ("gene", "cell")]
 DENSE_DAMAGE = {"metadata": (".zarray", b"{"), "truncated": ("0.0", b"1")}
@@ -79,19 +79,6 @@ def test_the_other_layout_is_read(
     assert f"relayout_matrix('{axes[1]}', '{axes[0]}', '{name}', if_exists='replace')" in message
     info = part.plan.stored.info
     assert (info.rows_axis, info.columns_axis) == axes[::-1]
-
-
-@pytest.mark.parametrize("axes", LAYOUTS)
-@pytest.mark.parametrize(("name", "what"), CASES)
-def test_the_remedy_helps(
-    path: Path, name: str, what: tuple[str, bytes | None], axes: tuple[str, str]
-) -> None:
-    """What the warning says to call writes the damaged layout again."""
-    damage(path, axes, name, what)
-    reopen(path).relayout_matrix(axes[1], axes[0], name, if_exists="replace")
-    assert not verify(path)
-    part = all_of(path, name, axes)
-    assert part.to_numpy().tolist() == expected(axes)
 
 
 @pytest.mark.parametrize("name", ["UMIs", "sparse"])

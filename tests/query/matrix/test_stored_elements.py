@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -90,25 +89,3 @@ def test_row_numbers_off_their_axis_are_refused(
         others = [1, 30, 2]
         expected = some_values().T[others] if minors is None else some_values().T[others][:, minors]
         assert taken(daf, others, minors).toarray().tolist() == expected.tolist()
-
-
-def test_nothing_is_allocated_per_element(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 800 KB in 500 scattered ranges, the result is all that is allocated, and a block."""
-    lower(monkeypatch, gathered_elements=1 << 12)
-    random = np.random.default_rng(1)
-    shape = (300, 1000)
-    values = random.integers(1, 9, shape) * (random.random(shape) < 0.7)
-    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
-    assert isinstance(daf, DafWriter)
-    filled("i4", values.astype(np.float32), daf)
-    stored = daf.open_matrix("r", "c", "m")
-    plan = SlicePlan(stored, Selection.of(np.arange(999, 0, -2), 1000), Selection.all(300))
-    gather_sparse(plan)
-    tracemalloc.start()
-    try:
-        found = gather_sparse(plan)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert found.nnz > 100_000
-    assert peak < 1.11 * (found.data.nbytes + found.indices.nbytes)

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from daf_query import DafSession, MatrixSlice
+from daf_query import DafSession
 from daf_storage import AnnDataWarning, errors
 from tests.query.collection.cases import (
     RUNS,
@@ -72,26 +70,6 @@ def test_the_moments_of_all(db: DafSession, join: Any, fill: Any) -> None:
     check(profile, judged(values, donors))
     by_run = db.profile("cell", "gene", "X", by="dataset", join=join, fill_value=fill)
     check(by_run, judged(values, [name for name, _ in values.index]))
-
-
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
-def test_rows_of_all_are_the_rows_of_a_slice(data: st.DataObject) -> None:
-    """Chosen in any order and repeatedly; the slice of the same rows has the same moments."""
-    rows = data.draw(st.lists(st.integers(0, 8), max_size=12))
-    columns = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=4, unique=True))
-    part = _SESSION.matrix(
-        "cell", "gene", "X", rows=rows, columns=columns, join="outer", fill_value=np.nan
-    )
-    assert isinstance(part, MatrixSlice)
-    profile = _SESSION.profile(
-        "cell", "gene", "X", by="1 AS one", rows=rows, columns=columns, progress="never"
-    )
-    if not rows:
-        assert profile.count() == 0
-        return
-    frame = pd.DataFrame(part.to_numpy(), columns=part.columns)
-    check(profile, judged(frame, [1] * len(rows)))
 
 
 _SESSION = session_of()

@@ -55,22 +55,6 @@ def test_categories_have_their_order_counts_and_colours() -> None:
     assert colouring_of(pa.array([], pa.string())).is_missing.size == 0
 
 
-def test_a_category_keeps_its_colour() -> None:
-    """Where others do not occur: by default, and of a list that has a colour for each."""
-    every = pa.array(["a", "b", "c"])
-    for palette in (None, ["red", "green", "blue"]):
-        whole, some = (
-            colouring_of(pa.array(values), order=every, palette=palette)
-            for values in (["c", "b", "a"], ["c", "b"])
-        )
-        assert isinstance(whole, Categories)
-        assert isinstance(some, Categories)
-        assert (some.labels, some.colours) == (("b", "c"), whole.colours[1:])
-    short = colouring_of(pa.array(["c", "b"]), order=every, palette=["red", "green"])
-    assert isinstance(short, Categories)
-    assert short.colours == ("red", "green")
-
-
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
@@ -110,57 +94,6 @@ def test_points_are_drawn_once_in_an_order_of_the_seed(ax: Any) -> None:
     other = axes_for(None, inches=(4, 3))
     draw_points(other, points, Numbers(values), **{**STYLE, "seed": 1})
     assert np.asarray(other.collections[1].get_offsets()).tolist() != offsets
-
-
-def test_categories_are_coloured_and_counted(ax: Any) -> None:
-    """Each point has the colour of its category; the legend has counts."""
-    points = np.arange(8.0).reshape(4, 2)
-    colouring = colouring_of(pa.array(["b", "a", None, "b"]), palette=["red", "blue"])
-    draw_points(ax, points, colouring, **STYLE)
-    drawn = ax.collections[1]
-    found = {
-        tuple(p): to_hex(c)
-        for p, c in zip(drawn.get_offsets().tolist(), drawn.get_facecolors(), strict=True)
-    }
-    assert found == {(0.0, 1.0): "#0000ff", (2.0, 3.0): "#ff0000", (6.0, 7.0): "#0000ff"}
-    legend = ax.get_legend()
-    assert legend is not None
-    assert [each.get_label() for each in legend.legend_handles] == ["a (1)", "b (2)", "missing (1)"]
-    assert legend.legend_handles[0].get_color() == "red"
-
-
-@pytest.mark.parametrize("count", [1, 18, 19, 36, 37])
-def test_legends(count: int) -> None:
-    """A column of 18 categories beside another; a long title is above the picture alone."""
-    points = np.zeros((count, 2))
-    colouring = colouring_of(pa.array([f"{number:02}" for number in range(count)]))
-    for title in ("x" * 30, "x" * 31):
-        ax: Any = axes_for(None, inches=(4, 3))
-        draw_points(ax, points, colouring, **{**STYLE, "title": title})
-        legend = ax.get_legend()
-        assert len(legend.legend_handles) == count
-        assert legend._ncols == (count + 17) // 18
-        assert legend.get_title().get_text() == (title if len(title) == 30 else "")
-        assert ax.get_title() == title
-        assert len(ax.figure.axes) == 1
-    bare: Any = axes_for(None, inches=(4, 3))
-    draw_points(bare, points, colouring, **{**STYLE, "legend": False})
-    assert bare.get_legend() is None
-
-
-def test_colour_bars(ax: Any) -> None:
-    """Of numbers that there are, unless refused; infinities alone have the range from 0 to 1."""
-    points = np.arange(4.0).reshape(2, 2)
-    draw_points(ax, points, Numbers(np.array([np.inf, np.inf])), **STYLE)
-    assert ax.collections[0].get_clim() == (0, 1)
-    assert ax.collections[0].get_cmap().name == "viridis"
-    assert len(ax.figure.axes) == 2
-    bare: Any = axes_for(None, inches=(4, 3))
-    draw_points(bare, points, Numbers(np.array([1.0, 5.0])), **{**STYLE, "legend": False})
-    assert bare.collections[0].get_clim() == (1, 5)
-    assert len(bare.figure.axes) == 1
-    draw_points(bare, points, Numbers(np.array([np.nan, np.nan])), **STYLE)
-    assert (len(bare.collections), len(bare.figure.axes)) == (2, 1)
 
 
 NAMES = ["$\\frac$", "_hidden", "two\nlines", "\0", "$a$ and $b$", "n" * 400]

@@ -200,7 +200,7 @@ def test_a_reference_is_a_value_or_its_text(values: Any, reference: Any) -> None
 def test_a_reference_is_one_group() -> None:
     """Where two groups of several columns would be written alike, their values tell them apart."""
     db = _grouped(key=["a_b", "a", "a", "c"], other=["c", "b_c", "d", "c"])
-    ask = {"by": ["key", "other"]}
+    ask: dict[str, Any] = {"by": ["key", "other"]}
     with pytest.raises(errors.InvalidInputError, match="'a_b_c' is the name of 2 groups") as raised:
         db.markers("cell", "gene", "n", reference="a_b_c", **ask)
     assert "('a', 'b_c')" in str(raised.value)

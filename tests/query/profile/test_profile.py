@@ -78,29 +78,6 @@ class TestRows:
             {"type": "NK", "gene": "g1", "count": 1, "missing": 0, "nonzero": 1, "sum": 7.0, "mean": 7.0, "variance": None, "min": 7.0, "max": 7.0},
         ]  # fmt: skip
 
-    @pytest.mark.parametrize("name", ["X", "s"])
-    def test_equal_to_sql_over_a_long_table(self, db: DafSession, name: str) -> None:
-        """What the engine says of each group in a table with a row per element."""
-        dense = DENSE if name == "X" else np.nan_to_num(DENSE)
-        frame = pd.DataFrame(
-            {
-                "type": np.repeat(["T", "B", "T", "B", "NK"], 3),
-                "gene": np.tile(["g1", "g2", "g3"], 5),
-                "value": dense.ravel(),
-            }
-        )
-        db.register(pa.Table.from_pandas(frame, preserve_index=False), "long")
-        wanted = db.sql(
-            "SELECT type, gene, count(*) AS count, count(*) - count(value) AS missing, "
-            "count(*) FILTER (WHERE value <> 0) AS nonzero, sum(value) AS sum, avg(value) AS mean, "
-            "var_samp(value) AS variance, min(value) AS min, max(value) AS max "
-            "FROM long GROUP BY type, gene ORDER BY type, gene"
-        ).to_pylist()
-        got = db.profile("cell", "gene", name, by="type").to_pylist()
-        assert [list(row) for row in got] == [list(row) for row in wanted]
-        for row, other in zip(got, wanted, strict=True):
-            assert row == pytest.approx(other)
-
     def test_a_gene_expression(self, db: DafSession) -> None:
         """Rows are grouped by what they have of a gene."""
         for name in ("X", "s"):
@@ -354,47 +331,6 @@ class TestPbmc:
             profile = db.profile("cell", "gene", "X", by="bulk_labels", columns=[0])
             assert isinstance(profile.to_pandas()["bulk_labels"].dtype, pd.CategoricalDtype)
             assert profile.to_pandas()["bulk_labels"].cat.codes.is_monotonic_increasing
-
-
-class TestVariableGenes:
-    def test_equal_to_scanpy(self, pbmc_path: Path) -> None:
-        """The recipe of the page, from means and variances, for all cells and for each batch."""
-        import scanpy
-        from scipy.stats import median_abs_deviation
-
-        from tests.support import PBMC
-
-        def normalized_dispersion(genes: pd.DataFrame) -> Any:
-            mean, dispersion = genes["mean"], genes["variance"] / genes["mean"].replace(0, 1e-12)
-            edges = np.percentile(mean, np.arange(10, 105, 5))
-            bins = dispersion.groupby(pd.cut(mean, np.r_[-np.inf, edges, np.inf]), observed=True)
-            spread = bins.transform(median_abs_deviation, scale="normal")
-            return ((dispersion - bins.transform("median")) / spread).to_numpy()
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", anndata.OldFormatWarning)
-            adata = anndata.read_h5ad(PBMC).raw.to_adata()
-        with connect(pbmc_path) as db:
-            cases = [
-                (adata, db.profile("cell", "gene_raw", "X").to_pandas()),
-                (
-                    adata[(adata.obs["phase"] == "S").to_numpy()].copy(),
-                    db.profile("cell", "gene_raw", "X", by="phase")
-                    .filter("phase = 'S'")
-                    .to_pandas(),
-                ),
-            ]
-        for cells, genes in cases:
-            wanted = scanpy.pp.highly_variable_genes(
-                cells, flavor="cell_ranger", n_top_genes=100, inplace=False
-            )
-            # Genes without any variance have a dispersion of 0 / 0 or a spread of 0 there.
-            is_known = np.isfinite(wanted["dispersions_norm"].to_numpy())
-            assert is_known.sum() > 500
-            got = normalized_dispersion(genes)
-            np.testing.assert_allclose(
-                got[is_known], wanted["dispersions_norm"].to_numpy()[is_known], rtol=1e-3, atol=1e-3
-            )
 
 
 class TestDotPlot:

@@ -12,7 +12,6 @@ import pytest
 from anndata.tests.helpers import assert_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pandas.testing import assert_frame_equal
 
 from daf_query import DafSession, connect
 from daf_storage import errors, import_h5ad
@@ -46,14 +45,6 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
         yield attached, imported
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_sql(sessions: Sessions, query: str) -> None:
-    """Rows, types and missing values are the same."""
-    attached, imported = (session.sql(query).to_arrow_table() for session in sessions)
-    assert attached.schema.types == imported.schema.types
-    assert_frame_equal(attached.to_pandas(), imported.to_pandas())
-
-
 @settings(max_examples=12, deadline=None)
 @given(
     rows=st.lists(st.integers(0, N_OBS - 1), max_size=6),
@@ -80,18 +71,6 @@ def test_a_slice_as_anndata(sessions: Sessions) -> None:
     )
     del attached.uns["daf_query"], imported.uns["daf_query"]
     assert_equal(attached, imported)
-
-
-def test_profiles(sessions: Sessions) -> None:
-    """Means and variances by group are the same, sparse and dense."""
-    for name in ("counts", "dense"):
-        attached, imported = (
-            session.profile("obs", "var", name, by="category") for session in sessions
-        )
-        np.testing.assert_allclose(
-            attached.to_pandas().select_dtypes("number"),
-            imported.to_pandas().select_dtypes("number"),
-        )
 
 
 def test_a_session_is_called_by_the_file_and_writes_nothing(sessions: Sessions) -> None:

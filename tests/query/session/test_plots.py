@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -240,9 +239,3 @@ def test_without_matplotlib(pbmc: DafSession, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(errors.MissingDependencyError, match=r"pip install .*\[plot\]"):
         pbmc.plot.embedding("X_umap")
-
-
-def test_a_plot_is_saved(pbmc: DafSession, tmp_path: Path) -> None:
-    """By its figure, with a legend that is not cut off."""
-    pbmc.plot.embedding("X_umap", color="louvain").figure.savefig(tmp_path / "umap.png", dpi=100)
-    assert (tmp_path / "umap.png").stat().st_size > 10_000

@@ -27,20 +27,6 @@ def test_axes_and_scalars_are_tables(tiny_session: DafSession) -> None:
     ]
 
 
-def test_catalog_statements_work(tiny_session: DafSession) -> None:
-    """SHOW TABLES, DESCRIBE, information_schema and EXPLAIN."""
-    shown = tiny_session.sql("SHOW TABLES").to_pylist()
-    assert {"cell", "gene", "scalars"} <= {row["table_name"] for row in shown}
-    described = tiny_session.sql("DESCRIBE cell").to_pylist()
-    assert [row["column_name"] for row in described] == ["name", "index", "age", "type"]
-    columns = tiny_session.sql(
-        "SELECT column_name FROM information_schema.columns WHERE table_name = 'gene'"
-    ).to_pydict()
-    assert columns == {"column_name": ["name", "index", "flag", "marker"]}
-    plan = tiny_session.sql("EXPLAIN SELECT name FROM cell WHERE age > 50").to_pylist()
-    assert "(age > 50)" in plan[1]["plan"]
-
-
 def test_a_single_data_set_needs_no_schema(tiny_path: Path) -> None:
     """Its tables are found with and without its name, which is the file name's stem."""
     session = connect(tiny_path)
@@ -150,23 +136,6 @@ def test_writing_is_possible_when_asked_for(tiny_session: DafSession, tmp_path: 
     assert "t" not in tiny_session.tables()
     tiny_session.sql(f"COPY cell TO '{tmp_path}/out.csv'", allow="write").to_pylist()
     assert (tmp_path / "out.csv").exists()
-
-
-def test_missing_values_are_null(tiny_path: Path) -> None:
-    """NaN is NULL in every comparison, pushed down or not, as pandas' filters have it."""
-    reopen(tiny_path).set_vector("cell", "x", [1.0, np.nan, 3.0])
-    session = connect(tiny_path)
-    for query in (
-        "SELECT name FROM cell WHERE x > 0",
-        "SELECT name FROM cell WHERE x > 0 OR upper(name) = 'NADA'",
-        "SELECT name FROM cell WHERE x IS NOT NULL",
-    ):
-        assert session.sql(query).to_pydict() == {"name": ["TATA", "CATA"]}
-    assert session.sql("SELECT avg(x) AS m, count(x) AS n FROM cell").to_pydict() == {
-        "m": [2.0],
-        "n": [2],
-    }
-    assert session.sql("SELECT name FROM cell WHERE x IS NULL").to_pydict() == {"name": ["GATA"]}
 
 
 def test_what_a_writer_adds_shows_in_the_next_query(tiny_path: Path) -> None:

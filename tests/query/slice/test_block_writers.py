@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,10 @@ import pytest
 import scipy.sparse as sp
 from anndata.tests.helpers import assert_equal
 
-from daf_query import MatrixSlice, connect, provenance
+from daf_query import connect, provenance
 from daf_query.cli import main
 from daf_query.slice import _files as writers
+from daf_query.slice._reading import read_whole
 from daf_storage import (
     DafWriter,
     MemoryDaf,
@@ -57,15 +56,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     read = writers.Reading.blocks
 
-    def noted(self: writers.Reading, part: Any, file_format: str) -> Any:
-        in_blocks = self.needs_blocks(part, file_format)
-        for block in read(self, part, file_format):
-            values = block.values()
-            if in_blocks and sp.issparse(values):
+    def noted(self: writers.Reading, whole: Any, read_already: Any, file_format: str) -> Any:
+        for span, values in read(self, whole, read_already, file_format):
+            if read_already is None and sp.issparse(values):
                 sizes.append(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes)
-            elif in_blocks:
+            elif read_already is None:
                 sizes.append(values.nbytes)
-            yield block
+            yield span, values
 
     monkeypatch.setattr(writers.Reading, "blocks", noted)
     return sizes
@@ -151,15 +148,15 @@ def test_a_failed_save_leaves_what_was_there(
     db = connect(TABLES)
     db.matrix("cell", "gene", "d", rows=[1]).save(path)
     before = contents_of(path)
-    load, calls = MatrixSlice.load, []
+    calls: list[int] = []
 
-    def fail(self: MatrixSlice, **options: Any) -> MatrixSlice:
+    def fail(*arguments: Any) -> Any:
         calls.append(1)
         if len(calls) == 3:
             raise errors.CorruptDataError("damaged")
-        return load(self, **options)
+        return read_whole(*arguments)
 
-    monkeypatch.setattr(MatrixSlice, "load", fail)
+    monkeypatch.setattr(writers, "read_whole", fail)
     with pytest.raises(errors.CorruptDataError, match="damaged"):
         db.matrix("cell", "gene", "s").save(path, block_bytes=100)
     assert contents_of(path) == before
@@ -238,37 +235,3 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("large") / "x.daf.zarr"
     write(path, regular(20_000, 1200))
     return path
-
-
-_CHILD = """
-import sys
-from daf_query import connect
-def peak():
-    for line in open("/proc/self/status"):
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-db = connect(sys.argv[1])
-db.matrix("cell", "gene", "m", rows=slice(0, 4000)).save(sys.argv[2], block_bytes="4MB")
-before = peak()
-part = db.matrix("cell", "gene", "m", rows=slice(4000, None))
-print(part.explain().result_bytes)
-part.save(sys.argv[2], block_bytes="4MB")
-print(peak() - before)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
-@pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
-def test_memory_of_a_process(large: Path, tmp_path: Path, suffix: str) -> None:
-    """Four times as many rows take no more, beside the pages of the file that are mapped."""
-    found = subprocess.run(
-        [sys.executable, "-c", _CHILD, str(large), str(tmp_path / f"x.{suffix}")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    result_bytes, growth = map(int, found.stdout.split())
-    elements = 16_000 * 600
-    assert result_bytes > elements * 8
-    mapped = elements * (8 + 4)  # values and indices, which stay mapped for the next slice
-    assert growth - mapped < result_bytes // 2

@@ -130,7 +130,7 @@ def test_selectors(tiny_session: DafSession, selector: Any, expected: list[int])
         ([True], errors.LengthError, "the mask passed as rows= has length 1"),
         (pd.Series([True] * 3, index=CELLS[::-1]), errors.LabelsError, "the mask passed as rows="),
         ([1.5], errors.InvalidInputError, "pass names"),
-        (["a", 1], errors.EntryNotFoundError, "no entry"),
+        (["a", 1], errors.InvalidInputError, "rows= mixes types"),
         (5, errors.InvalidInputError, "neither SQL nor a list"),
         ([[1]], errors.InvalidInputError, "neither SQL nor a list"),
         ("age > 5 ORDER BY agee", errors.VectorNotFoundError, "no vector 'agee'"),
