@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, NotedCategories, noted_categories
-from daf_query.slice import chosen_positions, expression_table
+from daf_query.slice import chosen_positions, expression_table, positions_in
 from daf_query.syntax import (
     is_select,
     quoted_name,
@@ -39,8 +39,6 @@ class AxisRows:
     axis: str
     whole: ConcatenatedAxis
     """The axes of all data sets that have it."""
-    keys: tuple[str, ...]
-    """The columns that say which row it is."""
 
     @property
     def length(self) -> int:
@@ -50,7 +48,7 @@ class AxisRows:
     @property
     def is_collection(self) -> bool:
         """Whether the rows are of several data sets as one."""
-        return DATASET in self.keys
+        return not self.whole.is_alone
 
     @property
     def table(self) -> str:
@@ -118,8 +116,8 @@ class AxisRows:
             raise errors.QueryError("the predicate is empty")
         if is_select(sql):
             result = self.session.sql(sql)
-            wanted = self._wanted(result.column_names)
-            return self.positions(result.select(*map(quoted_name, wanted)).to_arrow_table())
+            wanted = map(quoted_name, self._keys_among(result.column_names))
+            return self.positions(result.select(*wanted).to_arrow_table())
         engine, tables = self.session._engine, self.session._connections.schema(self.schema)  # noqa: SLF001 - our own
         how = {"keyword": "rows", "other": self.axis}
         return np.unique(chosen_positions(engine, tables, self.axis, sql, **how))
@@ -131,47 +129,32 @@ class AxisRows:
 
         Raises
         ------
-        QueryError
+        QueryError, NotFoundError
             They are not of this axis.
         """
-        wanted = self._wanted(table.column_names)
-        table = table.select(wanted).drop_null()
-        names: Any = table.column(NAME).cast(pa.large_string()) if NAME in wanted else None
-        if INDEX not in wanted:
-            found = self.readers[0].axis_indices(
-                self.axis, names, allow_missing=True, allow_empty=True
-            )
-            if (found < 0).any():
-                missing = names.filter(pa.array(found < 0))[0].as_py()
-                raise self._of_another(f"axis {self.axis!r} has no entry {missing!r}")
-            return np.unique(found)
-        if not pa.types.is_integer(table.column(INDEX).type):
-            raise self._of_another(f"{INDEX} is {table.column(INDEX).type}")
-        positions = self._places(table)
-        if positions.size and not 0 <= positions.min() <= positions.max() < self.length:
-            raise self._of_another(f"{INDEX} goes beyond the {self.length:,} entries")
-        if names is not None and not self.names().take(pa.array(positions)).equals(names):
-            raise self._of_another(f"{NAME} and {INDEX} are of another axis")
+        keys = table.select(self._keys_among(table.column_names)).drop_null()
+        try:
+            positions = positions_in(self.whole, keys, "rows")
+        except errors.DafError as error:
+            raise errors.QueryError(f"the rows are none of axis {self.axis!r}: {error}") from None
+        if NAME in keys.column_names:
+            names = keys.column(NAME).cast(pa.large_string())
+            if not self.names().take(pa.array(positions)).equals(names):
+                raise errors.QueryError(
+                    f"the rows are none of axis {self.axis!r}: {NAME} and {INDEX} are of another "
+                    "axis"
+                )
         return np.unique(positions)
 
-    def _places(self, table: pa.Table) -> Positions:
-        """Return the positions of rows that have the key."""
-        within: Positions = table.column(INDEX).to_numpy().astype(np.int64)
-        return self.whole.joined(table.column(DATASET), within) if self.is_collection else within
-
-    def _wanted(self, names: Sequence[str]) -> list[str]:
+    def _keys_among(self, names: Sequence[str]) -> list[str]:
         """Return the columns that say which rows they are."""
-        has_index, has_name = set(self.keys) <= set(names), NAME in names
-        if not has_index and (self.is_collection or not has_name):
-            has = errors.known_names(names, none="none")
-            raise self._of_another(
-                f"a query has to yield {' and '.join(self.keys)}"
-                f"{'' if self.is_collection else f' or {NAME}'}, and this yields {has}"
+        keys = [name for name in (DATASET, INDEX, NAME) if names.count(name) == 1]
+        if not keys:
+            raise errors.QueryError(
+                f"the rows are none of axis {self.axis!r}: a query has to yield {NAME} or {INDEX}, "
+                f"and this yields {errors.known_names(names, none='none')}"
             )
-        return [*(self.keys if has_index else []), *([NAME] if has_name else [])]
-
-    def _of_another(self, why: str) -> errors.QueryError:
-        return errors.QueryError(f"the rows are none of axis {self.axis!r}: {why}")
+        return keys
 
 
 def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
@@ -185,8 +168,7 @@ def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
     tables = session._connections.schema(schema)  # noqa: SLF001 - our own
     if axis not in tables.axes_set():
         raise errors.axis_not_found(schema, axis, tables.axes_set())
-    keys = (DATASET, INDEX) if tables.is_collection else (INDEX,)
-    return AxisRows(session, tables.name, axis, tables.concatenated(axis), keys)
+    return AxisRows(session, tables.name, axis, tables.concatenated(axis))
 
 
 def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:

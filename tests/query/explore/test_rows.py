@@ -70,16 +70,16 @@ def test_rows_that_sql_chooses(client: TestClient, sql: str) -> None:
         ("", 400, "empty", (None, None)),
         ("SELECT name FROM gene", 400, "no entry 'CD8A'", (None, None)),
         ("SELECT * FROM gene", 400, "of another axis", (None, None)),
-        ('SELECT age * 2 AS "index" FROM cell', 400, "beyond the 300 entries", (None, None)),
-        ('SELECT age + 1 AS "index" FROM cell', 400, "beyond the 300 entries", (None, None)),
-        ('SELECT age - 1 AS "index" FROM cell', 400, "beyond the 300 entries", (None, None)),
+        ('SELECT age * 2 AS "index" FROM cell', 400, "positions count from 0 to 299", (None, None)),
+        ('SELECT age + 1 AS "index" FROM cell', 400, "positions count from 0 to 299", (None, None)),
+        ('SELECT age - 1 AS "index" FROM cell', 400, "positions count from 0 to 299", (None, None)),
         (
             'SELECT name, 299 - age AS "index" FROM cell',
             400,
             "name and index are of another axis",
             (None, None),
         ),
-        ('SELECT name AS "index" FROM cell', 400, "index is", (None, None)),
+        ('SELECT name AS "index" FROM cell', 400, "holds string, not integers", (None, None)),
         ("SELECT count(*) AS n FROM cell", 400, "this yields n", (None, None)),
         ("SELECT nome FROM cell", 404, "no vector 'nome'", (1, 8)),
     ],
@@ -146,7 +146,7 @@ def test_several_data_sets(tmp_path: Path) -> None:
         assert chosen(client, "SELECT * FROM cell WHERE age = 2", **runs) == [2, CELLS + 2]
         assert chosen(client, "dataset = 'two' AND age = 2", **runs) == [CELLS + 2]
         reply = client.post("/api/rows", json={**AXIS, **runs, "sql": "SELECT name FROM cell"})
-        assert "dataset and index" in reply.json()["message"]
+        assert "occurs in 2 data sets" in reply.json()["message"]
         select(client, [CELLS + 3, 4], **runs)
         assert rows_of(client, "SELECT dataset, name FROM selection ORDER BY dataset") == [
             {"dataset": "one", "name": "C4"},
