@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths
 from daf_storage import errors
@@ -13,11 +13,9 @@ from daf_storage import errors
 MATRIX: Final = "matrix"
 PROFILE: Final = "profile"
 _OF_ALL: Final = ("path", "table", "select", "rows_per_partition")
-_OF_MATRIX: Final = (*_OF_ALL, "matrix", "axes", "rows", "columns")
 _OF_AXIS: Final = (*_OF_ALL, "matrix_columns", "predicate")
+_OF_MATRIX: Final = (*_OF_ALL, "matrix", "axes", "rows", "columns")
 _OPTIONS: Final = {MATRIX: (*_OF_MATRIX, "predicate"), PROFILE: (*_OF_MATRIX, "by")}
-READING: Final = tuple(dict.fromkeys([*_OF_AXIS, *_OF_MATRIX, "by"]))
-"""All options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,73 +83,36 @@ class ReadOptions:
         >>> ReadOptions.of({"path": "pbmc.daf.zarr", "table": "cell", "select": "name, age"}).select
         ('name', 'age')
         """
-        given = checked(options)
-        paths = paths_of(given.get("path", ""))
-        table = given.get("table", "")
+        given = {name.lower(): str(value) for name, value in options.items()}
+        path, table = given.get("path", ""), given.get("table", "")
+        if not path:
+            raise errors.InvalidInputError(
+                "the option 'path' is missing: the path or the URL of a data set, or a pattern"
+            )
+        paths = _json_list(path) or path
         if not table:
             raise errors.InvalidInputError(
                 f"{_shown(paths)}: which table is to be read? Say it with the option 'table': the "
                 "name of an axis, 'matrix' or 'profile'"
             )
-        is_matrix = "matrix" in given and table in (MATRIX, PROFILE)
+        is_matrix = "matrix" in given and table in _OPTIONS
         known = _OPTIONS[table] if is_matrix else _OF_AXIS
-        for name in given:
-            if name not in known:
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name in known[2:]:  # path and table are read already
+                values[name] = _READ.get(name, str)(value)
+            elif name not in known and not name.startswith(("_", "spark.")):  # as engines add
                 raise errors.InvalidInputError(
-                    f"the table {table!r} has no option {name!r}; it has "
-                    f"{errors.known_names(known, none='none')}; matrices are table='matrix' and "
-                    "table='profile', with the options 'matrix' and 'axes'"
+                    f"the table {table!r} of format 'daf' has no option {name!r}; matrices are "
+                    "table='matrix' and table='profile', with the options 'matrix' and 'axes'; it "
+                    f"has {errors.known_names(known, none='none')}{errors.nearest(name, known)}"
                 )
         if is_matrix and "axes" not in given:
             raise errors.InvalidInputError(
                 f"{_shown(paths)}: the matrix {given['matrix']!r} needs the option 'axes', such as "
                 "'cell, gene'"
             )
-        return cls(
-            paths,
-            table,
-            names_of(given["select"]) if "select" in given else None,
-            given.get("matrix_columns", ""),
-            _positive(given.get("rows_per_partition", str(ROWS_PER_FRAGMENT))),
-            given.get("predicate"),
-            given["matrix"] if is_matrix else "",
-            _axes(given["axes"]) if is_matrix else None,
-            given.get("rows"),
-            given.get("columns"),
-            given.get("by"),
-        )
-
-
-def checked(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options by their names in lower case, without those that engines add.
-
-    Raises
-    ------
-    InvalidInputError
-        There is no such option.
-    """
-    given = {name.lower(): str(value) for name, value in options.items()}
-    given = {name: value for name, value in given.items() if not name.startswith(("_", "spark."))}
-    for name in given:
-        if name not in READING:
-            raise errors.InvalidInputError(
-                f"format 'daf' has no option {name!r} to read; it has "
-                f"{errors.known_names(READING, none='none')}{errors.nearest(name, READING)}"
-            )
-    return given
-
-
-def paths_of(path: str) -> Paths:
-    """Return a path or a pattern as it is, and a JSON list as several paths.
-
-    >>> paths_of('["a.daf.zarr", "b.daf.zarr"]')
-    ['a.daf.zarr', 'b.daf.zarr']
-    """
-    if not path:
-        raise errors.InvalidInputError(
-            "the option 'path' is missing: the path or the URL of a data set, or a pattern"
-        )
-    return _json_list(path) or path
+        return cls(paths, table, **values)
 
 
 def path_option(paths: Paths) -> str:
@@ -218,6 +179,14 @@ def _positive(value: str) -> int:
             f"rows_per_partition={value!r} is no positive number of rows"
         )
     return number
+
+
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {
+    "select": names_of,
+    "axes": _axes,
+    "rows_per_partition": _positive,
+}
+"""What an option becomes that is more than a string."""
 
 
 def _shown(paths: Paths) -> str:

@@ -90,7 +90,7 @@ def test_a_schema_that_is_given_chooses_columns(path: str) -> None:
 WRONG = [
     ({"table": ""}, "which table is to be read"),
     ({"path": ""}, "the option 'path' is missing"),
-    ({"rows_per_partitions": "3"}, "no option 'rows_per_partitions' to read; .*rows_per_partition"),
+    ({"rows_per_partitions": "3"}, "no option 'rows_per_partitions'; .*rows_per_partition"),
     ({"rows_per_partition": "many"}, "no positive number"),
     ({"rows_per_partition": "0"}, "no positive number"),
     ({"select": "name,,age"}, "no list of names"),
@@ -102,7 +102,7 @@ WRONG = [
     ({"table": "matrix", "matrix": "Y", "axes": "cell, gene"}, "'Y'"),
     (
         {"table": "matrix", "matrix": "X", "axes": "cell, gene", "matrix_columns": "X['CD8A']"},
-        "the table 'matrix' has no option 'matrix_columns'",
+        "the table 'matrix' of format 'daf' has no option 'matrix_columns'",
     ),
     ({"table": "profile", "predicate": "[]"}, "no axis 'profile'"),
     ({"table": "matrix"}, "no axis 'matrix'.* of a matrix, say the options 'matrix' and 'axes'"),
