@@ -273,15 +273,9 @@ class ChosenEntries:
 
     def names(self) -> pa.Array:
         """Return the name of each entry."""
-        owners, within = self.axis.split(self.positions)
-        starts = np.searchsorted(owners, np.arange(len(self.axis.names) + 1))
-        parts = [
-            daf.get_pa_vector(self.axis.axis, NAME)
-            .cast(pa.large_string())
-            .take(pa.array(within[starts[number] : starts[number + 1]]))
-            for number, daf in enumerate(self.axis.members.values())
-        ]
-        return pa.concat_arrays([pa.array([], pa.large_string()), *parts])
+        readers = self.axis.members.values()
+        names = [daf.get_pa_vector(self.axis.axis, NAME).cast(pa.large_string()) for daf in readers]
+        return pa.concat_arrays(names).take(pa.array(self.positions))
 
 
 def weights_of(chosen: ChosenEntries, text: str, names: pa.Array) -> npt.NDArray[np.float64]:
