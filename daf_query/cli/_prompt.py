@@ -242,16 +242,16 @@ class _Prompt:
         began = time.perf_counter()
         names = {each.name for each in placeholders(sql)}
         params = {name: value for name, value in settings.params.items() if name in names}
-        result = self._session.sql(sql, params=params or None)
-        output, settings.output = settings.output, None
         lines: list[str] = []
-        if output is None and settings.mode != "table":
-            outputs.print_rows(result, settings.mode)
         with _sign_of_life():
+            result = self._session.sql(sql, params=params or None)
+            output, settings.output = settings.output, None
             if output is not None:
                 outputs.save_rows(result, outputs.format_of(str(output)), output, progress="never")
             elif settings.mode == "table":
                 lines = self._lines(result)
+        if output is None and settings.mode != "table":
+            outputs.print_rows(result, settings.mode)
         seconds = time.perf_counter() - began
         if lines:
             print_table(lines, settings.pager)

@@ -208,12 +208,16 @@ def allocate_groups(
     strata
         The stratum of each entry; the splits then come near to their shares of each as well.
     """
-    counts = weighted_counts(groups, strata)
-    targets = np.outer(shares, counts.sum(axis=0))
     order = np.lexsort((keys,))
+    counts = weighted_counts(groups, strata)[order]
+    lacking = np.outer(shares, counts.sum(axis=0))
     splits = np.empty(counts.shape[0], np.int16)
-    splits[order] = _improved(_first_splits(counts[order], targets), counts[order], targets)
-    return splits[groups]
+    for group, row in enumerate(counts):
+        splits[group] = np.argmax(lacking @ row)
+        lacking[splits[group]] -= row
+    found = np.empty_like(splits)
+    found[order] = _improved(splits, counts, lacking)
+    return found[groups]
 
 
 def weighted_counts(groups: Codes, strata: Codes | None) -> Counts:
@@ -232,76 +236,40 @@ def weighted_counts(groups: Codes, strata: Codes | None) -> Counts:
     return np.concatenate(columns, axis=1)
 
 
-def _first_splits(counts: Counts, targets: Counts) -> SplitCodes:
-    """Return the split that lacks most when each group comes."""
-    lacking = targets.copy()
-    splits = np.empty(counts.shape[0], np.int16)
-    for group, row in enumerate(counts):
-        split = int(np.argmax(lacking @ row))
-        splits[group] = split
-        lacking[split] -= row
-    for split in range(targets.shape[0]):
-        if not np.any(splits == split):
-            _fill(splits, split, counts, lacking)
-    return splits
+def _improved(splits: SplitCodes, counts: Counts, lacking: Counts) -> SplitCodes:
+    """Exchange groups, best first, until that brings the splits no nearer to their targets.
 
-
-def _fill(splits: SplitCodes, empty: int, counts: Counts, lacking: Counts) -> None:
-    """Move a group into a split that has none, from one that has several."""
-    sizes = np.bincount(splits, minlength=lacking.shape[0])
-    costs = _move_costs(splits, counts, lacking)[:, empty]
-    costs[sizes[splits] < 2] = np.inf
-    group = int(np.argmin(costs))
-    lacking[splits[group]] += counts[group]
-    lacking[empty] -= counts[group]
-    splits[group] = empty
-
-
-def _improved(splits: SplitCodes, counts: Counts, targets: Counts) -> SplitCodes:
-    """Move and swap groups until that brings the splits no nearer to their targets."""
-    lacking = targets.copy()
-    np.subtract.at(lacking, splits, counts)
-    products = counts @ counts.T if counts.shape[0] <= SWAPPED_GROUPS else None
+    A group that moves changes places with an empty one, of which each split has one.
+    """
+    n_groups, n_splits = splits.size, lacking.shape[0]
+    counts = np.concatenate([counts, np.zeros((n_splits, counts.shape[1]))])
+    splits = np.concatenate([splits, np.arange(n_splits, dtype=splits.dtype)])
+    others = np.arange(0 if n_groups <= SWAPPED_GROUPS else n_groups, counts.shape[0])
     while True:
-        moves = _move_costs(splits, counts, lacking)
-        moves[np.bincount(splits, minlength=targets.shape[0])[splits] < 2] = np.inf
-        group, split = divmod(int(np.argmin(moves)), moves.shape[1])
-        best = moves[group, split]
-        other = None
-        if products is not None:
-            swaps = _swap_costs(splits, lacking, counts, products)
-            first, second = divmod(int(np.argmin(swaps)), swaps.shape[1])
-            if swaps[first, second] < best - _TOLERANCE:
-                best, group, other = swaps[first, second], first, second
-                split = int(splits[second])
-        if best >= -_TOLERANCE:
-            return splits
-        before = int(splits[group])
-        step = counts[group] - (0 if other is None else counts[other])
-        lacking[before] += step
-        lacking[split] -= step
-        splits[group] = split
-        if other is not None:
+        sizes = np.bincount(splits[:n_groups], minlength=n_splits)
+        costs = _exchange_costs(splits, counts, lacking, others)[:n_groups]
+        costs[sizes[splits[:n_groups]] < 2, -n_splits:] = np.inf  # it would leave a split empty
+        if not sizes.all():  # which gets a group, whatever that costs
+            costs[:, np.arange(others.size) != others.size - n_splits + np.argmin(sizes)] = np.inf
+        group, place = divmod(int(np.argmin(costs)), others.size)
+        if sizes.all() and costs[group, place] >= -_TOLERANCE:
+            return splits[:n_groups]
+        other = others[place]
+        step = counts[group] - counts[other]
+        lacking[splits[group]] += step
+        lacking[splits[other]] -= step
+        splits[group], before = splits[other], splits[group]
+        if other < n_groups:
             splits[other] = before
 
 
-def _move_costs(splits: SplitCodes, counts: Counts, lacking: Counts) -> Counts:
-    """Return by how much the sum of squares grows if a group moves to another split."""
+def _exchange_costs(splits: SplitCodes, counts: Counts, lacking: Counts, others: Codes) -> Counts:
+    """Return by how much the sum of squares grows if a group changes places with another one."""
     fits = counts @ lacking.T
+    at_home = fits[np.arange(splits.size), splits]
     squares = np.einsum("ij,ij->i", counts, counts)
-    at_home = fits[np.arange(splits.size), splits]
-    costs: Counts = 2 * (at_home[:, np.newaxis] - fits + squares[:, np.newaxis])
-    costs[np.arange(splits.size), splits] = 0
-    return costs
-
-
-def _swap_costs(splits: SplitCodes, lacking: Counts, counts: Counts, products: Counts) -> Counts:
-    """Return by how much the sum of squares grows if two groups change places."""
-    fits = counts @ lacking.T
-    fit = fits[:, splits]  # of the first group in the split of the second
-    at_home = fits[np.arange(splits.size), splits]
-    squares = np.diag(products)
-    apart = squares[:, np.newaxis] + squares[np.newaxis, :] - 2 * products
-    costs: Counts = 2 * (at_home[:, np.newaxis] + at_home[np.newaxis, :] - fit - fit.T + apart)
-    costs[splits[:, np.newaxis] == splits[np.newaxis, :]] = 0
+    apart = squares[:, np.newaxis] + squares[others] - 2 * counts @ counts[others].T
+    abroad = fits[:, splits[others]] + fits[others][:, splits].T
+    costs: Counts = 2 * (at_home[:, np.newaxis] + at_home[others] - abroad + apart)
+    costs[splits[:, np.newaxis] == splits[others]] = 0
     return costs
