@@ -43,6 +43,7 @@ from daf_query.sql._rules import (
     register_category_order,
     signed_ranks,
 )
+from daf_query.sql._sizes import register_size_checks, with_bounded_sizes
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.syntax import (
     Edit,
@@ -172,6 +173,7 @@ class Engine:
         schemas = self.connections.schemas
         catalog = DafCatalog(schemas, self.connections.public)
         context.register_catalog_provider(CATALOG, catalog)
+        register_size_checks(context)
         register_category_order(context, schemas)
         register_table_functions(context, schemas, self._default, self.plan)
         return context
@@ -343,8 +345,14 @@ class Engine:
     def _sql(self, query: str, allow: Allow) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
         ENGINE.enter()
-        options = _READING if allow == "read" else _WRITING
-        return self.context.sql_with_options(query, options)
+        context, options = self.context, _READING if allow == "read" else _WRITING
+        bounded = with_bounded_sizes(query) if allow == "read" else query
+        try:
+            return context.sql_with_options(bounded, options)
+        except Exception:
+            if bounded != query:  # the engine names functions and types as they were written
+                context.sql_with_options(query, options)
+            raise
 
     def _category_keys(
         self, statement: Statement, views: Mapping[TableName, str]

@@ -13,10 +13,6 @@ cast to BOOLEAN, which a list is anyway, hides it from the simplifier, and from 
 *Narrow integers.*  The engine computes in the type of the columns, in which 2 - 3 is 255 if it is
 UInt8: tables have what a query computes with in 64 bits.  Constants widen by themselves.
 
-*Sizes.*  The engine computes constants while it plans, such as ``repeat('x', 2000000000)``: without
-looking at limits of time and memory, and for some of them with Python's lock held, so that a whole
-server waits, or ends.  So constants that say how large a value is are bounded.
-
 *Categories.*  The engine sorts dictionaries by their values, so what ORDER BY names is replaced by
 the place of each value among the categories of a column, which may be given by its name, by one
 that the query gives to it, or by its position.  Where such a name is that of an expression, too, or
@@ -129,7 +125,7 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     Raises
     ------
     QueryError
-        The engine takes too much for the right side of IS DISTINCT FROM, or a value is too large.
+        The engine takes too much for the right side of IS DISTINCT FROM.
 
     Examples
     --------
@@ -138,7 +134,6 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     >>> print(edited(query, corrections(parsed(query))))
     SELECT n FROM t WHERE n >= ALL (SELECT n AS "__quantified_0" FROM t)
     """
-    _check_sizes(statement)
     count = 0
     for _, node in statement.nodes:
         kind = kind_of(node)
@@ -343,50 +338,6 @@ def _is_number(node: Node) -> bool:
         node = node["Nested"] if "Nested" in node else node["UnaryOp"]["expr"]
     value = node["Value"]["value"] if kind_of(node) == "Value" else None
     return isinstance(value, dict) and "Number" in value
-
-
-_MOST_ITEMS: Final = 1 << 26
-_MOST_OF_ARRAYS: Final = 1 << 23
-_STRINGS: Final = ("repeat", "lpad", "rpad")
-_SERIES: Final = ("generate_series", "range")
-_ARRAYS: Final = ("array_repeat", "list_repeat", "array_resize", "list_resize", *_SERIES)
-
-
-def _check_sizes(statement: Statement) -> None:
-    """Refuse a query whose constants make a large value; a series that is a table is none.
-
-    Of several sizes the product counts, since each may be of what another one made.
-
-    Raises
-    ------
-    QueryError
-        One value may have too many items.
-    """
-    most, size = _MOST_ITEMS, 1
-    for _, node in statement.nodes:
-        name = function_name(node["Function"]) if kind_of(node) == "Function" else ""
-        if name in (*_STRINGS, *_ARRAYS):
-            given = arguments_of(node["Function"])
-            sizes = given[: 1 + (len(given) > 1)] if name in _SERIES else given[1:2]
-            step = whole_number_of(given[2]) if name in _SERIES and len(given) > 2 else 1
-            size *= max(1, _largest(sizes) // (step or 1))
-            most = _MOST_ITEMS if name in _STRINGS and most == _MOST_ITEMS else _MOST_OF_ARRAYS
-    if size > most:
-        raise errors.QueryError(
-            f"the query makes a value of {size:,} items, where one may have {most:,}: by repeat(), "
-            "lpad(), array_repeat(), generate_series() or the like; write smaller ones, and for "
-            "many numbers in rows FROM generate_series(1, n)"
-        )
-
-
-def _largest(nodes: list[Node]) -> int:
-    """Return the largest whole number in some expressions, also as a string."""
-    written = [
-        each["Number"][0] if "Number" in each else str(each["SingleQuotedString"])
-        for each in walk(nodes)
-        if "Number" in each or "SingleQuotedString" in each
-    ]
-    return max((int(each) for each in written if each.isdecimal()), default=1)
 
 
 _ORDER: Final = "category_order"
