@@ -8,24 +8,33 @@ import pytest
 
 LIMITS: Final = {
     "archive_bytes": "daf_storage.stores.mmap_zip._archive._RESERVED_IN_FILE_BYTES",
+    "chunk_bytes": "daf_storage.trees._metadata._MAX_CHUNK_BYTES",
     "chunks_in_a_folder": "daf_storage.trees._zarr_chunks._MANY_CHUNKS",
+    "coded_strings": "daf_storage.trees._chunked_array._CODED_STRINGS",
     "copied_bytes": "daf_storage.data._blocks._BLOCK_BYTES",
     "decoding_threads": "daf_storage.trees._decode_threads.THREADS",
     "dense_block_bytes": "daf_query.matrix._gather._BLOCK_BYTES",
     "digest_bytes": "daf_storage.sidecars._sidecar_tree._MAX_DIGEST_BYTES",
     "dots": "daf_query.profile._plot._MAX_DOTS",
     "gathered_elements": "daf_query.matrix._gather._BLOCK_ELEMENTS",
+    "hashed_bytes": "daf_query.index._string_hash._BLOCK_BYTES",
     "held_per_element": "daf_storage.data._assembled._HELD_PER_ELEMENT",
     "least_transposed_elements": "daf_storage.data._transpose._LEAST_BLOCK_ELEMENTS",
     "narrow_members": "daf_query.sql._axis_schema.MIN_NARROW_MEMBERS",
     "part_bytes": "daf_query.slice._reading.READ_BYTES",
+    "part_threads": "daf_query.slice._reading.THREADS",
+    "piece_bytes": "daf_storage.trees._decode_threads._PIECE_BYTES",
     "remote_block_bytes": "daf_storage.stores._remote._BLOCK_BYTES",
+    "request_bytes": "daf_storage.stores._remote._MAX_REQUEST_BYTES",
     "stalled_seconds": "daf_query._runs._STALLED_SECONDS",
     "string_block_bytes": "daf_storage.trees._hdf5_strings._BLOCK_BYTES",
+    "string_bytes": "daf_storage.base._strings._MAX_STRING_BYTES",
     "text_block_bytes": "daf_storage.cell_ranger._matrix_folder._BLOCK_BYTES",
     "thread_bytes": "daf_storage.data._blocks._THREAD_BYTES",
     "transposed_elements": "daf_storage.data._transpose._BLOCK_ELEMENTS",
+    "unsettled_seconds": "daf_query.table._broken_columns._UNSETTLED_SECONDS",
     "whole_file_bytes": "daf_storage.stores._remote._MAX_WHOLE_BYTES",
+    "whole_members": "daf_query.table._union.MIN_WHOLE_MEMBERS",
 }
 
 

@@ -30,6 +30,7 @@ from daf_storage import (
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import ZarrTree, ZarrVersion
 from daf_storage.upkeep._verify import _verify_data
+from tests.limits import lower
 from tests.storage.data.test_damaged import change_metadata
 from tests.storage.trees.test_foreign_arrays import put_strings
 from tests.storage.trees.test_malformed_metadata import variants
@@ -253,7 +254,7 @@ def test_a_vector_that_is_whole_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "type" not in session.sql("SELECT * FROM cell").to_pydict()
     chunk.write_bytes(data)
     time.sleep(0.2)
-    monkeypatch.setattr("daf_query.table._broken_columns._UNSETTLED_SECONDS", 0)
+    lower(monkeypatch, unsettled_seconds=0)
     assert session.sql("SELECT * FROM cell").to_pydict()["type"] == ["Bcell", "TCell", "TCell"]
 
 

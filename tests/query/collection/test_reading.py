@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice
 from daf_query.slice import _reading as reading
 from daf_storage import MemoryDaf, errors, open_daf
+from tests.limits import lower
 from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
 
 CELLS, GENES = 1_500, 400
@@ -42,7 +43,7 @@ def test_memory_is_the_result_and_a_few_blocks(
     db: DafSession, monkeypatch: pytest.MonkeyPatch, name: str, order: str
 ) -> None:
     """Also where an order mixes the rows of all: no second copy of the result is ever there."""
-    monkeypatch.setattr(reading, "READ_BYTES", 1 << 16)
+    lower(monkeypatch, part_bytes=1 << 16)
     part = db.matrix("cell", "gene", name, rows=f"draw < 0.9 {order}", join="outer")
     whole = part.explain().result_bytes
     tracemalloc.start()
@@ -59,8 +60,7 @@ def test_memory_is_the_result_and_a_few_blocks(
 
 def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """In more than one, and not in that of the caller."""
-    monkeypatch.setattr(reading, "READ_BYTES", 1 << 17)
-    monkeypatch.setattr(reading, "THREADS", 3)
+    lower(monkeypatch, part_bytes=1 << 17, part_threads=3)
     threads: set[int] = set()
     lock = threading.Lock()
     barrier = threading.Barrier(2, timeout=30)

@@ -29,6 +29,7 @@ from daf_query.scan import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.base import DecodedCache
 from daf_storage.base import _strings as strings
+from tests.limits import lower
 from tests.support import create, reopen
 
 N = 5_000
@@ -40,7 +41,7 @@ def test_hashes_of_many_are_those_of_each(strings: list[str], block: int) -> Non
     strings = [text for text in strings if not any(0xD800 <= ord(c) < 0xE000 for c in text)]
     each = [int(hashing.hashes_of(pa.array([text], pa.string()))[0]) for text in strings]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashing, "_BLOCK_BYTES", block)
+        lower(patch, hashed_bytes=block)
         found = hashing.hashes_of(pa.array(["skipped", *strings], pa.string()).slice(1))
     assert found.tolist() == each
 

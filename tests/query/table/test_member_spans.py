@@ -23,6 +23,7 @@ from daf_query.table import UnionDataset
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
 from daf_storage.base import Span
 from daf_storage.data import _vector_reader
+from tests.limits import lower
 
 ROWS = [5, 0, 7, 21, 3, 4, 0, 30, 9, 8]
 OPTIONS = ScanOptions(joined_member_rows=20, zone_rows=8)
@@ -42,7 +43,7 @@ def _member(number: int, rows: int) -> DafReader:
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take ten data sets for many."""
-    monkeypatch.setattr("daf_query.table._union.MIN_WHOLE_MEMBERS", 10)
+    lower(monkeypatch, whole_members=10)
 
 
 def session_of(**changes: DafReader) -> DafSession:
@@ -74,7 +75,7 @@ def rows_left(table: UnionDataset, chosen: pc.Expression | None) -> dict[str, se
 def planned_singly(monkeypatch: pytest.MonkeyPatch, chosen: Any) -> dict[str, set[int]]:
     """Return what is left where the scan of each is planned."""
     with monkeypatch.context() as patch:
-        patch.setattr("daf_query.table._union.MIN_WHOLE_MEMBERS", 1 << 20)
+        lower(patch, whole_members=1 << 20)
         return rows_left(union_of(session_of()), chosen)
 
 

@@ -20,6 +20,7 @@ from daf_storage.base import (
     encode_vlen_utf8,
 )
 from daf_storage.errors import CorruptDataError
+from tests.limits import lower
 
 CODEC = numcodecs.VLenUTF8()
 STRING_LISTS = st.lists(st.text(max_size=20), max_size=40)
@@ -63,9 +64,9 @@ def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond 2 GiB of them the offsets are 64-bit, and no sooner."""
     data = memoryview(encoded(["ab", "c"] * 10))
     assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
-    monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 1000)
+    lower(monkeypatch, string_bytes=1000)
     assert decode_vlen_utf8(data, what="it", max_page_bytes=20).type == pa.string()
-    monkeypatch.setattr(vlen, "_MAX_STRING_BYTES", 29)
+    lower(monkeypatch, string_bytes=29)
     array = decode_vlen_utf8(data, what="it", max_page_bytes=20)
     assert array.type == pa.large_string()
     assert array.to_pylist() == ["ab", "c"] * 10

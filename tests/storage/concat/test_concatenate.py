@@ -27,7 +27,7 @@ from daf_storage import (
 )
 from daf_storage.concat import _matrices
 from daf_storage.concat._axes import made_unique
-from daf_storage.data import _assembled, _blocks, _encoding
+from daf_storage.data import _encoding
 from daf_storage.errors import (
     AxisNotFoundError,
     CorruptDataError,
@@ -40,6 +40,7 @@ from daf_storage.errors import (
     ReadOnlyError,
     UnsupportedInputError,
 )
+from tests.limits import lower
 from tests.support import contents
 
 
@@ -316,9 +317,7 @@ def test_matrices_are_those_of_pandas(
     monkeypatch: pytest.MonkeyPatch, join: Any, fill: Any, *, is_sparse: bool
 ) -> None:
     """Any mix of forms, orientations and genes, in small pieces."""
-    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 64)
-    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
-    monkeypatch.setattr(_assembled, "_HELD_PER_ELEMENT", 16)
+    lower(monkeypatch, copied_bytes=64, thread_bytes=1, held_per_element=16)
     monkeypatch.setattr(_matrices, "is_stored_sparse", lambda *_: is_sparse)
     random = np.random.default_rng(5)
     genes = [["g", "f", "e"], ["e", "x", "g", "y"], ["g", "e", "f"], ["h", "g"], []]

@@ -28,6 +28,7 @@ import scipy.sparse as sp
 
 from daf_storage import DafWriter, IfExists, ZarrDaf, verify
 from daf_storage.stores import _directory_write, _swap
+from tests.limits import without_exchange
 from tests.support import CELLS, GENES, UMIS, contents, create, dense, every, fill, reopen
 
 
@@ -188,7 +189,7 @@ def take_two_steps(patch: pytest.MonkeyPatch, change: Callable[[], Any]) -> int:
         injector, asked = FaultInjector(counting, at=sys.maxsize), list[int]()
         counting.setattr(_swap, "_exchange_function", lambda: asked.append(injector.count))
         change()
-    patch.setattr(_swap, "_exchange_function", lambda: None)
+    without_exchange(patch)
     return asked[0]
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from daf_storage import DafWriter, MemoryDaf, open_daf
 from daf_storage.base import Span
-from daf_storage.data import _blocks, column_blocks
+from daf_storage.data import column_blocks
 from daf_storage.trees import StoredArray
+from tests.limits import lower
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 12))
@@ -125,8 +126,7 @@ def test_a_packed_dense_matrix_is_decoded_in_blocks(
 
         monkeypatch.setattr(opened, "read_rows", counting)
         monkeypatch.setattr(opened, "read", lambda _: pytest.fail("read as a whole"))
-        monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 1 << 16)
-        monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+        lower(monkeypatch, copied_bytes=1 << 16, thread_bytes=1)
         daf.relayout_matrix("cell", "gene", "x", packed=packed)
         monkeypatch.undo()
         assert 0 < max(longest) <= 1 << 16

@@ -25,9 +25,9 @@ from daf_storage import (
     repair,
     verify,
 )
-from daf_storage.data import _blocks
 from daf_storage.data import _reorder as reordering
 from daf_storage.stores import DirectoryStore
+from tests.limits import lower
 from tests.storage.data.test_crashes import Crash, FaultInjector, take_two_steps
 from tests.suites.changing_suite import reordered
 from tests.support import contents, create, dense, every, fill, fill_served, reopen
@@ -52,8 +52,7 @@ def test_sparse_matrices_equal_scipy(data: st.DataObject) -> None:
     daf.set_matrix("cell", "gene", "m", matrix.astype(bool) if is_bool else matrix)
     expected = dense(daf.get_np_matrix("cell", "gene", "m"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_blocks, "_BLOCK_BYTES", data.draw(st.sampled_from([1, 700, 1 << 20])))
-        patch.setattr(_blocks, "_THREAD_BYTES", 1)
+        lower(patch, copied_bytes=data.draw(st.sampled_from([1, 700, 1 << 20])), thread_bytes=1)
         for axis, length in (("cell", n_rows), ("gene", n_columns)):
             order = rng.permutation(length)
             daf.reorder_axis(axis, order)

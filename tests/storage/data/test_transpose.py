@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 from daf_storage.data import LEAST_MEMORY_BYTES
-from daf_storage.data import _transpose as transposing
+from tests.limits import lower
 
 
 def with_matrix(matrix: Any) -> DafWriter:
@@ -45,8 +45,7 @@ def test_transposes_are_those_of_scipy(
     daf = with_matrix(matrix)
     done: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transposing, "_BLOCK_ELEMENTS", block)
-        patch.setattr(transposing, "_LEAST_BLOCK_ELEMENTS", 1)
+        lower(patch, transposed_elements=block, least_transposed_elements=1)
         daf.relayout_matrix("a", "b", "m", progress=done.append)
     parts, expected = daf.get_sparse_matrix("b", "a", "m"), matrix.tocsr()
     assert (parts.colptr.astype(int) - 1).tolist() == expected.indptr.tolist()

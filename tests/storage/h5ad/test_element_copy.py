@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from daf_storage import MemoryDaf, errors, import_h5ad
 from daf_storage.data import _blocks, _encoding
-from daf_storage.trees import _decode_threads
+from tests.limits import lower
 
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},
@@ -29,9 +29,7 @@ STORED: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many ranges, in several threads, whatever the machine."""
-    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 400)
-    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
-    monkeypatch.setattr(_decode_threads, "THREADS", 2)
+    lower(monkeypatch, copied_bytes=400, thread_bytes=1, decoding_threads=2)
 
 
 def matrix_of(seed: int, dtype: str, index: str) -> Any:

@@ -27,9 +27,10 @@ from daf_storage import (
     open_daf,
     verify,
 )
-from daf_storage.data import _encoding, _transpose
+from daf_storage.data import _encoding
 from daf_storage.h5ad import export_h5ad
 from daf_storage.trees import ChunkedArray
+from tests.limits import lower
 
 CELLS, GENES = 3000, 40
 
@@ -291,7 +292,7 @@ def test_what_is_packed_is_transposed_in_ranges(
 ) -> None:
     """Of a large matrix the first layout is never in memory as a whole."""
     monkeypatch.setattr(_encoding, "_HELD_PART", 1 << 40)
-    monkeypatch.setattr(_transpose, "_BLOCK_ELEMENTS", 1 << 13)
+    lower(monkeypatch, transposed_elements=1 << 13)
     ranges: list[int] = []
     read_rows = ChunkedArray.read_rows
 

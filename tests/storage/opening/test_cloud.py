@@ -31,6 +31,7 @@ from daf_storage import DafServer, MemoryDaf, ZarrDaf, convert, errors, open_daf
 from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, matching_urls, shown_url
 from tests import s3_server
+from tests.limits import lower
 from tests.support import contents, create, fill_served
 
 SECRET = "wJalrXUtnFEMIhunter2"  # noqa: S105 - no secret of anybody
@@ -225,7 +226,7 @@ def test_requests_run_at_the_same_time(
     s3: S3, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several, and never more than 16."""
-    monkeypatch.setattr(_remote, "_MAX_REQUEST_BYTES", 1 << 17)
+    lower(monkeypatch, request_bytes=1 << 17)
     files = RemoteFiles("s3://atlas/large.daf.zarr")
     file = next(large.glob("matrices/*/*/X/nzval/0"))
     key = file.relative_to(large).as_posix()

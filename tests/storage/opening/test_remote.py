@@ -39,6 +39,7 @@ from daf_storage import (
 from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.upkeep import _serve as serving
+from tests.limits import lower
 from tests.support import contents, create, fill, fill_served
 
 Fault = Callable[[Any], bool]
@@ -463,7 +464,7 @@ def test_large_files_of_servers_without_ranges(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond a bound they are not downloaded; the message names the remedy, others are read."""
-    monkeypatch.setattr(_remote, "_MAX_WHOLE_BYTES", 100)
+    lower(monkeypatch, whole_file_bytes=100)
     big = ZarrDaf(folder, "r+")
     assert isinstance(big, DafWriter)
     big.set_vector("batch", "big", np.arange(20.0))
@@ -647,7 +648,7 @@ def test_what_is_closed_keeps_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Neither threads nor connections nor blocks; a slice that was handed out reads its values."""
-    monkeypatch.setattr(_remote, "_BLOCK_BYTES", 8)  # what is in the first block needs no thread
+    lower(monkeypatch, remote_block_bytes=8)  # what is in the first block needs no thread
     path = tmp_path / name
     if path != folder:
         convert(folder, path)
@@ -792,7 +793,7 @@ def test_remembered_blocks_take_a_bounded_part_of_memory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest are forgotten, and downloaded again when they are wanted."""
-    monkeypatch.setattr(_remote, "_BLOCK_BYTES", 16)
+    lower(monkeypatch, remote_block_bytes=16)
     monkeypatch.setattr(_remote, "_CACHE_BYTES", 64)
     expected = (folder / ".zmetadata").read_bytes()
     with served(folder) as server:

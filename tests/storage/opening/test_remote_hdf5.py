@@ -22,7 +22,7 @@ import scipy.sparse as sp
 import daf_query
 import daf_storage
 from daf_storage import errors
-from daf_storage.stores import _remote
+from tests.limits import lower
 from tests.storage.cell_ranger.test_matrix_file import _write as write_cell_ranger
 from tests.support import contents, fill_served
 
@@ -246,7 +246,7 @@ def test_a_server_without_ranges_sends_small_files_whole(
             daf_storage.open_daf(path) as local,
         ):
             assert contents(daf) == contents(local)
-        monkeypatch.setattr(_remote, "_MAX_WHOLE_BYTES", 1_000)
+        lower(monkeypatch, whole_file_bytes=1_000)
         with pytest.raises(errors.UnsupportedDataError, match="answers ranges"):
             daf_storage.open_daf(server.url("atlas.h5ad"))
 

@@ -36,6 +36,7 @@ from daf_storage import (
 from daf_storage.sidecars import SidecarTree, _sidecar_tree
 from daf_storage.trees import Tree
 from daf_storage.upkeep import _sidecar as writing
+from tests.limits import lower
 
 N_OBS, N_VAR = 300, 40
 
@@ -270,7 +271,7 @@ def test_a_copied_pair_still_fits(
     status = sidecar_status(daf)
     assert status is not None
     assert status.is_used
-    monkeypatch.setattr(_sidecar_tree, "_MAX_DIGEST_BYTES", 10)
+    lower(monkeypatch, digest_bytes=10)
     daf = reopened(copied, "or was changed or copied since")
     assert not daf.matrices_set("obs", "var", relayout=False) - {"columns"}
     assert refresh_sidecar(daf).is_used

@@ -19,6 +19,7 @@ from daf_storage.base import STAGING_NAME
 from daf_storage.stores import DirectoryStore, WritableStore, _directory_write, _swap
 from daf_storage.stores._directory_rebuild import exchange_directories
 from daf_storage.testing import ChangingStoreSuite
+from tests.limits import without_exchange
 from tests.support import create
 
 
@@ -35,7 +36,7 @@ class TestWithoutExchange(ChangingStoreSuite):
     @pytest.fixture
     def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WritableStore:
         """Return an empty store that replaces in two steps."""
-        monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+        without_exchange(monkeypatch)
         return DirectoryStore(tmp_path / "store")
 
 
@@ -245,7 +246,7 @@ def test_a_replacement_in_two_steps_hides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader that looks between the two steps waits for the second."""
-    monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+    without_exchange(monkeypatch)
     store, reader = DirectoryStore(tmp_path), DirectoryStore(tmp_path)
     with store.transaction() as changes:
         changes.write("a/b/x", b"1")

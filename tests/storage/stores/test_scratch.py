@@ -22,6 +22,7 @@ from daf_storage.stores import (
     scratch,
     was_interrupted,
 )
+from tests.limits import without_exchange
 
 HOLDER = """
 import sys, time
@@ -38,7 +39,7 @@ with scratch(Path(sys.argv[1])) as path:
 def _renaming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """File systems differ in what they can do."""
     if request.param != "one call":
-        monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+        without_exchange(monkeypatch)
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(1, "Operation not permitted")
@@ -94,7 +95,7 @@ def test_a_replacement_in_two_steps_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By whoever fails between the steps, or after a kill by the next to come."""
-    monkeypatch.setattr(_swap, "_exchange_function", lambda: None)
+    without_exchange(monkeypatch)
     target, rename = tmp_path / "x", os.rename
     target.mkdir()
     (target / "data").write_text("old")

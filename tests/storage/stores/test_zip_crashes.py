@@ -21,8 +21,9 @@ import scipy.sparse as sp
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, errors, repair, verify
 from daf_storage.opening import _containers as containers
 from daf_storage.stores import MmapZipStore
-from daf_storage.stores.mmap_zip import _archive, _recovery, check_entries
 from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip import _recovery, check_entries
+from tests.limits import lower
 from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen
 from tests.zip_crash_points import (
     FIRST,
@@ -75,7 +76,7 @@ def test_a_crashed_change_of_a_data_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Whichever store of a change dies: the data set is as before or as after, and goes on."""
-    monkeypatch.setattr(_archive, "_RESERVED_IN_FILE_BYTES", 4_096)
+    lower(monkeypatch, archive_bytes=4_096)
     start = tmp_path / "start.daf.zarr.zip"
     with fill(create(start)) as daf:
         daf.set_matrix("cell", "gene", "one", UMIS, relayout=False)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daf_storage.trees import _decode_threads, fill_blocks, has_equal_bytes
+from daf_storage.trees import fill_blocks, has_equal_bytes
 from daf_storage.trees._decode_threads import copy_block
+from tests.limits import lower
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have two threads and pieces of 64 bytes."""
-    monkeypatch.setattr(_decode_threads, "THREADS", 2)
-    monkeypatch.setattr(_decode_threads, "_PIECE_BYTES", 64)
+    lower(monkeypatch, decoding_threads=2, piece_bytes=64)
 
 
 @pytest.mark.parametrize("shape", [(0,), (3,), (1000,), (7, 300), (300, 7), (1, 999)])

@@ -23,6 +23,7 @@ from daf_storage.trees._metadata import (
     lengths_of,
     read_document,
 )
+from tests.limits import lower
 
 REPLACEMENTS: list[Any] = [
     None, 5, 1.5, "x", [], {}, [None], -1, 2**70, True, "x" * 300, [[]], {"id": 1}, 2**62, "<f4",
@@ -237,7 +238,7 @@ def test_chunks_that_are_absurd_beside_the_array(
     item_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of strings, 4 bytes each are counted, for their lengths; small chunks may be any size."""
-    monkeypatch.setattr(_metadata, "_MAX_CHUNK_BYTES", 96)
+    lower(monkeypatch, chunk_bytes=96)
     width = item_bytes or 4
     check_chunk_bytes((2,), (96 // width,), item_bytes, what="x")
     check_chunk_bytes((200 // width,), (200 // width,), item_bytes, what="x")

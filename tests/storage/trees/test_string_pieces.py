@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daf_storage import DafWriter, Packing, errors, open_daf
-from daf_storage.trees import _chunked_array
+from tests.limits import lower
 
 
 def created(path: Path, packed: bool | Packing) -> DafWriter:  # noqa: FBT001 - as users write it
@@ -26,7 +26,7 @@ def test_strings_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, chunks_at_a_time: int
 ) -> None:
     """They are those that are read at once, each of a piece once, and none that fills a chunk up."""
-    monkeypatch.setattr(_chunked_array, "_CODED_STRINGS", 512 * chunks_at_a_time)
+    lower(monkeypatch, coded_strings=512 * chunks_at_a_time)
     rng = np.random.default_rng(count)
     columns = {
         "few": [f"donor{n}" for n in rng.integers(1, 5, count)],

@@ -29,9 +29,9 @@ from daf_storage import (
     reorder_axes,
     verify,
 )
-from daf_storage.data import _blocks
 from daf_storage.data import _encoding as encoding
 from daf_storage.trees import ChunkedArray
+from tests.limits import lower
 from tests.support import contents, create, fill, fill_served, recorded_reads
 
 FORMATS = {
@@ -344,8 +344,7 @@ def test_each_packed_chunk_is_decoded_twice(
         return decode(reader, position, stored)
 
     monkeypatch.setattr(ChunkedArray, "decode", counting)
-    monkeypatch.setattr(_blocks, "_BLOCK_BYTES", 3 * 8192 + 5)
-    monkeypatch.setattr(_blocks, "_THREAD_BYTES", 1)
+    lower(monkeypatch, copied_bytes=3 * 8192 + 5, thread_bytes=1)
     convert(source, tmp_path / "y.daf.zarr.zip")
     assert sorted(decoded) == sorted([(n,) for n in range(20)] * 2)
 
