@@ -19,8 +19,7 @@ import pytest
 
 from daf_query.cli import main
 from daf_storage import convert, errors, import_h5ad, open_daf, verify
-from daf_storage.h5ad._import import _Import
-from daf_storage.upkeep import _copy as copying
+from tests import seams
 from tests.limits import without_exchange
 from tests.support import PBMC, contents, create, fill
 
@@ -259,15 +258,15 @@ def test_the_second_of_two_imports_is_refused(
     """What the first has made stays, and the second leaves nothing behind."""
     if not exchange:
         without_exchange(monkeypatch)
-    path, run = folder / name, _Import.run
+    path, run = folder / name, seams.real(seams.IMPORT_RUN)
 
-    def overtaken(self: _Import) -> Any:
+    def overtaken(self: Any) -> Any:
         found = run(self)
-        monkeypatch.setattr(_Import, "run", run)
+        monkeypatch.setattr(seams.IMPORT_RUN, run)
         convert(folder / "data.daf.zarr", path)
         return found
 
-    monkeypatch.setattr(_Import, "run", overtaken)
+    monkeypatch.setattr(seams.IMPORT_RUN, overtaken)
     before = set(os.listdir(folder))
     with pytest.raises(errors.ExistsError, match="another program has put something here"):
         import_pbmc(path)
@@ -279,7 +278,7 @@ def test_what_came_to_be_meanwhile_is_not_replaced_unless_it_is_a_data_set(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked to overwrite a data set, a convert does not overwrite what has taken its place."""
-    path, compare = folder / "old.daf.zarr", copying._compare
+    path, compare = folder / "old.daf.zarr", seams.real(seams.COMPARE)
 
     def overtaken(*args: Any) -> None:
         compare(*args)
@@ -287,7 +286,7 @@ def test_what_came_to_be_meanwhile_is_not_replaced_unless_it_is_a_data_set(
         path.mkdir()
         (path / "thesis.txt").write_text("...")
 
-    monkeypatch.setattr(copying, "_compare", overtaken)
+    monkeypatch.setattr(seams.COMPARE, overtaken)
     with pytest.raises(errors.NotADafError):
         convert(folder / "data.daf.zarr", path, if_exists="replace")
     assert os.listdir(path) == ["thesis.txt"]

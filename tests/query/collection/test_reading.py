@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, DamagedLayoutWarning, MatrixSlice
-from daf_query.slice import _reading as reading
 from daf_storage import MemoryDaf, errors, open_daf
+from tests import seams
 from tests.limits import lower
 from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
 
@@ -64,7 +64,7 @@ def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPa
     threads: set[int] = set()
     lock = threading.Lock()
     barrier = threading.Barrier(2, timeout=30)
-    read = reading._csr_pieces
+    read = seams.real(seams.CSR_PIECES)
 
     def spy(*arguments: Any) -> Any:
         with lock:
@@ -75,7 +75,7 @@ def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPa
             barrier.wait()  # two are under way at a time
         return read(*arguments)
 
-    monkeypatch.setattr(reading, "_csr_pieces", spy)
+    monkeypatch.setattr(seams.CSR_PIECES, spy)
     done: list[int] = []
     values = db.matrix("cell", "gene", "X").values(progress=done.append)
     assert 2 <= len(threads) <= 3

@@ -15,13 +15,13 @@ from anndata.tests.helpers import assert_equal
 
 from daf_query import connect, provenance
 from daf_query.cli import main
-from daf_query.slice import _files as writers
 from daf_query.slice._reading import read_whole
 from daf_storage import (
     DafWriter,
     MemoryDaf,
     errors,
 )
+from tests import seams
 from tests.query.matrix.test_gather import regular, write
 from tests.query.slice.test_anndata import DAF, PARTS
 
@@ -54,9 +54,9 @@ def assert_same_anndata(found: Any, expected: Any) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the bytes of each block that is read to be written."""
     sizes: list[int] = []
-    read = writers.Reading.blocks
+    read = seams.real(seams.READING_BLOCKS)
 
-    def noted(self: writers.Reading, whole: Any, read_already: Any, file_format: str) -> Any:
+    def noted(self: Any, whole: Any, read_already: Any, file_format: str) -> Any:
         for span, values in read(self, whole, read_already, file_format):
             if read_already is None and sp.issparse(values):
                 sizes.append(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes)
@@ -64,7 +64,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
                 sizes.append(values.nbytes)
             yield span, values
 
-    monkeypatch.setattr(writers.Reading, "blocks", noted)
+    monkeypatch.setattr(seams.READING_BLOCKS, noted)
     return sizes
 
 
@@ -156,7 +156,7 @@ def test_a_failed_save_leaves_what_was_there(
             raise errors.CorruptDataError("damaged")
         return read_whole(*arguments)
 
-    monkeypatch.setattr(writers, "read_whole", fail)
+    monkeypatch.setattr(seams.READ_WHOLE, fail)
     with pytest.raises(errors.CorruptDataError, match="damaged"):
         db.matrix("cell", "gene", "s").save(path, block_bytes=100)
     assert contents_of(path) == before

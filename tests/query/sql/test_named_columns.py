@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from daf_query import connect
-from daf_query.sql import _axis_schema
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
-from daf_storage.data._vector_reader import VectorReader
+from tests import seams
 from tests.limits import lower
 
 QUERIES = [
@@ -73,13 +72,13 @@ def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPat
     runs = members()
     session = connect({"runs": runs})
     opened: list[str] = []
-    find = VectorReader._find_vector
+    find = seams.real(seams.VECTOR_READER_FIND_VECTOR)
 
     def recorded(daf: Any, axis: str, name: str, length: int) -> Any:
         opened.append(name)
         return find(daf, axis, name, length)
 
-    monkeypatch.setattr(VectorReader, "_find_vector", recorded)
+    monkeypatch.setattr(seams.VECTOR_READER_FIND_VECTOR, recorded)
     assert session.sql(QUERIES[0]).to_pylist() == [{"n": 12}]
     assert set(opened) == {"donor", "age", "dataset"}  # and not the alias
     opened.clear()
@@ -88,13 +87,13 @@ def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPat
     opened.clear()
     runs[1].set_vector("cell", "donor", ["d1"] * 31, if_exists="replace")
     described: list[str] = []
-    read = _axis_schema.axis_columns  # type: ignore[attr-defined] # wrapped for the test
+    read = seams.real(seams.AXIS_COLUMNS)  # type: ignore[attr-defined] # wrapped for the test
 
     def noted(daf: Any, *arguments: Any, **others: Any) -> Any:
         described.append(daf.name)
         return read(daf, *arguments, **others)
 
-    monkeypatch.setattr(_axis_schema, "axis_columns", noted)
+    monkeypatch.setattr(seams.AXIS_COLUMNS, noted)
     assert session.sql(QUERIES[0]).to_pylist() == [{"n": 24}]
     assert described == [runs[1].name]
     opened.clear()

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, ScanOptions, UnreadableVectorWarning, connect
 from daf_query.fragments import plan_fragments
-from daf_query.sql import _axis_schema as schema_module
 from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf
-from daf_storage.data import _vector_reader
+from tests import seams
 
 SINGLE = ScanOptions(min_joined_members=1 << 20, zone_rows=8)
 JOINED = ScanOptions(min_joined_members=2, joined_member_rows=20, joined_rows=40, zone_rows=8)
@@ -105,7 +104,7 @@ def test_which_members_are_joined() -> None:
 def _reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Return counts of the calls that open vectors and that read metadata, from now on."""
     calls = {"open_vector": 0, "axis_columns": 0}
-    opened, described = _vector_reader.VectorReader.open_vector, schema_module.axis_columns  # type: ignore[attr-defined] # wrapped for the test
+    opened, described = seams.real(seams.VECTOR_READER_OPEN_VECTOR), seams.real(seams.AXIS_COLUMNS)  # type: ignore[attr-defined] # wrapped for the test
 
     def open_vector(*args: Any, **kwargs: Any) -> Any:
         calls["open_vector"] += 1
@@ -115,8 +114,8 @@ def _reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         calls["axis_columns"] += 1
         return described(*args, **kwargs)
 
-    monkeypatch.setattr(_vector_reader.VectorReader, "open_vector", open_vector)
-    monkeypatch.setattr(schema_module, "axis_columns", axis_columns)
+    monkeypatch.setattr(seams.VECTOR_READER_OPEN_VECTOR, open_vector)
+    monkeypatch.setattr(seams.AXIS_COLUMNS, axis_columns)
     return calls
 
 

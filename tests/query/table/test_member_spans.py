@@ -22,7 +22,7 @@ from daf_query.session import DafSession
 from daf_query.table import UnionDataset
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
 from daf_storage.base import Span
-from daf_storage.data import _vector_reader
+from tests import seams
 from tests.limits import lower
 
 ROWS = [5, 0, 7, 21, 3, 4, 0, 30, 9, 8]
@@ -195,14 +195,14 @@ def test_a_plan_reads_the_metadata_of_what_it_names(
                 daf.set_vector("cell", name, np.arange(3, dtype="int32") + number)
     looked_at: list[str] = []
     are_paused: list[bool] = []
-    find = _vector_reader.VectorReader._find_vector
+    find = seams.real(seams.VECTOR_READER_FIND_VECTOR)
 
     def count(self: Any, axis: str, name: str, length: int) -> Any:
         looked_at.append(name)
         are_paused.append(not gc.isenabled())
         return find(self, axis, name, length)
 
-    monkeypatch.setattr(_vector_reader.VectorReader, "_find_vector", count)
+    monkeypatch.setattr(seams.VECTOR_READER_FIND_VECTOR, count)
     gc.enable()  # libraries that other tests compute with leave it disabled
     pattern, chosen = f"{tmp_path}/*.zip", pc.field("donor") == 5
     plan = plan_fragments(pattern, "cell", columns=["name", "age"], filter=chosen)

@@ -16,9 +16,9 @@ import zarr
 from zarr.core.dtype import RawBytes, parse_data_type
 
 from daf_query import UnreadableVectorWarning, append_rows, connect, zarr_table
-from daf_query.table import _zarr_columns as zarr_chunks
 from daf_query.table import register_raw_bits
 from daf_storage import errors
+from tests import seams
 from tests.support import served
 
 pytestmark = [
@@ -90,7 +90,7 @@ def test_they_are_read(path: Path, codec: str, monkeypatch: pytest.MonkeyPatch) 
         assert table.schema.field("raw").type == pa.binary_view()
         assert table.to_table().to_pydict() == {"n": list(range(5)), "raw": VALUES}
         with monkeypatch.context() as patch:  # decoded by zarr-python alone
-            patch.setattr(zarr_chunks.ChunkFiles, "of", classmethod(lambda *_: None))
+            patch.setattr(seams.CHUNK_FILES_OF, classmethod(lambda *_: None))
             assert zarr_table(source).to_table(columns=["raw"]).to_pydict() == {"raw": VALUES}
         with monkeypatch.context() as patch:  # not decoded by zarr-python at all
             patch.setattr(zarr.Array, "__getitem__", None)

@@ -29,11 +29,10 @@ from daf_query import (
     connect,
     zarr_table,
 )
-from daf_query import _zarr_append as zarr_writing
 from daf_query.cli import main
 from daf_query.scan import ScanOptions
-from daf_query.table._zarr_columns import ZarrColumn
 from daf_storage import MemoryDaf, errors
+from tests import seams
 from tests.support import fill, served
 
 geodatafusion = pytest.importorskip("geodatafusion")
@@ -103,7 +102,7 @@ def store(tmp_path: Path) -> Path:
 def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
     """Record which chunks of which arrays are decoded."""
     found: list[tuple[str, int]] = []
-    real = ZarrColumn.read
+    real = seams.real(seams.ZARR_COLUMN_READ)
 
     def read(self: Any, span: Any, files: Any = None) -> Any:
         if span.size:
@@ -112,7 +111,7 @@ def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str,
         return real(self, span, files)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ZarrColumn, "read", read)
+        patch.setattr(seams.ZARR_COLUMN_READ, read)
         yield found
 
 
@@ -325,7 +324,7 @@ def test_appending(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             append_rows(store, rows)
         assert zarr_table(store).to_table().equals(before)
         done.clear()
-        patch.setattr(zarr_writing, "_recover", lambda _: None)
+        patch.setattr(seams.RECOVER, lambda _: None)
         with pytest.raises(RuntimeError):
             append_rows(store, rows)
     with pytest.raises(
@@ -420,9 +419,7 @@ def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
 ) -> None:
     """Of many partitions, each row still finds its own box."""
     options = ScanOptions(min_partition_rows=50, partition_rows=50, threads=4)
-    monkeypatch.setattr(
-        zarr_writing, "zarr_table", lambda *args: zarr_table(*args).with_options(options)
-    )
+    monkeypatch.setattr(seams.ZARR_TABLE, lambda *args: zarr_table(*args).with_options(options))
     count = 2_000
     meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
     geometries = objects([square(i, i) for i in range(count)])

@@ -37,7 +37,7 @@ from daf_storage import (
 )
 from daf_storage.anndata import axis_frame
 from daf_storage.data import kept
-from daf_storage.data.kept import _image
+from tests import seams
 from tests.storage.stores.test_zip_crashes import reference_append
 from tests.support import PBMC, served
 
@@ -375,7 +375,7 @@ class TestAxes:
         """A failure in the middle leaves the old order of everything."""
         daf = writers(tmp_path)[1]
         _, adata = small(daf)
-        add = _image.write_element
+        add = seams.real(seams.WRITE_ELEMENT)
 
         def fail(group: Any, name: str, value: Any) -> None:
             if isinstance(value, pd.DataFrame):
@@ -383,7 +383,7 @@ class TestAxes:
             add(group, name, value)
 
         with monkeypatch.context() as patch:
-            patch.setattr(_image, "write_element", fail)
+            patch.setattr(seams.WRITE_ELEMENT, fail)
             with pytest.raises(OSError, match="disk full"):
                 daf.reorder_axis("obs", [2, 1, 0])
         assert_same_parts(without_axis_keys(to_anndata(daf)), adata)
@@ -482,7 +482,7 @@ class TestTravel:
         def fail(*_: Any, **__: Any) -> None:
             raise AssertionError("an image was opened")
 
-        monkeypatch.setattr(_image, "opened", fail)
+        monkeypatch.setattr(seams.OPENED, fail)
         with open_daf(tmp_path / "x.daf.zarr") as daf:
             assert daf.axis_length("obs") == 3
             assert daf.summary().axes
@@ -517,7 +517,7 @@ class TestDamage:
             array = daf.open_matrix("a", "a", "v").dense()
         with (
             pytest.raises(errors.CorruptDataError, match="here: it is no array of bytes"),
-            _image.opened(array, what="here"),
+            seams.real(seams.OPENED)(array, what="here"),
         ):
             pass
 

@@ -25,8 +25,8 @@ from daf_storage import (
     repair,
     verify,
 )
-from daf_storage.data import _reorder as reordering
 from daf_storage.stores import DirectoryStore
+from tests import seams
 from tests.limits import lower
 from tests.storage.data.test_crashes import Crash, FaultInjector, take_two_steps
 from tests.suites.changing_suite import reordered
@@ -169,7 +169,7 @@ def test_it_goes_on_where_it_had_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     daf = fill(create(path))
     before = contents(daf)
     written: list[str] = []
-    real = reordering._write_matrix
+    real = seams.real(seams.WRITE_MATRIX)
 
     def write(changes: Any, place: str, *args: Any) -> None:
         written.append(place)
@@ -178,7 +178,7 @@ def test_it_goes_on_where_it_had_stopped(tmp_path: Path, monkeypatch: pytest.Mon
         real(changes, place, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(reordering, "_write_matrix", write)
+        patch.setattr(seams.WRITE_MATRIX, write)
         with pytest.raises(Crash):
             daf.reorder_axis("cell", ORDER)
         assert contents(ZarrDaf(path)) == before
@@ -191,7 +191,7 @@ def test_it_goes_on_where_it_had_stopped(tmp_path: Path, monkeypatch: pytest.Mon
     for finish in (lambda: repair(path), lambda: daf.reorder_axis("cell", [1, 0, 2])):
         written.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(reordering, "_write_matrix", write)
+            patch.setattr(seams.WRITE_MATRIX, write)
             with pytest.raises(Crash):
                 daf.reorder_axis("gene", [3, 2, 1, 0])
         assert list(tmp_path.glob(".x.daf.zarr.*"))
@@ -209,7 +209,7 @@ def test_an_error_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(reordering, "_write_matrix", fail)
+    monkeypatch.setattr(seams.WRITE_MATRIX, fail)
     with pytest.raises(OSError, match="No space left"):
         daf.reorder_axis("cell", ORDER)
     assert contents(daf) == before

@@ -27,7 +27,6 @@ from daf_storage import (
     open_daf,
     verify,
 )
-from daf_storage.data import _encoding
 from daf_storage.h5ad import export_h5ad
 from daf_storage.trees import ChunkedArray
 from tests.limits import lower
@@ -291,7 +290,7 @@ def test_what_is_packed_is_transposed_in_ranges(
     tmp_path: Path, h5ad: Path, counts: sp.csr_array, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a large matrix the first layout is never in memory as a whole."""
-    monkeypatch.setattr(_encoding, "_HELD_PART", 1 << 40)
+    lower(monkeypatch, held_part=1 << 40)
     lower(monkeypatch, transposed_elements=1 << 13)
     ranges: list[int] = []
     read_rows = ChunkedArray.read_rows

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, errors, open_daf, verify
-from daf_storage.opening import _forms
 from daf_storage.trees import WritableTree
+from tests import seams
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import create, fill
 
@@ -114,7 +114,7 @@ def test_two_programs_make_the_same_data_set(
 ) -> None:
     """The one that waited for the lock finds what the other one made, and leaves it."""
     path = tmp_path / name
-    made = _forms.create_skeleton
+    made = seams.real(seams.CREATE_SKELETON)
 
     def overtaken(tree: WritableTree) -> None:
         monkeypatch.undo()
@@ -122,7 +122,7 @@ def test_two_programs_make_the_same_data_set(
             other.set_scalar("first", 1)
         made(tree)
 
-    monkeypatch.setattr(_forms, "create_skeleton", overtaken)
+    monkeypatch.setattr(seams.CREATE_SKELETON, overtaken)
     with open_daf(path, "w+") as daf:
         daf.set_scalar("second", 2)
     with open_daf(path) as read:

@@ -33,9 +33,9 @@ from daf_storage import (
     verify,
     write_sidecar,
 )
-from daf_storage.sidecars import SidecarTree, _sidecar_tree
+from daf_storage.sidecars import SidecarTree
 from daf_storage.trees import Tree
-from daf_storage.upkeep import _sidecar as writing
+from tests import seams
 from tests.limits import lower
 
 N_OBS, N_VAR = 300, 40
@@ -347,7 +347,7 @@ def test_large_contents_are_compared_by_verify_alone(
     h5ad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Opening does not read them; adding to a damaged sidecar writes it again."""
-    monkeypatch.setattr(_sidecar_tree, "_CHECKED_BYTES", 100)
+    lower(monkeypatch, checked_bytes=100)
     write_sidecar(open_daf(h5ad), columns=[("obs", "age")])
     file = Path(f"{h5ad}.daf.zarr/vectors/obs/age/0")
     file.write_bytes(bytes(file.stat().st_size))
@@ -390,7 +390,7 @@ def test_the_bytes_of_a_matrix_are_counted_as_they_are_written() -> None:
     daf.set_matrix("cell", "gene", "sparse", sp.csc_array(values), relayout=False)
     for name, size_bytes in (("dense", 35 * 8), ("sparse", 34 * (8 + 4))):
         counted: list[int] = []
-        writing._write_flipped(daf.open_matrix("cell", "gene", name), new, counted.append)
+        seams.real(seams.WRITE_FLIPPED)(daf.open_matrix("cell", "gene", name), new, counted.append)
         assert sum(counted) == size_bytes
         assert new.matrices_set("gene", "cell", relayout=False) >= {name}
     assert new.get_np_matrix("gene", "cell", "dense").tolist() == values.T.tolist()
@@ -406,7 +406,7 @@ def test_nothing_is_left_of_what_did_not_end_well(
         write_sidecar(daf, "X", max_bytes=100)
     with pytest.raises(errors.BudgetError):
         write_sidecar(daf, "X", max_bytes=first.size_bytes + 200)
-    real = writing._write_flipped
+    real = seams.real(seams.WRITE_FLIPPED)
 
     def fail(*arguments: Any) -> None:
         real(*arguments)
@@ -416,11 +416,11 @@ def test_nothing_is_left_of_what_did_not_end_well(
         real(*arguments)
         os.utime(h5ad)
 
-    monkeypatch.setattr(writing, "_write_flipped", fail)
+    monkeypatch.setattr(seams.WRITE_FLIPPED, fail)
     with pytest.raises(KeyboardInterrupt):
         write_sidecar(daf, "X")
     assert sidecar_status(daf) == first
-    monkeypatch.setattr(writing, "_write_flipped", change)
+    monkeypatch.setattr(seams.WRITE_FLIPPED, change)
     with pytest.raises(errors.InUseError, match="changed while its sidecar"):
         write_sidecar(daf, "X")
     monkeypatch.undo()
@@ -444,7 +444,7 @@ def test_a_stale_sidecar_stays_until_the_next_is_complete(
         warnings.simplefilter("ignore", SidecarWarning)
         daf = open_daf(h5ad)
         with monkeypatch.context() as patch:
-            patch.setattr(writing, "_write_flipped", fail)
+            patch.setattr(seams.WRITE_FLIPPED, fail)
             before = sorted(sidecar.rglob("*"))
             with pytest.raises(KeyboardInterrupt):
                 refresh_sidecar(daf)

@@ -13,8 +13,6 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.stores import (
-    _scratch,
-    _swap,
     abandoned,
     follow_links,
     put_in_place,
@@ -22,6 +20,7 @@ from daf_storage.stores import (
     scratch,
     was_interrupted,
 )
+from tests import seams
 from tests.limits import without_exchange
 
 HOLDER = """
@@ -81,8 +80,8 @@ def test_a_directory_is_not_put_into_one_that_is_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``rename`` alone would replace it."""
-    for function in (_swap._exchange_function(), None):
-        monkeypatch.setattr(_swap, "_exchange_function", lambda function=function: function)
+    for function in (seams.real(seams.EXCHANGE_FUNCTION)(), None):
+        monkeypatch.setattr(seams.EXCHANGE_FUNCTION, lambda function=function: function)
         target = tmp_path / "x"
         target.mkdir(exist_ok=True)
         with scratch(target) as prepared:
@@ -122,7 +121,7 @@ def test_a_replacement_in_two_steps_is_undone(
     attempt()
     assert (target / "data").read_text() == "old"
     with monkeypatch.context() as patch:
-        patch.setattr(_scratch, "_put_back", lambda *_: None)
+        patch.setattr(seams.PUT_BACK, lambda *_: None)
         patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         attempt()
     assert was_interrupted(target)

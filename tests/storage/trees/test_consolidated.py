@@ -16,8 +16,9 @@ import pytest
 import zarr
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, open_daf, repair, verify
-from daf_storage.stores import DirectoryStore, _directory_write
+from daf_storage.stores import DirectoryStore
 from daf_storage.trees import WritableZarrTree, ZarrVersion
+from tests import seams
 from tests.support import contents, fill, reopen, served
 
 
@@ -62,7 +63,7 @@ def fail_to_refresh(monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -
     def full(*_: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(_directory_write.DirectoryTransaction, "replace_file", full)
+    monkeypatch.setattr(seams.DIRECTORY_TRANSACTION_REPLACE_FILE, full)
 
 
 @pytest.mark.parametrize("what", CHANGES)

@@ -22,8 +22,8 @@ from scipy import sparse
 from daf_storage import errors
 from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import Hdf5File, Hdf5Tree, _decompress
-from daf_storage.trees._hdf5_array import Hdf5Array
+from daf_storage.trees import Hdf5File, Hdf5Tree
+from tests import seams
 
 LENGTH = 1003
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -63,7 +63,7 @@ def tree_of(path: Path) -> Hdf5Tree:
     return Hdf5Tree(Hdf5File(h5py.File(path, "r"), location=str(path)))
 
 
-def array_of(tree: Hdf5Tree, path: str) -> Hdf5Array:
+def array_of(tree: Hdf5Tree, path: str) -> Any:
     """Return an array that is there."""
     node = tree.node(path)
     assert node is not None
@@ -167,15 +167,15 @@ def test_lzf_with_and_without_a_library(
         module: Any = pytest.importorskip("imagecodecs")
     else:
         module = None if library == "none" else SimpleNamespace(lzf_decode=lzf_decoded)
-    monkeypatch.setattr(_decompress, "_lzf_module", lambda: module)
+    monkeypatch.setattr(seams.LZF_MODULE, lambda: module)
     by_hdf5: list[object] = []
-    real = Hdf5Array.read_by_hdf5
+    real = seams.real(seams.HDF5_ARRAY_READ_BY_HDF5)
 
-    def counting(self: Hdf5Array, picks: tuple[slice, ...]) -> Any:
+    def counting(self: Any, picks: tuple[slice, ...]) -> Any:
         by_hdf5.append(picks)
         return real(self, picks)
 
-    monkeypatch.setattr(Hdf5Array, "read_by_hdf5", counting)
+    monkeypatch.setattr(seams.HDF5_ARRAY_READ_BY_HDF5, counting)
     tree = tree_of(path)
     with h5py.File(path) as file:
         for dtype in DTYPES.keys() - {"big"}:  # which is read by HDF5, as a whole
@@ -195,7 +195,7 @@ def test_damaged_lzf_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """By the chunk that has it; what expands to more than a chunk is not expanded."""
     if importlib.util.find_spec("imagecodecs") is None:
         stand_in = SimpleNamespace(lzf_decode=lzf_decoded)
-        monkeypatch.setattr(_decompress, "_lzf_module", lambda: stand_in)
+        monkeypatch.setattr(seams.LZF_MODULE, lambda: stand_in)
     file_path = tmp_path / "x.h5"
     with h5py.File(file_path, "w") as file:
         numbers = file.create_dataset(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from daf_storage import errors
 from daf_storage.trees import Hdf5File, Hdf5Tree
-from daf_storage.trees._hdf5_array import Hdf5Array
+from tests import seams
 from tests.limits import lower
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -31,13 +31,13 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 def by_h5py(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Count the ranges of strings that HDF5 reads."""
     asked: list[Any] = []
-    read = Hdf5Array._objects
+    read = seams.real(seams.HDF5_ARRAY_OBJECTS)
 
-    def counted(array: Hdf5Array, pick: Any) -> Any:
+    def counted(array: Any, pick: Any) -> Any:
         asked.append(pick)
         return read(array, pick)
 
-    monkeypatch.setattr(Hdf5Array, "_objects", counted)
+    monkeypatch.setattr(seams.HDF5_ARRAY_OBJECTS, counted)
     return asked
 
 

@@ -40,8 +40,8 @@ from daf_storage.trees import (
     ChunkedArray,
     WritableTree,
     WritableZarrTree,
-    _chunked_array,
 )
+from tests.limits import lower
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
@@ -943,7 +943,7 @@ def test_chunks_of_strings_that_are_decoded_together(
         (n_chunks * height, n_chunks),
     ):
         together.clear()
-        monkeypatch.setattr(_chunked_array, "_TASK_STRINGS", task_strings)
+        lower(monkeypatch, strings_of_a_task=task_strings)
         assert array.read_strings().to_pylist() == strings
         assert max(together) == most
         assert sum(together) == n_chunks

@@ -29,8 +29,8 @@ from daf_storage import (
     reorder_axes,
     verify,
 )
-from daf_storage.data import _encoding as encoding
 from daf_storage.trees import ChunkedArray
+from tests import seams
 from tests.limits import lower
 from tests.support import contents, create, fill, fill_served, recorded_reads
 
@@ -189,7 +189,7 @@ def test_a_copy_that_differs_is_noticed(
 ) -> None:
     """What is written is read back and compared; a copy that failed does not appear."""
     fill(create(tmp_path / "x.daf.zarr"))
-    copy = encoding.copy_array
+    copy = seams.real(seams.COPY_ARRAY)
 
     def spoil(changes: Any, path: str, array: Any, memory_bytes: int, add: Any) -> None:
         if not path.endswith("UMIs"):
@@ -199,8 +199,8 @@ def test_a_copy_that_differs_is_noticed(
         out[:] = array.read()
         out[0, 0] += 1
 
-    monkeypatch.setattr(encoding, "copy_array", spoil)
-    monkeypatch.setattr(encoding, "_adopt", lambda *_, **__: False)
+    monkeypatch.setattr(seams.COPY_ARRAY, spoil)
+    monkeypatch.setattr(seams.ADOPT, lambda *_, **__: False)
     with pytest.raises(errors.CorruptDataError, match="UMIs is not the same as in"):
         convert(tmp_path / "x.daf.zarr", tmp_path / name)
     assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]

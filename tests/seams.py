@@ -1,0 +1,43 @@
+"""Places within the packages at which tests fail, count or wait: only here is said where they are.
+
+Tests patch them by these names, and get what is there by `real`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from typing import Any, Final
+
+ADOPT: Final = "daf_storage.data._encoding._adopt"
+AXIS_COLUMNS: Final = "daf_query.sql._axis_schema.axis_columns"
+CHUNK_FILES_OF: Final = "daf_query.table._zarr_columns.ChunkFiles.of"
+COMPARE: Final = "daf_storage.upkeep._copy._compare"
+COPY_ARRAY: Final = "daf_storage.data._encoding.copy_array"
+CREATE_SKELETON: Final = "daf_storage.opening._forms.create_skeleton"
+CSR_PIECES: Final = "daf_query.slice._reading._csr_pieces"
+DIRECTORY_SNAPSHOT_SIZE: Final = "daf_storage.stores._directory_snapshot.DirectorySnapshot.size"
+DIRECTORY_TRANSACTION_REPLACE_FILE: Final = (
+    "daf_storage.stores._directory_write.DirectoryTransaction.replace_file"
+)
+EXCHANGE_FUNCTION: Final = "daf_storage.stores._swap._exchange_function"
+HDF5_ARRAY_OBJECTS: Final = "daf_storage.trees._hdf5_array.Hdf5Array._objects"
+HDF5_ARRAY_READ_BY_HDF5: Final = "daf_storage.trees._hdf5_array.Hdf5Array.read_by_hdf5"
+IMPORT_RUN: Final = "daf_storage.h5ad._import._Import.run"
+LZF_MODULE: Final = "daf_storage.trees._decompress._lzf_module"
+OPENED: Final = "daf_storage.data.kept._image.opened"
+PUT_BACK: Final = "daf_storage.stores._scratch._put_back"
+READING_BLOCKS: Final = "daf_query.slice._files.Reading.blocks"
+READ_WHOLE: Final = "daf_query.slice._files.read_whole"
+RECOVER: Final = "daf_query._zarr_append._recover"
+VECTOR_READER_FIND_VECTOR: Final = "daf_storage.data._vector_reader.VectorReader._find_vector"
+VECTOR_READER_OPEN_VECTOR: Final = "daf_storage.data._vector_reader.VectorReader.open_vector"
+WRITE_ELEMENT: Final = "daf_storage.data.kept._image.write_element"
+WRITE_FLIPPED: Final = "daf_storage.upkeep._sidecar._write_flipped"
+WRITE_MATRIX: Final = "daf_storage.data._reorder._write_matrix"
+ZARR_COLUMN_READ: Final = "daf_query.table._zarr_columns.ZarrColumn.read"
+ZARR_TABLE: Final = "daf_query._zarr_append.zarr_table"
+
+
+def real(place: str) -> Any:
+    """Return what is at a place, to be called by what a test puts there."""
+    return pkgutil.resolve_name(place)
