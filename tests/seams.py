@@ -10,6 +10,7 @@ from typing import Any, Final
 
 ADOPT: Final = "daf_storage.data._encoding._adopt"
 AXIS_COLUMNS: Final = "daf_query.sql._axis_schema.axis_columns"
+BLOCK_SPANS: Final = "daf_storage.data._encoding.block_spans"
 CHUNK_FILES_OF: Final = "daf_query.table._zarr_columns.ChunkFiles.of"
 COMPARE: Final = "daf_storage.upkeep._copy._compare"
 COPY_ARRAY: Final = "daf_storage.data._encoding.copy_array"
@@ -19,12 +20,23 @@ DIRECTORY_SNAPSHOT_SIZE: Final = "daf_storage.stores._directory_snapshot.Directo
 DIRECTORY_TRANSACTION_REPLACE_FILE: Final = (
     "daf_storage.stores._directory_write.DirectoryTransaction.replace_file"
 )
+EXCHANGE: Final = "daf_storage.stores._swap.exchange"
 EXCHANGE_FUNCTION: Final = "daf_storage.stores._swap._exchange_function"
+GEOMETRY_BOXES: Final = "daf_query._zarr_append.geometry_boxes"
+HDF5_ARRAY: Final = "daf_storage.trees._hdf5_array.Hdf5Array"
 HDF5_ARRAY_OBJECTS: Final = "daf_storage.trees._hdf5_array.Hdf5Array._objects"
 HDF5_ARRAY_READ_BY_HDF5: Final = "daf_storage.trees._hdf5_array.Hdf5Array.read_by_hdf5"
 IMPORT_RUN: Final = "daf_storage.h5ad._import._Import.run"
 LZF_MODULE: Final = "daf_storage.trees._decompress._lzf_module"
+MAP_FILE: Final = "daf_storage.stores._directory_snapshot.map_file"
+OF_NUMBERS: Final = "daf_query.index._build._of_numbers"
 OPENED: Final = "daf_storage.data.kept._image.opened"
+OPEN_BELOW: Final = (
+    "daf_storage.trees._hdf5_tree.open_below",
+    "daf_storage.trees._hdf5_array.open_below",
+)
+PARSED_METADATA: Final = "daf_storage.trees._metadata._metadata"
+PUBLISH_AXIS: Final = "daf_storage.data._axis_writer.publish_axis"
 PUT_BACK: Final = "daf_storage.stores._scratch._put_back"
 READING_BLOCKS: Final = "daf_query.slice._files.Reading.blocks"
 READ_WHOLE: Final = "daf_query.slice._files.read_whole"
@@ -34,6 +46,7 @@ VECTOR_READER_OPEN_VECTOR: Final = "daf_storage.data._vector_reader.VectorReader
 WRITE_ELEMENT: Final = "daf_storage.data.kept._image.write_element"
 WRITE_FLIPPED: Final = "daf_storage.upkeep._sidecar._write_flipped"
 WRITE_MATRIX: Final = "daf_storage.data._reorder._write_matrix"
+WRITTEN_OPEN: Final = "daf_storage.stores._directory_write.open"
 ZARR_COLUMN_READ: Final = "daf_query.table._zarr_columns.ZarrColumn.read"
 ZARR_TABLE: Final = "daf_query._zarr_append.zarr_table"
 

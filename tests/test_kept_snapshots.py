@@ -16,15 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import datafusion
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, Packing, errors, open_daf
-from daf_storage.stores import _directory_snapshot
-from daf_storage.trees import _metadata
+from tests import seams
 
 N: Final = 60
 VECTORS: Final = 100
@@ -186,8 +184,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """Count what is opened, looked at, mapped, parsed and planned while the block runs."""
     calls: Counter[str] = Counter()
 
-    def noting(owner: Any, name: str, what: str, patch: pytest.MonkeyPatch) -> None:
-        inner = getattr(owner, name)
+    def noting(place: str, what: str, patch: pytest.MonkeyPatch) -> None:
+        inner = seams.real(place)
 
         def noted(*args: Any, **options: Any) -> Any:
             calls[what] += 1
@@ -195,14 +193,14 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
                 calls["directory" if args[1] & os.O_DIRECTORY else "file"] += 1
             return inner(*args, **options)
 
-        patch.setattr(owner, name, noted)
+        patch.setattr(place, noted)
 
     with monkeypatch.context() as patch:
-        noting(os, "open", "open", patch)
-        noting(os, "stat", "stat", patch)
-        noting(_directory_snapshot, "map_file", "mmap", patch)
-        noting(_metadata, "_metadata", "parse", patch)
-        noting(datafusion.SessionContext, "sql_with_options", "plan", patch)
+        noting("os.open", "open", patch)
+        noting("os.stat", "stat", patch)
+        noting(seams.MAP_FILE, "mmap", patch)
+        noting(seams.PARSED_METADATA, "parse", patch)
+        noting("datafusion.SessionContext.sql_with_options", "plan", patch)
         yield calls
 
 

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, DuplicateNamesWarning, MatrixSlice, connect, provenance
-from daf_query.slice import _reading as reading
 from daf_storage import AnnDataWarning, concatenate, convert, errors, import_h5ad, open_daf
+from tests.limits import lower
 from tests.query.collection.cases import (
     RUNS,
     Run,
@@ -129,12 +129,9 @@ def test_selections_are_those_of_the_whole(data: st.DataObject) -> None:
     expected = whole.iloc[rows, columns]
     bounds = part.explain()
     block_bytes = data.draw(st.sampled_from([1, 40, 1 << 20]))
-    before = reading.READ_BYTES
-    try:
-        reading.READ_BYTES = block_bytes  # type: ignore[misc] # for smaller blocks
+    with pytest.MonkeyPatch.context() as patch:
+        lower(patch, part_bytes=block_bytes)
         same(part, expected)
-    finally:
-        reading.READ_BYTES = before  # type: ignore[misc] # as it was
     assert part.nnz <= bounds.stored_elements
     turned = db.matrix(
         "gene",

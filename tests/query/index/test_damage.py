@@ -20,10 +20,9 @@ import daf_query
 from daf_query import ScanOptions, UnusedIndexWarning, rebuild_indexes
 from daf_query.cli import main
 from daf_query.index import RTree, UnfitIndexError, build_index, build_point_index
-from daf_query.index import _build as index_building
-from daf_query.index._rtree import levels_of
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf, verify
 from daf_storage.upkeep import IndexPlace, IndexStorage
+from tests import seams
 
 rtree = pytest.importorskip("geoindex_rs.rtree")
 
@@ -449,7 +448,7 @@ def test_a_vector_that_changes_while_it_is_indexed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index would be of neither; it is not stored."""
-    real = index_building._of_numbers
+    real = seams.real(seams.OF_NUMBERS)
 
     def late(values: Any) -> Any:
         found = real(np.array(values))
@@ -459,7 +458,7 @@ def test_a_vector_that_changes_while_it_is_indexed(
 
     with open_daf(path, "r+") as daf:
         assert isinstance(daf, DafWriter)
-        monkeypatch.setattr(index_building, "_of_numbers", late)
+        monkeypatch.setattr(seams.OF_NUMBERS, late)
         with pytest.raises(errors.InUseError, match="far of axis 'cell' changed while"):
             build_index(daf, "cell", ["far"])
         assert IndexStorage(daf).load(IndexPlace("cell", "lookup", ("far",))) is None
@@ -512,9 +511,8 @@ def test_trees_of_the_library_are_fit(n: int, node_size: int, kind: str) -> None
 def test_every_word_of_a_tree_that_follows_from_others() -> None:
     """A changed one is found before the library sees it; it never panics, and loses no row."""
     data, _, _ = tree_of(40, 4)
-    levels = levels_of(40, 4)
-    boxes = 8 + 32 * sum(levels)
-    leaves = range(8, 8 + 32 * levels[0])
+    boxes = 8 + 32 * (40 + 10 + 3 + 1)  # four nodes are in one of the next level
+    leaves = range(8, 8 + 32 * 40)
     whole = (-1.0, -1.0, 2.0, 2.0)
     expected = RTree.open(data, 40).search(whole).tolist()
     rng = random.Random(4)

@@ -17,10 +17,9 @@ import zarr
 from zarr.core.dtype import VariableLengthBytes
 
 from daf_query import DafSession, UnusedIndexWarning, build_spatial_index, connect, zarr_table
-from daf_query import _zarr_append as zarr_writing
-from daf_query.index._rtree import levels_of
 from daf_query.sql import geometry_boxes
 from daf_storage import errors
+from tests import seams
 
 geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -116,7 +115,7 @@ def test_each_bit_of_an_index_that_was_built_here(path: Path) -> None:
 def test_each_bit_of_an_index_of_another_tool(path: Path) -> None:
     """But for the boxes of the items, nothing can be wrong that is not noticed or harmless."""
     data = bytes(foreign_index(path))
-    leaves = range(8, 8 + 32 * levels_of(N, 4)[0])
+    leaves = range(8, 8 + 32 * N)
     rng, refused = random.Random(2), 0
     for at in [*range(8), *range(leaves.stop, len(data), 3)]:
         chunk_of(path).write_bytes(damaged(data, at, rng))
@@ -197,7 +196,7 @@ def test_a_column_that_changes_while_it_is_indexed(
         chunk.write_bytes(chunk.read_bytes().replace(struct.pack("<d", 40.0), bytes(8)))
         return real(batch)
 
-    monkeypatch.setattr(zarr_writing, "geometry_boxes", late)
+    monkeypatch.setattr(seams.GEOMETRY_BOXES, late)
     with pytest.raises(errors.InUseError, match="'bbox' changed while its index"):
         build_spatial_index(path)
     assert zarr_table(path).rtree("bbox") is None

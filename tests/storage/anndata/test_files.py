@@ -20,7 +20,7 @@ import zarr
 
 from daf_query import connect
 from daf_storage import AnnDataWarning, DafReader, errors, import_h5ad, open_daf, verify
-from daf_storage.trees._hdf5_array import Hdf5Array
+from tests import seams
 from tests.storage.anndata.example import FORMS, N_OBS, N_VAR, Form, consolidate, write
 from tests.support import recorded_reads, served
 
@@ -73,13 +73,14 @@ def test_opening_an_h5ad_reads_no_data(h5ad_path: Path, monkeypatch: pytest.Monk
     """The same of HDF5."""
     read: list[str] = []
     for method in ("read", "read_rows", "read_spans", "read_strings"):
-        original: Callable[..., Any] = getattr(Hdf5Array, method)
+        place = f"{seams.HDF5_ARRAY}.{method}"
+        original: Callable[..., Any] = seams.real(place)
 
-        def recorded(self: Hdf5Array, *given: Any, original: Callable[..., Any] = original) -> Any:
+        def recorded(self: Any, *given: Any, original: Callable[..., Any] = original) -> Any:
             read.append(self.what)
             return original(self, *given)
 
-        monkeypatch.setattr(Hdf5Array, method, recorded)
+        monkeypatch.setattr(place, recorded)
     with open_daf(h5ad_path) as daf:
         look_at_metadata(daf)
         assert read == []

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import connect
-from daf_storage.trees import _hdf5_array, _hdf5_objects, _hdf5_tree
+from tests import seams
 from tests.storage.anndata.example import Form
 
 N_OBS, N_VAR, N_COLUMNS = 500, 60, 40
@@ -44,15 +44,15 @@ def wide_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Note the elements of a file that are opened."""
     opened: list[str] = []
-    real_open = _hdf5_objects.open_below
+    real_open = seams.real(seams.OPEN_BELOW[0])
 
     def noted_open(group: Any, name: str, *, what: str) -> Any:
         opened.append(what.partition(": ")[2])
         return real_open(group, name, what=what)
 
     with monkeypatch.context() as patched:
-        for module in (_hdf5_tree, _hdf5_array):
-            patched.setattr(module, "open_below", noted_open)
+        for place in seams.OPEN_BELOW:
+            patched.setattr(place, noted_open)
         yield opened
 
 

@@ -18,6 +18,7 @@ from daf_storage.base import (
     decode_vlen_pieces,
     decode_vlen_utf8,
     encode_vlen_utf8,
+    one_array,
 )
 from daf_storage.errors import CorruptDataError
 from tests.limits import lower
@@ -71,8 +72,8 @@ def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert array.type == pa.large_string()
     assert array.to_pylist() == ["ab", "c"] * 10
     chunks = pa.chunked_array([["ab"], ["c"] * 28])
-    assert vlen.one_array(chunks).type == pa.large_string()
-    assert vlen.one_array(chunks).to_pylist() == ["ab"] + ["c"] * 28
+    assert one_array(chunks).type == pa.large_string()
+    assert one_array(chunks).to_pylist() == ["ab"] + ["c"] * 28
 
 
 @given(st.lists(st.sampled_from(["", "x", "xy" * 30, "z" * 200]), max_size=60), st.integers(8, 99))

@@ -27,7 +27,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, IfExists, ZarrDaf, verify
-from daf_storage.stores import _directory_write, _swap
+from tests import seams
 from tests.limits import without_exchange
 from tests.support import CELLS, GENES, UMIS, contents, create, dense, every, fill, reopen
 
@@ -47,14 +47,14 @@ class FaultInjector:
             (os, "replace"),
             (os, "posix_fallocate"),
             (shutil, "rmtree"),
-            (_swap, "exchange"),
             (Path, "mkdir"),
             (Path, "rmdir"),
             (Path, "write_text"),
             (Path, "write_bytes"),
         ):
             patch.setattr(owner, name, self._counted(getattr(owner, name)))
-        patch.setattr(_directory_write, "open", self._counted(builtins.open), raising=False)
+        patch.setattr(seams.EXCHANGE, self._counted(seams.real(seams.EXCHANGE)))
+        patch.setattr(seams.WRITTEN_OPEN, self._counted(builtins.open), raising=False)
 
     def _counted(self, change: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -187,7 +187,7 @@ def take_two_steps(patch: pytest.MonkeyPatch, change: Callable[[], Any]) -> int:
     """
     with patch.context() as counting:
         injector, asked = FaultInjector(counting, at=sys.maxsize), list[int]()
-        counting.setattr(_swap, "_exchange_function", lambda: asked.append(injector.count))
+        counting.setattr(seams.EXCHANGE_FUNCTION, lambda: asked.append(injector.count))
         change()
     without_exchange(patch)
     return asked[0]

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from daf_query import connect
 from daf_query.index import build_index
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, verify
-from daf_storage.data import _new_axis
+from tests import seams
 from tests.support import contents, dense, fill
 
 FORMATS = ("memory", "mapping", "daf.zarr", "v3.daf.zarr", "daf.zarr.zip", "h5df")
@@ -222,9 +222,7 @@ def _failing_at_each_write(
         at += 1
         with monkeypatch.context() as patch:
             failing = _Failing(at)
-            patch.setattr(
-                "daf_storage.data._axis_writer.publish_axis", failing.wrapped(_PUBLISH_AXIS)
-            )
+            patch.setattr(seams.PUBLISH_AXIS, failing.wrapped(_PUBLISH_AXIS))
             try:
                 change()
             except errors.StorageFullError:
@@ -234,7 +232,7 @@ def _failing_at_each_write(
         assert at < 100
 
 
-_PUBLISH_AXIS = _new_axis.publish_axis
+_PUBLISH_AXIS = seams.real(seams.PUBLISH_AXIS)
 
 
 class _Failing:

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import MemoryDaf, errors, import_h5ad
-from daf_storage.data import _blocks, _encoding
+from tests import seams
 from tests.limits import lower
 
 STORED: dict[str, dict[str, Any]] = {
@@ -172,11 +172,13 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """No thread goes on, and there is no part of a data set."""
     write(tmp_path / "x.h5ad", {"X": matrix_of(3, "f4", "i4")})
 
+    spans = seams.real(seams.BLOCK_SPANS)
+
     def interrupted(array: Any, memory_bytes: int) -> Any:
-        yield from list(_blocks.block_spans(array, memory_bytes))[:2]
+        yield from list(spans(array, memory_bytes))[:2]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_encoding, "block_spans", interrupted)
+    monkeypatch.setattr(seams.BLOCK_SPANS, interrupted)
     with pytest.raises(KeyboardInterrupt):
         import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
     assert [path.name for path in tmp_path.iterdir()] == ["x.h5ad"]

@@ -29,9 +29,9 @@ from daf_query import connect, zarr_table
 from daf_query.cli import main
 from daf_storage import DafServer, MemoryDaf, ZarrDaf, convert, errors, open_daf
 from daf_storage.opening import open_remote_tree
-from daf_storage.stores import RemoteFiles, _remote, matching_urls, shown_url
-from tests import s3_server
-from tests.limits import lower
+from daf_storage.stores import RemoteFiles, matching_urls, shown_url
+from tests import s3_server, seams
+from tests.limits import LIMITS, lower
 from tests.support import contents, create, fill_served
 
 SECRET = "wJalrXUtnFEMIhunter2"  # noqa: S105 - no secret of anybody
@@ -218,7 +218,9 @@ def test_ranges_are_coalesced_concurrent_and_bounded(s3: S3, large: Path) -> Non
     )
     spans = _spans(s3.requests(), "nzval")
     assert len(spans) == 3  # nothing is downloaded between rows that are far apart
-    assert sum(last - first + 1 for first, last in spans) <= 6 * _remote._BLOCK_BYTES
+    assert sum(last - first + 1 for first, last in spans) <= 6 * seams.real(
+        LIMITS["remote_block_bytes"]
+    )
 
 
 @pytest.mark.usefixtures("credentials")

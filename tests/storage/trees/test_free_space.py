@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse
 
 from daf_storage import DafWriter, MemoryDaf, Packing, errors, open_daf, verify
-from daf_storage.trees._hdf5_output import METADATA_BYTES
 from tests.support import contents
 from tests.support import fill as sample
 
@@ -79,7 +78,7 @@ def test_what_does_not_fit_is_refused(
         with pytest.raises(errors.StorageFullError, match="x.h5df: this needs [0-9,]+ bytes, and"):
             change(daf, what)
         daf.set_scalar("small", 1)
-        leave(monkeypatch, METADATA_BYTES // 2)
+        leave(monkeypatch, 1 << 15)
         with pytest.raises(errors.StorageFullError, match="use another disk"):
             daf.set_scalar("other", 1)
         with pytest.raises(errors.StorageFullError):
