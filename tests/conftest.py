@@ -13,7 +13,7 @@ from daf_storage.base import StorageType
 from tests.support import PBMC, create, fill
 
 # Speed is measured in benchmarks/ and never asserted in a test.
-settings.register_profile("untimed", deadline=None, max_examples=50)
+settings.register_profile("untimed", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("untimed")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession
@@ -71,7 +71,6 @@ def sessions(folder: Path) -> list[tuple[DafSession, Any]]:
         return [(Opened(file).session, Opened(file).adata.X.toarray()) for file in files]
 
 
-@settings(max_examples=25)
 @given(st.data())
 def test_any_selection(sessions: list[tuple[DafSession, Any]], data: st.DataObject) -> None:
     """Rows and columns by position, in any order and repeated, and rows by a filter."""

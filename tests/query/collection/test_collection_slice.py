@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, DuplicateNamesWarning, MatrixSlice, connect, provenance
@@ -107,7 +107,6 @@ def test_a_dense_array_of_a_slice_that_nobody_holds(*, is_sparse: bool) -> None:
 _SESSION = session_of()
 
 
-@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_selections_are_those_of_the_whole(data: st.DataObject) -> None:
     """Positions in any order and repeated, of both axes, in blocks of any size: numpy indexes."""

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import AxisDataset, DafSession, ScanOptions, connect
@@ -124,7 +124,6 @@ QUESTIONS: st.SearchStrategy[Question] = st.recursive(
     which=st.sampled_from(["one", "several"]),
     engine=st.sampled_from(["auto", "streaming"]),
 )
-@settings(deadline=None, max_examples=60)
 def test_rows_are_those_of_sql(
     sessions: dict[str, DafSession], question: Question, which: str, engine: str
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import flight
 
@@ -44,7 +44,6 @@ def client() -> Iterator[flight.FlightClient]:
         yield client
 
 
-@settings(max_examples=50)
 @given(PATTERNS, st.text(alphabet="ab%_\\", min_size=1, max_size=6))
 def test_patterns_mean_what_sql_says(pattern: str, value: str) -> None:
     """As a regular expression has it: any string, any character, and either of them escaped."""

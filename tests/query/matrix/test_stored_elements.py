@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query.matrix import Selection, SlicePlan, gather_sparse
@@ -48,7 +48,6 @@ def taken(daf: DafReader, positions: Any, minors: Any = None) -> Any:
     return gather_sparse(SlicePlan(daf.open_matrix("r", "c", "m"), major, minor))
 
 
-@settings(max_examples=40)
 @given(data=st.data())
 def test_ranges_of_any_types(data: st.DataObject) -> None:
     """Of any index type and value type: what numpy's indexing gives."""

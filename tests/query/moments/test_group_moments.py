@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query.matrix import DamagedLayoutWarning, Selection
@@ -132,7 +132,6 @@ def cases(draw: st.DrawFn) -> tuple[Any, ...]:
     [BlockOptions(threads=1), SMALL, BlockOptions(4, 8, threads=2)],
     ids=["large", "small", "threads"],
 )
-@settings(max_examples=25, deadline=None)
 @given(case=cases())
 def test_equal_to_pandas(
     case: tuple[Any, ...], axes: tuple[str, str], *, is_sparse: bool, options: BlockOptions

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import AxisDataset, ScanOptions, connect
@@ -40,7 +40,6 @@ MADE = [filled(MemoryDaf()), filled(MemoryDaf(packed=Packing("zstd", chunk_kb=1)
 SMALL = st.integers(1, 400)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     options=st.builds(ScanOptions, **{field.name: SMALL for field in fields(ScanOptions)}),
     daf=st.sampled_from(MADE),

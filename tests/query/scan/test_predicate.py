@@ -428,7 +428,7 @@ def test_random_queries_equal_duckdb(how: str) -> None:
     connection = duckdb.connect()
     connection.register("arrow", table)
     connection.execute("CREATE TABLE cell AS SELECT * FROM arrow")
-    count = int(os.environ.get("DAF_RANDOM_QUERIES", "100"))
+    count = int(os.environ.get("DAF_RANDOM_QUERIES", "40"))
     rng = random.Random(11 + len(how))
     for number in range(count):
         query = random_query(rng)

@@ -19,9 +19,9 @@ from daf_query import DafSession, connect
 from daf_storage import convert, export_h5ad, open_daf
 from tests.support import every, served
 
-_QUERIES = 2_000 // every(3)
-_SLICES = 500 // every(3)
-_OPENINGS = 100 // every(3)
+_QUERIES = 2_000 // every(10)
+_SLICES = 500 // every(10)
+_OPENINGS = 100 // every(10)
 _FORMS = ("directory", "archive", "hdf5", "h5ad", "collection", "remote")
 _SLACK_BYTES = 32 << 20
 """What allocators may keep of freed memory."""

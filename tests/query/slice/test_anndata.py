@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from anndata.tests.helpers import assert_equal
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import MatrixSlice, connect
@@ -109,7 +109,6 @@ def taken(part: MatrixSlice, **choice: Any) -> Any:
 
 
 class TestAsAnndataSelects:
-    @settings(max_examples=25)
     @given(
         rows=st.lists(st.integers(0, N_OBS - 1), max_size=15),
         columns=st.lists(st.integers(0, N_VAR - 1), max_size=8),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import ScanOptions, connect
@@ -117,7 +117,6 @@ LEAVES = [
     leaves=st.lists(st.sampled_from(LEAVES), min_size=1, max_size=3),
     join=st.sampled_from([operator.and_, operator.or_]),
 )
-@settings(deadline=None, max_examples=30)
 def test_no_row_that_matches_is_left_out(leaves: list[Any], join: Any) -> None:
     """Whatever the filter is."""
     chosen = functools.reduce(join, leaves)

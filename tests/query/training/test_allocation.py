@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query.training._splits import allocate, name_keys, quotas
@@ -15,7 +15,6 @@ SHARES = st.lists(st.integers(1, 20), min_size=1, max_size=5).map(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=200), SHARES, st.integers(0, 5))
 def test_shares_are_kept_in_each_stratum_to_within_one(
     strata: list[int], shares: list[float], seed: int
@@ -30,7 +29,6 @@ def test_shares_are_kept_in_each_stratum_to_within_one(
     assert (np.abs(table.sum() - targets.sum(axis=0)) <= len(shares)).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), SHARES)
 def test_allocation_is_that_of_a_loop_over_sorted_strata(
     strata: list[int], shares: list[float]

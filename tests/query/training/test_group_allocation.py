@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query.training._splits import allocate_groups, name_keys, weighted_counts
@@ -36,7 +36,6 @@ def allocated(
     return pairs["split"].tolist(), weighted_counts(groups, strata)
 
 
-@settings(max_examples=40, deadline=None)
 @given(SIZES, st.sampled_from([[0.5, 0.5], [0.8, 0.2], [0.6, 0.2, 0.2]]), st.booleans())
 def test_no_move_and_no_swap_comes_nearer(
     sizes: list[int],

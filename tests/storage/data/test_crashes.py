@@ -230,7 +230,7 @@ def test_a_crash_at_any_point_leaves_old_or_new(
     after = contents(ZarrDaf(done))
     finished, checked = False, list[dict[str, bytes | None]]()
     while not finished:
-        at += every(2)
+        at += every(5)
         path = tmp_path / "x.daf.zarr"
         shutil.copytree(base, path)
         daf = reopen(path)

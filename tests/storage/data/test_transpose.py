@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
@@ -26,7 +26,6 @@ def with_matrix(matrix: Any) -> DafWriter:
     return daf
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.tuples(st.integers(0, 9), st.integers(1, 9)),

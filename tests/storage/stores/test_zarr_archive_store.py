@@ -193,7 +193,7 @@ def test_zarrs_state_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
 
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,  # type: ignore[arg-type] # a factory is fine
-        settings=settings(max_examples=50, stateful_step_count=30, deadline=None),
+        settings=settings(max_examples=12, stateful_step_count=20, deadline=None),
     )
 
 

@@ -154,7 +154,7 @@ class ArchiveMachine(RuleBasedStateMachine):
             assert view == data
 
 
-ArchiveMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+ArchiveMachine.TestCase.settings = settings(max_examples=12, stateful_step_count=25, deadline=None)
 TestArchiveMachine = pytest.mark.filterwarnings("default")(ArchiveMachine.TestCase)
 
 

@@ -17,7 +17,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from scipy import sparse
 from zarr.codecs import BloscCodec, BytesCodec, ShardingCodec, TransposeCodec
 from zarr.codecs import numcodecs as codecs
@@ -144,7 +144,6 @@ def test_every_array_equals_that_of_zarr_python(folder: Path, version: int) -> N
         same(array_of(tree, name), stored[...])
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_parts_equal_those_of_numpy(folder: Path, data: st.DataObject) -> None:
     """Any ranges of rows and columns, of one tree: what is remembered is used."""

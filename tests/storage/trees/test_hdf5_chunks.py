@@ -16,7 +16,7 @@ import h5py
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from scipy import sparse
 
 from daf_storage import errors
@@ -110,7 +110,6 @@ def opened(path: Path) -> Iterator[tuple[Hdf5Tree, h5py.File]]:
         yield tree_of(path), file
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_parts_equal_those_of_h5py(opened: tuple[Hdf5Tree, h5py.File], data: st.DataObject) -> None:
     """Any ranges of rows and of columns, of any type and filter; the type is the native one."""

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import Hdf5File, Hdf5Tree, StoredArray, ZarrTree, read_joined
@@ -50,7 +50,6 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredArray]:
     return found
 
 
-@settings(max_examples=80)
 @given(st.data())
 def test_many_ranges_equal_slices(arrays: dict[str, StoredArray], data: st.DataObject) -> None:
     """Short and long ones, in any order, overlapping, empty, over the ends of chunks and runs."""

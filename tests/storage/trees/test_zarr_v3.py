@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 
 from daf_query import connect
 from daf_query.cli import main
@@ -590,7 +590,6 @@ def test_sql_decodes_chunk_by_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert all(what.endswith("/b") for what, _ in decoded)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_random_parts_equal_numpy(data: st.DataObject) -> None:
     """Any type, shape, codec, chunk length and part: what is decoded is what was written."""
