@@ -118,7 +118,7 @@ def test_a_list_of_names_while_a_group_becomes_an_array(
     daf = create(path)
     daf.add_axis("cell", ["a", "b", "c"])
     sparse = sp.csr_array(np.array([[0, 1, 0]]))
-    size_of = seams.real(seams.DIRECTORY_SNAPSHOT_SIZE)
+    size_of: Callable[..., int | None] = seams.real(seams.DIRECTORY_SNAPSHOT_SIZE)
     seen: list[str] = []
 
     def size(self: Any, key: str) -> int | None:
