@@ -35,7 +35,7 @@ class ReadOptions:
     """A filter that was planned already, as JSON."""
     matrix: str = ""
     """The name of a matrix."""
-    axes: tuple[str, str] | None = None
+    axes: tuple[str, str] = ("", "")
     """Its rows axis and its columns axis."""
     rows: str | None = None
     """A predicate on its rows; None for all."""

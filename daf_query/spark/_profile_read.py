@@ -63,9 +63,7 @@ class ProfilePart:
     """The profile of a block of one data set; pickled, it holds no values."""
 
     source: Source
-    axes: tuple[str, str]
-    name: str
-    by: str
+    options: ReadOptions
     block: tuple[Selection, Selection]
     """The rows and the columns."""
     has_groups: bool
@@ -97,8 +95,6 @@ class ProfileRead:
     @classmethod
     def of(cls, options: ReadOptions) -> ProfileRead:
         """Return what options mean; its schema is that of a profile of no rows."""
-        if options.axes is None:
-            raise TypeError(f"{options} is of no matrix")
         empty = session_of(options.paths).profile(
             *options.axes,
             options.matrix,
@@ -122,8 +118,6 @@ class ProfileRead:
 
     def _parts(self) -> Iterator[ProfilePart]:
         options = self.options
-        if options.axes is None:
-            raise TypeError(f"{options} is of no matrix")
         table = MatrixTable(*options.axes, options.matrix, options.rows, options.columns)
         session = session_of(options.paths)
         members = session.members()
@@ -136,9 +130,7 @@ class ProfileRead:
             for block in matrix.blocks(None, options.rows_per_partition):
                 yield ProfilePart(
                     source,
-                    options.axes,
-                    options.matrix,
-                    options.by or "",
+                    options,
                     (block.rows, block.columns),
                     block.is_first_of_rows,
                     tuple(self.schema.names),
@@ -147,11 +139,10 @@ class ProfileRead:
 
 def _profile(session: DafSession, part: ProfilePart) -> Profile:
     rows, columns = (None if each.is_all else each.positions for each in part.block)
-    by = written_items(part.by or ())
     return session.profile(
-        *part.axes,
-        part.name,
-        by=by,
+        *part.options.axes,
+        part.options.matrix,
+        by=written_items(part.options.by or ()),
         rows=rows,
         columns=columns,
         max_bytes=None,
@@ -162,10 +153,10 @@ def _profile(session: DafSession, part: ProfilePart) -> Profile:
 def _groups(moments: pa.Table, part: ProfilePart) -> pa.Table:
     """Return a row for each group, in which the column is NULL."""
     names = moments.schema.names
-    keys = names[: names.index(part.axes[1])]
+    keys = names[: names.index(part.options.axes[1])]
     one_column = moments.slice(0, 0)
     if part.has_groups and moments.num_rows:
-        entries = moments.column(part.axes[1]).cast(pa.string())
+        entries = moments.column(part.options.axes[1]).cast(pa.string())
         one_column = moments.filter(pc.equal(entries, entries[0]))
     lacking = {field.name: pa.nulls(one_column.num_rows, field.type) for field in moments.schema}
     shown = {name: one_column.column(name) for name in (*keys, "count")}

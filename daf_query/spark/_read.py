@@ -111,7 +111,7 @@ def _schema_of(options: ReadOptions, table: NamedTable) -> pa.Schema:
 
 
 def _table_of(options: ReadOptions) -> NamedTable:
-    if options.axes is not None:
+    if options.of_matrix:
         return MatrixTable(*options.axes, options.matrix, options.rows, options.columns)
     if not options.matrix_columns:
         return AxisTable(options.table)
