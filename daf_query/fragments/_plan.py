@@ -6,7 +6,6 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -36,32 +35,32 @@ class AxisTable:
 
     axis: str
     """The axis; its entries are the rows."""
-    matrix_columns: MatrixColumns = field(default_factory=lambda: MappingProxyType({}))
+    matrix_columns: MatrixColumns = field(default_factory=dict)
     """More columns: entries of matrices, see `DafSession.table`."""
 
     def __post_init__(self) -> None:
         if not self.axis:
             raise errors.InvalidInputError("the axis of a table is empty; pass its name")
 
-    def __reduce__(self) -> tuple[type[AxisTable], tuple[str, dict[str, tuple[str, str, str]]]]:
-        """Pickle the columns as a plain dict."""
-        return type(self), (self.axis, dict(self.matrix_columns))
-
-    def open(self, session: DafSession, schema: str | None = None) -> TableDataset:
+    def open(
+        self,
+        session: DafSession,
+        schema: str | None = None,
+        names: Collection[str] | None = None,
+    ) -> TableDataset:
         """Return the table of a session, or of one of its schemas.
+
+        Parameters
+        ----------
+        names
+            Columns that it has, if there are these; it may have others.
 
         Raises
         ------
         AxisNotFoundError, MatrixNotFoundError, EntryNotFoundError
             There is no such axis, matrix or entry.
         """
-        return session.table(self.axis, schema=schema, matrix_columns=self.matrix_columns)
-
-    def open_among(
-        self, session: DafSession, schema: str | None, names: Collection[str]
-    ) -> TableDataset:
-        """Return the table with columns of some names; it may have others, or lack these."""
-        own = [name for name in names if name not in self.matrix_columns]
+        own = None if names is None else [each for each in names if each not in self.matrix_columns]
         return session.table(
             self.axis, schema=schema, matrix_columns=self.matrix_columns, columns=own
         )
@@ -320,7 +319,7 @@ def _opened(
     if columns is None or filtered is None or not isinstance(named, AxisTable):
         return named.open(session, schema)
     needed = filtered.union(columns)
-    dataset = named.open_among(session, schema, needed)
+    dataset = named.open(session, schema, needed)
     return dataset if needed.issubset(dataset.schema.names) else named.open(session, schema)
 
 
