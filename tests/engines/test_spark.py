@@ -184,7 +184,7 @@ def test_an_error_is_a_sentence(spark: Any, forms: dict[str, str]) -> None:
     """It names the source and what is there instead."""
     with pytest.raises(Exception, match="has no column 'agee'; it has .*age"):
         load(spark, forms["plain"], select="agee").collect()
-    with pytest.raises(Exception, match="no option 'tabel' to read"):
+    with pytest.raises(Exception, match="no option 'tabel'"):
         load(spark, forms["plain"], tabel="obs").collect()
 
 
