@@ -43,7 +43,10 @@ class Case:
         return self.db.matrix("obs", "var", "X", join="outer", fill_value=0, **options)
 
 
-@pytest.fixture(scope="module", params=[(k, s) for k in KINDS for s in ("sparse", "dense")])
+CASES = [(kind, storage) for kind in KINDS for storage in ("sparse", "dense")]
+
+
+@pytest.fixture(scope="module", params=CASES)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """Return the files of a kind, sparse and dense."""
     kind, storage = request.param
@@ -83,6 +86,15 @@ CHOICES: dict[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
+PAIRS = [
+    (case, choice)
+    for place, case in enumerate(CASES)
+    for other, choice in enumerate(CHOICES)
+    if choice == "all" or (place + other) % 2
+]
+"""Each choice for every other case."""
+
+
 def dense(values: Any) -> Any:
     """Return values as a dense array."""
     return values.toarray() if sp.issparse(values) else np.asarray(values)
@@ -93,7 +105,7 @@ def expected(case: Case, part: MatrixSlice) -> Any:
     return case.oracle[list(part.rows), list(part.columns)]
 
 
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
 def test_values_in_every_form(case: Case, choice: str) -> None:
     """Those of anndata, in memory as a whole and in blocks, and of another process."""
     options = CHOICES[choice](case.oracle.n_obs)
@@ -117,7 +129,7 @@ def test_values_in_every_form(case: Case, choice: str) -> None:
     assert long.column("value").to_pylist() == oracle[np.nonzero(oracle)].tolist()
 
 
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
 def test_labels_and_members(case: Case, choice: str) -> None:
     """Every slice has data sets, counts and members; those of all are its entries."""
     part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
@@ -133,7 +145,7 @@ def test_labels_and_members(case: Case, choice: str) -> None:
         assert [name[0] for name in part.rows] == list(part.datasets)
 
 
-@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
 def test_an_explanation_is_what_is_read(case: Case, choice: str) -> None:
     """Bounds before, and the elements themselves after; parts have figures that add up."""
     part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
@@ -152,8 +164,9 @@ def test_an_explanation_is_what_is_read(case: Case, choice: str) -> None:
             case.matrix(**CHOICES[choice](case.oracle.n_obs), max_bytes=size - 1)
 
 
-@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
-@pytest.mark.parametrize("choice", ["all", "positions", "order"])
+@pytest.mark.parametrize(
+    ("choice", "block_bytes"), [("all", 1), ("positions", 1 << 20), ("order", 1)]
+)
 def test_anndata(case: Case, choice: str, block_bytes: int, tmp_path: Path) -> None:
     """X, the layer, obsm and obs are those of anndata, in memory and in a file; lazily too."""
     part = case.matrix(**CHOICES[choice](case.oracle.n_obs))

@@ -92,9 +92,17 @@ def expected() -> dict[str, Any]:
     return contents(fill_served(MemoryDaf()))
 
 
+PAIRS = [
+    (source, list(FORMATS)[(place + step) % len(FORMATS)])
+    for place, source in enumerate(FORMATS)
+    for step in (0, 1, 4)
+]
+"""Each format is written from three, and read into three; `benchmarks/formats.py` has all pairs."""
+
+
 @pytest.mark.usefixtures("tiny_chunks")
-@pytest.mark.parametrize(("source", "destination"), list(itertools.product(FORMATS, FORMATS)))
-def test_every_ordered_pair_of_formats(
+@pytest.mark.parametrize(("source", "destination"), PAIRS)
+def test_pairs_of_formats(
     tmp_path: Path,
     sources: Callable[[str], str],
     expected: dict[str, Any],
