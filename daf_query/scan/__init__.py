@@ -17,6 +17,7 @@ from daf_query.scan._arrow_arrays import (
     number_array,
     numpy_type,
     offsets_of,
+    plain_array,
     size_bytes,
 )
 from daf_query.scan._arrow_filter import field_names, parse
@@ -131,6 +132,7 @@ __all__ = [
     "numpy_type",
     "offsets_of",
     "parse",
+    "plain_array",
     "plan_scan",
     "runs_of_chunks",
     "size_bytes",

@@ -6,6 +6,7 @@ and agree on NULL.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from daf_storage.data import arrow_of
 
 PLAIN_TYPES: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 """The types of views, which Arrow stores and cannot compare, and the types without views."""
-
+_VIEW_BYTES: Final = 256
 
 _DTYPES: Final = {
     pa.from_numpy_dtype(np.dtype(code)): np.dtype(code)
@@ -68,7 +69,22 @@ def cast_to(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
 
     Older versions of pyarrow leave out a buffer of views that are all short; passing that on
     crashes DataFusion.
+
+    >>> codes = pa.array(["a", None, "a"]).dictionary_encode()
+    >>> cast_to(codes, pa.string_view()).to_pylist()
+    ['a', None, 'a']
     """
+    if array.type == arrow_type:
+        return array
+    if pa.types.is_dictionary(array.type):
+        return parts_of(array, arrow_type)(0, len(array))
+    if pa.types.is_large_string(array.type):
+        array = array.cast(pa.string())
+    if array.type in PLAIN_TYPES and array.get_total_buffer_size() > _VIEW_BYTES * (len(array) + 1):
+        # Arrow makes room for all of the buffers, of which a few rows may have hardly anything.
+        return pa.array(array.to_pylist(), arrow_type)
+    if arrow_type in PLAIN_TYPES:
+        array = pa.concat_arrays([array, array.slice(0, 0)])  # just what the rows have, not all
     cast = array.cast(arrow_type)
     buffers = cast.buffers()
     is_whole = all(buffer is not None for buffer in buffers[2:])
@@ -77,6 +93,39 @@ def cast_to(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     data = [pa.py_buffer(b"") if buffer is None else buffer for buffer in buffers[2:]]
     buffers = [*buffers[:2], *data]
     return pa.Array.from_buffers(arrow_type, len(cast), buffers, cast.null_count, cast.offset)
+
+
+def parts_of(array: pa.Array, arrow_type: pa.DataType) -> Callable[[int, int], pa.Array]:
+    """Return what makes rows of an array, from the first to before the last, as another type.
+
+    Of codes it makes views of 16 bytes, which share the buffers of the distinct values.
+    """
+    if array.type == arrow_type or not pa.types.is_dictionary(array.type):
+        return lambda start, stop: cast_to(array.slice(start, stop - start), arrow_type)
+    distinct = cast_to(array.dictionary, arrow_type)
+    if arrow_type not in PLAIN_TYPES or array.null_count or not len(distinct):
+        return lambda start, stop: distinct.take(array.indices.slice(start, stop - start))
+    _, views, *data = distinct.buffers()
+    codes = array.indices.to_numpy()
+    table = np.frombuffer(views, np.complex128)  # of 16 bytes, as views are
+    is_valid = distinct.is_valid().to_numpy(zero_copy_only=False) if distinct.null_count else None
+
+    def views_of(start: int, stop: int) -> pa.Array:
+        part = codes[start:stop]
+        validity = None
+        if is_valid is not None:
+            validity = pa.py_buffer(np.packbits(is_valid[part], bitorder="little"))
+        buffers = [validity, pa.py_buffer(table.take(part)), *data]
+        return pa.Array.from_buffers(arrow_type, part.size, buffers, 0 if validity is None else -1)
+
+    return views_of
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """Return an array without codes and views, which Arrow stores and cannot compare."""
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    kind = pa.string() if pa.types.is_large_string(kind) else PLAIN_TYPES.get(kind, kind)
+    return cast_to(array, kind)
 
 
 def size_bytes(values: Any) -> int:

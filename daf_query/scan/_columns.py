@@ -50,7 +50,10 @@ class OpenColumn(Protocol):
         ...
 
     def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return values as Arrow; a span of mapped numbers, without copying it."""
+        """Return values as Arrow; a span of mapped numbers, without copying it.
+
+        Of strings it may be codes as a dictionary, or strings of another layout than the field's.
+        """
         ...
 
 
@@ -204,9 +207,6 @@ class VectorColumn:
             None if stored is None else partial(encode, stored),
             cache.peek(codes_key, identity),
             strings,
-            cache_span=lambda span, make: cache.get(
-                (*key, "range", span.start, span.stop), identity, make
-            ),
             find_index=lambda: self.indexes.strings(info.name, cache) if options.indexes else None,
             decode_first=lambda: _first_strings(array if stored is None else stored.string_array()),
             empty_is_missing=is_missing,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan._arrow_arrays import PLAIN_TYPES, number_array
+from daf_query.scan._arrow_arrays import number_array, plain_array
 from daf_query.scan._predicate import (
     ARROW_OPERATORS,
     COMPARISONS,
@@ -96,7 +96,7 @@ def _by_arrow(expression: pc.Expression, arrays: Mapping[str, Any], count: int) 
     plain: dict[str, pa.Array] = {}
     for name, values in arrays.items():
         array = number_array(values) if isinstance(values, np.ndarray) else values
-        plain[name] = array.cast(PLAIN_TYPES.get(array.type, array.type))
+        plain[name] = plain_array(array)
     number = max(plain, key=len, default="") + "_"
     rows = pa.table({**plain, number: np.arange(count)}).filter(expression)
     mask = np.zeros(count, np.bool_)

@@ -37,7 +37,7 @@ class ScanOptions:
     """Rows on which a filter is evaluated at a time, rounded up to whole chunks."""
     min_partition_rows: int = 1 << 16
     """The fewest rows that are worth a partition of their own."""
-    min_batch_rows: int = 1 << 15
+    min_batch_rows: int = 1 << 14
     """Smaller results of neighbouring partitions are joined into batches of at least this size."""
     single_partition_rows: int = 1 << 14
     """Up to so many rows that indexes name are read as one partition."""

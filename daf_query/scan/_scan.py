@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query._runs import check_cancelled
+from daf_query.scan._arrow_arrays import parts_of
 from daf_query.scan._evaluate import Mask, Values, evaluate
 from daf_query.scan._options import Rows
 from daf_query.scan._plan import OpenTable, ScanPlan
 from daf_query.scan._predicate import Predicate
 from daf_storage.base import Span
 
-_NO_COLUMNS: Final = pa.schema([])
+_BATCH_ROWS: Final = 1 << 15
 
 
 class Scan:
@@ -30,25 +31,28 @@ class Scan:
         self._report.plan = plan
 
     def batches(
-        self, names: Sequence[str], partitions: Sequence[Span] | None = None
+        self, schema: pa.Schema, partitions: Sequence[Span] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the matching rows of some partitions, by default of all in the plan."""
+        """Yield the matching rows of some partitions, by default of all in the plan.
+
+        Parameters
+        ----------
+        schema
+            The names of the columns, and the types that they have in the batches.
+        """
         partitions = self.plan.partitions if partitions is None else partitions
-        if not self.plan.conditions and not names:
-            yield batch_of([], _NO_COLUMNS, self._count_unread(partitions))
+        if not self.plan.conditions and not len(schema):
+            yield _without_columns(self._count_unread(partitions))
             return
-        schema = pa.schema([self._table.columns[name].field for name in names])
         small: list[pa.RecordBatch] = []
         for span in partitions:
-            batch = self._batch(span, names, schema)
-            if batch is None:
-                continue
-            small.append(batch)
-            if sum(batch.num_rows for batch in small) >= self._table.options.min_batch_rows:
-                yield concatenated(small, schema)
-                small = []
+            for batch in self._batches_of(span, schema):
+                small.append(batch)
+                if sum(batch.num_rows for batch in small) >= self._table.options.min_batch_rows:
+                    yield _concatenated(small, schema)
+                    small = []
         if small:
-            yield concatenated(small, schema)
+            yield _concatenated(small, schema)
 
     def again(self, predicate: Predicate | None, partitions: Sequence[Span]) -> Scan:
         """Return the scan of partitions for another filter, by which none was pruned."""
@@ -56,9 +60,8 @@ class Scan:
         plan = ScanPlan.unpruned(partitions, predicate, table.rows)
         return Scan(table, replace(plan, conditions=[*table.required, *plan.conditions]))
 
-    def first(self, names: Sequence[str], count: int, offset: int = 0) -> Iterator[pa.RecordBatch]:
+    def first(self, schema: pa.Schema, count: int, offset: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the first matching rows, after some others; no more is read than they need."""
-        schema = pa.schema([self._table.columns[name].field for name in names])
         for span in self.plan.partitions:
             if not count:
                 return
@@ -68,7 +71,7 @@ class Scan:
                 continue
             rows = rows.part(offset, offset + count)
             offset, count = 0, count - rows.count
-            yield batch_of(list(map(self._arrays(rows), names)), schema, rows.count)
+            yield from _pieces(self._arrays(rows), schema, rows.count)
 
     def count(self) -> int:
         """Return the number of matching rows."""
@@ -89,12 +92,10 @@ class Scan:
         self._report.count_rows(total, total)
         return total
 
-    def _batch(self, span: Span, names: Sequence[str], schema: pa.Schema) -> pa.RecordBatch | None:
-        """Return the matching rows of one partition; ``None`` if there are none."""
-        count, rows = self._counted(span, is_counted=not names)
-        if count == 0:
-            return None
-        return batch_of(list(map(self._arrays(rows), names)), schema, count)
+    def _batches_of(self, span: Span, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the matching rows of one partition."""
+        count, rows = self._counted(span, is_counted=not len(schema))
+        return _pieces(self._arrays(rows), schema, count)
 
     def _arrays(self, rows: Rows) -> Callable[[str], pa.Array]:
         """Return what reads some rows of a column as Arrow."""
@@ -167,18 +168,33 @@ class Scan:
         return values
 
 
-def batch_of(arrays: list[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
-    """Return a batch; one without columns still has its number of rows."""
-    if arrays:
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _pieces(
+    read: Callable[[str], pa.Array], schema: pa.Schema, count: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows in batches of about the same size, in the types of a schema.
+
+    Codes become strings batch by batch: so what is made of them stays in the processor's cache.
+    """
+    if not len(schema) and count:
+        yield _without_columns(count)
+    elif count:
+        columns = [parts_of(read(field.name), field.type) for field in schema]
+        rows = -(-count // -(-count // _BATCH_ROWS))
+        for start in range(0, count, rows):
+            parts = [part(start, min(start + rows, count)) for part in columns]
+            yield pa.RecordBatch.from_arrays(parts, schema=schema)
+
+
+def _without_columns(count: int) -> pa.RecordBatch:
+    """Return a batch without columns, which still has its number of rows."""
     return pa.RecordBatch.from_arrays([pa.nulls(count)], names=["none"]).select([])
 
 
-def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+def _concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows of some batches as one."""
     if len(batches) == 1:
         return batches[0]
     if not len(schema):
-        return batch_of([], schema, sum(batch.num_rows for batch in batches))
+        return _without_columns(sum(batch.num_rows for batch in batches))
     arrays = [pa.concat_arrays([b.column(n) for b in batches]) for n in range(len(schema))]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

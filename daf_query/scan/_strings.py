@@ -7,7 +7,6 @@ codes are not kept beside them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +21,7 @@ from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, Rows, ScanOption
 from daf_query.scan._predicate import Predicate
 from daf_query.scan._zone_map import StringRowIndex, ZoneMap
 from daf_storage import errors
-from daf_storage.base import ForkLock, Span
+from daf_storage.base import ForkLock
 
 MAX_SINGLE_STRINGS: Final = 1 << 11
 """The strings of more rows are not read one by one."""
@@ -120,9 +119,10 @@ class DictionaryCodes:
         """Return codes to evaluate a predicate on."""
         return Codes(rows.of(self.codes), self.strings, self.table)
 
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return the strings behind the codes."""
-        return self.strings.take(pa.array(rows.of(self.codes)))
+    def to_arrow(self, rows: Rows) -> pa.DictionaryArray:
+        """Return codes and distinct strings."""
+        codes = pa.array(rows.of(self.codes))
+        return pa.DictionaryArray.from_arrays(codes, self.strings, safe=False)
 
     def table(self, predicate: Predicate) -> Mask:
         """Return for which of the distinct strings a predicate on this column is true."""
@@ -164,15 +164,13 @@ class StringColumn:
         All strings, if they are cached.
     find_index
         Returns the index, if there is one.
-    cache_span
-        Returns the strings of a span, computing them unless they are cached.
     decode_first
         Returns some of the first strings, if these can be decoded alone.
     empty_is_missing
         Whether empty strings stand for missing values; in ``strings`` and ``codes`` they are null.
     """
 
-    def __init__(  # noqa: PLR0913 - all that may be known of a column, each of it optional
+    def __init__(
         self,
         decode: Callable[[], Any],
         encode: Callable[[], DictionaryCodes] | None = None,
@@ -180,7 +178,6 @@ class StringColumn:
         strings: Any = None,
         *,
         find_index: Callable[[], StringRowIndex | None] = lambda: None,
-        cache_span: Callable[[Span, Callable[[], pa.Array]], pa.Array] = lambda _, make: make(),
         decode_first: Callable[[], pa.Array | None] = lambda: None,
         empty_is_missing: bool = False,
     ) -> None:
@@ -189,7 +186,6 @@ class StringColumn:
         self._index: StringRowIndex | None = None
         self._decode_first: Callable[[], pa.Array | None] | None = decode_first
         self._first: pa.Array | None = None
-        self._cache_span = cache_span
         self._lock = ForkLock()
         self._decode: Callable[[], Any] | None = decode if strings is None else None
         self._encode = encode
@@ -216,19 +212,10 @@ class StringColumn:
         return codes.values(rows) if codes is not None else self._plain(rows, few)
 
     def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return strings."""
+        """Return strings, or their codes as a dictionary of Arrow."""
         few = self._few(rows)
-        if few is not None:
-            codes = None
-        elif rows.offsets is not None:
-            codes = self._useful(self._coded())
-        else:  # a whole span is decoded, rather than encoded, if it was neither
-            codes = None if self._strings is not None else self._useful(self._codes)
-        if codes is None:
-            strings = self._plain(rows, few)
-            return strings.cast(pa.string()) if pa.types.is_large_string(strings.type) else strings
-        make = partial(codes.to_arrow, rows)
-        return self._cache_span(rows.span, make) if rows.offsets is None else make()
+        codes = None if few is not None else self._useful(self._coded())
+        return self._plain(rows, few) if codes is None else codes.to_arrow(rows)
 
     def _few(self, rows: Rows) -> pa.Array | None:
         """Return a few strings that are read alone; None if all are known, or have to be."""

@@ -465,7 +465,7 @@ def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     restrict = context.restrictions.get((schema, name))
     table = table if restrict is None else restrict(table)
     table = table if context.reports is None else table.with_reports(context.reports)
-    return _pushed_to(table.for_engine())
+    return _pushed_to(table.for_engine(context.strings))
 
 
 def _pushed_to(dataset: pa.dataset.Dataset) -> Table:

@@ -618,5 +618,10 @@ def small_tables(
                 rows = read.to_table()
             except DafError:  # a column is unreadable, as the scan will say where it is needed
                 continue
-            found[name] = table_frame(rows.cast(nullable(rows.schema)))
+            strings = current_context().strings
+            fields = [
+                field.with_type(strings) if field.type == pa.string() else field
+                for field in rows.schema
+            ]
+            found[name] = table_frame(rows.cast(nullable(pa.schema(fields))))
     return found

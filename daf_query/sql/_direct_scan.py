@@ -42,11 +42,11 @@ from daf_query.syntax import (
     values_of,
     whole_number_of,
 )
-from daf_query.table import TableColumns, cast_batches, nullable
+from daf_query.table import TableColumns, nullable
 from daf_storage import DafError, errors
 
 MAX_ROWS: Final = 1 << 20
-"""Of a longer axis the engine scans several partitions side by side, which saves more."""
+"""A filter of a longer axis the engine evaluates in several threads, which saves more."""
 _MAX_FIRST_ROWS: Final = 1 << 16
 
 
@@ -111,10 +111,9 @@ class DirectScan:
         if self.count is not None:
             yield self._counted(scan.count())
         elif self.limit is None:
-            yield from cast_batches(scan.batches(self.names), self.schema)
+            yield from scan.batches(self.schema)
         else:
-            rows = scan.first(self.names, self.limit, self.offset)
-            yield from cast_batches(rows, self.schema)
+            yield from scan.first(self.schema, self.limit, self.offset)
 
     def _counted(self, count: int) -> pa.RecordBatch:
         return pa.record_batch([pa.array([count], pa.int64())], schema=self.schema)
@@ -123,8 +122,7 @@ class DirectScan:
         limit = self.known.length if self.limit is None else self.limit
         table = self.tables.dataset(self.known.table, frozenset(self.names))
         rows = table.first_rows(self.offset + limit).to_table(columns=list(self.names))
-        batches = rows.slice(self.offset, limit).to_batches()
-        yield from cast_batches(iter(batches), self.schema)
+        yield from rows.slice(self.offset, limit).cast(self.schema).to_batches()
 
     def to_table(self) -> pa.Table:
         """Return the rows as a table; errors are those of `batches`."""
@@ -169,7 +167,7 @@ class DirectScans:
         known = table.table_columns
         names = list(known.schema.names) if is_all else [each[-1] for each in query.columns]
         columns = [known.columns.get(each) for each in names]
-        if not table.options.direct or (known.length > MAX_ROWS and not of_members):
+        if not table.options.direct or (known.length > MAX_ROWS and not is_whole):
             return None
         if not all(each is not None and _is_plain(each.field.type) for each in columns):
             return None

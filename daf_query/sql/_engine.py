@@ -254,8 +254,10 @@ class Engine:
         """Plan a query; errors are the engine's own."""
         views = _named_views(self._views, query)
         statements = _parsed([query, *views.values()])  # kept, so that a long query is parsed once
+        is_described = any("ExplainTable" in each for one in statements for each in one.tree)
         context = replace(
             current_context(),
+            strings=pa.string() if is_described or allow == "write" else pa.string_view(),
             found={},
             wide_columns=computed_names(statements),
             named_columns=None if allow == "write" else self._naming(query),

@@ -17,8 +17,9 @@ import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query._row_files import without_string_views
 from daf_query._runs import call_engine
-from daf_query.scan import ScanReport
+from daf_query.scan import ScanReport, cast_to
 from daf_query.table import MatrixEntry, TableDataset
 from daf_storage.base import ThreadedLibrary
 
@@ -75,6 +76,8 @@ class EntryRewriting:
 class PlanningContext:
     """What the tables of a query are like while it is planned."""
 
+    strings: pa.DataType = pa.string()  # noqa: RUF009 - a constant
+    """The type of strings; views for a query whose result is handed out as strings."""
     replacements: Mapping[TableName, datafusion.DataFrame] = field(default_factory=dict)
     """Tables to be used instead: views as planned now, those of a length alone, and files."""
     restrictions: Mapping[TableName, Restrict] = field(default_factory=dict)
@@ -223,7 +226,26 @@ def computed_table(frame: Any) -> pa.Table:
     Within a run of a server the computation ends as soon as nobody waits for it.
     """
     table: pa.Table = call_engine(frame.to_arrow_table)
-    return table
+    schema = without_string_views(table.schema)
+    if schema == table.schema:
+        return table
+    batches = [handed_out(batch) for batch in table.to_batches()]
+    return pa.Table.from_batches(batches, schema)
+
+
+def handed_out(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch without views, with which the engine computes, and which few readers know.
+
+    The engine would lose the order of the rows if it were asked for that above an ORDER BY.
+
+    >>> handed_out(pa.record_batch({"donor": pa.array(["N3"], pa.string_view())})).schema
+    donor: string
+    """
+    schema = without_string_views(batch.schema)
+    if schema == batch.schema:
+        return batch
+    columns = map(cast_to, batch.columns, schema.types)
+    return pa.RecordBatch.from_arrays(list(columns), schema=schema)
 
 
 def table_frame(table: pa.Table) -> datafusion.DataFrame:

@@ -15,14 +15,21 @@ from datafusion.expr import SortExpr
 
 from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import described, record_of, refuse_own_files
-from daf_query._row_files import Format, Rows, format_of, save_rows
+from daf_query._row_files import Format, Rows, format_of, save_rows, without_string_views
 from daf_query._runs import attended, call_engine
 from daf_query.scan import size_bytes
 from daf_query.sql._direct_scan import DirectScan
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._matrix_entries import with_known_columns
 from daf_query.sql._messages import unknown_result_column
-from daf_query.sql._planning import ENGINE, current_context, table_frame, table_text
+from daf_query.sql._planning import (
+    ENGINE,
+    computed_table,
+    current_context,
+    handed_out,
+    table_frame,
+    table_text,
+)
 from daf_query.sql._rules import corrections, kept_apart, list_barriers
 from daf_query.sql._shown import LOOKED_AT_ROWS, SHOWN_ROWS, QueryPlan, error_page, rows_page
 from daf_query.syntax import quoted_name, without_direction
@@ -144,7 +151,9 @@ class QueryResult:
     @property
     def schema(self) -> pa.Schema:
         """The names and types of the columns."""
-        return self.frame.schema() if self._direct is None else self._direct.schema
+        if self._direct is not None:
+            return self._direct.schema
+        return without_string_views(self.frame.schema())
 
     @property
     def column_names(self) -> list[str]:
@@ -190,9 +199,9 @@ class QueryResult:
         """Return the first rows, computed now."""
 
         def compute() -> pa.Table:
-            return self._begun(count).limit(count).to_arrow_table()
+            return computed_table(self._begun(count).limit(count))
 
-        return with_categories(self._run(lambda: call_engine(compute)))
+        return with_categories(self._run(compute))
 
     def _begun(self, count: int) -> datafusion.DataFrame:
         """Return a frame with the same first rows: those that can be read alone, or all."""
@@ -372,7 +381,7 @@ class QueryResult:
 
     def _computed(self) -> pa.Table:
         if self._direct is None:
-            return call_engine(self.frame.to_arrow_table)
+            return computed_table(self.frame)
         return self._direct.to_table()
 
     def provenance(self) -> dict[str, Any]:
@@ -452,7 +461,8 @@ class QueryResult:
 
         def batches(batch: Any) -> Iterator[pa.RecordBatch]:
             while batch is not None:
-                yield batch if isinstance(batch, pa.RecordBatch) else batch.to_pyarrow()
+                is_arrow = isinstance(batch, pa.RecordBatch)
+                yield batch if is_arrow else handed_out(batch.to_pyarrow())
                 try:
                     batch = call(lambda: next(stream, None))
                 except Exception as error:  # noqa: BLE001 - as above

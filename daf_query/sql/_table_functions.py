@@ -36,7 +36,7 @@ from daf_query.moments import (
 )
 from daf_query.scan import INDEX, NAME
 from daf_query.sql._axis_schema import AxisSchema, table_for_query
-from daf_query.sql._planning import PlanningContext, current_context, planning
+from daf_query.sql._planning import PlanningContext, computed_table, current_context, planning
 from daf_query.syntax import (
     WrappedSql,
     list_items,
@@ -209,7 +209,7 @@ class TableFunctions:
             )
         wrapped = WrappedSql.between(start, part, end)
         try:
-            return beside_planning(lambda: self.plan(wrapped.query).to_arrow_table())
+            return beside_planning(lambda: computed_table(self.plan(wrapped.query)))
         except errors.DafError as error:
             shown = wrapped.error(error, kind)
             raise errors.with_message(shown, f"{where}: {shown}") from None

@@ -10,7 +10,7 @@ Must not know SQL or DataFusion.
 
 from typing import TYPE_CHECKING
 
-from daf_query.table._arrow_face import ComputedDataset, cast_batches, nullable
+from daf_query.table._arrow_face import ComputedDataset, nullable
 from daf_query.table._axis_dataset import (
     AxisDataset,
     with_matrix_columns,
@@ -91,7 +91,6 @@ __all__ = [
     "attributes_of",
     "axis_columns",
     "broken_columns",
-    "cast_batches",
     "category_columns",
     "check_column_names",
     "entry_not_found",

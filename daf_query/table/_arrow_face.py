@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
-from daf_query.scan import PLAIN_TYPES, cast_to
+from daf_query.scan import NAME, PLAIN_TYPES
 from daf_storage import errors
 from daf_storage.base import ForkLock
 
@@ -262,20 +262,22 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(PLAIN_TYPES.get(field.type, field.type)) for field in schema])
 
 
-def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield batches with columns of other types."""
-    for batch in batches:
-        arrays = [
-            column if column.type == field.type else cast_to(column, field.type)
-            for column, field in zip(batch.columns, schema, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batch
-
-
 def nullable(schema: pa.Schema) -> pa.Schema:
     """Return a schema whose columns may all be NULL."""
     fields = [pa.field(f.name, f.type, nullable=True, metadata=f.metadata) for f in schema]
     return pa.schema(fields, schema.metadata)
+
+
+def engine_schema(schema: pa.Schema, strings: pa.DataType) -> pa.Schema:
+    """Return a schema as the engine sees it: columns may be NULL, and strings are of some type.
+
+    Names stay as they are: all of them are different, so to make views of them brings nothing.
+    """
+    fields = [
+        field.with_type(strings) if field.type == pa.string() and field.name != NAME else field
+        for field in schema
+    ]
+    return nullable(pa.schema(fields, schema.metadata))
 
 
 class EngineTable(ds.UnionDataset):

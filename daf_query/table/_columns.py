@@ -40,6 +40,7 @@ from daf_query.scan import (
     arrow_type,
     cast_to,
     numpy_type,
+    plain_array,
 )
 from daf_query.table._broken_columns import BrokenColumns
 from daf_storage import DafReader, errors
@@ -238,7 +239,7 @@ class OpenTableColumn:
 
         def read() -> pa.Array:
             stored = self._column.reading(lambda: self._stored.to_arrow(rows))
-            return stored if recorded is None else recorded.converted(stored)
+            return stored if recorded is None else recorded.converted(plain_array(stored))
 
         if recorded is None or rows.offsets is not None:
             return read()
@@ -356,6 +357,10 @@ def encoded(strings: pa.Array, categories: pa.Array, is_ordered: bool) -> pa.Dic
     >>> encoded(strings, pa.array(["b", "a"]), False).indices.to_pylist()
     [0, 2, None]
     """
+    if pa.types.is_dictionary(strings.type):
+        distinct = encoded(strings.dictionary, categories, is_ordered)
+        codes, categories = distinct.indices.take(strings.indices), distinct.dictionary
+        return pa.DictionaryArray.from_arrays(codes, categories, ordered=is_ordered)
     codes = pc.index_in(strings, value_set=categories)
     if codes.null_count != strings.null_count:
         others = strings.filter(pc.and_(pc.is_null(codes), pc.is_valid(strings))).unique()

@@ -43,8 +43,7 @@ from daf_query.table._arrow_face import (
     ArrowOperations,
     EngineTable,
     TableScanner,
-    cast_batches,
-    nullable,
+    engine_schema,
     plain_schema,
     until_interpreter_ends,
 )
@@ -55,8 +54,8 @@ from daf_query.table._table_columns import TableColumns, table_page
 from daf_storage import DafError, errors
 from daf_storage.base import DecodedCache, Span
 
-Read: TypeAlias = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
-"""Yields some columns of the rows that match."""
+Read: TypeAlias = Callable[[pa.Schema], Iterator[pa.RecordBatch]]
+"""Yields the rows that match, with the columns of a schema in its types."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +74,8 @@ class TableView:
     """Where to leave a report of each scan."""
     options: ScanOptions = DEFAULT_OPTIONS
     """How rows are cut, pruned and read."""
-    is_nullable: bool = False
-    """Whether all columns are said to have NULL; see `TableDataset.for_engine`."""
+    engine_strings: pa.DataType | None = None
+    """The type of strings for DataFusion; None if it is another engine that scans the table."""
 
     @property
     def is_filtered(self) -> bool:
@@ -110,7 +109,8 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
         self._location = location
         self._view = view or TableView()
         self._last_filter: tuple[pc.Expression, Predicate] | None = None
-        super().__init__(nullable(columns.schema) if self._view.is_nullable else columns.schema)
+        strings, schema = self._view.engine_strings, columns.schema
+        super().__init__(schema if strings is None else engine_schema(schema, strings))
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         """Return another table over the same data."""
@@ -246,9 +246,9 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
         """Return a scanner of all rows; nothing is read until it is consumed."""
         predicate = self.predicate_of(filter)
 
-        def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        def read(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             for table in self._scanned(predicate):
-                yield from table.scan(predicate).batches(names)
+                yield from table.scan(predicate).batches(schema)
 
         return self.scanner_of(read, predicate, columns, batch_size)
 
@@ -262,10 +262,10 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
         names = needed if isinstance(columns, dict) else list(columns)
         schema = pa.schema([self.schema.field(name) for name in names])
         if not isinstance(columns, dict):
-            batches = until_interpreter_ends(cast_batches(read(names), schema))
+            batches = until_interpreter_ends(read(schema))
             return TableScanner(schema, batches, batch_rows)
         plain = plain_schema(schema)
-        batches = until_interpreter_ends(cast_batches(read(names), plain))
+        batches = until_interpreter_ends(read(plain))
         return ds.Scanner.from_batches(
             batches, schema=plain, columns=columns, batch_size=batch_rows
         )
@@ -288,12 +288,12 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
         """Return the rows of spans for which the filter is true."""
         members, predicate = self._members(), self.predicate_of(None)
 
-        def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        def read(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             for part in spans:
                 table = members[part.part].open_table()
                 partitions = [Span(part.start, part.stop)] if part.start < part.stop else []
                 plan = ScanPlan.unpruned(partitions, predicate, table.rows)
-                yield from Scan(table, plan).batches(names)
+                yield from Scan(table, plan).batches(schema)
 
         return self.scanner_of(read, predicate, list(columns), BATCH_ROWS).to_table()
 
@@ -364,12 +364,19 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
             return self
         return self.restricted(np.arange(count))
 
-    def for_engine(self) -> Self:
-        """Return the same table, all of whose columns may have NULL for DataFusion.
+    def for_engine(self, strings: pa.DataType) -> Self:
+        """Return the same table for DataFusion: its columns may have NULL.
 
         Over columns that are declared to have none, it answers ``(SELECT ...) IS NULL`` of no rows,
         ``NOT IN (SELECT ...)`` with NULL on the left and ``x & -x`` wrongly, and fails on a filter
-        above an outer join; over others it is right.
+        above an outer join; over others it is right.  It asks for batches of so few rows that
+        handing them over takes longer than to make them.
+
+        Parameters
+        ----------
+        strings
+            The type of strings: views are made of distinct strings by their codes, and it groups
+            and joins them twice as fast.
 
         Examples
         --------
@@ -377,10 +384,12 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
         >>> daf = daf_storage.MemoryDaf()
         >>> daf.add_axis("cell", ["A"])
         >>> table = daf_query.connect(daf).table("cell")
-        >>> table.schema.field("name").nullable, table.for_engine().schema.field("name").nullable
-        (False, True)
+        >>> table.schema.field("name").nullable
+        False
+        >>> table.for_engine(pa.string()).schema.field("name").nullable
+        True
         """
-        return self._with_view(is_nullable=True)
+        return self._with_view(engine_strings=strings)
 
     def with_reports(self, reports: list[ScanReport]) -> Self:
         """Return the same table, whose scans leave their reports in a list."""
@@ -550,12 +559,14 @@ class TableFragment:
         # Another filter needs another scan: an index may have left out rows for this one.
         is_planned = _is_same(filter, self._filter)
 
-        def read(names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        def read(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             for scan, pieces in groupby(self._pieces, lambda piece: piece.scan):
                 spans = [piece.span for piece in pieces]
                 chosen = scan if is_planned else scan.again(predicate, spans)
-                yield from chosen.batches(names, spans)
+                yield from chosen.batches(schema, spans)
 
+        if self._dataset.view.engine_strings is not None:
+            batch_size = BATCH_ROWS
         return self._dataset.scanner_of(read, predicate, columns, batch_size)
 
     def to_batches(

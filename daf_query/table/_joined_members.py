@@ -30,6 +30,7 @@ from daf_query.scan import (
     VectorColumn,
     ZoneMap,
     numpy_type,
+    plain_array,
 )
 from daf_query.table._columns import DATASET, ConstantColumn, column_as, vector_of
 from daf_query.table._table_columns import TableColumns, signature_of
@@ -192,7 +193,8 @@ class JoinedColumn:
             check_cancelled()
             if source.length:
                 opened, rows = column.open(scratch, options), Rows(Span(0, source.length))
-                yield opened.to_arrow(rows) if self.is_string else opened.values(rows)
+                is_string = self.is_string
+                yield plain_array(opened.to_arrow(rows)) if is_string else opened.values(rows)
 
 
 def _part_of(values: npt.NDArray[Any], span: Span) -> npt.NDArray[Any]:

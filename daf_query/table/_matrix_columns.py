@@ -35,6 +35,7 @@ from daf_query.scan import (
     ZoneMap,
     arrow_type,
     number_array,
+    plain_array,
 )
 from daf_query.table._columns import OpenTableColumn, TableColumn, value_type
 from daf_storage import DafReader, MatrixInfo, errors
@@ -131,7 +132,7 @@ def entry_names(
     """Return the entries of an axis, as scans of its table cache them."""
     info = daf.vector_info(axis, NAME)
     column = VectorColumn(daf, info, StoredIndexes(daf, axis)).open(cache, options)
-    return column.to_arrow(Rows(Span(0, info.length)))
+    return plain_array(column.to_arrow(Rows(Span(0, info.length))))
 
 
 _LAYOUT_BYTES: Final = 256

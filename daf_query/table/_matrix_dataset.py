@@ -267,7 +267,7 @@ class MatrixDataset(TableDataset):
         self, elements: Elements, entries: Mapping[str, AxisEntries], *, rows_are_major: bool
     ) -> dict[str, Column]:
         """Return what reads each column of some elements."""
-        blocks, schema = ElementBlocks(elements), self.schema
+        blocks, schema = ElementBlocks(elements), self._columns.schema
         first, second, value = self._place_of.columns
         columns: dict[str, Column] = {}
         if self.member_name is not None:

@@ -28,7 +28,6 @@ from daf_query.scan import (
     Rows,
     ScanOptions,
     Values,
-    cast_to,
     runs_of_chunks,
 )
 from daf_storage import errors
@@ -335,8 +334,10 @@ class OpenZarrColumn:
         return last[1] if offsets is None else _at(last[1], offsets)
 
     def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return values as Arrow; only their chunks are decoded."""
-        return _arrow(self.values(rows), self._column.field.type)
+        """Return values as Arrow, NaN and NaT as null; only their chunks are decoded."""
+        values, kind = self.values(rows), self._column.field.type
+        is_numpy = isinstance(values, np.ndarray)
+        return pa.array(values, kind, from_pandas=True) if is_numpy else values
 
     def _read(self, span: Span) -> Any:
         files, chunk_rows = self._files, self._column.chunk_rows
@@ -406,10 +407,3 @@ def _comparable(values: Any) -> Values:
 
 def _is_bytes(values: Any) -> bool:
     return values.size > 0 and not isinstance(values[0], str)
-
-
-def _arrow(values: Any, arrow_type: pa.DataType) -> pa.Array:
-    """Return values as Arrow; NaN and NaT are null."""
-    if isinstance(values, np.ndarray):
-        return pa.array(values, arrow_type, from_pandas=True)
-    return cast_to(values, arrow_type)
