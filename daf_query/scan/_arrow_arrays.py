@@ -102,9 +102,12 @@ def parts_of(array: pa.Array, arrow_type: pa.DataType) -> Callable[[int, int], p
     """
     if array.type == arrow_type or not pa.types.is_dictionary(array.type):
         return lambda start, stop: cast_to(array.slice(start, stop - start), arrow_type)
+    if arrow_type not in PLAIN_TYPES or array.null_count or not len(array.dictionary):
+        plain = cast_to(array.dictionary, PLAIN_TYPES.get(arrow_type, arrow_type))
+        return lambda start, stop: cast_to(
+            plain.take(array.indices.slice(start, stop - start)), arrow_type
+        )
     distinct = cast_to(array.dictionary, arrow_type)
-    if arrow_type not in PLAIN_TYPES or array.null_count or not len(distinct):
-        return lambda start, stop: distinct.take(array.indices.slice(start, stop - start))
     _, views, *data = distinct.buffers()
     codes = array.indices.to_numpy()
     table = np.frombuffer(views, np.complex128)  # of 16 bytes, as views are

@@ -229,9 +229,7 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
     filtered = [] if predicate is None else columns_of(predicate)
     chunks = {name: column.chunk_rows for name, column in table.columns.items()}
     step = step_of([chunks.pop(name) for name in filtered], chunks.values(), length=length)
-    share = -(-length // (2 * options.threads))
-    target = min(options.partition_rows, max(share, options.min_partition_rows))
-    spans = aligned_spans(length, step=step, target_rows=target)
+    spans = aligned_spans(length, step=step, target_rows=_target_rows(length, options))
     if predicate is None or predicate == Constant(value=True):
         return _finished(table, spans, spans, None, _Candidates(table.rows))
     if isinstance(predicate, Constant):
@@ -240,6 +238,23 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
     found = _candidates(table, predicate)
     # 3. Leave out the zones in which the filter is true for no row.
     return _finished(table, spans, _pruned(table, predicate, spans, step), predicate, found)
+
+
+def _target_rows(length: int, options: ScanOptions) -> int:
+    """Return about how many rows a partition has: whole zones, and as many for each thread.
+
+    >>> options = ScanOptions(threads=2, partition_rows=100, min_partition_rows=10, zone_rows=10)
+    >>> _target_rows(500, options), _target_rows(12, options)
+    (90, 10)
+    """
+    threads, zone_rows = options.threads, options.zone_rows
+    share = -(-length // (2 * threads))
+    target = min(options.partition_rows, max(share, options.min_partition_rows))
+    if target <= zone_rows:
+        return target
+    count = -(-max(length, 1) // target)
+    rows = -(-length // (-(-count // threads) * threads))
+    return -(-max(rows, 1) // zone_rows) * zone_rows
 
 
 def _finished(

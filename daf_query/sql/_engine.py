@@ -254,10 +254,10 @@ class Engine:
         """Plan a query; errors are the engine's own."""
         views = _named_views(self._views, query)
         statements = _parsed([query, *views.values()])  # kept, so that a long query is parsed once
-        is_described = any("ExplainTable" in each for one in statements for each in one.tree)
+        are_views = allow == "read" and not _asks_for_types(query, statements)
         context = replace(
             current_context(),
-            strings=pa.string() if is_described or allow == "write" else pa.string_view(),
+            strings=pa.string_view() if are_views else pa.string(),
             found={},
             wide_columns=computed_names(statements),
             named_columns=None if allow == "write" else self._naming(query),
@@ -380,6 +380,12 @@ class Engine:
             self._views[name] = text
             if name in _named_views(self._views, text):
                 del self._views[name]  # it is of the one that it replaced: as it was planned
+
+
+def _asks_for_types(query: str, statements: Iterable[Statement]) -> bool:
+    """Return whether a query says of which types columns are: those that results have."""
+    is_described = any("ExplainTable" in each for one in statements for each in one.tree)
+    return is_described or "arrow_typeof" in query.lower()
 
 
 def _parsed(queries: Iterable[str]) -> list[Statement]:

@@ -234,7 +234,7 @@ def test_a_query_is_not_interrupted_where_the_engine_asks_for_columns() -> None:
     """It dies of an exception there, so there is no line of Python."""
     daf = MemoryDaf()
     daf.add_axis("cell", ["A"])
-    table = connect(daf).table("cell").for_engine()
+    table = connect(daf).table("cell").for_engine(pa.string_view())
     with Interruption(1) as interruption:
         assert table.schema.names == ["name", "index"]
     assert interruption.lines == 0
