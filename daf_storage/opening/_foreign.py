@@ -50,7 +50,7 @@ def not_read(tree: Tree) -> errors.NotADafError:
     """Say what a tree is that has none of the forms."""
     names = tree.children("")
     for kind in OTHER_KINDS:
-        if kind.is_group(names):
+        if kind.is_it(names):
             return kind.error(tree.location)
     no_form = ", and ".join(f"no {form.what}" for form in FORMS)
     return errors.NotADafError(
@@ -148,14 +148,13 @@ class OtherKind:
     holds: tuple[frozenset[str], ...] = ()
     """Names that a group or a directory has, all of one of these sets."""
 
-    def is_group(self, names: Collection[str]) -> bool:
-        """Return whether a group that has these names is one."""
-        return any(each <= set(names) for each in self.holds)
-
-    def is_file(self, path: Path, beginning: bytes) -> bool:
-        """Return whether a file is one, by its name or its first bytes."""
-        is_named = path.name.lower().endswith(self.suffixes) if self.suffixes else False
-        return is_named or (bool(self.begins) and beginning.startswith(self.begins))
+    def is_it(self, names: Collection[str], path: str = "", beginning: bytes = b"") -> bool:
+        """Return whether a group with these names is one, or a file by its name or first bytes."""
+        return (
+            any(each <= set(names) for each in self.holds)
+            or (bool(self.begins) and beginning.startswith(self.begins))
+            or (bool(self.suffixes) and path.lower().endswith(self.suffixes))
+        )
 
     def error(self, path: str) -> errors.NotADafError:
         """Return the error that says what it is."""
@@ -222,14 +221,18 @@ OTHER_KINDS: Final = (
 
 def other_kind_at(path: str | Path) -> errors.NotADafError | None:
     """Say what a file or a directory is that is not read; None if it is not known."""
-    where = Path(path)
+    where, names, beginning = Path(path), set[str](), b""
     try:
-        names = {each.name for each in where.iterdir()} if where.is_dir() else set()
-        beginning = _beginning(where) if where.is_file() else b""
+        if where.is_dir():
+            names = {each.name for each in where.iterdir()}
+        elif where.is_file():
+            beginning = _beginning(where)
+        else:
+            return None
     except OSError:  # whoever opens it says why
         return None
     for kind in OTHER_KINDS:
-        if kind.is_group(names) or (where.is_file() and kind.is_file(where, beginning)):
+        if kind.is_it(names, "" if names else str(path), beginning):
             return kind.error(str(path))
     return None
 

@@ -217,7 +217,7 @@ def _by_contents(path: str, *, expects_files: bool, is_read: bool) -> Ending | N
     if Path(path).is_file():
         with open(path, "rb") as file:
             beginning = file.read(len(_HDF5_BEGINNING))
-    is_zip = beginning.startswith(_ZIP_BEGINNING)
+    is_zip = beginning.startswith(_ZIP_BEGINNING) and path.endswith(".zip")
     known = ".h5ad" if beginning == _HDF5_BEGINNING else ".zarr.zip" if is_zip else ""
     return _ENDINGS.get(known)
 
