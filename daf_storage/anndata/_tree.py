@@ -358,9 +358,7 @@ class AnnDataTree:
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
         known = self.current(is_exact=True).find(path)
-        if known is None:
-            return self.listing_identity(path)
-        return tuple(map(self.base.identity, known.sources))
+        return None if known is None else tuple(map(self.base.identity, known.sources))
 
     def version(self, path: str) -> Hashable:
         """Return what differs whenever something at ``path`` does, in any process."""
@@ -371,23 +369,19 @@ class AnnDataTree:
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
-        shown = self.current(is_exact=True)
-        if not shown.is_group(path):
-            return None
-        top, _, axis = path.partition("/")
-        vectors = shown.contents.frames.get(axis) if top == layout.VECTORS else None
+        frames = self.current(is_exact=True).contents.frames
+        vectors = frames.get(path.removeprefix(f"{layout.VECTORS}/"))
         if vectors is None:
             return self._state
         groups = (*vectors.frame.sources, "uns")
         return vectors.frame.renewals, *map(self.base.listing_identity, groups)
 
     def node(self, path: str) -> VirtualNode | None:
-        """Return the group or array at ``path``, pinned; None if there is none."""
+        """Return the property at ``path``, pinned; None if there is none."""
         shown = self.current()
         known = shown.find(path)
         if known is None:
-            root = self.base.node("") if shown.is_group(path) else None
-            return None if root is None else VirtualNode("group", (root,), {}, dict)
+            return None
         node = shown.node(path, known)
         for _ in range(_LOOKS):
             if known is None or known.state is None or known.state == node.identity:

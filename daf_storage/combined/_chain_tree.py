@@ -10,7 +10,7 @@ that another program changes later is noticed.  Of a chain that is written, the 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -157,8 +157,9 @@ class ChainTree:
         return visible
 
     def identity(self, path: str) -> Hashable:
-        """Return a value that changes whenever something at or below ``path`` does."""
-        return self._identity(path, lambda tree: tree.identity(path))
+        """Return a value that changes whenever a property does; None of what is none."""
+        owner = self.owner(path) if _is_single(path) else None
+        return None if owner is None else (owner, self._tree(owner, path).identity(path))
 
     def version(self, path: str) -> Hashable:
         """Return what differs whenever a property, or its owner, does, in any process."""
@@ -168,10 +169,13 @@ class ChainTree:
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` comes, goes or is replaced."""
-        return self._identity(path, lambda tree: tree.listing_identity(path))
+        identities = tuple(member.listing_identity(path) for member in self._members)
+        return None if all(each is None for each in identities) else identities
 
     def node(self, path: str) -> Node | None:
         """Return the group or array at ``path``, pinned, of the tree that counts.
+
+        Of a group of properties, that is one of several: nobody reads properties from it.
 
         Raises
         ------
@@ -179,11 +183,8 @@ class ChainTree:
             It belongs to an axis of which this tree has other entries than the first one.
         """
         if not _is_single(path):
-            identity = self.identity(path)
-            nodes = [self._tree(number, path).node(path) for number in self._latest_first()]
-            pinned = [node for node in nodes if node is not None]
-            is_group = bool(pinned) and pinned[0].kind == "group"
-            return MergedGroup(pinned, identity) if is_group else next(iter(pinned), None)
+            nodes = (self._tree(number, path).node(path) for number in self._latest_first())
+            return next((node for node in nodes if node is not None), None)
         owner = self.owner(path)
         if owner is None:
             return None
@@ -284,55 +285,12 @@ class ChainTree:
                 return number
         return None
 
-    def _identity(self, path: str, identity_in: Callable[[Tree], Hashable]) -> Hashable:
-        if not _is_single(path):
-            trees = (self._tree(number, path) for number in range(len(self._members)))
-            identities = tuple(identity_in(tree) for tree in trees)
-            return None if all(each is None for each in identities) else identities
-        owner = self.owner(path)
-        return None if owner is None else (owner, identity_in(self._tree(owner, path)))
-
     def _latest_first(self) -> range:
         return range(len(self._members) - 1, -1, -1)
 
     def _tree(self, number: int, path: str) -> Tree:
         tree = self._members[number]
         return tree.index_tree if path.partition("/")[0] == layout.INDEXES else tree
-
-
-class MergedGroup:
-    """A group that several trees may have; see `Node`.
-
-    Parameters
-    ----------
-    nodes
-        The group in each tree that has it, that of the last one first.
-    """
-
-    kind: NodeKind = "group"
-
-    def __init__(self, nodes: Sequence[Node], identity: Hashable) -> None:
-        self._nodes = tuple(nodes)
-        self._identity = identity
-
-    @property
-    def identity(self) -> Hashable:
-        """Equal for two nodes only if they hold the same data."""
-        return self._identity
-
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the same group in the same state."""
-        return isinstance(other, MergedGroup) and other.identity == self._identity
-
-    def array(self, name: str = "") -> StoredArray | None:
-        """Return the array of that name below this group; None if absent."""
-        arrays = (node.array(name) for node in self._nodes)
-        return next((array for array in arrays if array is not None), None)
-
-    def attribute(self, name: str) -> Any:
-        """Return an attribute of the last group that has it."""
-        values = (node.attribute(name) for node in self._nodes)
-        return next((value for value in values if value is not None), None)
 
 
 def _is_single(path: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,6 @@ from daf_storage.anndata import (
 )
 from daf_storage.base import (
     IfExists,
-    Progress,
     ShowProgress,
     Span,
     optional_import,
@@ -254,24 +254,35 @@ class _Exporter:
                     self.report.lost(what, "AnnData has no matrices between other axes")
 
     def write_matrices(self, file: Any, check: Callable[[], None], *, show: ShowProgress) -> None:
-        """Write the large matrices into an h5ad file, block by block; see `write_sparse`."""
+        """Write the large matrices into an h5ad file, block by block.
+
+        Parameters
+        ----------
+        check
+            Called after each block: raises if it could not be written.
+        """
         chosen = [matrix for matrix in self.matrices if not matrix.is_annotation]
         every = [*chosen, *([self.raw_x] if self.raw_x else [])]
         total = sum(size_bytes(self._stored(matrix)) for matrix in every)
         with progress_bar("export", total, show=show) as progress:
+
+            def done(size: int) -> None:
+                progress.add(size)
+                check()
+
             for matrix in chosen:
                 parent = file if matrix.part == "X" else file.require_group(matrix.part)
                 if matrix.part == "X" and "X" in file:
                     del file["X"]
-                self._write(parent, matrix.key or "X", matrix, progress, check)
+                self._write(parent, matrix.key or "X", matrix, done)
             if self.has_raw:
-                self._write_raw(file, progress, check)
+                self._write_raw(file, done)
 
-    def _write_raw(self, file: Any, progress: Progress, check: Callable[[], None]) -> None:
+    def _write_raw(self, file: Any, done: Callable[[int], None]) -> None:
         raw = file.create_group("raw")
         raw.attrs.update({"encoding-type": "raw", "encoding-version": "0.1.0"})
         if self.raw_x is not None:
-            self._write(raw, "X", self.raw_x, progress, check)
+            self._write(raw, "X", self.raw_x, done)
         frame = writable_frame(self.raw_var(), "raw.var", self.report)
         write_value(raw, "var", frame, what="raw.var", report=self.report)
         write_value(raw, "varm", self.raw_varm(), what="raw.varm", report=self.report)
@@ -283,12 +294,7 @@ class _Exporter:
         return ordered(self._daf.open_orientations(*first, matrix.name)[0])
 
     def _write(
-        self,
-        parent: Any,
-        key: str,
-        matrix: AlignedMatrix,
-        progress: Progress,
-        check: Callable[[], None],
+        self, parent: Any, key: str, matrix: AlignedMatrix, done: Callable[[int], None]
     ) -> None:
         stored = self._stored(matrix)
         info = stored.info
@@ -296,10 +302,10 @@ class _Exporter:
         if matrix.is_by_columns and by_rows:
             kept.write_element(parent, key, matrix.read(self._daf))
         elif info.is_sparse:
-            layout = "csr" if by_rows else "csc"
-            write_sparse(parent, key, stored, layout, progress, matrix.note, check)
+            _write_sparse(parent, key, stored, "csr" if by_rows else "csc", matrix.note, done)
         else:
-            write_dense(parent, key, stored, progress, matrix.note, check, by_rows=by_rows)
+            values = stored.dense().read()
+            _write_dense(parent, key, values if by_rows else values.T, matrix.note, done)
 
     def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
         uns: dict[str, Any] = {}
@@ -442,25 +448,6 @@ def _rename_rows(element: Any, frame: Any) -> None:
 _BLOCK_BYTES = 64 << 20
 
 
-def index_dtype(stored: StoredMatrix) -> Any:
-    """Return the dtype that holds the indices of a matrix."""
-    largest = max(*stored.info.shape, stored.info.nnz or 0)
-    return scipy_index_dtype(largest)
-
-
-def sparse_blocks(stored: StoredMatrix) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-    """Yield the 0-based indices and the values of a stored sparse matrix in blocks."""
-    indices = stored.indices
-    nzval = stored.entries("nzval") if stored.has_values() else None
-    indptr = stored.colptr()
-    dtype = index_dtype(stored)
-    blocks = list(column_blocks(indptr)) or [Span(0, 0)]
-    for span in blocks:
-        part = Span(int(indptr[span.start]), int(indptr[span.stop]))
-        values = np.ones(part.size, bool) if nzval is None else nzval.read_rows(part)
-        yield indices.read_rows(part).astype(dtype) - dtype(stored.index_base), values
-
-
 def size_bytes(stored: StoredMatrix) -> int:
     """Return about how many bytes the values and indices of a matrix take."""
     info = stored.info
@@ -468,76 +455,75 @@ def size_bytes(stored: StoredMatrix) -> int:
     return info.shape[0] * info.shape[1] * item if info.nnz is None else info.nnz * (item + 4)
 
 
-def _narrow_dtype(
-    blocks: Iterable[npt.NDArray[Any]], stored: np.dtype[Any], note: dict[str, Any]
-) -> np.dtype[Any]:
-    """Return the dtype that the matrix had, unless values that were set since need more."""
-    if "dtype" not in note:
-        return stored
-    wanted = np.dtype(note["dtype"])
-    fits = all(narrowed(block, wanted).dtype == wanted for block in blocks)
-    return wanted if fits else stored
+def _write_blocks(
+    parent: Any,
+    key: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    blocks: Callable[[], Iterable[npt.NDArray[Any]]],
+    done: Callable[[int], None],
+    *,
+    note: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """Write an array block by block, in the dtype that it had unless new values need more."""
+    wanted = np.dtype(note.get("dtype", dtype))
+    if wanted != dtype and all(narrowed(block, wanted).dtype == wanted for block in blocks()):
+        dtype = wanted
+    dataset, start = parent.create_dataset(key, shape=shape, dtype=dtype), 0
+    for block in blocks():
+        dataset[start : start + len(block)] = block
+        start += len(block)
+        done(block.nbytes)
+    return dataset
 
 
-def write_sparse(
+def _write_sparse(
     parent: Any,
     key: str,
     stored: StoredMatrix,
     layout: str,
-    progress: Progress,
-    note: dict[str, Any],
-    check: Callable[[], None],
+    note: Mapping[str, Any],
+    done: Callable[[int], None],
 ) -> None:
-    """Write a sparse matrix as ``csr`` or ``csc``, block by block.
+    """Write a sparse matrix as ``csr`` or ``csc``."""
+    info, indptr = stored.info, stored.colptr()
+    integer: Any = np.dtype(scipy_index_dtype(max(*info.shape, info.nnz or 0)))
+    nzval = stored.entries("nzval") if stored.has_values() else None
+    spans = [
+        Span(int(indptr[each.start]), int(indptr[each.stop])) for each in column_blocks(indptr)
+    ]
 
-    Parameters
-    ----------
-    check
-        Called after each block: raises if it could not be written.
-    """
-    nnz = stored.info.nnz or 0
-    blocks = (data for _, data in sparse_blocks(stored))
-    dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
-    shape = stored.info.shape[::-1] if layout == "csr" else stored.info.shape
-    group = parent.create_group(key)
+    def positions() -> Iterator[npt.NDArray[Any]]:
+        for span in spans:
+            yield stored.indices.read_rows(span).astype(integer) - integer.type(stored.index_base)
+
+    def values() -> Iterator[npt.NDArray[Any]]:
+        for span in spans:
+            yield np.ones(span.size, bool) if nzval is None else nzval.read_rows(span)
+
+    group, length = parent.create_group(key), (info.nnz or 0,)
+    shape = info.shape[::-1] if layout == "csr" else info.shape
     group.attrs.update(
         {"encoding-type": f"{layout}_matrix", "encoding-version": "0.1.0", "shape": shape}
     )
-    integer = index_dtype(stored)
-    group.create_dataset("indptr", data=stored.colptr().astype(integer))
-    indices = group.create_dataset("indices", shape=(nnz,), dtype=integer)
-    data = group.create_dataset("data", shape=(nnz,), dtype=dtype)
-    start = 0
-    for block_indices, block_data in sparse_blocks(stored):
-        stop = start + block_indices.size
-        indices[start:stop] = block_indices
-        data[start:stop] = block_data
-        start = stop
-        progress.add(block_indices.nbytes + block_data.nbytes)
-        check()
+    group.create_dataset("indptr", data=indptr.astype(integer))
+    _write_blocks(group, "indices", length, integer, positions, done)
+    _write_blocks(group, "data", length, info.storage_type.dtype, values, done, note=note)
 
 
-def write_dense(
+def _write_dense(
     parent: Any,
     key: str,
-    stored: StoredMatrix,
-    progress: Progress,
-    note: dict[str, Any],
-    check: Callable[[], None],
-    *,
-    by_rows: bool,
+    values: npt.NDArray[Any],
+    note: Mapping[str, Any],
+    done: Callable[[int], None],
 ) -> None:
-    """Write a dense matrix, block by block; see `write_sparse`."""
-    values = stored.dense().read()
-    values = values if by_rows else values.T
+    """Write a dense matrix."""
     rows = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
-    starts = range(0, values.shape[0], rows)
-    blocks = (values[start : start + rows] for start in starts)
-    dtype = _narrow_dtype(blocks, stored.info.storage_type.dtype, note)
-    dataset = parent.create_dataset(key, shape=values.shape, dtype=dtype)
+
+    def blocks() -> Iterator[npt.NDArray[Any]]:
+        for start in range(0, values.shape[0], rows):
+            yield values[start : start + rows]
+
+    dataset = _write_blocks(parent, key, values.shape, values.dtype, blocks, done, note=note)
     dataset.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
-    for start in starts:
-        block = values[start : start + rows]
-        dataset[start : start + rows] = block
-        progress.add(block.nbytes)
-        check()

@@ -32,7 +32,6 @@ from daf_storage.trees import (
     Node,
     NodeKind,
     Remarked,
-    StoredArray,
     Tree,
     ZarrTree,
     release_kept,
@@ -152,7 +151,8 @@ class SidecarTree:
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
         owner = self._owner(path)
-        return None if owner is None else self._with_state(path, owner, owner.identity(path))
+        known = None if owner is None else owner.identity(path)
+        return known if known is None or owner is self.base else ("sidecar", known)
 
     def version(self, path: str) -> Hashable:
         """Return what differs whenever something at or below ``path`` does, in any process.
@@ -165,9 +165,8 @@ class SidecarTree:
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
-        owner = self._owner(path)
-        known = None if owner is None else owner.listing_identity(path)
-        return None if owner is None else self._with_state(path, owner, known)
+        loaded, known = self._current(), self.base.listing_identity(path)
+        return known if loaded is None else (known, loaded.state, frozenset(loaded.damaged))
 
     def node(self, path: str) -> Node | None:
         """Return the group or array at ``path``, pinned; None if there is none."""
@@ -181,12 +180,7 @@ class SidecarTree:
             except errors.DafError as error:
                 problem = str(error)
             self._note_damage(path, problem)
-        if _is_index(path):
-            return None
-        names = self._names_below(path)
-        if names and _property_of(path) is None:
-            return _Group(self, path)
-        return self.base.node(path)
+        return None if _is_index(path) else self.base.node(path)
 
     @property
     def index_tree(self) -> SidecarTree:
@@ -284,15 +278,6 @@ class SidecarTree:
         )
         return sorted(set(below))
 
-    def _with_state(self, path: str, owner: Tree, identity: Hashable) -> Hashable:
-        """Return what also changes when the sidecar begins or ceases to be used."""
-        if owner is not self.base:
-            return None if identity is None else ("sidecar", identity)
-        loaded = self._current() if self._names_below(path) else None
-        if loaded is None:
-            return identity
-        return identity, (loaded.state, frozenset(loaded.damaged))
-
     # Loading
 
     def _current(self, *, is_changed: bool = False) -> _Loaded | None:
@@ -375,36 +360,6 @@ class SidecarTree:
             SidecarWarning,
             stacklevel=2,
         )
-
-
-class _Group:
-    """A group of which the sidecar has a part; see `Node`."""
-
-    kind: NodeKind = "group"
-
-    def __init__(self, tree: SidecarTree, path: str) -> None:
-        self._tree = tree
-        self._path = path
-        self._identity = tree.identity(path)
-
-    @property
-    def identity(self) -> Hashable:
-        """Equal for two nodes only if they hold the same data."""
-        return self._identity
-
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the same group in the same state."""
-        return isinstance(other, _Group) and other.identity == self._identity
-
-    def array(self, name: str = "") -> StoredArray | None:
-        """Return the array of that name below this group; None if absent."""
-        node = self._tree.node(f"{self._path}/{name}") if name else None
-        return None if node is None else node.array()
-
-    def attribute(self, name: str) -> Any:
-        """Return an attribute of the group of the source."""
-        node = self._tree.base.node(self._path)
-        return None if node is None else node.attribute(name)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
