@@ -10,7 +10,7 @@ that another program changes later is noticed.  Of a chain that is written, the 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -157,8 +157,10 @@ class ChainTree:
         return visible
 
     def identity(self, path: str) -> Hashable:
-        """Return a value that changes whenever a property does; None of what is none."""
-        owner = self.owner(path) if _is_single(path) else None
+        """Return a value that changes whenever something at or below ``path`` does."""
+        if not _is_single(path):
+            return _joined(member.identity(path) for member in self._members)
+        owner = self.owner(path)
         return None if owner is None else (owner, self._tree(owner, path).identity(path))
 
     def version(self, path: str) -> Hashable:
@@ -169,8 +171,7 @@ class ChainTree:
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` comes, goes or is replaced."""
-        identities = tuple(member.listing_identity(path) for member in self._members)
-        return None if all(each is None for each in identities) else identities
+        return _joined(member.listing_identity(path) for member in self._members)
 
     def node(self, path: str) -> Node | None:
         """Return the group or array at ``path``, pinned, of the tree that counts.
@@ -291,6 +292,12 @@ class ChainTree:
     def _tree(self, number: int, path: str) -> Tree:
         tree = self._members[number]
         return tree.index_tree if path.partition("/")[0] == layout.INDEXES else tree
+
+
+def _joined(identities: Iterable[Hashable]) -> Hashable:
+    """Return the identities of a group in each tree; None if it is in none."""
+    joined = tuple(identities)
+    return None if all(each is None for each in joined) else joined
 
 
 def _is_single(path: str) -> bool:

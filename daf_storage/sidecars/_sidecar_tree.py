@@ -85,6 +85,7 @@ class SidecarTree:
         self._loaded: _Loaded | None = None
         self.problem = ""
         """Why a sidecar that is there is not used."""
+        self._current()  # so that a warning comes when it is opened
 
     @property
     def location(self) -> str:
