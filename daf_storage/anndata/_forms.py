@@ -39,10 +39,11 @@ def parts_of(tree: Tree) -> Parts:
 
 
 def is_mudata(tree: Tree) -> bool:
-    """Return whether a tree holds a MuData; by its root alone."""
+    """Return whether a tree holds a MuData, by its root and the group of modalities."""
     root = tree.node("")
-    is_group = root is not None and root.kind == "group"
-    return is_group and root is not None and elements.encoding_of(root).lower() == "mudata"
+    if root is None or root.kind != "group" or elements.encoding_of(root).lower() != "mudata":
+        return False
+    return tree.kind("mod") == "group"
 
 
 def modalities_of(tree: Tree) -> list[str]:
