@@ -14,9 +14,11 @@ LIMITS: Final = {
     "coded_strings": "daf_storage.trees._chunked_array._CODED_STRINGS",
     "copied_bytes": "daf_storage.data._blocks._BLOCK_BYTES",
     "decoding_threads": "daf_storage.trees._decode_threads.THREADS",
+    "deflate_ratio": "daf_storage.trees._hdf5_array._DEFLATE_RATIO",
     "dense_block_bytes": "daf_query.matrix._gather._BLOCK_BYTES",
     "digest_bytes": "daf_storage.sidecars._sidecar_tree._MAX_DIGEST_BYTES",
     "dots": "daf_query.profile._plot._MAX_DOTS",
+    "free_bytes": "daf_storage.trees._hdf5_array._FREE_BYTES",
     "gathered_elements": "daf_query.matrix._gather._BLOCK_ELEMENTS",
     "hashed_bytes": "daf_query.index._string_hash._BLOCK_BYTES",
     "held_part": "daf_storage.data._encoding._HELD_PART",
@@ -26,8 +28,10 @@ LIMITS: Final = {
     "part_bytes": "daf_query.slice._reading.READ_BYTES",
     "part_threads": "daf_query.slice._reading.THREADS",
     "piece_bytes": "daf_storage.trees._decode_threads._PIECE_BYTES",
+    "read_strings": "daf_storage.trees._hdf5_array.STRING_BLOCK",
     "remote_block_bytes": "daf_storage.stores._remote._BLOCK_BYTES",
     "request_bytes": "daf_storage.stores._remote._MAX_REQUEST_BYTES",
+    "scratch_bytes": "daf_storage.data._encoding._SCRATCH_BYTES",
     "stalled_seconds": "daf_query._runs._STALLED_SECONDS",
     "string_block_bytes": "daf_storage.trees._hdf5_strings._BLOCK_BYTES",
     "string_bytes": "daf_storage.base._strings._MAX_STRING_BYTES",
@@ -38,6 +42,7 @@ LIMITS: Final = {
     "unsettled_seconds": "daf_query.table._broken_columns._UNSETTLED_SECONDS",
     "whole_file_bytes": "daf_storage.stores._remote._MAX_WHOLE_BYTES",
     "whole_members": "daf_query.table._union.MIN_WHOLE_MEMBERS",
+    "written_strings": "daf_storage.trees._hdf5_write.STRING_BLOCK",
 }
 
 

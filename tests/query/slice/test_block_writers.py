@@ -15,7 +15,6 @@ from anndata.tests.helpers import assert_equal
 
 from daf_query import connect, provenance
 from daf_query.cli import main
-from daf_query.slice._reading import read_whole
 from daf_storage import (
     DafWriter,
     MemoryDaf,
@@ -157,6 +156,7 @@ def test_a_failed_save_leaves_what_was_there(
     db.matrix("cell", "gene", "d", rows=[1]).save(path)
     before = contents_of(path)
     calls: list[int] = []
+    read_whole = seams.real(seams.READ_WHOLE)
 
     def fail(*arguments: Any) -> Any:
         calls.append(1)

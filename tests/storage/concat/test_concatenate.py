@@ -9,7 +9,6 @@ from typing import Any
 import anndata as ad
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -25,9 +24,6 @@ from daf_storage import (
     open_daf,
     to_anndata,
 )
-from daf_storage.concat import _matrices
-from daf_storage.concat._axes import made_unique
-from daf_storage.data import _encoding
 from daf_storage.errors import (
     AxisNotFoundError,
     CorruptDataError,
@@ -40,6 +36,7 @@ from daf_storage.errors import (
     ReadOnlyError,
     UnsupportedInputError,
 )
+from tests import seams
 from tests.limits import lower
 from tests.support import contents
 
@@ -290,7 +287,14 @@ def test_made_unique_is_that_of_anndata() -> None:
     names = [f"n{n}" for n in random.integers(0, 30, 120)] + ["n1-1", "n2-2", "n2"]
     with pytest.warns(UserWarning, match="Suffix used"):
         expected = ad.utils.make_index_unique(pd.Index(names)).tolist()
-    assert made_unique(pa.array(names)).to_pylist() == expected
+    runs: list[list[str]] = [[]]
+    for name in names:
+        if name in runs[-1]:
+            runs.append([])
+        runs[-1].append(name)
+    sources = [_daf(f"d{number}", run) for number, run in enumerate(runs)]
+    daf = _concatenated(sources, duplicates="make_unique")
+    assert daf.axis_entries("cell").tolist() == expected
 
 
 def test_a_prefix_follows_recorded_relations() -> None:
@@ -318,7 +322,7 @@ def test_matrices_are_those_of_pandas(
 ) -> None:
     """Any mix of forms, orientations and genes, in small pieces."""
     lower(monkeypatch, copied_bytes=64, thread_bytes=1, held_per_element=16)
-    monkeypatch.setattr(_matrices, "is_stored_sparse", lambda *_: is_sparse)
+    monkeypatch.setattr(seams.IS_STORED_SPARSE, lambda *_: is_sparse)
     random = np.random.default_rng(5)
     genes = [["g", "f", "e"], ["e", "x", "g", "y"], ["g", "e", "f"], ["h", "g"], []]
     dtypes = ["u1", "i4", "f4", "?", "u2"]
@@ -555,7 +559,7 @@ def test_collected_properties_that_some_lack() -> None:
 
 def test_a_large_transpose_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix that is stored by genes alone is turned round beside the target, unseen."""
-    monkeypatch.setattr(_encoding, "_SCRATCH_BYTES", 1)
+    lower(monkeypatch, scratch_bytes=1)
     folders = []
     temporary = tempfile.TemporaryFile
 
@@ -563,7 +567,7 @@ def test_a_large_transpose_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.Mo
         folders.append(dir)
         return temporary(dir=dir)
 
-    monkeypatch.setattr(_encoding, "TemporaryFile", recorded)
+    monkeypatch.setattr(seams.TEMPORARY_FILE, recorded)
     source = _daf("a", ["A", "B"], ["g", "f", "e"])
     values = np.array([[1, 0, 2], [0, 3, 4]], np.float32)
     source.set_matrix("cell", "gene", "x", sp.csc_array(values), relayout=False)

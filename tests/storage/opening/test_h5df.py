@@ -38,10 +38,9 @@ from daf_storage.trees import (
     Hdf5File,
     WritableHdf5Tree,
     WritableTree,
-    _hdf5_array,
-    _hdf5_write,
 )
 from tests.faulty_disk import environment, has_faults
+from tests.limits import lower
 from tests.suites import ChangingDafSuite, ChangingTreeSuite
 from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped, open_descriptors
 
@@ -636,8 +635,7 @@ def test_strings_go_in_and_out_in_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     """Of vectors and of matrices, however few at a time; and none at all."""
-    for module in (_hdf5_array, _hdf5_write):
-        monkeypatch.setattr(module, "STRING_BLOCK", block)
+    lower(monkeypatch, read_strings=block, written_strings=block)
     names = [f"naïve {n}" for n in range(10)]
     matrix = np.array([[f"{n}-{m}" for m in range(4)] for n in range(10)], dtype=object)
     daf = new(tmp_path / "x.h5df")
@@ -710,8 +708,7 @@ def test_chunks_of_which_filters_were_left_out(
     path: Path, monkeypatch: pytest.MonkeyPatch, mask: int
 ) -> None:
     """HDF5 may store single chunks without compression, or without shuffling."""
-    monkeypatch.setattr(_hdf5_array, "_FREE_BYTES", 1)
-    monkeypatch.setattr(_hdf5_array, "_DEFLATE_RATIO", 1 << 40)
+    lower(monkeypatch, free_bytes=1, deflate_ratio=1 << 40)
     values = np.array([30, 60, 90], "<i8")
     data = values.view(np.uint8).reshape(3, 8)
     shuffled = data if mask & 1 else data.T
@@ -728,8 +725,7 @@ def test_chunks_of_which_filters_were_left_out(
 def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
     """No more than the file has may be said to be there."""
     daf = H5df(path)
-    array = daf.open_vector("cell", "age").all_arrays()[0]
-    assert isinstance(array, _hdf5_array.Hdf5Array)
+    array: Any = daf.open_vector("cell", "age").all_arrays()[0]
     end = path.stat().st_size
     array.check_stored()
     for offset in (0, 100, end):
@@ -741,8 +737,7 @@ def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
 def test_a_read_that_failed_is_tried_again_if_the_file_was_opened_again(path: Path) -> None:
     """Another thread may do that meanwhile; any other failure is an error at once."""
     daf = H5df(path)
-    array = daf.open_vector("cell", "age").all_arrays()[0]
-    assert isinstance(array, _hdf5_array.Hdf5Array)
+    array: Any = daf.open_vector("cell", "age").all_arrays()[0]
     calls = []
 
     def interrupted() -> int:
