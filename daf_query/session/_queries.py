@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection as Some
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
@@ -370,7 +369,7 @@ class Queries:
         *,
         schema: str | None = None,
         matrix_columns: Mapping[str, tuple[str, str, str]] | None = None,
-        columns: Some[str] | None = None,
+        columns: Iterable[str] | None = None,
     ) -> TableDataset:
         """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
 

@@ -102,7 +102,7 @@ def matrix_of_slice(place: Place, part: MatrixSlice) -> Any:
             "entries may have the same names; daf_storage.concatenate() and daf concat write them "
             "as one data set"
         )
-    with part.unchanged_axes():
+    with part.whole.unchanged_axes():
         positions = [_positions(place, part, number) for number in (0, 1)]
         values = part.values()
     # An entry that was selected twice has the same elements both times.

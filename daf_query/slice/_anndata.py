@@ -8,7 +8,7 @@ sizes fit a budget of bytes.  The rules of the parts are those of `daf_storage.t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
@@ -302,13 +302,16 @@ def _typed(whole: Whole, members: Sequence[Part]) -> Whole:
     return of_members.typed(kinds, given, lacks_some=lacks_some)
 
 
-def to_anndata(whole: Whole, values: Any, choice: AnnDataChoice, record: Record | None) -> Any:
+def to_anndata(
+    whole: Whole, read: Callable[[], Any], choice: AnnDataChoice, record: Record | None
+) -> Any:
     """Return an AnnData with ``obs`` and ``var`` of the axis tables, and the chosen companions.
 
     A record of the provenance is put into ``uns``.
     """
     with whole.unchanged_axes():
         contents = contents_of(whole, choice, record)
+        values = read()
         values = values.copy() if sp.issparse(values) else values
         adata = contents.without_matrices(X=contents.main.restore(values, index=None, columns=None))
         for companion in contents.companions:

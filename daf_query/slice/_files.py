@@ -282,7 +282,7 @@ def save_anndata(
     """
     if values is not None:
         [_] = reading.blocks(whole, values, file_format)
-        adata = _anndata.to_anndata(whole, values, choice, record)
+        adata = _anndata.to_anndata(whole, lambda: values, choice, record)
     else:
         with whole.unchanged_axes():
             contents = _anndata.contents_of(whole, choice, record)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -296,12 +295,6 @@ class MatrixSlice:
             cut._gathered = self._gathered[rows]  # noqa: SLF001 - of this class
         return cut
 
-    @contextmanager
-    def unchanged_axes(self) -> Iterator[None]:
-        """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
-        with self.whole.unchanged_axes():
-            yield
-
     def provenance(self) -> dict[str, Any]:
         """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
 
@@ -539,8 +532,7 @@ class MatrixSlice:
             return _anndata.lazy_anndata(self.whole, choice, record, rows_per_block)
         if rows_per_block is not None:
             raise errors.InvalidInputError("rows_per_block= is for lazy=True alone")
-        with self.unchanged_axes():
-            return _anndata.to_anndata(self.whole, self.values(), choice, record)
+        return _anndata.to_anndata(self.whole, self.values, choice, record)
 
     def to_dask(
         self,
