@@ -27,7 +27,7 @@ INNER_MEMBERS: Final = {
     """,
     "DafWriter": "check_orders new_matrix new_vector reordered",
     "MatrixSlice": """
-        data_sets figures loaded of_rows of_several record take_rows unchanged_axes
+        data_sets of_rows of_several take_rows
     """,
     "Packing": "chunks",
     "QueryResult": "is_described rows",
