@@ -125,7 +125,7 @@ class AxisRows:
     def positions(self, table: pa.Table) -> Positions:
         """Return the positions of rows by their keys, ascending, each once.
 
-        An outer join lacks some keys.  Where name and index are there, they agree.
+        An outer join lacks some keys.
 
         Raises
         ------
@@ -137,13 +137,6 @@ class AxisRows:
             positions = positions_in(self.whole, keys, "rows")
         except errors.DafError as error:
             raise errors.QueryError(f"the rows are none of axis {self.axis!r}: {error}") from None
-        if NAME in keys.column_names:
-            names = keys.column(NAME).cast(pa.large_string())
-            if not self.names().take(pa.array(positions)).equals(names):
-                raise errors.QueryError(
-                    f"the rows are none of axis {self.axis!r}: {NAME} and {INDEX} are of another "
-                    "axis"
-                )
         return np.unique(positions)
 
     def _keys_among(self, names: Sequence[str]) -> list[str]:

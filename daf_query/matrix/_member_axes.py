@@ -76,6 +76,18 @@ class ConcatenatedAxis:
         owners = np.searchsorted(self.starts, positions, side="right") - 1
         return owners.astype(np.int32), positions - self.starts[owners]
 
+    def entries_at(self, positions: Positions) -> pa.Array:
+        """Return the names of the entries at some positions."""
+        owners, own = self.split(positions)
+        order = np.argsort(owners, kind="stable")
+        names = [
+            daf.get_pa_vector(self.axis, _NAME).cast(pa.string()).take(pa.array(own[mine]))
+            for number, daf in enumerate(self.members.values())
+            if (mine := np.flatnonzero(owners == number)).size
+        ]
+        joined = pa.concat_arrays(names) if names else pa.array([], pa.string())
+        return joined.take(pa.array(np.argsort(order)))
+
     def parts(
         self, selected: Positions, having: Collection[str], what: str, *, keyword: str = "rows"
     ) -> Iterator[tuple[str, DafReader, Positions, Positions]]:

@@ -403,15 +403,39 @@ def _named(
 
 
 def positions_in(axis: ConcatenatedAxis, table: pa.Table, keyword: str) -> Positions:
-    """Return the positions along a concatenated axis that the rows of a table name."""
+    """Return the positions along a concatenated axis that the rows of a table name.
+
+    Raises
+    ------
+    QueryError
+        Columns that it needs are missing, or it has names and positions of different entries.
+    """
     has, of_datasets = table.column_names, None
     if DATASET in has and not axis.is_alone:
         of_datasets = _column(table, DATASET, axis, keyword)
     if INDEX in has and (axis.is_alone or of_datasets is not None):
         index = integers(_column(table, INDEX, axis, keyword), axis, keyword)
-        return index if of_datasets is None else axis.joined(of_datasets, index)
+        positions = index if of_datasets is None else axis.joined(of_datasets, index)
+        if NAME in has:
+            _check_names(axis, positions, table.column(NAME), keyword)
+        return positions
     names = _column(table, NAME, axis, keyword)
     return axis.axis_indices(names) if of_datasets is None else axis.named(of_datasets, names)
+
+
+def _check_names(
+    axis: ConcatenatedAxis, positions: Positions, names: pa.ChunkedArray, keyword: str
+) -> None:
+    """Raise unless the entries at some positions have these names."""
+    entries = axis.entries_at(positions)
+    is_same = pc.fill_null(pc.equal(strings(names).cast(pa.string()), entries), fill_value=False)
+    other = pc.index(is_same, False).as_py()
+    if other >= 0:
+        raise errors.QueryError(
+            f"{keyword}= yields {NAME!r} {names[other].as_py()!r} and {INDEX!r} "
+            f"{positions[other]:,}, which is {entries[other].as_py()!r} on axis {axis.axis!r}; "
+            f"select {NAME!r} or {INDEX!r} of that axis alone"
+        )
 
 
 def _column(table: pa.Table, name: str, axis: EntryAxis, keyword: str) -> Any:
