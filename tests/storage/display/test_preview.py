@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from daf_storage.display import PreviewBudget, preview_of
+from daf_storage.display import PreviewBudget, extent_text, preview_cells, preview_of
 
 
 @pytest.mark.parametrize(
@@ -65,3 +66,55 @@ def test_a_budget_ends() -> None:
     now[0] = 2.0
     assert not large.spend(100_000)
     assert large.spend(10_000)
+
+
+def test_missing_numbers_are_counted_and_infinities_are_left_out_of_the_bins() -> None:
+    """NaN and null are missing; an infinity is the end of the range."""
+    preview = preview_of(pa.array([1.0, np.nan, None, np.inf, 2.0]), total=5)
+    assert (preview.missing, preview.least, preview.greatest) == (2, "1", "inf")
+    assert sum(preview.bins) == 2
+    assert preview_of(pa.array([None, None], pa.float64()), total=2).missing == 2
+    assert preview_of(pa.array([], pa.int64()), total=0).bins == ()
+    assert preview_of(pa.nulls(3), total=3).missing == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "least", "greatest"),
+    [
+        (pa.array([7, 1_234_567]), "7", "1,234,567"),
+        (pa.array([0.123456, 12_345.6]), "0.1235", "12,346"),
+        (pa.array([dt.date(2020, 1, 1), dt.date(2021, 5, 1)]), "2020-01-01", "2021-05-01"),
+        (pa.array([0, None], pa.timestamp("s")), "1970-01-01 00:00:00", "1970-01-01 00:00:00"),
+        (pa.array([1, 2]).cast(pa.decimal128(22, 2)), "1", "2"),
+    ],
+)
+def test_ends_of_a_range_are_short(values: pa.Array, least: str, greatest: str) -> None:
+    """Whole numbers have all digits, decimals four, moments are written as such."""
+    preview = preview_of(values, total=2)
+    assert (preview.least, preview.greatest) == (least, greatest)
+
+
+def test_lists_are_only_counted() -> None:
+    """They have neither a range nor a most frequent value."""
+    assert preview_of(pa.array([[1], None]), total=2).missing == 1
+
+
+def test_numbers_that_are_nearly_equal_are_one_bin() -> None:
+    """As their range has no parts that a float can tell apart."""
+    assert preview_of(pa.array([0.5, 0.5 + 2**-53]), total=2).bins == (2,)
+
+
+def test_what_was_looked_at_is_said() -> None:
+    """All, the first, or a sample; and why nothing was."""
+    values = pa.array(["x", "x", "y"])
+    assert extent_text(preview_of(values, total=3)) == ""
+    cells = "".join(preview_cells(preview_of(values, total=90, extent="spread")))
+    assert "a sample of 3 of 90" in cells
+    assert "x 2, y 1" in cells
+    assert "too large" in "".join(preview_cells("too large"))
+
+
+def test_a_budget_counts_what_is_opened() -> None:
+    """Of many small properties, the last are not looked at."""
+    budget = PreviewBudget(16 * 4096)
+    assert [budget.look() for _ in range(17)] == [True] * 16 + [False]

@@ -135,3 +135,11 @@ def test_bad_arguments(tmp_path: Path) -> None:
         archive.add_axis("cell", ["A"], vectors={"batch": ["X"], "age": [1]})
         with pytest.raises(AppendOnlyError, match="work on a directory"):
             _reconstruct(archive)
+
+
+def test_cells_of_no_batch_leave_an_axis_that_exists_as_it_is() -> None:
+    """There is no value that it would have to have."""
+    daf = _cells(["", "", "", ""])
+    daf.add_axis("batch", ["X"])
+    assert _reconstruct(daf, implicit_properties=[]) == {}
+    assert daf.axis_entries("batch").tolist() == ["X"]
