@@ -35,10 +35,6 @@ from daf_storage.data import RecoveryWarning as RecoveryWarning
 from daf_storage.data import Relation as Relation
 from daf_storage.data import RelationSource as RelationSource
 from daf_storage.errors import DafError as DafError
-from daf_storage.groups import collect_group_members as collect_group_members
-from daf_storage.groups import compact_groups as compact_groups
-from daf_storage.groups import group_names as group_names
-from daf_storage.groups import reconstruct_axis as reconstruct_axis
 from daf_storage.h5ad import export_h5ad as export_h5ad
 from daf_storage.h5ad import from_anndata as from_anndata
 from daf_storage.h5ad import import_h5ad as import_h5ad
@@ -58,6 +54,8 @@ from daf_storage.upkeep import DafServer as DafServer
 from daf_storage.upkeep import Finding as Finding
 from daf_storage.upkeep import RepairReport as RepairReport
 from daf_storage.upkeep import SidecarStatus as SidecarStatus
+from daf_storage.upkeep import collect_group_members as collect_group_members
+from daf_storage.upkeep import compact_groups as compact_groups
 from daf_storage.upkeep import convert as convert
 from daf_storage.upkeep import copy_all as copy_all
 from daf_storage.upkeep import copy_axis as copy_axis
@@ -66,6 +64,8 @@ from daf_storage.upkeep import copy_scalar as copy_scalar
 from daf_storage.upkeep import copy_tensor as copy_tensor
 from daf_storage.upkeep import copy_vector as copy_vector
 from daf_storage.upkeep import files_to_zarr as files_to_zarr
+from daf_storage.upkeep import group_names as group_names
+from daf_storage.upkeep import reconstruct_axis as reconstruct_axis
 from daf_storage.upkeep import refresh_sidecar as refresh_sidecar
 from daf_storage.upkeep import remove_sidecar as remove_sidecar
 from daf_storage.upkeep import reorder_axes as reorder_axes

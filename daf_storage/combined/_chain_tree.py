@@ -21,8 +21,7 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import Packing
-from daf_storage.data import copy_entries, layout
-from daf_storage.data.kept import GROUP as PARTS
+from daf_storage.data import copy_entries, kept, layout
 from daf_storage.trees import (
     Node,
     NodeKind,
@@ -71,7 +70,7 @@ def property_of(path: str) -> PropertyPath | None:
     """
     group, *names = path.split("/")
     above = group
-    if group == PARTS and names:
+    if group == kept.GROUP and names:
         above, names = f"{group}/{names[0]}", names[1:]
     level = above.rsplit("/", 1)[-1]
     if above == layout.DAF:
@@ -91,7 +90,7 @@ def axes_of_group(path: str) -> tuple[str, ...]:
     ('cell', 'gene')
     """
     group, *names = path.split("/")
-    if group == PARTS and names:
+    if group == kept.GROUP and names:
         group, *names = names
     return tuple(names[: _DEPTHS.get(group, 0)])
 

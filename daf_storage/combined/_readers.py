@@ -21,9 +21,7 @@ from daf_storage.combined._view_rules import (
     view_axes,
 )
 from daf_storage.combined._view_tree import ViewTree
-from daf_storage.data import DafReader, DafWriter, Origin, check_reader, damage_of, layout
-from daf_storage.data.kept import GROUP as PARTS
-from daf_storage.data.kept import LEVELS
+from daf_storage.data import DafReader, DafWriter, Origin, check_reader, damage_of, kept, layout
 from daf_storage.errors import REPLACE, ReadOnlyError, Remedy, with_remedy
 from daf_storage.trees import WritableTree
 
@@ -473,8 +471,8 @@ def _digest(daf: DafReader, axis: str) -> str:
 
 def _is_kept_part(daf: DafReader, axes: Sequence[str], name: str) -> bool:
     """Return whether a name is that of a part of an AnnData which is no property."""
-    level = LEVELS[len(axes)]
-    return daf.tree.kind("/".join([PARTS, level, *axes, name])) is not None
+    level = kept.LEVELS[len(axes)]
+    return daf.tree.kind("/".join([kept.GROUP, level, *axes, name])) is not None
 
 
 def _check_rules(

@@ -13,7 +13,6 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import NAME_VECTOR, AnyArray
-from daf_storage.concat._matrices import plan_matrix, write_matrix
 from daf_storage.concat._members import (
     Member,
     ResultAxis,
@@ -24,8 +23,8 @@ from daf_storage.concat._members import (
     string_of,
 )
 from daf_storage.concat._options import MergeAction
+from daf_storage.concat._properties import plan_matrix, write_matrix
 from daf_storage.data import kept, new_property, number_strings, values_without_entry
-from daf_storage.data.kept import KeptPart
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -354,7 +353,7 @@ def _no_empty(location: str, member: Member, what: str, key: object) -> errors.N
 
 def write_kept_parts(run: Run) -> None:
     """Merge what is kept of ``uns``; what is aligned to an axis is left out, and noted."""
-    given: dict[str, list[KeptPart]] = {}
+    given: dict[str, list[kept.KeptPart]] = {}
     for member in run.members:
         for part in kept.parts(member.daf.tree):
             if part.axes:

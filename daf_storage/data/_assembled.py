@@ -20,9 +20,9 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.data._blocks import block_height
 from daf_storage.data._casting import stored_numbers
 from daf_storage.data._coercion import SparseVectorInput, VectorInput
+from daf_storage.data._conversions import ascend
 from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
@@ -32,11 +32,20 @@ from daf_storage.data._encoding import (
     scratch_array,
     write_text,
 )
-from daf_storage.data._entry_selection import EntrySelection, Positions, RunPicks
-from daf_storage.data._ordered import ascend
-from daf_storage.data._stored_matrix import StoredMatrix
-from daf_storage.data._subset_arrays import HeldArray, SubsetArray
-from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, column_blocks
+from daf_storage.data._stored import StoredMatrix
+from daf_storage.data._subset_arrays import (
+    EntrySelection,
+    HeldArray,
+    Positions,
+    RunPicks,
+    SubsetArray,
+)
+from daf_storage.data._transpose import (
+    DEFAULT_MEMORY_BYTES,
+    block_height,
+    column_blocks,
+    transpose_dense,
+)
 from daf_storage.trees import StoredArray, TreeTransaction
 
 if TYPE_CHECKING:
@@ -226,18 +235,24 @@ _Columns: TypeAlias = _SparseColumns | _DenseColumns
 def _dense_columns(part: Part, stored: StoredMatrix) -> _DenseColumns:
     array, chosen, lacking = stored.dense(), part.chosen, None
     rows, columns = stored.info.shape[::-1] if part.is_transposed else stored.info.shape
+    picks = None
     if chosen is not None:
         lacking = chosen < 0
         picks = EntrySelection(np.maximum(chosen, 0), columns)
-        if not picks.is_ascending and not part.is_transposed:
-            array = _mapped(array, part, picks.size * rows * part.kind.dtype.itemsize)
+    if part.is_transposed or (picks is not None and not picks.is_ascending):
+        array = _mapped(array, part, part.n_columns * rows * part.kind.dtype.itemsize)
+    if picks is not None:
         array = SubsetArray(array, *((None, picks) if part.is_transposed else (picks, None)))
     if not part.is_transposed:
         return _DenseColumns(rows, array.read_rows, stored.what, lacking)
-    everything = Span(0, rows)
-    return _DenseColumns(
-        rows, lambda span: array.read_spans([everything], within=span)[0].T, stored.what, lacking
-    )
+
+    def read(span: Span) -> AnyArray:
+        values = array.read_spans([Span(0, rows)], within=span)[0]
+        turned = np.empty(values.shape[::-1], values.dtype)
+        transpose_dense(values, turned)
+        return turned
+
+    return _DenseColumns(rows, read, stored.what, lacking)
 
 
 def _sparse_columns(part: Part, stored: StoredMatrix) -> _SparseColumns:
@@ -506,3 +521,33 @@ def _strings_of(part: Part) -> pa.Array:
     is_missing = (chosen < 0)[:, None] | (rows < 0)
     taken = pa.array(grid.reshape(-1), mask=is_missing.reshape(-1))
     return pc.fill_null(array.read_strings().cast(pa.large_string()).take(taken), fill)
+
+
+def write_transposed(
+    changes: TreeTransaction,
+    path: str,
+    stored: StoredMatrix,
+    *,
+    progress: Callable[[int], None],
+    memory_bytes: int,
+) -> None:
+    """Prepare the other orientation of a matrix.
+
+    Parameters
+    ----------
+    progress
+        Called after each block with the number of elements done.
+    """
+    kind, (n_rows, n_columns) = stored.info.storage_type, stored.info.shape
+    if not stored.info.is_sparse:
+        rows = Alignment(None, n_columns)
+        part = Part(stored, rows, n_rows, kind, is_transposed=True, memory_bytes=memory_bytes)
+        write_assembled(changes, path, [part], is_sparse=False)
+        progress(n_rows * n_columns)
+        return
+    nnz, usual = int(stored.colptr()[-1]), stored.entries("colptr").info.storage_type
+    index_kind = index_type(max(n_columns, nnz + 1), usual)
+    filling = Filling(changes)
+    out = filling.sparse_matrix(path, n_rows, nnz, index_kind, kind)
+    fill_transpose(stored, out, progress=progress, memory_bytes=memory_bytes)
+    filling.finish()

@@ -9,15 +9,15 @@ without a Python object per element unless the array consists of Python objects.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from fractions import Fraction
 from numbers import Integral, Rational
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from daf_storage import errors
 from daf_storage.base import AnyArray, StorageType
 from daf_storage.errors import UnsupportedInputError
 
@@ -211,15 +211,25 @@ def _of_objects(
     kind = _common_type(flat) if target is None else target
     out = np.empty(flat.size, kind.dtype)
     for number, item in enumerate(flat):
-        is_number = isinstance(item, _NUMBERS)
-        found = _held(item, kind) if is_number else None
-        if found is None:
+        if not isinstance(item, _NUMBERS) or not _is_put(item, out, number):
             where = place(tuple(int(n) for n in np.unravel_index(number, values.shape)))
-            if is_number:
+            if isinstance(item, _NUMBERS):
                 raise refused(item, where, kind, what=what)
             raise not_a_number(item, where, what=what)
-        out[number] = found
     return out.reshape(values.shape)
+
+
+def _is_put(item: Any, out: AnyArray, number: int) -> bool:
+    """Put a number into an array; return whether it is that number, or a float that is rounded."""
+    try:
+        with np.errstate(all="ignore"):
+            out[number] = item
+    except (OverflowError, ValueError, TypeError):  # infinite, NaN, complex
+        return False
+    found = out[number].item()
+    if isinstance(item, float | np.floating) and out.dtype.kind == "f":
+        return bool(np.isfinite(found) or not np.isfinite(item))
+    return bool(found == item)
 
 
 def _common_type(flat: AnyArray) -> StorageType:
@@ -232,28 +242,59 @@ def _common_type(flat: AnyArray) -> StorageType:
     return StorageType.UINT64 if is_beyond else StorageType.INT64
 
 
-def _held(item: Any, kind: StorageType) -> Any:
-    """Return what a type holds of a number; None if that is another number."""
-    if isinstance(item, np.bool_):
-        item = bool(item)
-    try:
-        if not kind.is_integer and kind is not StorageType.BOOL:
-            return _held_float(item, kind)
-        whole = int(item)
-    except (OverflowError, ValueError, TypeError):  # infinite, NaN, complex
-        return None
-    low, high = _exact_range(kind)
-    return whole if whole == item and low <= whole <= high else None
+CountType: TypeAlias = Literal["uint8", "uint16", "uint32"]
+"""The types in which whole numbers are stored when that is asked for."""
+
+CountsAs: TypeAlias = "CountType | Mapping[str, CountType] | None"
+"""The type of the main matrix, or of matrices by their names."""
+
+_NAMES: Final[tuple[str, ...]] = get_args(CountType)
 
 
-def _held_float(item: Any, kind: StorageType) -> Any:
-    if isinstance(item, complex | np.complexfloating):
-        return None
-    with np.errstate(all="ignore"):
-        found = kind.dtype.type(item if isinstance(item, np.floating) else float(item))
-    if isinstance(item, float | np.floating):
-        return None if np.isinf(found) and not np.isinf(item) else found
-    if not np.isfinite(found):
-        return None
-    exact = Fraction(int(item)) if isinstance(item, Integral) else Fraction(item)
-    return found if Fraction(float(found)) == exact else None
+def count_types(counts_as: CountsAs, main: str) -> dict[str, StorageType]:
+    """Return the types that were asked for, by the name of the matrix; checked.
+
+    >>> count_types("uint16", "UMIs")
+    {'UMIs': <StorageType.UINT16: 'UInt16'>}
+    """
+    if counts_as is None:
+        return {}
+    by_name = {main: counts_as} if isinstance(counts_as, str) else dict(counts_as)
+    for name, asked in by_name.items():
+        if asked not in _NAMES:
+            raise errors.InvalidInputError(
+                f"counts_as: the matrix {name!r} cannot be stored as {asked!r}; choose one of "
+                f"{', '.join(_NAMES)}"
+            )
+    return {name: StorageType.of(np.dtype(asked)) for name, asked in by_name.items()}
+
+
+def changed_by(values: AnyArray, dtype: np.dtype[Any]) -> tuple[AnyArray, int | None]:
+    """Return values in another type, and the place of the first that this changes; or None.
+
+    Every bit counts: -0 is no 0, and NaN is no number.
+
+    >>> changed_by(np.array([1.0, 2.0]), np.dtype("u1"))
+    (array([1, 2], dtype=uint8), None)
+    >>> changed_by(np.array([1.0, 256.0]), np.dtype("u1"))[1]
+    1
+    """
+    if values.dtype == dtype:
+        return values, None
+    values = np.ascontiguousarray(values)
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = values.astype(dtype)
+        back = cast.astype(values.dtype)
+    width = f"u{values.dtype.itemsize}"
+    same = back.reshape(-1).view(width) == values.reshape(-1).view(width)
+    return cast, None if bool(same.all()) else int(np.argmin(same))
+
+
+def refused_value(
+    what: str, value: Any, row: str, column: str, dtype: object
+) -> errors.UnsupportedInputError:
+    """Say which value of a matrix cannot be stored in a type."""
+    return errors.UnsupportedInputError(
+        f"{what}: the value {value} of row {row!r} and column {column!r} is no {dtype}, so the "
+        "matrix is not stored as counts of that type; ask for a wider one, or leave it as it is"
+    )

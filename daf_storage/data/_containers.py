@@ -169,30 +169,12 @@ def _unmasked(value: Any, *, what: str) -> AnyArray:
 
 def _from_pandas(value: Any, *, what: str) -> AnyArray | pa.Array:
     """Convert a Series, an Index or one of pandas' own arrays."""
-    dtype = value.dtype
-    array = getattr(value, "array", value)
-    if hasattr(dtype, "categories"):
-        return _from_categorical(array, what=what)
-    if isinstance(dtype, np.dtype) or hasattr(dtype, "subtype"):  # pandas' sparse ones
+    if isinstance(value.dtype, np.dtype) or hasattr(value.dtype, "subtype"):  # pandas' sparse ones
         return np.asarray(value)
-    is_missing = np.asarray(array.isna())
-    if is_missing.any():
-        raise missing_value(position_of((int(np.argmax(is_missing)),)), what=what)
-    if hasattr(dtype, "pyarrow_dtype") or dtype.name in ("string", "str"):
-        return arrow_values(pa.array(array), what=what)
-    if hasattr(dtype, "numpy_dtype"):
-        return np.asarray(array.to_numpy(dtype=dtype.numpy_dtype))
-    return np.asarray(value)
-
-
-def _from_categorical(array: Any, *, what: str) -> AnyArray | pa.Array:
-    codes = np.asarray(array.codes)
-    if codes.size and int(codes.min()) < 0:
-        raise missing_value(position_of((int(np.argmax(codes < 0)),)), what=what)
-    categories = plain_values(array.categories, what=f"the categories of {what}")
-    if isinstance(categories, np.ndarray):
-        return np.asarray(categories[codes])
-    return one_array(categories.take(pa.array(codes)))
+    try:
+        return arrow_values(pa.array(getattr(value, "array", value)), what=what)
+    except (pa.ArrowException, TypeError):
+        return np.asarray(value)
 
 
 def _from_sequence(value: Sequence[Any], *, what: str) -> AnyArray:

@@ -6,12 +6,18 @@ Knows paths, and neither stores nor trees.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+import re
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from daf_storage.base import Span
+from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
-from daf_storage.data import kept
+from daf_storage.errors import DafError
+from daf_storage.stores import MmapZipStore, Recovery, RecoveryWarning
+from daf_storage.trees import Tree, ZarrTree
 
 _INDEXES: Final = "indexes"  # of daf_query, stored beside the data
 _DEPTHS: Final = {
@@ -132,3 +138,137 @@ def _in_words(parts: tuple[str, ...]) -> str:
         case (_, rows, columns, name):
             return f"matrix {name!r} of axes {rows!r} and {columns!r}"
     raise AssertionError(parts)
+
+
+_ATTRIBUTES = ".zattrs"
+_NODE_DOCUMENTS = frozenset({".zgroup", ".zarray", "zarr.json"})
+_NO_CHUNKS = _NODE_DOCUMENTS | {".zattrs", ".zmetadata"}
+_CHUNK = re.compile(r"/(c(/\d+)*|\d+([./]\d+)*)$")
+
+
+def recover_zarr_archive(
+    store: MmapZipStore, tree: ZarrTree, root: str
+) -> tuple[list[Damage], bool]:
+    """Take what cannot be read out of an archive, and consolidated metadata.
+
+    Recovery of the archive may have dropped single entries, of this data set or another one in it:
+    the other parts of their properties go too, since a missing chunk can read as zeros and missing
+    attributes change what the bytes mean.  A directory that was packed with a ZIP program has
+    brought consolidated metadata in, to which nothing could be added.
+
+    Parameters
+    ----------
+    root
+        The group of a data set, whose incomplete properties go as well.
+
+    Returns
+    -------
+    tuple of list and bool
+        The properties that are lost, and whether there was consolidated metadata.
+    """
+    recovery = store.recovery
+    store.recover()
+    lost = lost_entries(recovery)
+    if store.is_own:
+        lost += [
+            damage_of(posixpath.join(root, path), "part of its data is missing")
+            for path in incomplete_properties(tree, _names_below(store, root))
+        ]
+    found = one_each(lost)
+    prefixes = tuple(f"{damage.path}/" for damage in found if damage.path)
+    remove_lost(store, found, [key for key in store if key.startswith(prefixes)])
+    return list(found), _take_out_consolidated(store, tree, root)
+
+
+def remove_lost(store: MmapZipStore, lost: Sequence[Damage], keys: Sequence[str]) -> None:
+    """Take the entries of lost properties away, and warn of it; for a caller's caller."""
+    if keys:
+        store.remove_entries(keys)
+    if lost:
+        warnings.warn(
+            f"{store.location}: {listed(damage.what for damage in lost)} could not be read and "
+            "was taken away: a writer had stopped in the middle of writing it, or the file was "
+            "damaged; write it again, or take it from a backup",
+            RecoveryWarning,
+            stacklevel=4,
+        )
+
+
+def _take_out_consolidated(store: MmapZipStore, tree: ZarrTree, root: str) -> bool:
+    """Take consolidated metadata out of an archive, and say whether there was any."""
+    key = posixpath.join(root, tree.format.consolidated_file)
+    data = store.get(key)
+    without = None if data is None else tree.format.unconsolidated(bytes(data))
+    if data is not None and without is None:
+        store.remove_entries([key])
+        return True
+    is_changed = data is not None and without != bytes(data)
+    if without is not None and is_changed:
+        store.replace_entry(key, without)
+    return is_changed
+
+
+def lost_entries(recovery: Recovery) -> list[Damage]:
+    """Return what is lost by the entries that recovery dropped: all but empty attributes."""
+    return [
+        damage_of(name, "its data was not whole")
+        for name, size_bytes in zip(recovery.dropped, recovery.dropped_bytes, strict=True)
+        if not is_group_document(name) and not _is_empty(name, size_bytes)
+    ]
+
+
+def _is_empty(name: str, size_bytes: int) -> bool:
+    return posixpath.basename(name) == _ATTRIBUTES and size_bytes <= len("{}")
+
+
+def incomplete_properties(tree: Tree, names: list[str]) -> list[str]:
+    """Return the paths of properties whose metadata is there and part of their data is not.
+
+    Parameters
+    ----------
+    names
+        All keys of the data set, relative to its root.
+    """
+    nodes = {posixpath.dirname(n) for n in names if posixpath.basename(n) in _NODE_DOCUMENTS}
+    filled = {_CHUNK.sub("", n) for n in names if posixpath.basename(n) not in _NO_CHUNKS}
+    found = set()
+    for node in nodes - filled:  # groups, and arrays without chunks
+        group, parts = property_of(node) or ("", ("",))
+        if group or parts[0] not in (*layout.SKELETON, kept.GROUP):
+            continue
+        path = posixpath.join(*parts)
+        if tree.kind(node) == "group":
+            if path == node and not _has_parts(node, nodes):
+                found.add(path)
+        elif not _is_readable(tree, node):
+            found.add(path)
+    return sorted(found)
+
+
+def _has_parts(group: str, nodes: set[str]) -> bool:
+    needed = ("nzind",) if group.startswith(f"{layout.VECTORS}/") else ("colptr", "rowval")
+    return all(f"{group}/{part}" in nodes for part in needed)
+
+
+def _is_readable(tree: Tree, path: str) -> bool:
+    """Return whether an array without chunks needs none: it is empty, or has a fill value."""
+    parent, name = posixpath.split(path)
+    try:
+        node = tree.node(path) or tree.node(parent)
+        array = None if node is None else node.array("" if node.kind == "array" else name)
+        if array is None:
+            return False
+        if array.info.storage_type.is_string:
+            array.read_strings()
+        elif array.info.shape:
+            array.read_rows(Span(0, min(array.info.shape[0], 1)))
+    except DafError:
+        return False
+    return True
+
+
+def _names_below(store: MmapZipStore, root: str) -> list[str]:
+    if not root:
+        return store.keys()
+    start = f"{root}/"
+    return [name[len(start) :] for name in store if name.startswith(start)]

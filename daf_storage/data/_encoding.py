@@ -19,7 +19,6 @@ from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, StorageType
 from daf_storage.data import _layout as layout
-from daf_storage.data._blocks import block_spans
 from daf_storage.data._coercion import (
     MatrixInput,
     SparseMatrixInput,
@@ -27,9 +26,8 @@ from daf_storage.data._coercion import (
     StringMatrixInput,
     VectorInput,
 )
-from daf_storage.data._sparse_checks import is_colptr
-from daf_storage.data._stored_matrix import StoredMatrix
-from daf_storage.data._transpose import transpose_dense, transpose_sparse
+from daf_storage.data._stored import StoredMatrix, is_colptr
+from daf_storage.data._transpose import block_spans, transpose_dense, transpose_sparse
 from daf_storage.trees import StoredArray, TreeTransaction, passing_over
 
 if TYPE_CHECKING:
@@ -347,45 +345,3 @@ def fill_transpose(
             progress=progress,
             memory_bytes=memory_bytes,
         )
-
-
-def write_transposed(
-    changes: TreeTransaction,
-    path: str,
-    stored: StoredMatrix,
-    *,
-    progress: Callable[[int], None],
-    memory_bytes: int,
-) -> None:
-    """Prepare the other orientation of a matrix.
-
-    Parameters
-    ----------
-    progress
-        Called after each block with the number of elements done.
-    """
-    kind, (n_rows, n_columns) = stored.info.storage_type, stored.info.shape
-    if not stored.info.is_sparse:
-        _write_transposed_dense(changes, path, stored.dense(), memory_bytes)
-        progress(n_rows * n_columns)
-        return
-    nnz, usual = int(stored.colptr()[-1]), stored.entries("colptr").info.storage_type
-    index_kind = index_type(max(n_columns, nnz + 1), usual)
-    filling = Filling(changes)
-    out = filling.sparse_matrix(path, n_rows, nnz, index_kind, kind)
-    fill_transpose(stored, out, progress=progress, memory_bytes=memory_bytes)
-    filling.finish()
-
-
-def _write_transposed_dense(
-    changes: TreeTransaction, path: str, array: StoredArray, memory_bytes: int
-) -> None:
-    """Prepare the transpose of a dense matrix; of what has to be decoded a block is held."""
-    if array.info.storage_type.is_string:
-        places = np.arange(array.info.size).reshape(array.info.shape)
-        strings = array.read_strings().take(pa.array(places.reshape(-1, order="F")))
-        write_text(changes, path, strings, array.info.shape[::-1])
-        return
-    is_mapped = array.info.is_mappable
-    values = array.read() if is_mapped else decoded_array(array, memory_bytes)
-    write_dense_matrix(changes, path, values)

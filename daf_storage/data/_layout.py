@@ -6,26 +6,20 @@ Bool.  Knows trees, and no concrete one.  Source: docs/reference/format.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 
-from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
-from daf_storage.data._coercion import SparseVectorInput, VectorInput
-from daf_storage.data._convention import Convention, attributes_of, entries_axis, follows
-from daf_storage.data._sparse_checks import (
-    check_indices,
-    check_sparse_vector,
-    required_array,
-)
-from daf_storage.data._sparse_parts import (
+from daf_storage.base import MatrixInfo, StorageType, VectorInfo
+from daf_storage.data._convention import Convention, entries_axis, follows
+from daf_storage.data._stored import (
     PartsNode,
     SparseStrings,
-    SparseVectorParts,
+    StoredMatrix,
+    StoredVector,
+    check_indices,
+    required_array,
 )
-from daf_storage.data._stored_matrix import StoredMatrix, stored_arrays
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
 from daf_storage.trees import Node, StoredArray, Tree
 
@@ -118,110 +112,6 @@ def _marker(tree: Tree) -> list[Any] | None:
         )
     numbers = array.read().reshape(-1).tolist()
     return [int(number) if number == number // 1 else number for number in numbers]
-
-
-class StoredVector:
-    """One vector, pinned: what is read belongs together, also if it is replaced meanwhile."""
-
-    def __init__(self, info: VectorInfo, node: Node, *, what: str) -> None:
-        self.info = info
-        """Its metadata."""
-        self._node = node
-        self._what = what
-        self._parts: SparseVectorParts | None = None
-
-    @property
-    def identity(self) -> Hashable:
-        """What a cache of decoded values goes by; to be asked for before anything is read."""
-        return self._node.identity
-
-    @property
-    def convention(self) -> Convention | None:
-        """How its bytes are to be read, where their type does not say it."""
-        return Convention.EMPTY_IS_MISSING if self.info.empty_is_missing else None
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
-        return attributes_of(self.convention, self.info.entries_of)
-
-    def values(self) -> VectorInput:
-        """Return all elements as a writer takes them: numbers, strings, or sparse parts."""
-        if self.info.storage_type.is_string:
-            return self.read_strings()
-        if not self.info.is_sparse:
-            return self.read(Span(0, self.info.length))
-        parts = self.sparse_parts()
-        nzval = np.ones(parts.nzind.size, bool) if parts.nzval is None else parts.nzval
-        return SparseVectorInput(parts.length, parts.nzind - parts.nzind.dtype.type(1), nzval)
-
-    def read(self, span: Span) -> AnyArray:
-        """Return a range of a numeric vector; a read-only view of the file if it is dense."""
-        if self.info.is_sparse:
-            return self.sparse_parts().to_dense(span)
-        return required_array(self._node, "", self._what).read_rows(span)
-
-    def reader(self) -> Callable[[Span], AnyArray]:
-        """Return a function that reads ranges of a numeric vector.
-
-        It holds the mapped memory and no file, where the vector can be mapped: hundreds of vectors
-        can be read side by side.
-        """
-        if self.info.is_sparse:
-            return self.sparse_parts().to_dense
-        array = required_array(self._node, "", self._what)
-        if not array.info.is_mappable and array.info.chunks != array.info.shape:
-            return array.read_rows
-        mapped = array.read()  # a single chunk is fetched and decoded once, not once per range
-        return lambda span: mapped[span.slice]
-
-    def check_stored(self) -> None:
-        """Raise if what is stored cannot be the vector, by the sizes of files alone."""
-        for name, array in self.arrays().items():
-            array.check_stored(is_complete=name == "nzind")
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether reading a dense vector costs no memory: it is a view of a file."""
-        return (
-            not self.info.is_sparse and required_array(self._node, "", self._what).info.is_mappable
-        )
-
-    def arrays(self) -> dict[str, StoredArray]:
-        """Return the stored arrays by their name below the vector's; a dense one has none."""
-        return stored_arrays(self._node, ("nzind", "nzval"), self.info.is_sparse, self._what)
-
-    def all_arrays(self) -> list[StoredArray]:
-        """Return the stored arrays that it consists of: one, if it is dense."""
-        return list(self.arrays().values()) if self.info.is_sparse else [self.string_array()]
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all elements of a vector of strings."""
-        return required_array(self._node, "", self._what).read_strings()
-
-    def string_batches(self) -> Iterator[pa.Array]:
-        """Yield the elements of a vector of strings piece by piece, as codes where that is cheap.
-
-        Where they are stored plainly, no more than a piece is in memory.
-        """
-        array = self.string_array()
-        return array.string_pieces() if array.info.size else iter([array.read_strings()])
-
-    def string_array(self) -> StoredArray:
-        """Return the stored array of a vector of strings, or of a dense one."""
-        return required_array(self._node, "", self._what)
-
-    def sparse_parts(self) -> SparseVectorParts:
-        """Return the stored parts of a sparse vector; checked when first asked for."""
-        if self._parts is None:
-            stored = required_array(self._node, "nzind", self._what)
-            stored.check_stored(is_complete=True)
-            nzind = stored.read()
-            values = self._node.array("nzval")
-            nzval = None if values is None else values.read()
-            check_sparse_vector(self.info.length, nzind, what=self._what)
-            self._parts = SparseVectorParts(self.info.length, nzind, nzval)
-        return self._parts
 
 
 def open_array(tree: Tree, path: str) -> StoredArray | None:

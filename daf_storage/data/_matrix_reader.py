@@ -10,10 +10,8 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import MatrixInfo, name_problem, pandas
 from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import given_matrix
-from daf_storage.data._conversions import numpy_matrix, objects, scipy_of
-from daf_storage.data._ordered import ordered
-from daf_storage.data._sparse_parts import SparseMatrixParts
-from daf_storage.data._stored_matrix import StoredMatrix
+from daf_storage.data._conversions import numpy_matrix, objects, ordered, scipy_of
+from daf_storage.data._stored import SparseMatrixParts, StoredMatrix
 from daf_storage.data._vector_reader import REQUIRED, VectorReader
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from typing import ClassVar
 from daf_storage import errors
 from daf_storage.base import VectorInfo
 from daf_storage.data import _summary as summaries
-from daf_storage.data._diagram import as_mermaid
+from daf_storage.data._convention import Relation, relations_of
 from daf_storage.data._matrix_reader import MatrixReader
 from daf_storage.data._page import data_set_page
-from daf_storage.data._relations import Relation, relations_of
+from daf_storage.data._summary import as_mermaid
 from daf_storage.display import PreviewBudget
 from daf_storage.trees import Remarked
 

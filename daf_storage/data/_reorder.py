@@ -17,14 +17,13 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import AnyArray
+from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
-from daf_storage.data import kept
 from daf_storage.data._assembled import Alignment, Part, aligned_vector, write_assembled
 from daf_storage.data._containers import plain_values
 from daf_storage.data._encoding import index_type, write_vector
-from daf_storage.data._layout import StoredVector
 from daf_storage.data._reader import DafReader
-from daf_storage.data._stored_matrix import StoredMatrix
+from daf_storage.data._stored import StoredMatrix, StoredVector
 from daf_storage.trees import TreeTransaction, WritableTree
 
 Report = Callable[[int], None]

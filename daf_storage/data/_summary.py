@@ -7,16 +7,17 @@ must not hide the others.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from daf_storage._terminal_text import text_width, visible_name
 from daf_storage.base import MatrixInfo, VectorInfo
-from daf_storage.data import kept
+from daf_storage.data import _kept as kept
+from daf_storage.data._convention import Relation, relations_of
 from daf_storage.data._matrix_reader import MatrixReader
-from daf_storage.data._relations import Relation, relations_of
 from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.trees import Remarked, Tree
 
@@ -126,35 +127,27 @@ class DafSummary:
 def summarise(daf: MatrixReader) -> DafSummary:
     """Return what a data set holds."""
     problems: list[Problem] = []
+    lengths = _lengths(daf, _listed(problems, "axes", daf.axes_set), problems)
     axes = []
-    for axis in _listed(problems, "axes", daf.axes_set):
-        length = _guarded(problems, f"axis {axis!r}", partial(daf.axis_length, axis))
-        if length is None:
-            continue
+    for axis, length in lengths.items():
         vectors = [
             _guarded(
-                problems,
-                f"vector {name!r} of axis {axis!r}",
-                partial(daf.vector_info, axis, name),
+                problems, f"vector {name!r} of axis {axis!r}", partial(daf.vector_info, axis, name)
             )
             for name in _listed(problems, f"vectors of axis {axis!r}", daf.vectors_set, axis)
         ]
         axes.append(AxisSummary(axis, length, tuple(v for v in vectors if v is not None)))
-    main = [_main_axis(daf, part) for part in ("obs", "var")]
-    axes.sort(key=lambda axis: (_place(axis.name, main), -axis.length, axis.name))
-    names = [axis.name for axis in axes]
     scalars = [
         _guarded(problems, f"scalar {name!r}", partial(_scalar, daf, name))
         for name in _listed(problems, "scalars", daf.scalars_set)
     ]
+    every_vector = [vector for axis in axes for vector in axis.vectors]
     return DafSummary(
         name=daf.name,
         location=daf.location,
         axes=tuple(axes),
-        matrices=tuple(_matrices(daf, names, problems)),
-        relations=tuple(
-            relations_of(set(names), [vector for axis in axes for vector in axis.vectors])
-        ),
+        matrices=tuple(_matrices(daf, list(lengths), problems)),
+        relations=tuple(relations_of(set(lengths), every_vector)),
         scalars=tuple(s for s in scalars if s is not None),
         problems=tuple(problems),
         remarks=tuple(Problem(what, message) for what, message in _remarks(daf.tree)),
@@ -174,10 +167,21 @@ def _remarks(tree: Tree) -> list[tuple[str, str]]:
 
 def axes_in_order(daf: MatrixReader) -> list[str]:
     """Return the axes whose length can be read: observations and variables, then the longest."""
-    lengths = {axis: _guarded([], axis, partial(daf.axis_length, axis)) for axis in daf.axes_set()}
+    return list(_lengths(daf, daf.axes_set(), []))
+
+
+def _lengths(daf: MatrixReader, axes: Iterable[str], problems: list[Problem]) -> dict[str, int]:
+    """Return the lengths of axes that can be read, in the order of `axes_in_order`."""
+    lengths = {
+        axis: _guarded(problems, f"axis {axis!r}", partial(daf.axis_length, axis)) for axis in axes
+    }
     main = [_main_axis(daf, part) for part in ("obs", "var")]
-    readable = {axis: length for axis, length in lengths.items() if length is not None}
-    return sorted(readable, key=lambda axis: (_place(axis, main), -readable[axis], axis))
+
+    def place(axis: str) -> tuple[int, int, str]:
+        return main.index(axis) if axis in main else len(main), -lengths[axis], axis
+
+    readable = sorted((axis for axis in axes if lengths[axis] is not None), key=place)
+    return {axis: lengths[axis] for axis in readable}
 
 
 def _main_axis(daf: MatrixReader, part: str) -> Any:
@@ -186,10 +190,6 @@ def _main_axis(daf: MatrixReader, part: str) -> Any:
         return daf.get_scalar(f"{part}_is", default=part)
     except DafError:  # listed among the problems of the scalars
         return part
-
-
-def _place(name: str, main: list[Any]) -> int:
-    return main.index(name) if name in main else len(main)
 
 
 def _guarded(problems: list[Problem], what: str, read: Callable[[], Any]) -> Any:
@@ -327,3 +327,77 @@ def stored_share(info: MatrixInfo) -> str:
 def _short(text: str, width: int = 60) -> str:
     line = " ".join(text.split())
     return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+_PLAIN: Final = frozenset(" _-.,()+=/|")
+"""What means nothing within quotes, besides letters and digits."""
+
+_NO_LETTERS: Final = re.compile(r"[^A-Za-z0-9_-]")
+_KEYWORDS: Final = frozenset({"PK", "FK", "UK"})
+_DIRECTION: Final = re.compile(r"(direction) ", re.IGNORECASE)
+
+
+def as_mermaid(summary: DafSummary) -> str:
+    """Return the diagram; several lines, to be put into a block of ``mermaid`` in Markdown."""
+    ids = {axis.name: f"a{place}" for place, axis in enumerate(summary.axes)}
+    references = {(relation.axis, relation.vector) for relation in summary.relations}
+    lines = ["erDiagram"]
+    for axis in summary.axes:
+        lines += _entity(axis, ids[axis.name], references)
+    lines += [_reference(relation, ids) for relation in summary.relations]
+    lines += [_matrix(matrix.info, ids) for matrix in summary.matrices]
+    return "\n".join([lines[0], *(f"    {line}" for line in lines[1:])])
+
+
+def _entity(axis: AxisSummary, entity: str, references: set[tuple[str, str]]) -> Iterator[str]:
+    title = f"{entity}[{_quoted(f'{axis.name} ({axis.length:,})')}]"
+    if not axis.vectors:
+        yield title
+        return
+    yield f"{title} {{"
+    for vector in axis.vectors:
+        word = _word(vector.name)
+        parts = [vector.storage_type.value, word]
+        if (axis.name, vector.name) in references:
+            parts.append("FK")
+        if word != vector.name:
+            parts.append(_quoted(vector.name))
+        yield f"    {' '.join(parts)}"
+    yield "}"
+
+
+def _reference(relation: Relation, ids: Mapping[str, str]) -> str:
+    """Return the edge of a relation: many rows refer to one entry, or to none."""
+    label = _quoted(relation.vector)
+    return f"{ids[relation.axis]} }}o--o| {ids[relation.to_axis]} : {label}"
+
+
+def _matrix(matrix: MatrixInfo, ids: Mapping[str, str]) -> str:
+    kind = "sparse" if matrix.is_sparse else "dense"
+    label = _quoted(f"{matrix.name} ({kind} {matrix.storage_type.value})")
+    return f"{ids[matrix.rows_axis]} }}o..o{{ {ids[matrix.columns_axis]} : {label}"
+
+
+def _word(name: str) -> str:
+    """Return a name as the language takes it without quotes.
+
+    >>> _word("n_genes"), _word("type.manual"), _word("2 "), _word("pk")
+    ('n_genes', 'type_manual', '_2_', '_pk')
+    """
+    word = _NO_LETTERS.sub("_", name)
+    is_taken = word.upper() in _KEYWORDS or not (word[0].isalpha() or word[0] == "_")
+    return f"_{word}" if is_taken else word
+
+
+def _quoted(text: str) -> str:
+    """Return text in quotes.
+
+    >>> _quoted('"a" é')
+    '"#34;a#34; é"'
+    """
+    safe = "".join(
+        character if character.isalnum() or character in _PLAIN else f"#{ord(character)};"
+        for character in text
+    )
+    safe = _DIRECTION.sub(r"\1#32;", safe)  # "direction TB" would turn the picture
+    return f'"{safe}"'

@@ -7,7 +7,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -37,10 +36,8 @@ from daf_storage.data._conversions import (
     numpy_vector,
     objects,
     positions_among,
-    sample,
 )
-from daf_storage.data._layout import StoredVector
-from daf_storage.data._sparse_parts import SparseVectorParts
+from daf_storage.data._stored import SparseVectorParts, StoredVector
 from daf_storage.trees import Node, StoredArray, Tree, release_kept
 
 if TYPE_CHECKING:
@@ -107,12 +104,7 @@ class VectorReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -170,11 +162,6 @@ class VectorReader:
     def axis_length(self, axis: str) -> int:
         """Return the number of entries of an axis; reads metadata only."""
         return self._axis_array(axis, self._axis_node(axis)).info.shape[0]
-
-    def axis_state(self, axis: str) -> tuple[int, Hashable]:
-        """Return the number of entries of an axis, and what changes whenever they do; one look."""
-        node = self._axis_node(axis)
-        return self._axis_array(axis, node).info.shape[0], node.identity
 
     def axis_entries(
         self, axis: str, indices: Any = None, *, allow_empty: bool = False
@@ -257,7 +244,9 @@ class VectorReader:
             missing = asked.filter(pa.array(is_missing)).to_pylist()
             bad = [e for e in missing if not (allow_empty if e == "" else allow_missing)]
             if bad:
-                raise errors.entry_not_found(self.location, axis, str(bad[0]), sample(own))
+                raise errors.entry_not_found(
+                    self.location, axis, str(bad[0]), own.slice(0, 20_000).to_pylist()
+                )
         return positions
 
     def axis_identity(self, axis: str) -> Hashable:
@@ -302,35 +291,28 @@ class VectorReader:
         return node
 
     def _axis_array(self, axis: str, node: Node) -> StoredArray:
-        array = node.array()
+        array, problem = node.array(), ""
         if array is None:
-            raise errors.CorruptDataError(
-                f"{self.location}: axis {axis!r} is not stored as an array"
-            )
-        if len(array.info.shape) != 1 or not array.info.storage_type.is_string:
-            raise errors.CorruptDataError(
-                f"{self.location}: axis {axis!r} is not stored as a list of strings"
-            )
-        if array.info.size > _MAX_ENTRIES:
-            raise errors.CorruptDataError(
-                f"{self.location}: axis {axis!r} is said to have {array.info.size:,} entries"
-            )
+            problem = "is not stored as an array"
+        elif len(array.info.shape) != 1 or not array.info.storage_type.is_string:
+            problem = "is not stored as a list of strings"
+        elif array.info.size > _MAX_ENTRIES:
+            problem = f"is said to have {array.info.size:,} entries"
+        if array is None or problem:
+            raise errors.CorruptDataError(f"{self.location}: axis {axis!r} {problem}")
         array.check_stored(is_complete=True)
         return array
 
     def _entries(self, axis: str) -> Any:
         node = self._axis_node(axis)
-        entries = self._decode_entries(axis, node)
+        entries = self._decoded.get(
+            (axis,), node.identity, lambda: self._axis_array(axis, node).read_strings()
+        )
         if self._unique.get(axis) != node.identity:
             if not getattr(self._axis_array(axis, node), "has_unique_strings", False):
                 check_unique(self.location, axis, entries)
             self._unique[axis] = node.identity
         return entries
-
-    def _decode_entries(self, axis: str, node: Node) -> Any:
-        return self._decoded.get(
-            (axis,), node.identity, lambda: self._axis_array(axis, node).read_strings()
-        )
 
     def known_entries(self, axis: str) -> Any:
         """Return the entries of an axis if they are remembered, or None."""
@@ -357,12 +339,9 @@ class VectorReader:
     def has_vector(self, axis: str, name: str) -> bool:
         """Return whether an axis has a vector; true for ``name`` and ``index``."""
         self._require_axis(axis)
-        if name in RESERVED_VECTORS:
-            return True
-        return (
-            name_problem(name) is None
-            and self._tree.kind(layout.vector_path(axis, name)) is not None
-        )
+        path = layout.vector_path(axis, name)
+        is_known = name_problem(name) is None and self._tree.kind(path) is not None
+        return is_known or name in RESERVED_VECTORS
 
     def vector_info(self, axis: str, name: str) -> VectorInfo:
         """Return the type and the layout of a vector; reads metadata and sizes of files only.
@@ -443,9 +422,7 @@ class VectorReader:
         CorruptDataError, UnsupportedDataError
             Its metadata is broken or its type is not one of Daf's.
         """
-        return self._open_vector(axis, name, self.axis_length(axis) if length is None else length)
-
-    def _open_vector(self, axis: str, name: str, length: int) -> StoredVector:
+        length = self.axis_length(axis) if length is None else length
         found = self._find_vector(axis, name, length)
         if found is None:
             raise self._vector_not_found(axis, name)

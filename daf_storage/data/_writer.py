@@ -25,22 +25,20 @@ from daf_storage.base import (
     unique_name,
 )
 from daf_storage.data import _layout as layout
-from daf_storage.data._axis_writer import AxisWriter
+from daf_storage.data._assembled import write_transposed
+from daf_storage.data._axis_writer import AxisWriter, check_strings, check_vector_name
 from daf_storage.data._coercion import SparseVectorInput, given_matrix, given_vector
-from daf_storage.data._convention import Convention, attributes_of
+from daf_storage.data._convention import Convention, attributes_of, values_without_entry
 from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
     check_filled,
     index_type,
     write_matrix,
-    write_transposed,
     write_vector,
 )
-from daf_storage.data._new_axis import check_strings, check_vector_name
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
-from daf_storage.data._relations import values_without_entry
-from daf_storage.data._sparse_checks import are_positions
+from daf_storage.data._stored import are_positions
 from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, check_memory
 from daf_storage.trees import TreeTransaction
 
@@ -479,14 +477,18 @@ it, or change the value
             that must be free as well.
         """
         axes = (rows_axis, columns_axis)
-        path, other = _both_paths(*axes, name)
+        pairs = list(dict.fromkeys([axes, axes[::-1]]))  # one, if it is square
+        path, *other = (layout.matrix_path(*pair, name) for pair in pairs)
         self._check_matrix(*axes, name)
-        self._check_matrix_free(*axes, name, if_exists=if_exists, flipped=flipped == "follows")
+        for pair in pairs if flipped == "follows" else pairs[:1]:
+            exists = self.has_matrix(*pair, name, relayout=False)
+            what = f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}"
+            self._check_free(exists, if_exists, what, path=layout.matrix_path(*pair, name))
         with self._change(
             path,
             if_exists=if_exists,
             axes=axes,
-            flipped=None if flipped == "stays" else other,
+            flipped=other[0] if other and flipped != "stays" else None,
             rewrites_flipped=flipped == "follows",
             packed=packed,
         ) as found:
@@ -523,16 +525,6 @@ it, or change the value
             )
         return self.axis_length(rows_axis), self.axis_length(columns_axis)
 
-    def _check_matrix_free(
-        self, rows_axis: str, columns_axis: str, name: str, *, if_exists: IfExists, flipped: bool
-    ) -> None:
-        pairs = [(rows_axis, columns_axis)] + [(columns_axis, rows_axis)] * flipped
-        for rows, columns in pairs:
-            exists = self.has_matrix(rows, columns, name, relayout=False)
-            what = f"matrix {name!r} of axes {rows!r} and {columns!r}"
-            path = layout.matrix_path(rows, columns, name)
-            self._check_free(exists, if_exists, what, path=path)
-
 
 @contextmanager
 def new_property(daf: DafWriter, path: str) -> Iterator[TreeTransaction]:
@@ -555,10 +547,3 @@ class ReadOnlyDaf(DafReader):
     def _check_open(self) -> None:
         super()._check_open()
         self._writer._check_open()  # noqa: SLF001 - one data set
-
-
-def _both_paths(rows_axis: str, columns_axis: str, name: str) -> tuple[str, str | None]:
-    """Return where a matrix and its transpose are; None for the latter if they are one."""
-    flipped = layout.matrix_path(columns_axis, rows_axis, name)
-    path = layout.matrix_path(rows_axis, columns_axis, name)
-    return path, None if rows_axis == columns_axis else flipped

@@ -9,19 +9,18 @@ Must not know which path means which data set, verification or copying.
 Source: docs/reference/format.md, "FilesDaf".
 """
 
-from daf_storage.files_daf._archive_recovery import (
-    incomplete_properties,
-    property_path,
-    recover_archive,
-    take_out_metadata,
-)
 from daf_storage.files_daf._descriptors import (
     DAF_FILE,
+    INDEXES_FOLDER,
     METADATA_FILE,
     check_packing,
     documents_of,
     parse_consolidated,
 )
-from daf_storage.files_daf._places import INDEXES_FOLDER
 from daf_storage.files_daf._tree import FilesTree
-from daf_storage.files_daf._writable_tree import WritableFilesTree
+from daf_storage.files_daf._writable_tree import (
+    WritableFilesTree,
+    incomplete_properties,
+    property_path,
+    recover_files_archive,
+)

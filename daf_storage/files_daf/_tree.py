@@ -1,44 +1,224 @@
-"""The files of a data set as a tree of groups and arrays, over any place that has files."""
+"""Properties and directories as nodes of the tree."""
 
 from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeAlias
 
+from daf_storage.base import DecodedCache, StorageType
 from daf_storage.data import kept, layout
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
-from daf_storage.files_daf._arrays import lines_in
+from daf_storage.files_daf._arrays import (
+    LinesArray,
+    elements_in,
+    lines_in,
+    missing,
+    open_array,
+    scalar_array,
+)
 from daf_storage.files_daf._descriptors import (
+    ATTRIBUTES_FILE,
     DAF_FILE,
     DOCUMENT_ENDING,
-    parse_property,
-    parse_version,
-)
-from daf_storage.files_daf._node import (
-    FolderNode,
-    PropertyNode,
-    SharedSnapshot,
-    identity_of,
-)
-from daf_storage.files_daf._places import (
     INDEXES_FOLDER,
     LINES_ENDING,
+    STRINGS_PART,
+    PartForm,
     Place,
+    PropertyForm,
+    check_document_bytes,
     is_sparse,
+    parse_object,
+    parse_property,
+    parse_scalar,
+    parse_version,
     place_of,
 )
 from daf_storage.stores import (
+    ArchiveSnapshot,
     DirectorySnapshot,
     DirectoryStore,
     MemoryStore,
     MmapZipStore,
     PropertyFiles,
     RemoteArchive,
+    RemoteSnapshot,
     RemoteStore,
+    Snapshot,
 )
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree, ZarrTree, new_chunk_cache
+
+SharedSnapshot: TypeAlias = ArchiveSnapshot | RemoteSnapshot
+"""A view of a whole directory of which nothing changes but by new files."""
+
+LengthOf: TypeAlias = Callable[[str], int]
+"""The length of an axis by its name."""
+
+
+class PropertyNode:
+    """A scalar, an axis, a vector or a matrix, pinned; see `Node`.
+
+    Parameters
+    ----------
+    snapshot
+        Its files, by their names.
+    length_of
+        The lengths of axes, from which shapes follow.
+    chunk_cache
+        The decoded chunks of the tree that are remembered.
+    """
+
+    def __init__(
+        self,
+        snapshot: PropertyFiles | SharedSnapshot,
+        place: Place,
+        length_of: LengthOf,
+        *,
+        chunk_cache: DecodedCache,
+        what: str,
+    ) -> None:
+        self.snapshot = snapshot
+        """Its files."""
+        self._place = place
+        self._length_of = length_of
+        self._chunk_cache = chunk_cache
+        self._what = what
+        self._arrays: dict[str, StoredArray | None] = {}
+        self._form: PropertyForm | None = None
+        if place.kind not in ("scalar", "axis"):
+            self._form = parse_property(read_document(snapshot, place, what), what=what)
+        is_group = self._form is not None and self._form.kind == "sparse"
+        self.kind: NodeKind = "group" if is_group else "array"
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache goes by."""
+        return identity_of(self.snapshot, self._place)
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one."""
+        if not isinstance(other, PropertyNode):
+            return False
+        ours, theirs = self.snapshot, other.snapshot
+        if isinstance(ours, PropertyFiles) or isinstance(theirs, PropertyFiles):
+            return ours.is_same(theirs)
+        is_same_place = self._place.path == other._place.path  # noqa: SLF001 - of the same class
+        return is_same_place and ours.directory_identity == theirs.directory_identity
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return this array, or a part of a sparse property; None if absent."""
+        if name not in self._arrays:
+            self._arrays[name] = self._open(name)
+        return self._arrays[name]
+
+    def attribute(self, name: str) -> Any:
+        """Return what the document has under a name that is not of the format."""
+        return None if self._form is None else self._form.attributes.get(name)
+
+    def _open(self, name: str) -> StoredArray | None:
+        place, form, what = self._place, self._form, self._what
+        is_part = form is not None and form.kind == "sparse"
+        if name and not is_part:
+            return None
+        if form is None and place.kind == "scalar":
+            data = read_document(self.snapshot, place, what)
+            return scalar_array(parse_scalar(data, what=what))
+        if form is None:
+            shape: tuple[int, ...] = (self._length_of(place.name),)
+            return LinesArray(self.snapshot, place.document, shape, what=what)
+        stored = "nzval" if name == STRINGS_PART else name
+        part = form.parts.get(stored)
+        if part is None or (is_part and part.storage_type.is_string != (name == STRINGS_PART)):
+            return None
+        file = place.file(stored, part)
+        if is_part and not form.is_explicit and self.snapshot.size(file) is None:
+            if name == "nzval" and part.storage_type is not StorageType.BOOL:
+                raise missing(what, file)
+            return None
+        shape = self._shape(file, part)
+        what = f"{what}/{name}" if is_part else what
+        cache = self._chunk_cache
+        return open_array(self.snapshot, file, part, shape, chunk_cache=cache, what=what)
+
+    def _shape(self, file: str, form: PartForm) -> tuple[int, ...]:
+        """Return the shape of an array: of its axes, or of the file where they may differ."""
+        axes = () if self.kind == "group" else self._place.axes
+        is_flat = form.packed is None and not form.storage_type.is_string
+        if len(axes) > 1 or (axes and not (is_flat and self.snapshot.is_local)):
+            return tuple(self._length_of(axis) for axis in axes)
+        if not axes and form.shape is not None:
+            return form.shape
+        length = None if axes else form.length
+        return (self._count(file, form) if length is None else length,)
+
+    def _count(self, file: str, form: PartForm) -> int:
+        """Return how many elements a file has."""
+        if form.packed is not None:
+            raise CorruptDataError(
+                f"{self._what}: the document does not say how many elements {file!r} has, which "
+                "is needed where they are packed; write it again"
+            )
+        if form.storage_type.is_string:
+            return lines_in(self.snapshot, file, what=self._what)
+        return elements_in(self.snapshot, file, form.storage_type, what=self._what)
+
+
+class FolderNode:
+    """A directory, pinned as far as its own names go; see `Node`."""
+
+    kind: NodeKind = "group"
+
+    def __init__(
+        self,
+        snapshot: DirectorySnapshot | SharedSnapshot,
+        array: Callable[[str], StoredArray | None],
+        *,
+        what: str,
+    ) -> None:
+        self.snapshot = snapshot
+        """Its files."""
+        self._array = array
+        self._what = what
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache goes by."""
+        return self.snapshot.identity()
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same directory."""
+        return isinstance(other, FolderNode) and self.snapshot.is_same(other.snapshot)
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return the array of that name in this directory; None if absent."""
+        return self._array(name) if name else None
+
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of the directory; None if it has none of this name."""
+        data = self.snapshot.read(ATTRIBUTES_FILE)
+        if data is None:
+            return None
+        return parse_object(data, what=f"{self._what}/{ATTRIBUTES_FILE}").get(name)
+
+
+def identity_of(snapshot: PropertyFiles | SharedSnapshot, place: Place) -> Hashable:
+    """Return what differs whenever a property was replaced or written to."""
+    if isinstance(snapshot, PropertyFiles):
+        return snapshot.identity()
+    return snapshot.archive_identity, place.path
+
+
+def read_document(snapshot: Snapshot, place: Place, what: str) -> bytes:
+    """Return the document of a property."""
+    if snapshot.is_local:
+        check_document_bytes(snapshot.size(place.document), what=what)
+    data = snapshot.read(place.document)
+    if data is None:
+        raise missing(what, place.document)
+    return data
+
 
 _VECTORS_DEPTH = 2
 _MATRICES_DEPTH = 3

@@ -11,13 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage.base import Packing, StorageType
+from daf_storage.data import Damage, damage_of, kept, layout, one_each, remove_lost
 from daf_storage.errors import DafError, FormatError, ReadOnlyError
 from daf_storage.files_daf._arrays import encode_lines, lines_bytes
 from daf_storage.files_daf._descriptors import (
+    ATTRIBUTES_FILE,
     DAF_FILE,
+    INDEXES_FOLDER,
     METADATA_FILE,
+    STRINGS_PART,
     VERSION,
     PartForm,
+    Place,
     PropertyForm,
     ScalarForm,
     axis_document,
@@ -25,20 +30,15 @@ from daf_storage.files_daf._descriptors import (
     packed_form,
     parse_consolidated,
     parse_object,
+    parse_property,
     parse_version,
+    place_of,
     property_document,
     scalar_document,
     to_json,
     version_document,
 )
-from daf_storage.files_daf._places import (
-    ATTRIBUTES_FILE,
-    INDEXES_FOLDER,
-    STRINGS_PART,
-    Place,
-    place_of,
-)
-from daf_storage.files_daf._tree import FilesTree
+from daf_storage.files_daf._tree import FilesTree, read_document
 from daf_storage.files_daf._zip_files import ZipShardWriter
 from daf_storage.stores import DirectoryStore, FileTransaction, MmapZipStore
 from daf_storage.trees import Consolidated, FileChanges, FileTree, WritableZarrTree
@@ -307,3 +307,78 @@ class FilesTransaction(FileChanges):
         if not len(strings):
             self._changes.write(key, b"")
         self._write_filled(key, lines_bytes(strings), blocks)
+
+
+def recover_files_archive(
+    store: MmapZipStore, tree: WritableFilesTree, _: str = ""
+) -> tuple[list[Damage], bool]:
+    """Take what cannot be read out of an archive, and ``metadata.json``.
+
+    Other programs add the files of a property one by one: one that is stopped in between leaves a
+    document without its data.  A directory that was packed with a ZIP program has brought
+    ``metadata.json`` in, to which nothing could be added.
+
+    Returns
+    -------
+    tuple of list and bool
+        The properties that are lost, and whether there was a ``metadata.json``.
+    """
+    dropped = store.recovery.dropped
+    store.recover()
+    lost = [damage_of(property_path(name), "its data was not whole") for name in dropped]
+    incomplete = incomplete_properties(tree)
+    lost += [damage_of(tree.key(path), "part of its data is missing") for path in incomplete]
+    start = tree.key("")
+    here = [n.removeprefix(f"{start}/") for n in dropped if not start or n.startswith(f"{start}/")]
+    paths = {*incomplete, *(property_path(name) for name in here)}
+    damages = one_each(lost)
+    keys = [key for path in sorted(paths) for key in _keys(tree, path) if key in store]
+    remove_lost(store, damages, keys)
+    has_metadata = tree.consolidated_key in store
+    if has_metadata:
+        store.remove_entries([tree.consolidated_key])
+    return list(damages), has_metadata
+
+
+def incomplete_properties(tree: FilesTree) -> list[str]:
+    """Return the paths of properties of which a file is missing; no data are read."""
+    return [path for path in tree.paths() if not _is_complete(tree, place_of(path))]
+
+
+def _is_complete(tree: FilesTree, place: Place) -> bool:
+    snapshot = tree.folder(place.folder)
+    if place.kind in ("scalar", "axis") or snapshot is None:
+        return True
+    try:
+        form = parse_property(read_document(snapshot, place, place.path), what=place.path)
+    except DafError:
+        return False
+    parts = {**form.parts}
+    if not form.is_explicit:  # it does not say which parts there are
+        first = ("nzind",) if place.kind == "vector" else ("colptr", "rowval")
+        parts = {part: form.parts[part] for part in first}
+    return all(snapshot.size(place.file(part, one)) is not None for part, one in parts.items())
+
+
+def _keys(tree: WritableFilesTree, path: str) -> list[str]:
+    place = place_of(path)
+    folder = tree.key(place.folder)
+    return [posixpath.join(folder, name) for name in (place.document, *place.candidates)]
+
+
+def property_path(key: str) -> str:
+    """Return the path of the property that a file of an archive belongs to, with its group.
+
+    >>> property_path("day/vectors/cell/age.data")
+    'day/vectors/cell/age'
+    """
+    parts = key.split("/")
+    groups = (*layout.SKELETON, kept.GROUP)
+    start = next((n for n, name in enumerate(parts) if name in groups), 0)
+    folder, name = "/".join(parts[start:-1]), parts[-1]
+    stems = name.split(".")
+    for stop in range(1, len(stems)):
+        place = place_of(posixpath.join(folder, ".".join(stems[:stop])))
+        if name in (place.document, *place.candidates):
+            return posixpath.join(*parts[:start], place.path)
+    return key

@@ -18,17 +18,11 @@ import numpy as np
 from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.errors import CorruptDataError
 from daf_storage.files_daf._descriptors import to_json
+from daf_storage.stores import mmap_zip as records
 from daf_storage.trees import PackedChunk, ShardWriter
 
 RangeReader: TypeAlias = Callable[[list[tuple[int, int]]], list[memoryview]]
 
-_TAIL_BYTES: Final = 98
-_END64_SIGNATURE: Final = b"PK\6\6"
-_CENTRAL_SIGNATURE: Final = b"PK\1\2"
-_CENTRAL_BYTES: Final = 46
-_LOCAL_BYTES: Final = 30
-_LOCAL_EXTRA_BYTES: Final = 20
-_CENTRAL_EXTRA_BYTES: Final = 28
 _GZIP_HEADER_BYTES: Final = 10
 _GZIP_TRAILER_BYTES: Final = 8
 _MAX_NAME_BYTES: Final = 64
@@ -58,11 +52,11 @@ def zip_index(read: RangeReader, size: int, *, count: int, codec: str, what: str
     directory = _stored_directory(read, size, what)
     method = _METHODS.get(codec, 0)
     name_bytes = int(directory[28]) + 256 * int(directory[29])
-    record_bytes = _CENTRAL_BYTES + name_bytes + _CENTRAL_EXTRA_BYTES
+    record_bytes = records.CENTRAL_BYTES + name_bytes + records.CENTRAL_EXTRA_BYTES
     if name_bytes > _MAX_NAME_BYTES or directory.size < record_bytes * count:
         raise _damaged(what, f"its directory does not list {count:,} chunks")
     rows = directory[: record_bytes * count].reshape(count, record_bytes)
-    signature = np.frombuffer(_CENTRAL_SIGNATURE, np.uint8)
+    signature = np.frombuffer(records.CENTRAL_SIGNATURE, np.uint8)
     if not bool((rows[:, :4] == signature).all()):
         raise _damaged(what, "its directory has records of several lengths")
     methods = rows[:, 10:12].copy().view("<u2")
@@ -70,29 +64,29 @@ def zip_index(read: RangeReader, size: int, *, count: int, codec: str, what: str
         raise _damaged(
             what, f"its chunks have the ZIP method {int(methods[0, 0])} instead of {method}"
         )
-    extra = rows[:, _CENTRAL_BYTES + name_bytes :][:, 4:].copy().view("<u8")
+    extra = rows[:, records.CENTRAL_BYTES + name_bytes :][:, 4:].copy().view("<u8")
     sizes, offsets = extra[:, 1].astype(np.uint64), extra[:, 2].astype(np.uint64)
     if method == _METHODS["gzip"]:
         if name_bytes != _GZIP_HEADER_BYTES:
             raise _damaged(what, "the names of its chunks are not the headers of gzip streams")
         around = np.uint64(_GZIP_HEADER_BYTES + _GZIP_TRAILER_BYTES)
-        return np.stack([offsets + np.uint64(_LOCAL_BYTES), sizes + around], axis=1)
-    header = np.uint64(_LOCAL_BYTES + name_bytes + _LOCAL_EXTRA_BYTES)
+        return np.stack([offsets + np.uint64(records.LOCAL_BYTES), sizes + around], axis=1)
+    header = np.uint64(records.LOCAL_BYTES + name_bytes + records.LOCAL_EXTRA_BYTES)
     return np.stack([offsets + header, sizes], axis=1)
 
 
 def _stored_directory(read: RangeReader, size: int, what: str) -> AnyArray:
     """Return the bytes of the directory of the archive."""
-    if size < _TAIL_BYTES:
+    if size < records.TAIL_BYTES:
         raise _damaged(what, "it is too short for a ZIP archive")
-    tail = read([(size - _TAIL_BYTES, size)])[0]
-    if bytes(tail[:4]) != _END64_SIGNATURE:
+    tail = read([(size - records.TAIL_BYTES, size)])[0]
+    if bytes(tail[:4]) != records.END64_SIGNATURE:
         raise _damaged(what, "it does not end as a ZIP archive of chunks does")
     length, offset = struct.unpack_from("<QQ", tail, 40)
     if offset + length > size:
         raise _damaged(what, "the directory of the archive lies outside of it")
     directory: AnyArray = np.frombuffer(read([(offset, offset + length)])[0], np.uint8)
-    if directory.size < _CENTRAL_BYTES:
+    if directory.size < records.CENTRAL_BYTES:
         raise _damaged(what, "the directory of the archive is too short")
     return directory
 
@@ -101,28 +95,11 @@ def _damaged(what: str, problem: str) -> CorruptDataError:
     return CorruptDataError(f"{what}: {problem}; write it again")
 
 
-_VERSION: Final = 45
-_PLAIN_VERSION: Final = 20
-_MADE_BY: Final = 0x031E
-_UTF8_FLAG: Final = 0x800
-_DATE: Final = 0x0021  # 1980-01-01
-_MODE: Final = 0x81A40000  # a regular file, 0o644
-_NONE16: Final = 0xFFFF
 _NONE32: Final = 0xFFFFFFFF
-_ZIP64: Final = 1
-_STORED: Final = 0
 _DEFLATED: Final = 8
 _CODEC_FILE: Final = b"codec.json"
 _GZIP_START: Final = b"\x1f\x8b\x08\x01"
 _GZIP_END: Final = b"\x02\xff"
-
-_LOCAL = struct.Struct("<4s5H3L2H")
-_LOCAL_EXTRA = struct.Struct("<2H2Q")
-_CENTRAL = struct.Struct("<4s6H3L5H2L")
-_CENTRAL_EXTRA = struct.Struct("<2H3Q")
-_END64 = struct.Struct("<4sQ2H2L4Q")
-_LOCATOR = struct.Struct("<4sLQL")
-_END = struct.Struct("<4s4H2LH")
 
 
 class ZipShardWriter(ShardWriter):
@@ -136,7 +113,7 @@ class ZipShardWriter(ShardWriter):
         super().__init__(shape, storage_type, packing)
         self._packing = packing
         self._storage_type = storage_type
-        self._method = _METHODS.get(packing.codec, _STORED)
+        self._method = _METHODS.get(packing.codec, records.STORED)
         self._records: list[bytes] = []
 
     def pack(self, data: Any) -> PackedChunk:
@@ -147,7 +124,7 @@ class ZipShardWriter(ShardWriter):
             compressed = deflate.compress(raw) + deflate.flush()
         else:
             compressed = self.compress(data)
-        stored = compressed if self._method == _STORED else raw
+        stored = compressed if self._method == records.STORED else raw
         return PackedChunk(compressed, len(stored), zlib.crc32(stored))
 
     def framed(self, chunk: PackedChunk) -> tuple[bytes, bytes]:
@@ -160,11 +137,13 @@ class ZipShardWriter(ShardWriter):
     def tail(self) -> bytes:
         """Return the entry that names the codec, and the directory of the archive."""
         entry = b""
-        if self._method == _STORED:
+        if self._method == records.STORED:
             codecs = to_json(self._codecs())
             sizes = (len(codecs), len(codecs))
-            entry = self._header(_CODEC_FILE, _STORED, zlib.crc32(codecs), sizes) + codecs
-        return entry + _directory(self._records, self.end + len(entry))
+            entry = self._header(_CODEC_FILE, records.STORED, zlib.crc32(codecs), sizes) + codecs
+        directory, offset = b"".join(self._records), self.end + len(entry)
+        tail = records.pack_tail(len(self._records), len(directory), offset)
+        return entry + directory + tail
 
     def _gzip_stream(self, chunk: PackedChunk) -> tuple[bytes, bytes]:
         number = base64.b64encode(len(self._records).to_bytes(3, "big"))
@@ -189,15 +168,13 @@ class ZipShardWriter(ShardWriter):
         sizes
             Its lengths, not compressed and compressed.
         """
-        self._records.append(_central(name, method, crc, sizes, self.end))
-        if method == _DEFLATED:  # the data follows the name at once
-            shown, extra, version = (sizes[1], sizes[0]), b"", _PLAIN_VERSION
-        else:
-            shown, version = (_NONE32, _NONE32), _VERSION
-            extra = _LOCAL_EXTRA.pack(_ZIP64, _LOCAL_EXTRA.size - 4, *sizes)
-        lengths = (len(name), len(extra))
-        fixed = (b"PK\3\4", version, _UTF8_FLAG, method, 0, _DATE, crc, *shown, *lengths)
-        return _LOCAL.pack(*fixed) + name + extra
+        size_bytes, stored_bytes = sizes
+        central = records.pack_central(
+            name, size_bytes, crc, self.end, method=method, stored_bytes=stored_bytes
+        )
+        self._records.append(central)
+        pack = records.pack_short_local if method == _DEFLATED else records.pack_unaligned
+        return pack(name, sizes, crc, method)
 
     def _codecs(self) -> list[dict[str, Any]]:
         is_string = self._storage_type.is_string
@@ -211,20 +188,3 @@ class ZipShardWriter(ShardWriter):
         }
         strings: dict[str, Any] = {"configuration": {}, "name": "vlen-utf8"}
         return [strings if is_string else first, {"configuration": options, "name": "blosc"}]
-
-
-def _central(name: bytes, method: int, crc: int, sizes: tuple[int, int], offset: int) -> bytes:
-    lengths = (len(name), _CENTRAL_EXTRA.size, 0, 0, 0)
-    made = (_MADE_BY, _VERSION, _UTF8_FLAG, method, 0, _DATE)
-    fixed = _CENTRAL.pack(b"PK\1\2", *made, crc, _NONE32, _NONE32, *lengths, _MODE, _NONE32)
-    return fixed + name + _CENTRAL_EXTRA.pack(_ZIP64, _CENTRAL_EXTRA.size - 4, *sizes, offset)
-
-
-def _directory(records: list[bytes], offset: int) -> bytes:
-    """Return the central directory at an offset, and the records that end the archive."""
-    directory, count = b"".join(records), len(records)
-    made = (_END64.size - 12, _MADE_BY, _VERSION, 0, 0)
-    end64 = _END64.pack(b"PK\6\6", *made, count, count, len(directory), offset)
-    locator = _LOCATOR.pack(b"PK\6\7", 0, offset + len(directory), 1)
-    end = _END.pack(b"PK\5\6", 0, 0, _NONE16, _NONE16, _NONE32, _NONE32, 0)
-    return directory + end64 + locator + end

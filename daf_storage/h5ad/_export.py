@@ -46,7 +46,6 @@ from daf_storage.data import (
     ordered,
     scipy_index_dtype,
 )
-from daf_storage.data.kept import KeptPart
 from daf_storage.opening import check_outside
 from daf_storage.stores import check_output, output_path
 from daf_storage.trees import hdf5_output
@@ -363,7 +362,7 @@ class KeptParts:
         }
         self._daf = daf
         self._report = report
-        self._parts: list[KeptPart] = []
+        self._parts: list[kept.KeptPart] = []
         for part in kept.parts(daf.tree):
             if part.part not in aligned:
                 report.lost(
@@ -425,7 +424,7 @@ class KeptParts:
             elif part.part in _FRAMES:
                 _rename_rows(stored, file[_FRAMES[part.part]])
 
-    def _fits(self, part: KeptPart, given: Any) -> bool:
+    def _fits(self, part: kept.KeptPart, given: Any) -> bool:
         """Return whether a shape has the length of its axes; say so if it has not."""
         lengths = tuple(self._daf.axis_length(axis) for axis in part.axes)
         shape = tuple(map(int, given))

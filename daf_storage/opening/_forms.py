@@ -14,15 +14,14 @@ from typing import Any, Final, TypeAlias
 
 from daf_storage import errors
 from daf_storage.base import OpenMode, Packing, packing_of, unique_name
-from daf_storage.data import archive_recovery, kept, layout
+from daf_storage.data import kept, layout, recover_zarr_archive
 from daf_storage.files_daf import (
     DAF_FILE,
     INDEXES_FOLDER,
     FilesTree,
     WritableFilesTree,
     check_packing,
-    recover_archive,
-    take_out_metadata,
+    recover_files_archive,
 )
 from daf_storage.opening._foreign import form_of, not_read
 from daf_storage.opening._paths import DafPath, Form
@@ -153,16 +152,6 @@ def _check_marked(tree: FilesTree) -> None:
         raise errors.NotADafError(f"{tree.location}: not a daf data set: it has no {DAF_FILE}")
 
 
-def _recover_zarr(store: MmapZipStore, tree: WritableZarrTree, root: str) -> None:
-    archive_recovery.recover_archive(store, tree, root)
-    archive_recovery.take_out_consolidated(store, tree, root)
-
-
-def _recover_files(store: MmapZipStore, tree: WritableFilesTree, root: str) -> None:  # noqa: ARG001 - the tree knows it
-    recover_archive(store, tree)
-    take_out_metadata(store, tree)
-
-
 FORMS: Final[Mapping[str, StoredForm]] = {
     "zarr": StoredForm(
         "a Zarr group",
@@ -170,10 +159,10 @@ FORMS: Final[Mapping[str, StoredForm]] = {
         ZarrTree,
         _writable_zarr,
         check_group,
-        _recover_zarr,
+        recover_zarr_archive,
     ),
     "files": StoredForm(
-        "a FilesDaf", (DAF_FILE,), FilesTree, _writable_files, _check_marked, _recover_files
+        "a FilesDaf", (DAF_FILE,), FilesTree, _writable_files, _check_marked, recover_files_archive
     ),
 }
 """The forms in directories, archives and mappings, by the form of a path."""

@@ -27,6 +27,12 @@ from daf_storage.upkeep._copy_properties import (
     copy_vector,
 )
 from daf_storage.upkeep._counted import CountedMatrix
+from daf_storage.upkeep._groups import (
+    collect_group_members,
+    compact_groups,
+    group_names,
+    reconstruct_axis,
+)
 from daf_storage.upkeep._index_storage import (
     IndexKind,
     IndexPlace,
@@ -46,8 +52,7 @@ from daf_storage.upkeep._sidecar import (
     sidecar_status,
     write_sidecar,
 )
-from daf_storage.upkeep._verify import verify
-from daf_storage.upkeep._verify_files import Finding
+from daf_storage.upkeep._verify import Finding, verify
 
 if TYPE_CHECKING:
     from daf_storage.upkeep._serve import DafServer, cannot_listen

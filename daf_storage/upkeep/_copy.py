@@ -25,8 +25,6 @@ from daf_storage.data import (
     Stored,
     block_spans,
     check_memory,
-    check_reader,
-    check_writer,
     copy_stored,
     kept,
     layout,
@@ -37,7 +35,7 @@ from daf_storage.data import (
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import StoredArray, ZarrVersion, has_equal_bytes, passing_over
-from daf_storage.upkeep._copy_properties import Copier, CopyIfExists, check_copy_if_exists
+from daf_storage.upkeep._copy_properties import Copier, CopyIfExists
 from daf_storage.upkeep._counted import CountedCopy
 
 PropertyKey: TypeAlias = str | tuple[str, ...]
@@ -141,73 +139,44 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     >>> larger.get_np_vector("cell", "age").tolist()
     [0, 2, 1]
     """
-    check_reader(source, "copy_all")
-    check_writer(destination, "copy_all")
-    is_whole = not (destination.axes_set() or destination.scalars_set() or empty or dtypes)
-    copier: Any = {"packed": packed, "link": link, "memory_bytes": check_memory(memory_bytes)}
-    _copy_everything(
-        source,
-        destination,
-        empty or {},
-        dtypes or {},
-        check_copy_if_exists(if_exists),
-        copier,
-        is_whole=is_whole,
-        progress=progress,
-    )
+    memory_bytes = check_memory(memory_bytes)
+    how: Any = {"packed": packed, "link": link, "memory_bytes": memory_bytes, "is_of_all": True}
+    copier = Copier(source, destination, "copy_all", if_exists, **how)
+    copier.is_whole = not (destination.axes_set() or destination.scalars_set() or empty or dtypes)
+    _copy_everything(copier, empty or {}, dtypes or {}, progress)
 
 
-def _copy_everything(  # noqa: PLR0913 - the choices of the two callers
-    source: DafReader,
-    destination: DafWriter,
-    empty: Mapping[Any, Any],
-    dtypes: Mapping[Any, Any],
-    if_exists: CopyIfExists,
-    how: Mapping[str, Any],
-    *,
-    is_whole: bool,
-    progress: ShowProgress,
-    counted: CountedCopy | None = None,
+def _copy_everything(
+    copier: Copier, empty: Mapping[Any, Any], dtypes: Mapping[Any, Any], progress: ShowProgress
 ) -> None:
     """Copy all properties; nothing is written if one cannot be copied; a whole copy is compared."""
-    total = sum(size_bytes(a) for _, one in _properties(source) for a in one.arrays().values())
-    with progress_bar("copy", (1 + is_whole) * total, show=progress) as bar, passing_over():
-        copier = Copier(
-            source,
-            destination,
-            "copy_all",
-            if_exists,
-            **how,
-            counted=counted,
-            is_whole=is_whole,
-            is_of_all=True,
-            add=bar.add,
-        )
-        empty_of = _expanded(empty, source, destination, "empty")
-        dtype_of = _expanded(dtypes, source, destination, "dtypes")
+    properties = _properties(copier.source)
+    total = sum(size_bytes(a) for _, one in properties for a in one.arrays().values())
+    with progress_bar("copy", (1 + copier.is_whole) * total, show=progress) as bar, passing_over():
+        copier.add = bar.add
+        empty_of = _expanded(empty, copier, "empty")
+        dtype_of = _expanded(dtypes, copier, "dtypes")
         copier.is_trial = True
-        _copy_properties(source, destination, copier, empty_of, dtype_of)
+        _copy_properties(copier, empty_of, dtype_of)
         copier.is_trial = False
-        with destination.batch():
-            _copy_properties(source, destination, copier, empty_of, dtype_of)
-            _make_tensors(destination, copier, empty, dtype_of)
-            _copy_kept(source, destination, copier, how["memory_bytes"])
-        if is_whole:
-            _compare(source, destination, counted, how["memory_bytes"], bar.add)
+        with copier.destination.batch():
+            _copy_properties(copier, empty_of, dtype_of)
+            _make_tensors(copier, empty, dtype_of)
+            _copy_kept(copier)
+        if copier.is_whole:
+            _compare(copier)
 
 
 def _copy_properties(
-    source: DafReader,
-    destination: DafWriter,
-    copier: Copier,
-    empty: Mapping[PropertyKey, Any],
-    dtypes: Mapping[PropertyKey, Any],
+    copier: Copier, empty: Mapping[PropertyKey, Any], dtypes: Mapping[PropertyKey, Any]
 ) -> None:
     """Copy scalars, axes, vectors and matrices, or find out whether that is possible."""
+    source = copier.source
     for name in sorted(source.scalars_set()):
         copier.scalar(name, name, dtype=dtypes.get(name))
-    for axis in sorted(source.axes_set() - destination.axes_set()) if not copier.is_trial else ():
-        copier.axis(axis, axis)
+    if not copier.is_trial:
+        for axis in sorted(source.axes_set() - copier.destination.axes_set()):
+            copier.axis(axis, axis)
     for vector in _vectors(source):
         copier.vector(vector, vector, empty=empty.get(vector), dtype=dtypes.get(vector))
     for matrix in _matrices(source):
@@ -271,15 +240,14 @@ def convert(  # noqa: PLR0913 - how a copy is written
     >>> daf_storage.open_daf(f"{folder}/x.daf.zarr.zip").get_scalar("n")
     1
     """
-    how = {"link": link, "memory_bytes": check_memory(memory_bytes)}
+    how: Any = {"link": link, "memory_bytes": check_memory(memory_bytes)}
     style: dict[str, Any] = {"zarr_format": zarr_format, "packed": packed}
     with open_daf(source, _source_mode(source, destination)) as daf:
         check_outside(daf, destination)
         counted = CountedCopy(daf, counts_as)
         with new_data_set(destination, if_exists=if_exists, **style) as new:
-            _copy_everything(
-                daf, new, {}, {}, "error", how, is_whole=True, progress=progress, counted=counted
-            )
+            copier = Copier(daf, new, "convert", "error", counted=counted, is_whole=True, **how)
+            _copy_everything(copier, {}, {}, progress)
 
 
 def files_to_zarr(
@@ -426,63 +394,62 @@ def copy_property(
         copy_stored(changes, path, stored, link=how.link, memory_bytes=how.memory_bytes, add=add)
 
 
-def _copy_kept(
-    source: DafReader, destination: DafWriter, copier: Copier, memory_bytes: int
-) -> None:
+def _copy_kept(copier: Copier) -> None:
     """Copy the parts of an AnnData whose axes are the same; a warning names the others."""
-    left: list[str] = []
-    for path, array in kept.arrays(source.tree).items():
+    destination, left = copier.destination, []
+    for path, array in kept.arrays(copier.source.tree).items():
         axes = path.split("/")[2:-1]
         is_same = all(copier.along(axis, axis).places is None for axis in axes)
         if destination.tree.kind(path) is not None or not is_same:
             left.append(path)
             continue
-        how = CopySettings(memory_bytes=memory_bytes)
+        how = CopySettings(memory_bytes=copier.memory_bytes)
         copy_property(destination, path, _KeptImage(array), how, lambda _: None)
     if left:
         warnings.warn(
-            f"{destination.location}: {', '.join(left)} of {source.location} were not copied: "
-            "their axes have other entries, or there are such parts already",
+            f"{destination.location}: {', '.join(left)} of {copier.source.location} were not "
+            "copied: their axes have other entries, or there are such parts already",
             errors.DafWarning,
             stacklevel=4,
         )
 
 
-def _compare(
-    source: DafReader,
-    copy: DafReader,
-    counted: CountedCopy | None,
-    memory_bytes: int,
-    add: Callable[[int], None],
-) -> None:
+def _compare(copier: Copier) -> None:
     """Read both and raise at the first difference."""
-    same = source.scalars_set() == copy.scalars_set() and source.axes_set() == copy.axes_set()
-    scalars = source.scalars_set() if same else set()
-    same = same and all(
-        _is_same(
-            source.get_scalar(n) if counted is None else counted.scalar(n, source.get_scalar(n)),
-            copy.get_scalar(n),
+    source, copy, counted = copier.source, copier.destination, copier.counted
+    ours: dict[str, Stored] = dict(_properties(source, counted))
+    theirs: dict[str, Stored] = dict(_properties(copy))
+    if not _are_scalars_and_axes_same(source, copy, counted):
+        different: str | None = "its scalars or axes are not those of"
+    else:
+        different = next(
+            (
+                f"{path} is not the same as in"
+                for path in sorted(ours.keys() | theirs.keys())
+                if path not in ours
+                or path not in theirs
+                or not is_same_property(ours[path], theirs[path], copier.memory_bytes, copier.add)
+            ),
+            None,
         )
-        for n in scalars
-    )
-    axes = source.axes_set() if same else set()
-    same = same and all(
-        source.get_pa_vector(a, "name").equals(copy.get_pa_vector(a, "name")) for a in axes
-    )
-    if not same:
+    if different is not None:
         raise errors.CorruptDataError(
-            f"{copy.location}: its scalars or axes are not those of {source.location}; the copy "
-            "failed, look at the disk"
+            f"{copy.location}: {different} {source.location}; the copy failed, look at the disk"
         )
-    ours = dict(_properties(source, counted))
-    theirs = dict(_properties(copy))
-    for path in sorted(ours.keys() | theirs.keys()):
-        one, other = ours.get(path), theirs.get(path)
-        if one is None or other is None or not is_same_property(one, other, memory_bytes, add):
-            raise errors.CorruptDataError(
-                f"{copy.location}: {path} is not the same as in {source.location}; the copy "
-                "failed, look at the disk"
-            )
+
+
+def _are_scalars_and_axes_same(
+    source: DafReader, copy: DafReader, counted: CountedCopy | None
+) -> bool:
+    if (source.scalars_set(), source.axes_set()) != (copy.scalars_set(), copy.axes_set()):
+        return False
+    for name in source.scalars_set():
+        value = source.get_scalar(name)
+        value = value if counted is None else counted.scalar(name, value)
+        if not _is_same(value, copy.get_scalar(name)):
+            return False
+    pairs = [[daf.get_pa_vector(a, "name") for daf in (source, copy)] for a in source.axes_set()]
+    return all(one.equals(other) for one, other in pairs)
 
 
 def is_same_property(
@@ -531,26 +498,21 @@ def _properties(daf: DafReader, counted: CountedCopy | None = None) -> Iterator[
 
 
 def _make_tensors(
-    destination: DafWriter,
-    copier: Copier,
-    empty: Mapping[Any, Any],
-    dtypes: Mapping[PropertyKey, Any],
+    copier: Copier, empty: Mapping[Any, Any], dtypes: Mapping[PropertyKey, Any]
 ) -> None:
     """Store matrices of one value for entries of a tensor's axis that have none."""
     for key, value in empty.items():
         if not isinstance(key, tuple) or len(key) != _TENSOR:
             continue
         main, rows, columns, name = key
-        for entry in destination.axis_entries(main):
+        for entry in copier.destination.axis_entries(main):
             matrix = (rows, columns, f"{entry}_{name}")
-            if not destination.has_matrix(*matrix):
+            if not copier.destination.has_matrix(*matrix):
                 dtype = _either(dtypes, matrix)
                 copier.matrix(matrix, matrix, default=value, empty=value, dtype=dtype)
 
 
-def _expanded(
-    given: Mapping[Any, Any], source: DafReader, destination: DafReader, argument: str
-) -> dict[PropertyKey, Any]:
+def _expanded(given: Mapping[Any, Any], copier: Copier, argument: str) -> dict[PropertyKey, Any]:
     """Return values by scalar, vector and matrix, with the matrices of tensors one by one."""
     found: dict[PropertyKey, Any] = {}
     for key, value in given.items():
@@ -565,7 +527,7 @@ def _expanded(
             found.setdefault(key, value)
             continue
         main, rows, columns, name = key
-        for daf in (source, destination):
+        for daf in (copier.source, copier.destination):
             for entry in daf.axis_entries(main) if daf.has_axis(main) else ():
                 found[rows, columns, f"{entry}_{name}"] = value
     return found

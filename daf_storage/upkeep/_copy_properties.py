@@ -1,20 +1,19 @@
-"""Copy single properties between two data sets, whose axes may have more or fewer entries.
-
-As in the reference implementation: entries that only the source has are left out, those that only
-the destination has get the value ``empty``, and one of the two axes must have all entries of the
-other.  Beyond it, entries may be in another order.
-"""
+"""The entries of an axis of one data set beside those of an axis of another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import IfExists, Packing, StorageType
 from daf_storage.data import (
     DEFAULT_MEMORY_BYTES,
     REQUIRED,
+    Alignment,
     DafReader,
     DafWriter,
     Part,
@@ -29,13 +28,91 @@ from daf_storage.data import (
     numeric_type,
     ordered,
     size_bytes,
+    stored_numbers,
     values_without_entry,
     write_assembled,
     write_vector,
 )
 from daf_storage.opening import MemoryDaf
-from daf_storage.upkeep._alignment import EntryAlignment, align, fill_value
 from daf_storage.upkeep._counted import CountedCopy
+
+
+@dataclass(frozen=True, eq=False)
+class EntryAlignment(Alignment):
+    """Where the entries of an axis of a source are in an axis of a destination."""
+
+    first_missing: str | None
+    """The first entry of the destination that the source lacks; None if it has all."""
+    axes: tuple[str, str]
+    """The names of the axis, in the source and in the destination."""
+    locations: tuple[str, str]
+    """The two data sets, for messages."""
+
+    def check(self, empty: Any, *, what: str, key: str) -> None:
+        """Raise if entries of the destination are missing and there is no value for them.
+
+        Parameters
+        ----------
+        key
+            How ``empty=`` names the property.
+        """
+        if self.first_missing is not None and empty is None:
+            raise errors.InvalidInputError(
+                f"{self.locations[1]}: axis {self.axes[1]!r} has the entry "
+                f"{self.first_missing!r}, which axis {self.axes[0]!r} of {self.locations[0]} does "
+                f"not have, so {what} has no value for it; say which with {key}"
+            )
+
+
+def align(source: DafReader, axis: str, destination: DafReader, target_axis: str) -> EntryAlignment:
+    """Return where the entries of an axis of the destination are in the source.
+
+    Raises
+    ------
+    AxisNotFoundError
+        One of the two lacks its axis.
+    InvalidInputError
+        Either has entries that the other one lacks.
+    """
+    entries = destination.get_pa_vector(target_axis, "name")
+    names, locations = (axis, target_axis), (source.location, destination.location)
+    if entries.equals(source.get_pa_vector(axis, "name")):
+        return EntryAlignment(None, len(entries), None, names, locations)
+    taken = np.asarray(source.axis_indices(axis, entries, allow_missing=True), np.int64)
+    if len(entries) and (taken == -1).any():  # an empty entry is one, if the axis has it
+        is_missing = taken == -1
+        first = str(entries[int(np.argmax(is_missing))].as_py())
+    else:
+        first = None
+    places = np.full(source.axis_length(axis), -1, np.int64)
+    places[taken[taken >= 0]] = np.flatnonzero(taken >= 0)
+    if first is not None and (places < 0).any():
+        lacking = source.axis_entries(axis)[int(np.argmax(places < 0))]
+        raise errors.InvalidInputError(
+            f"{destination.location}: axis {target_axis!r} has the entry {first!r} and lacks "
+            f"{lacking!r}, and axis {axis!r} of {source.location} has {lacking!r} and lacks "
+            f"{first!r}; one of the two must have all entries of the other"
+        )
+    is_same = places.size == taken.size and bool((taken == np.arange(taken.size)).all())
+    return EntryAlignment(None if is_same else places, taken.size, first, names, locations)
+
+
+def fill_value(kind: StorageType, along: EntryAlignment, empty: Any, *, what: str) -> Any:
+    """Return what stands for missing entries in the type of a property, if ``empty`` is such."""
+    if along.first_missing is None:
+        return "" if kind.is_string else 0
+    if kind.is_string:
+        if isinstance(empty, str):
+            return empty
+        raise errors.InvalidInputError(f"{what} has strings, and empty={empty!r} is none")
+    try:
+        return stored_numbers(np.asarray(empty), kind.dtype, what=what)[()]
+    except errors.UnsupportedInputError as error:
+        raise errors.InvalidInputError(
+            f"{what} has elements of type {kind.dtype}, and empty={empty!r} is none; pass dtype= "
+            "as well"
+        ) from error
+
 
 CopyIfExists: TypeAlias = Literal["error", "replace", "skip"]
 """What becomes of a property that the destination has: an error, or it is replaced, or it stays."""
@@ -43,67 +120,53 @@ CopyIfExists: TypeAlias = Literal["error", "replace", "skip"]
 _KNOWN: tuple[CopyIfExists, ...] = ("error", "replace", "skip")
 
 
+@dataclass
 class Copier:
-    """Copies properties of one data set into another, each as it is stored where that is possible.
+    """Copies properties of one data set into another, each as it is stored if that is possible."""
 
-    Parameters
-    ----------
-    function
-        Which function was called, for messages.
-    counted
-        Which matrices are copied as whole numbers; by default none.
-    is_whole
-        Whether everything is copied into an empty data set.
-    is_of_all
-        Whether ``empty=`` has values by property.
-    add
-        Called after each block with its bytes.
-    """
+    source: DafReader
+    destination: DafWriter
+    function: str
+    """Which function was called, for messages."""
+    if_exists: CopyIfExists
+    packed: bool | Packing | None = None
+    link: bool = False
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+    counted: CountedCopy | None = None
+    """Which matrices are copied as whole numbers; by default none."""
+    is_whole: bool = False
+    """Whether everything is copied into an empty data set."""
+    is_of_all: bool = False
+    """Whether ``empty=`` has values by property."""
+    add: Callable[[int], None] = lambda _: None
+    """Called after each block with its bytes."""
+    is_trial: bool = False
+    """Whether nothing is written: it is only found out whether everything can be copied."""
+    _alignments: dict[tuple[str, str], EntryAlignment] = field(default_factory=dict)
 
-    def __init__(  # noqa: PLR0913 - the choices of the reference
-        self,
-        source: DafReader,
-        destination: DafWriter,
-        function: str,
-        if_exists: CopyIfExists,
-        *,
-        packed: bool | Packing | None = None,
-        link: bool = False,
-        memory_bytes: int = DEFAULT_MEMORY_BYTES,
-        counted: CountedCopy | None = None,
-        is_whole: bool = False,
-        is_of_all: bool = False,
-        add: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        check_reader(source, function)
-        check_writer(destination, function)
-        self._source = source
-        self._destination = destination
-        self._is_skipping = check_copy_if_exists(if_exists) == "skip"
-        self._if_exists: IfExists = "replace" if if_exists == "replace" else "error"
-        self._packed = packed
-        self._memory_bytes = memory_bytes
-        self._as_stored: Any = {"link": link, "memory_bytes": memory_bytes, "add": add}
-        self._counted = counted
-        self._is_whole = is_whole
-        self._is_of_all = is_of_all
-        self.is_trial = False
-        """Whether nothing is written: it is only found out whether everything can be copied."""
-        self._add = add
-        self._alignments: dict[tuple[str, str], EntryAlignment] = {}
+    def __post_init__(self) -> None:
+        check_reader(self.source, self.function)
+        check_writer(self.destination, self.function)
+        check_copy_if_exists(self.if_exists)
+        self._if_exists: IfExists = "replace" if self.if_exists == "replace" else "error"
+        self._writing: Any = {"if_exists": self._if_exists, "packed": self.packed}
+
+    @property
+    def _as_stored(self) -> Any:
+        return {"link": self.link, "memory_bytes": self.memory_bytes, "add": self.add}
 
     def along(self, axis: str, target: str) -> EntryAlignment:
         """Return where the entries of an axis are in one of the destination."""
         pair = (axis, target)
         if pair not in self._alignments:
-            self._alignments[pair] = align(self._source, axis, self._destination, target)
+            self._alignments[pair] = align(self.source, axis, self.destination, target)
         return self._alignments[pair]
 
     def _stays(self, what: str, *, exists: bool) -> bool:
         """Return whether what is there stays; raise if it should not be there."""
-        if not exists or self._if_exists == "replace" or self._is_skipping:
-            return exists and self._is_skipping
-        destination = self._destination
+        if not exists or self.if_exists != "error":
+            return exists and self.if_exists == "skip"
+        destination = self.destination
         found = errors.property_exists(
             destination.location, what, is_append_only=destination.is_append_only
         )
@@ -113,11 +176,11 @@ class Copier:
         self, key: tuple[str, ...], target: tuple[str, ...], empty: Any, exists: Callable[[], bool]
     ) -> bool:
         """Return whether a vector or a matrix is written, after checking that it can be."""
-        has_axes = [self._destination.has_axis(axis) for axis in target[:-1]]
+        has_axes = [self.destination.has_axis(axis) for axis in target[:-1]]
         if all(has_axes) and self._stays(_named(target), exists=exists()):
             return False
-        what = f"{self._source.location}: {_named(key)}"
-        argument = f"empty={{{key!r}: VALUE}}" if self._is_of_all else "empty="
+        what = f"{self.source.location}: {_named(key)}"
+        argument = f"empty={{{key!r}: VALUE}}" if self.is_of_all else "empty="
         for own, other, is_there in zip(key[:-1], target[:-1], has_axes, strict=True):
             if is_there or not self.is_trial:
                 self.along(own, other).check(empty, what=what, key=argument)
@@ -125,7 +188,7 @@ class Copier:
 
     def scalar(self, name: str, target: str, *, dtype: Any = None, default: Any = REQUIRED) -> None:
         """Copy a scalar; see `copy_scalar`."""
-        source, destination = self._source, self._destination
+        source, destination = self.source, self.destination
         exists = destination.has_scalar(target)
         if self._stays(f"scalar {target!r}", exists=exists) or self.is_trial:
             return
@@ -134,18 +197,18 @@ class Copier:
             return
         value = source.get_scalar(name, default=default)
         kind = source.scalar_type(name) if is_there else None
-        if self._counted is not None and kind is not None and kind.is_string:
-            value = self._counted.scalar(name, value)
+        if self.counted is not None and kind is not None and kind.is_string:
+            value = self.counted.scalar(name, value)
         if dtype is None and kind is not None and not kind.is_string:
             dtype = kind.dtype
         destination.set_scalar(target, value, dtype=dtype, if_exists=self._if_exists)
 
     def axis(self, axis: str, target: str) -> None:
         """Copy the entries of an axis; see `copy_axis`."""
-        if self._stays(f"axis {target!r}", exists=self._destination.has_axis(target)):
+        if self._stays(f"axis {target!r}", exists=self.destination.has_axis(target)):
             return
-        entries = self._source.get_pa_vector(axis, "name")
-        self._destination.add_axis(target, entries, if_exists=self._if_exists)
+        entries = self.source.get_pa_vector(axis, "name")
+        self.destination.add_axis(target, entries, if_exists=self._if_exists)
 
     def vector(
         self,
@@ -157,7 +220,7 @@ class Copier:
         empty: Any = None,
     ) -> None:
         """Copy a vector; see `copy_vector`."""
-        source, destination = self._source, self._destination
+        source, destination = self.source, self.destination
         if not self._is_written(key, target, empty, lambda: destination.has_vector(*target)):
             return
         along = self.along(key[0], target[0])
@@ -166,13 +229,12 @@ class Copier:
             if default is None:
                 return
             source = MemoryDaf(name="!")
-            source.add_axis(key[0], self._source.get_pa_vector(key[0], "name"))
-            values = self._source.get_np_vector(*key, default=default)
+            source.add_axis(key[0], self.source.get_pa_vector(key[0], "name"))
+            values = self.source.get_np_vector(*key, default=default)
             source.set_vector(*key, values)
         stored = source.open_vector(*key)
         attributes = self._attributes(stored, along)
-        writing: Any = {"if_exists": self._if_exists, "packed": self._packed}
-        with destination.new_vector(*target, **writing) as (path, changes):
+        with destination.new_vector(*target, **self._writing) as (path, changes):
             if dtype is None and along.places is None and attributes == stored.attributes:
                 copy_stored(changes, path, stored, **self._as_stored)
                 return
@@ -180,17 +242,17 @@ class Copier:
             fill = fill_value(kind, along, empty, what=what)
             found = aligned_vector(stored.values(), along, fill, dtype, what=what)
             write_vector(changes, path, found, attributes)
-        self._add(sum(size_bytes(array) for array in stored.arrays().values()))
+        self.add(sum(size_bytes(array) for array in stored.arrays().values()))
 
     def _attributes(self, stored: StoredVector, along: EntryAlignment) -> dict[str, str]:
         """Return what is stored beside the copy: not an axis that has not all of its values."""
         axis = stored.info.entries_of
-        if axis is None or self._is_whole:
+        if axis is None or self.is_whole:
             return stored.attributes
-        is_known = self._destination.has_axis(axis) and (
+        is_known = self.destination.has_axis(axis) and (
             values_without_entry(
                 [aligned_vector(stored.values(), along, what="")],
-                self._destination.get_pa_vector(axis, "name"),
+                self.destination.get_pa_vector(axis, "name"),
             )
             is None
         )
@@ -207,7 +269,7 @@ class Copier:
         relayout: bool = True,
     ) -> None:
         """Copy a matrix; see `copy_matrix`."""
-        source, destination = self._source, self._destination
+        source, destination = self.source, self.destination
         either = relayout or self.is_trial
         if not self._is_written(
             key, target, empty, lambda: destination.has_matrix(*target, relayout=either)
@@ -220,8 +282,8 @@ class Copier:
                 return
             source = MemoryDaf(name="!")
             for axis in {*key[:2]}:
-                source.add_axis(axis, self._source.get_pa_vector(axis, "name"))
-            values = self._source.get_np_matrix(*key, default=default)
+                source.add_axis(axis, self.source.get_pa_vector(axis, "name"))
+            values = self.source.get_np_matrix(*key, default=default)
             source.set_matrix(*key, values, relayout=False)
         stored = ordered(source.open_orientations(*key)[0])
         is_square = target[0] == target[1]
@@ -231,28 +293,35 @@ class Copier:
             and is_square >= stored.info.is_row_major
         )
         both = relayout and not is_square
-        writing: Any = {"if_exists": self._if_exists, "packed": self._packed}
         follows: Any = "follows" if both or self._if_exists == "replace" else "goes"
         with destination.batch():
-            with destination.new_matrix(*target, **writing, flipped=follows) as (path, changes):
+            with destination.new_matrix(*target, **self._writing, flipped=follows) as (
+                path,
+                changes,
+            ):
                 if is_as_stored:
                     copy_stored(changes, path, self._shown(stored), **self._as_stored)
                 else:
                     part, is_sparse = self._part(stored, rows, columns, empty, dtype, what=what)
-                    write_assembled(changes, path, [part], is_sparse=is_sparse, add=self._add)
+                    write_assembled(changes, path, [part], is_sparse=is_sparse, add=self.add)
             if not both:
                 return
             flipped = (key[1], key[0], key[2])
             if is_as_stored and key[0] != key[1] and source.has_matrix(*flipped, relayout=False):
                 other = self._shown(ordered(source.open_matrix(*flipped)))
                 pair = (target[1], target[0], target[2])
-                with destination.new_matrix(*pair, **writing, flipped="stays") as (path, changes):
+                with destination.new_matrix(*pair, **self._writing, flipped="stays") as (
+                    path,
+                    changes,
+                ):
                     copy_stored(changes, path, other, **self._as_stored)
             else:
-                destination.relayout_matrix(*target, **writing, memory_bytes=self._memory_bytes)
+                destination.relayout_matrix(
+                    *target, **self._writing, memory_bytes=self.memory_bytes
+                )
 
     def _shown(self, stored: StoredMatrix) -> Any:
-        return stored if self._counted is None else self._counted.matrix(stored)
+        return stored if self.counted is None else self.counted.matrix(stored)
 
     def _part(
         self,
@@ -279,7 +348,7 @@ class Copier:
             fill_value(kind, lacking, empty, what=what),
             is_transposed=stored.info.rows_axis != rows.axes[0] or stored.info.is_row_major,
             chosen=None if columns.places is None else columns.sources,
-            memory_bytes=self._memory_bytes,
+            memory_bytes=self.memory_bytes,
         )
         is_sparse = not kind.is_string and (stored.info.is_sparse or is_embedded)
         return part, is_sparse and (not is_embedded or bool(empty == 0))

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, AnyArray, StorageType
-from daf_storage.data import DafReader, DafWriter, contents_of, layout
+from daf_storage.data import DafReader, DafWriter, contents_of, kept, layout
 from daf_storage.trees import Node, StoredArray, WritableZarrTree
 
 GROUP: Final = layout.INDEXES
@@ -39,28 +39,12 @@ GROUP: Final = layout.INDEXES
 IndexKind: TypeAlias = Literal["lookup", "ranges", "points"]
 """What an index finds rows by."""
 
-_KINDS: Final[tuple[IndexKind, ...]] = ("lookup", "ranges", "points")
 _FINGERPRINT: Final = "fingerprint"
 _PAGES: Final = "page"
-_PARTS: Final = (
-    "exact",
-    "fence",
-    "first",
-    "high",
-    "key",
-    "low",
-    "null",
-    "row",
-    "rtree",
-    "start",
-    "zone",
-)
-_RANGES: Final = frozenset({"high", "low", "null", "zone"})
-_POINTS: Final = frozenset({"rtree"})
 _PARTS_OF: Final[dict[IndexKind, frozenset[str]]] = {
-    "lookup": frozenset(_PARTS) - _RANGES - _POINTS,
-    "ranges": _RANGES,
-    "points": _POINTS,
+    "lookup": frozenset({"exact", "fence", "first", "key", "row", "start"}),
+    "ranges": frozenset({"high", "low", "null", "zone"}),
+    "points": frozenset({"rtree"}),
 }
 """The arrays that an index of each kind may have: its checksum does not say of which it is."""
 
@@ -351,11 +335,7 @@ class IndexStorage:
         written = {_FINGERPRINT: np.array(numbers, np.int64), _PAGES: sums, **stored}
         tree = self._writer.writable_tree.index_tree
         with errors.os_errors(tree.location), tree.transaction() as changes, tree.lock():
-            parts = place.path.split("/")
-            for group in ("/".join(parts[:n]) for n in range(1, len(parts))):
-                if tree.kind(group) is None:
-                    changes.create_group(group)
-                    changes.publish(group, replace=False)
+            kept.make_groups(tree, changes, place.path)
             changes.create_group(place.path)
             for name, values in written.items():
                 changes.write_array(f"{place.path}/{name}", values)
@@ -382,7 +362,7 @@ class IndexStorage:
     def _places(self) -> Iterator[IndexPlace]:
         for axis in self._tree.children(GROUP):
             for column in self._tree.children(posixpath.join(GROUP, axis)):
-                for kind in _KINDS:
+                for kind in _PARTS_OF:
                     partners = self.partners(axis, column) if kind == "points" else [""]
                     for other in partners:
                         place = IndexPlace(axis, kind, (column, other) if other else (column,))
@@ -420,7 +400,8 @@ def _fingerprint(node: Node) -> list[int]:
 
 def _arrays(node: Node, max_bytes: int) -> dict[str, AnyArray]:
     """Return the arrays of an index by name, in order; none can be larger than some bytes."""
-    arrays = {name: _read(node, name, max_bytes) for name in _PARTS}
+    names = sorted(frozenset().union(*_PARTS_OF.values()))
+    arrays = {name: _read(node, name, max_bytes) for name in names}
     return {name: array for name, array in arrays.items() if array is not None}
 
 

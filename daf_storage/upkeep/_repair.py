@@ -11,23 +11,20 @@ from pathlib import Path
 from daf_storage import errors
 from daf_storage.base import ShowProgress
 from daf_storage.data import (
-    DafWriter,
     Damage,
     RecoveryWarning,
     damage_of,
     layout,
     lost_entries,
     one_each,
-    recover_archive,
-    take_out_consolidated,
+    recover_zarr_archive,
 )
 from daf_storage.files_daf import (
     FilesTree,
     WritableFilesTree,
     property_path,
-    take_out_metadata,
+    recover_files_archive,
 )
-from daf_storage.files_daf import recover_archive as recover_files
 from daf_storage.opening import (
     SHARED_ARCHIVE_SUFFIX,
     SHARED_FILES_ARCHIVE_SUFFIX,
@@ -119,7 +116,8 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
         )
     where = container_of(path)
     with errors.os_errors(where.given):
-        cleared = _remove_leftovers(where)
+        leftovers = remove_leftovers(follow_links(where.container, where.given))
+        cleared = ["cleared away what a killed program had left beside it"] * bool(leftovers)
         if cleared and not where.container.exists():
             return RepairReport(tuple(cleared), (), ())
         done, lost = _repair_container(where)
@@ -140,19 +138,10 @@ def _repair_container(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
         warnings.simplefilter("ignore", RecoveryWarning)
         if where.is_archive:
             return _repair_archive(where)
-        return _repair_hdf5(where) if where.kind == "hdf5" else _repair_directory(where), ()
-
-
-def _remove_leftovers(where: DafPath) -> list[str]:
-    """Remove what killed programs have left that were making the container."""
-    count = remove_leftovers(follow_links(where.container, where.given))
-    return ["cleared away what a killed program had left beside it"] * bool(count)
-
-
-def _repair_hdf5(where: DafPath) -> list[str]:
-    with open_daf(where.given, "r+") as daf:
-        assert isinstance(daf, DafWriter)  # noqa: S101 - that is what the mode means
-        return [_missing(one) for one in _add_groups(daf.writable_tree)]
+        if where.kind != "hdf5":
+            return _repair_directory(where), ()
+        with open_daf(where.given, "r+") as daf:
+            return _add_groups(daf.writable_tree), ()
 
 
 def _repair_directory(where: DafPath) -> list[str]:
@@ -165,7 +154,7 @@ def _repair_directory(where: DafPath) -> list[str]:
     if tree.recover():
         done.append("cleared away what a crashed writer had left")
     was_behind = tree.consolidated() != before
-    done += [_missing(one) for one in _add_groups(tree)]
+    done += _add_groups(tree)
     if tree.refresh() or was_behind:
         done.append("wrote the consolidated metadata again")
     return done
@@ -183,18 +172,11 @@ def data_set_paths(path: str | Path) -> list[str]:
 
 def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
     rebuilt = rebuild(where.container, where.given_container)
-    done, lost = (
-        list(rebuilt.done),
-        [damage_of(_path(where, n), "its data is not whole") for n in rebuilt.dropped],
-    )
+    paths = [property_path(n) if where.is_files else n for n in rebuilt.dropped]
+    done, lost = list(rebuilt.done), [damage_of(path, "its data is not whole") for path in paths]
     if rebuilt.cut_at is not None:
-        lost.append(
-            Damage(
-                f"whatever was stored after the first {rebuilt.cut_at:,} bytes",
-                "",
-                "the archive is cut off or destroyed there",
-            )
-        )
+        what = f"whatever was stored after the first {rebuilt.cut_at:,} bytes"
+        lost.append(Damage(what, "", "the archive is cut off or destroyed there"))
     with ExitStack() as held:
         store = open_archive(where, "r+", held)
         found = store.recovery
@@ -206,13 +188,12 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
         for group in groups_of(store):
             tree, recovered, is_taken_out = _recover_group(store, group)
             lost += recovered
-            prefix = f"{group}/" if group else ""
             done += [
                 f"took away {damage.path}, of which a part was missing"
                 for damage in recovered
                 if damage.path
             ]
-            done += [_missing(prefix + one) for one in _add_groups(tree)]
+            done += _add_groups(tree, f"{group}/" if group else "")
             if is_taken_out:
                 done.append(
                     f"took out the consolidated metadata of {group or 'the data set'}, which an "
@@ -225,24 +206,13 @@ def _recover_group(store: MmapZipStore, group: str) -> tuple[WritableTree, list[
     """Take what cannot be read out of a data set of an archive, and its consolidated metadata."""
     if isinstance(tree_of(store, group), FilesTree):
         files = WritableFilesTree(store, group)
-        lost = recover_files(store, files)
-        return files, lost, take_out_metadata(store, files)
+        return files, *recover_files_archive(store, files)
     tree = WritableZarrTree(store, group, consolidated=False)
-    lost = recover_archive(store, tree, group)
-    return tree, lost, take_out_consolidated(store, tree, group)
+    return tree, *recover_zarr_archive(store, tree, group)
 
 
-def _path(where: DafPath, name: str) -> str:
-    """Return the path of what an entry of an archive belongs to."""
-    return property_path(name) if where.is_files else name
-
-
-def _missing(path: str) -> str:
-    return f"added the group {path}, which was missing"
-
-
-def _add_groups(tree: WritableTree) -> list[str]:
-    """Add the groups that each axis needs and does not have."""
+def _add_groups(tree: WritableTree, prefix: str = "") -> list[str]:
+    """Add the groups that each axis needs and does not have; say so."""
     axes = sorted(name for name, kind in tree.children(layout.AXES).items() if kind == "array")
     needed = [*layout.SKELETON, *(layout.vectors_path(axis) for axis in axes)]
     for axis in axes:
@@ -256,4 +226,4 @@ def _add_groups(tree: WritableTree) -> list[str]:
                 changes.publish(path, replace=False)
             except FileExistsError:  # only what says that it is a group was lost
                 changes.mark_group(path)
-    return missing
+    return [f"added the group {prefix}{path}, which was missing" for path in missing]

@@ -18,6 +18,7 @@ from daf_storage.data import (
     DEFAULT_MEMORY_BYTES,
     DafReader,
     DafWriter,
+    Stored,
     StoredMatrix,
     check_reader,
     is_in_place,
@@ -70,18 +71,20 @@ class SidecarStatus:
 def sidecar_status(daf: DafReader) -> SidecarStatus | None:
     """Return what is known of the sidecar of a data set; None if it has none."""
     tree = daf.tree
-    if not isinstance(tree, SidecarTree) or not is_sidecar(tree.sidecar):
-        return None
+    has_sidecar = isinstance(tree, SidecarTree) and is_sidecar(tree.sidecar)
+    return _status(tree) if isinstance(tree, SidecarTree) and has_sidecar else None
+
+
+def _status(tree: SidecarTree) -> SidecarStatus:
     document = tree.document()
-    if document is None:
-        return unused_status(tree)
+    is_used = document is not None
     return SidecarStatus(
         str(tree.sidecar),
-        is_used=True,
-        problem="",
+        is_used=is_used,
+        problem="" if is_used else tree.problem or "it was changed just now",
         size_bytes=size_of(tree.sidecar),
-        properties=document.properties,
-        indexes=_indexes_of(tree),
+        properties=() if document is None else document.properties,
+        indexes=_indexes_of(tree) if is_used else (),
     )
 
 
@@ -134,18 +137,6 @@ def sidecar_tree(daf: DafReader) -> SidecarTree:
         f"{daf.location}: only a file of others that is read in place, such as an h5ad, has a "
         "sidecar; in a data set of Daf, store the other layout with relayout_matrix and indexes "
         "with build_index"
-    )
-
-
-def unused_status(tree: SidecarTree) -> SidecarStatus:
-    size = size_of(tree.sidecar)
-    return SidecarStatus(
-        str(tree.sidecar),
-        is_used=False,
-        problem=tree.problem or "it was changed just now",
-        size_bytes=size,
-        properties=(),
-        indexes=(),
     )
 
 
@@ -245,10 +236,7 @@ def _made(
         _check_budget(daf, old_bytes + plan.size_bytes, max_bytes)
         _write(daf, tree, target, plan, known, max_bytes, progress)
     tree.look_at(target)
-    status = sidecar_status(daf)
-    if status is None:
-        raise errors.StorageError(f"{target}: the sidecar is not there although it was written")
-    return status
+    return _status(tree)
 
 
 def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStatus:
@@ -283,7 +271,7 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
             with open_daf(target, "r+") as writer:
                 _note(writer, replace(document, fingerprint=state.fingerprint))
             tree.look_at(target)
-            return sidecar_status(daf) or unused_status(tree)
+            return _status(tree)
     parts = [path.split("/") for path in document.properties]
     columns = [(p[1], p[2]) for p in parts if p[0] == layout.VECTORS]
     columns = [(axis, name) for axis, name in columns if _has_vector(daf, axis, name)]
@@ -334,24 +322,19 @@ def _planned(
     known: DafReader | None,
 ) -> _Plan:
     matrices = [matrix for name in names for matrix in _matrices_of(daf, name)]
-    new_matrices = [
-        (rows, cols, name)
-        for rows, cols, name in matrices
-        if known is None or not _has_matrix(known, cols, rows, name)
-    ]
+    axes = {axis for rows, cols, _ in matrices for axis in (rows, cols)}
+    axes |= {axis for axis, _ in vectors}
+    new_axes = sorted(axes if known is None else axes - known.axes_set())
+    new_matrices = [m for m in matrices if known is None or not _has_matrix(known, *m)]
     new_vectors = [
         (axis, name)
         for axis, name in dict.fromkeys(vectors)
         if name != "name" and (known is None or not _has_vector(known, axis, name))
     ]
-    axes = {axis for rows, cols, _ in matrices for axis in (rows, cols)}
-    axes |= {axis for axis, _ in vectors}
-    new_axes = sorted(a for a in axes if known is None or a not in known.axes_set())
+    stored: list[Stored] = [daf.open_vector(*vector) for vector in new_vectors]
+    stored += [daf.open_matrix(*matrix) for matrix in new_matrices]
     size = sum(_STRING_BYTES * daf.axis_length(axis) for axis in new_axes)
-    for axis, name in new_vectors:
-        size += sum(size_bytes(array) for array in daf.open_vector(axis, name).arrays().values())
-    for rows, cols, name in new_matrices:
-        size += sum(size_bytes(a) for a in daf.open_matrix(rows, cols, name).arrays().values())
+    size += sum(size_bytes(array) for one in stored for array in one.arrays().values())
     return _Plan(tuple(new_axes), tuple(new_vectors), tuple(new_matrices), size)
 
 
@@ -387,9 +370,7 @@ def _slow_vectors(daf: DafReader) -> Iterable[tuple[str, str]]:
         for name in sorted(daf.vectors_set(axis)):
             node = tree.base.node(layout.vector_path(axis, name))
             array = None if node is None or node.kind != "array" else node.array()
-            if array is None or array.is_coded:
-                continue
-            if not array.info.is_mappable:
+            if array is not None and not array.is_coded and not array.info.is_mappable:
                 yield axis, name
 
 
@@ -398,8 +379,9 @@ def _has_vector(daf: DafReader, axis: str, name: str) -> bool:
 
 
 def _has_matrix(daf: DafReader, rows: str, cols: str, name: str) -> bool:
+    """Return whether there is the transpose of a matrix."""
     are_there = {rows, cols} <= daf.axes_set()
-    return are_there and daf.has_matrix(rows, cols, name, relayout=False)
+    return are_there and daf.has_matrix(cols, rows, name, relayout=False)
 
 
 def _check_budget(daf: DafReader, size_bytes: int, max_bytes: int | None) -> None:
@@ -469,8 +451,6 @@ def _write(
 
 
 def _note(new: Any, document: SidecarDocument) -> None:
-    if not isinstance(new, DafWriter):
-        raise errors.ReadOnlyError(f"{new} cannot be written")
     new.set_scalar(SIDECAR_SCALAR, document.text(), if_exists="replace")
 
 

@@ -2,21 +2,31 @@
 
 `verify` checks the container (the archive, or the directory), then every rule of the Daf layout:
 lengths, unique entries, bounds and order of sparse indices, and that the two orientations of a
-matrix hold the same values.  It changes nothing.
+matrix hold the same values.  It changes nothing.  Of an AnnData in a Zarr directory it looks for
+files that are missing: Zarr leaves out chunks that hold the fill value alone, so that only some are
+noticed.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import posixpath
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from daf_storage.base import MatrixInfo, ShowProgress, Span, name_problem, progress_bar
+from daf_storage.base import (
+    METADATA_NAMES,
+    ShowProgress,
+    Span,
+    name_problem,
+    progress_bar,
+)
 from daf_storage.data import (
     Convention,
     ConventionWarning,
@@ -34,7 +44,7 @@ from daf_storage.data import (
     values_without_entry,
 )
 from daf_storage.errors import CorruptDataError, DafError, MissingDependencyError
-from daf_storage.files_daf import FilesTree
+from daf_storage.files_daf import METADATA_FILE, FilesTree, WritableFilesTree, parse_consolidated
 from daf_storage.files_daf import incomplete_properties as incomplete_files
 from daf_storage.opening import (
     SHARED_ARCHIVE_SUFFIX,
@@ -57,14 +67,175 @@ from daf_storage.stores import (
     unfinished_rebuilds,
 )
 from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
-from daf_storage.trees import Remarked, StoredArray, Tree, ZarrTree, differences, has_consolidated
-from daf_storage.upkeep._index_storage import IndexStorage
-from daf_storage.upkeep._verify_files import (
-    Finding,
-    verify_metadata_file,
-    verify_no_metadata_file,
-    verify_zarr_directory,
+from daf_storage.trees import (
+    Remarked,
+    StoredArray,
+    Tree,
+    ZarrTree,
+    consolidated_paths,
+    differences,
+    has_consolidated,
 )
+from daf_storage.upkeep._index_storage import IndexStorage
+
+Level: TypeAlias = Literal["error", "warning"]
+Add: TypeAlias = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a data set that is not as it should be."""
+
+    level: Level
+    """An ``error`` makes data wrong or unreadable; a ``warning`` is untidy, or hampers others."""
+    path: str
+    """What it is about: a property, an entry of the archive, or empty for all of it."""
+    problem: str
+    """What is wrong, in a sentence."""
+
+    def __str__(self) -> str:
+        return ": ".join([self.level, *([self.path] if self.path else []), self.problem])
+
+
+class _Findings(list[Finding]):
+    """Collects what is wrong.
+
+    Parameters
+    ----------
+    location
+        Where the data set is, which messages need not say again.
+    prefix
+        What comes before the paths: the data set within an archive.
+    """
+
+    def __init__(self, location: str = "", prefix: str = "") -> None:
+        super().__init__()
+        self._location = location
+        self._prefix = prefix
+
+    def error(self, path: str, problem: str) -> None:
+        """Note what makes data wrong or unreadable."""
+        self.append(Finding("error", f"{self._prefix}{path}", problem))
+
+    def warning(self, path: str, problem: str) -> None:
+        """Note what is untidy, or hampers others."""
+        self.append(Finding("warning", f"{self._prefix}{path}", problem))
+
+    def attempt(self, path: str, read: Callable[[], Any]) -> Any:
+        """Return what reading a property yields; what it raises is noted, and None returned."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConventionWarning)  # noted by itself
+                return read()
+        except (DafError, OSError) as error:
+            problem = str(error).removeprefix(f"{self._location}: ").removeprefix(f"{path}: ")
+            self.error(path, problem)
+            return None
+
+    def listed(self, path: str, read: Callable[[], Iterable[str]]) -> list[str]:
+        """Return the names in a group, sorted; none, and an error, if it cannot be listed."""
+        return self.attempt(path, lambda: sorted(read())) or []
+
+    def check_name(self, name: str, path: str) -> None:
+        """Note that a property is called as none can be."""
+        problem = name_problem(name)
+        if problem is not None:
+            self.error(path, f"its name {problem}")
+
+    def check_convention(self, daf: DafReader, path: str, *allowed: Convention) -> None:
+        """Note attributes of a property that make no sense."""
+        with suppress(DafError):  # noted when it was read
+            node = daf.tree.node(path)
+            if node is None:
+                return
+            for problem in (read_convention(node, set(allowed))[0], read_entries_axis(node)[0]):
+                if problem:
+                    self.warning(path, f"{problem}; it is ignored")
+
+
+def _check_metadata_file(found: _Findings, store: DirectoryStore, remedy: str) -> None:
+    """Check that ``metadata.json`` says of a directory what its documents say."""
+    tree = WritableFilesTree(store)
+    data = tree.consolidated()
+    if data is None:
+        problem = f"there is no {METADATA_FILE}, which readers over HTTP need; {remedy}"
+        found.warning(METADATA_FILE, problem)
+        return
+    try:
+        listed = parse_consolidated(data, what=METADATA_FILE)
+        stored = dict(tree.documents(""))
+    except CorruptDataError as error:
+        found.error(METADATA_FILE, f"{error}; {remedy}")
+        return
+    for path in sorted(listed.keys() | stored.keys()):
+        if path not in stored and tree.kind(path) is not None:
+            continue  # its document cannot be read, which is found when it is read
+        if listed.get(path) != stored.get(path):
+            problem = "is not in" if path not in listed else "is no longer as in"
+            found.warning(path, f"it {problem} {METADATA_FILE}; {remedy}")
+
+
+def _check_no_metadata_file(found: _Findings, tree: FilesTree, remedy: str) -> None:
+    """Check that an archive has no ``metadata.json``, which nothing could be added to."""
+    snapshot = tree.folder("")
+    try:
+        is_there = snapshot is not None and snapshot.size(METADATA_FILE) is not None
+    except DafError:
+        is_there = True
+    if is_there:
+        problem = f"an archive should have none, since nothing could be added to it; {remedy}"
+        found.warning(METADATA_FILE, problem)
+
+
+def _check_zarr_directory(found: _Findings, store: DirectoryStore) -> None:
+    """Look for files of an AnnData that are missing, as far as other files say so."""
+    tree, snapshot = ZarrTree(store), store.snapshot("")
+    named = set() if snapshot is None else consolidated_paths(tree.format, snapshot)
+    gone = {path for path in named if tree.kind(path) is None}
+    for path in sorted(gone):
+        if posixpath.dirname(path) not in gone:
+            problem = "it is gone, and still in the consolidated metadata, by which others read it"
+            found.error(path, problem)
+    for place, folders, files in os.walk(store.root):
+        path = Path(place).relative_to(store.root).as_posix()
+        if not folders and not files and path != ".":
+            found.warning(
+                path,
+                "this folder is empty: a chunk that was here is missing, and is read as the fill "
+                "value; unless it was set to that since, it is lost",
+            )
+        if {"data", "indices", "indptr"} <= set(folders):
+            with suppress(DafError):  # found when the matrix was read
+                _check_elements(found, tree, path, Path(place))
+
+
+def _check_elements(found: _Findings, tree: ZarrTree, path: str, folder: Path) -> None:
+    """Look for chunks of the elements of a sparse matrix where those of their positions are.
+
+    The other way round, reading the matrix is an error where it would be wrong.
+    """
+    node = tree.node(path)
+    arrays = [None if node is None else node.array(name) for name in ("data", "indices")]
+    infos = [None if array is None else (array.info.shape, array.info.chunks) for array in arrays]
+    if infos[0] is None or infos[0] != infos[1]:  # in chunks of other lengths
+        return
+    data, indices = (_chunk_files(folder / name) for name in ("data", "indices"))
+    if data and indices - data:
+        found.warning(
+            f"{path}/data",
+            f"the chunk file {min(indices - data)!r} is missing, and that of the positions is "
+            "there: unless all of its elements are stored zeros, they are lost",
+        )
+
+
+def _chunk_files(folder: Path) -> set[str]:
+    return {
+        (Path(place) / file).relative_to(folder).as_posix()
+        for place, _, files in os.walk(folder)
+        for file in files
+        if file not in METADATA_NAMES
+    }
+
 
 _BLOCK = 1 << 20
 
@@ -98,25 +269,29 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
     >>> daf_storage.verify(path)
     []
     """
-    if is_remote(path) or foreign_path(path) is not None:
+    found = _Findings()
+    where = None if is_remote(path) else foreign_path(path)
+    if is_remote(path) or where is not None:
         with open_daf(path) as daf:
-            found = list(_verify_sidecar(daf))
+            _check_sidecar(found, daf)
             found += _verify_data(daf, lambda _: None)
-            where = foreign_path(path)
             if where is not None and where.kind == "directory" and is_in_place(daf):
-                found += verify_zarr_directory(DirectoryStore(where.container))
-            return found
+                _check_zarr_directory(found, DirectoryStore(where.container))
+        return found
     container = container_of(path)
+    _check_abandoned(found, container)
     if container.is_archive and container.container.is_file():
-        return [*_abandoned(container), *_verify_archive(container, progress)]
-    with _opened(container) as daf:
-        found = list(_abandoned(container))
-        found += list(_verify_directory(container)) if container.kind == "directory" else []
+        _verify_archive(found, container, progress)
+        return found
+    with open_daf(container.given) as daf:
+        if container.kind == "directory":
+            _verify_directory(found, container)
         with _bar(container, _size_bytes(container.container), progress) as add:
-            return found + list(_verify_data(daf, add))
+            found += _verify_data(daf, add)
+    return found
 
 
-def _verify_sidecar(daf: DafReader) -> Iterator[Finding]:
+def _check_sidecar(found: _Findings, daf: DafReader) -> None:
     """Compare all that the sidecar of a data set has with what was written."""
     tree = daf.tree
     document = tree.document() if isinstance(tree, SidecarTree) else None
@@ -124,10 +299,10 @@ def _verify_sidecar(daf: DafReader) -> Iterator[Finding]:
         return
     remedy = f"'daf index {tree.source} --refresh' makes it again"
     for path, problem in tree.damage():
-        yield Finding("error", f"{tree.sidecar.name}/{path}", f"{problem}; {remedy}")
+        found.error(f"{tree.sidecar.name}/{path}", f"{problem}; {remedy}")
     if not document.checksums:
         problem = "it has no checksums, since an older version wrote it, and was not compared"
-        yield Finding("warning", tree.sidecar.name, f"{problem}; {remedy}")
+        found.warning(tree.sidecar.name, f"{problem}; {remedy}")
 
 
 def container_of(path: str | Path) -> DafPath:
@@ -138,208 +313,180 @@ def container_of(path: str | Path) -> DafPath:
     return parse_path(path)
 
 
-def _abandoned(where: DafPath) -> Iterator[Finding]:
+def _check_abandoned(found: _Findings, where: DafPath) -> None:
     """Look for what killed programs have left that were making or replacing the container."""
     for folder in abandoned(follow_links(where.container, where.given)):
-        yield Finding(
-            "warning",
+        found.warning(
             "",
             f"a program that was making or replacing this was killed, and left {folder.name}; "
             f"'daf repair {where.given}' removes it",
         )
 
 
-def _opened(where: DafPath) -> DafReader:
-    return open_daf(where.given)
-
-
-def _verify_archive(where: DafPath, progress: ShowProgress) -> Iterator[Finding]:
+def _verify_archive(found: _Findings, where: DafPath, progress: ShowProgress) -> None:
     try:
         store = MmapZipStore(where.container, location=where.given_container)
     except DafError as error:
-        yield Finding("error", "", str(error))
+        found.error("", str(error))
         return
     with store:
         if not ends_with_directory(where.container):
-            yield Finding(
-                "warning",
+            found.warning(
                 "",
                 "a writer stopped in the middle of adding something; what was complete is served, "
                 f"and 'daf repair {where.container}' takes the rest away",
             )
         with _bar(where, 2 * store.storage_bytes(), progress) as add:
             for name, problem in check_entries(store, add):
-                yield Finding("error", name, problem)
+                found.error(name, problem)
             unused = unused_bytes(store) if store.is_own else 0
             if unused > 0:
-                yield Finding("warning", "", f"{unused:,} bytes of the archive belong to no entry")
-            yield from _verify_groups(where, store, add)
+                found.warning("", f"{unused:,} bytes of the archive belong to no entry")
+            groups = [where.group] if where.group else groups_of(store)
+            if not groups:
+                found.error("", "there is no data set in this archive")
+            for group in groups:
+                found += _verify_group(where, store, group, add)
 
 
-def _verify_groups(
-    where: DafPath, store: MmapZipStore, add: Callable[[int], None]
-) -> Iterator[Finding]:
-    groups = [where.group] if where.group else groups_of(store)
-    if not groups:
-        yield Finding("error", "", "there is no data set in this archive")
-    for group in groups:
-        prefix = f"{group}/" if group and not where.group else ""
-        tree = tree_of(store, group)
-        for path in _incomplete(store, tree, group):
-            yield Finding("error", prefix + path, "part of its data is missing")
-        try:
-            layout.check_version(tree)
-        except DafError as error:
-            yield Finding("error", prefix + layout.DAF, str(error))
-            continue
-        findings = list(_verify_data(DafReader(tree, name=where.given), add))
-        snapshot = store.snapshot(group)
-        remedy = f"'daf repair {where.given}' takes it out, since nothing is changed in archives"
-        if isinstance(tree, FilesTree):
-            findings += verify_no_metadata_file(tree, remedy)
-        elif snapshot is not None and has_consolidated(tree.format, snapshot):
-            findings += _verify_consolidated(tree, snapshot, remedy)
-        for finding in findings:
-            yield Finding(finding.level, prefix + finding.path, finding.problem)
-
-
-def _incomplete(store: MmapZipStore, tree: FilesTree | ZarrTree, group: str) -> list[str]:
-    """Return the paths of properties whose metadata is there and part of their data is not."""
+def _verify_group(where: DafPath, store: MmapZipStore, group: str, add: Add) -> _Findings:
+    """Verify a data set of an archive."""
+    prefix = f"{group}/" if group and not where.group else ""
+    tree, found = tree_of(store, group), _Findings(prefix=prefix)
     if isinstance(tree, FilesTree):
-        return incomplete_files(tree)
-    start = f"{group}/" if group else ""
-    names = [key[len(start) :] for key in store if key.startswith(start)]
-    return incomplete_properties(tree, names)
+        incomplete = incomplete_files(tree)
+    else:
+        start = f"{group}/" if group else ""
+        names = [key[len(start) :] for key in store if key.startswith(start)]
+        incomplete = incomplete_properties(tree, names)
+    for path in incomplete:
+        found.error(path, "part of its data is missing")
+    try:
+        layout.check_version(tree)
+    except DafError as error:
+        found.error(layout.DAF, str(error))
+        return found
+    found += _verify_data(DafReader(tree, name=where.given), add, prefix)
+    snapshot = store.snapshot(group)
+    remedy = f"'daf repair {where.given}' takes it out, since nothing is changed in archives"
+    if isinstance(tree, FilesTree):
+        _check_no_metadata_file(found, tree, remedy)
+    elif snapshot is not None and has_consolidated(tree.format, snapshot):
+        _check_consolidated(found, tree, snapshot, remedy)
+    return found
 
 
-def _verify_directory(where: DafPath) -> Iterator[Finding]:
+def _verify_directory(found: _Findings, where: DafPath) -> None:
     """Check what only directories have: consolidated metadata, and leftovers of writers."""
     store = DirectoryStore(where.container, location=where.given)
     if store.has_leftovers():
-        yield Finding(
-            "warning",
+        found.warning(
             "",
             f"a writer is at work, or left something behind; 'daf repair {where.given}' clears it",
         )
     if unfinished_rebuilds(where.container):
-        yield Finding(
-            "warning",
+        found.warning(
             "",
             "a reordering was interrupted; do the same again to go on with it, or "
             f"'daf repair {where.given}' to clear away what it left",
         )
     remedy = f"'daf repair {where.given}' writes it again"
     if where.is_files:
-        yield from verify_metadata_file(store, remedy)
+        _check_metadata_file(found, store, remedy)
         return
     tree, snapshot = ZarrTree(store), store.snapshot("")
     if snapshot is None:
         return
+    consolidated = tree.format.consolidated_file
     try:
         is_there = has_consolidated(tree.format, snapshot)
     except DafError as error:
-        yield Finding("error", tree.format.consolidated_file, str(error))
+        found.error(consolidated, str(error))
         return
     if is_there:
-        yield from _verify_consolidated(tree, snapshot, remedy)
+        _check_consolidated(found, tree, snapshot, remedy)
     else:
-        yield Finding(
-            "warning",
-            tree.format.consolidated_file,
-            f"there is no consolidated metadata, which readers over HTTP need; {remedy}",
-        )
+        problem = "there is no consolidated metadata, which readers over HTTP need"
+        found.warning(consolidated, f"{problem}; {remedy}")
 
 
-def _verify_consolidated(tree: ZarrTree, snapshot: Snapshot, remedy: str) -> Iterator[Finding]:
+def _check_consolidated(found: _Findings, tree: ZarrTree, snapshot: Snapshot, remedy: str) -> None:
     """Check that the metadata at the root repeats what is there."""
     try:
         for key, problem in differences(tree.format, snapshot, layout.SKELETON):
-            yield Finding("warning", key, f"{problem} the consolidated metadata; {remedy}")
+            found.warning(key, f"{problem} the consolidated metadata; {remedy}")
     except CorruptDataError as error:
-        yield Finding("error", tree.format.consolidated_file, str(error))
+        found.error(tree.format.consolidated_file, str(error))
 
 
 # The rules of the layout
 
 
-def _verify_data(daf: DafReader, add: Callable[[int], None]) -> Iterator[Finding]:
-    axes = yield from _listed(daf, layout.AXES, daf.axes_set)
-    yield from _verify_groups_there(daf, set(axes))
-    for name in (yield from _listed(daf, layout.SCALARS, daf.scalars_set)):
+def _verify_data(daf: DafReader, add: Add, prefix: str = "") -> _Findings:
+    """Read everything."""
+    found = _Findings(daf.location, prefix)
+    axes = found.listed(layout.AXES, daf.axes_set)
+    _check_groups(found, daf.tree, set(axes))
+    for name in found.listed(layout.SCALARS, daf.scalars_set):
         path = layout.scalar_path(name)
-        yield from _bad_name(name, path)
-        yield from _attempt(daf.location, path, partial(daf.get_scalar, name))
+        found.check_name(name, path)
+        found.attempt(path, partial(daf.get_scalar, name))
     whole = []
     for axis in axes:
         path = layout.axis_path(axis)
-        yield from _bad_name(axis, path)
-        yield from _attempt(daf.location, path, partial(daf.get_pa_vector, axis, "name"))
-        if not list(_attempt(daf.location, path, partial(daf.axis_length, axis))):
+        found.check_name(axis, path)
+        found.attempt(path, partial(daf.get_pa_vector, axis, "name"))
+        with suppress(DafError, OSError):
+            daf.axis_length(axis)
             whole.append(axis)
     for axis in whole:
-        group = layout.vectors_path(axis)
-        for name in (yield from _listed(daf, group, partial(daf.vectors_set, axis))):
+        for name in found.listed(layout.vectors_path(axis), partial(daf.vectors_set, axis)):
             path = layout.vector_path(axis, name)
-            yield from _bad_name(name, path)
-            yield from _attempt(daf.location, path, partial(_check_vector, daf, axis, name, add))
-            yield from _bad_convention(daf, path, Convention.EMPTY_IS_MISSING)
-            yield from _verify_relation(daf, axis, name, whole)
+            found.check_name(name, path)
+            found.attempt(path, partial(_read_vector, daf, axis, name, add))
+            found.check_convention(daf, path, Convention.EMPTY_IS_MISSING)
+            with suppress(DafError, OSError):  # found when it was read
+                _check_relation(found, daf, axis, name, whole)
     for rows, columns in itertools.product(whole, whole):
-        group = layout.matrices_path(rows, columns)
         read = partial(daf.matrices_set, rows, columns, relayout=False)
-        for name in (yield from _listed(daf, group, read)):
-            yield from _verify_matrix(daf, rows, columns, name, add)
+        for name in found.listed(layout.matrices_path(rows, columns), read):
+            _check_matrix(found, daf, rows, columns, name, add)
     for path, array in kept.arrays(daf.tree).items():
-        yield from _attempt(daf.location, path, partial(_check_kept, path, array, add))
-    yield from _verify_indexes(daf)
+        found.attempt(path, partial(_read_kept, path, array, add))
+    _check_indexes(found, daf)
     for what, problem in daf.tree.losses() if isinstance(daf.tree, Remarked) else ():
-        yield Finding("error", what, problem.removeprefix(f"{daf.location}: "))
+        found.error(what, problem.removeprefix(f"{daf.location}: "))
+    return found
 
 
-def _listed(
-    daf: DafReader, path: str, read: Callable[[], set[str]]
-) -> Generator[Finding, None, list[str]]:
-    """Return the names in a group, sorted; none, and a finding, if it cannot be listed."""
-    names: list[str] = []
-    yield from _attempt(daf.location, path, lambda: names.extend(sorted(read())))
-    return names
-
-
-def _verify_indexes(daf: DafReader) -> Iterator[Finding]:
+def _check_indexes(found: _Findings, daf: DafReader) -> None:
     """Check that each index is what was stored, and of what its vectors are now."""
     indexes = IndexStorage(daf)
     for place in indexes.places():
-        found = indexes.load(place)
-        if found is not None and found.state != "fit":
-            yield Finding(
-                "error" if found.state == "damaged" else "warning",
+        index = indexes.load(place)
+        if index is not None and index.state != "fit":
+            note = found.error if index.state == "damaged" else found.warning
+            note(
                 place.path,
-                f"{found.problem}; queries do not use this index, and 'daf repair {daf.location}' "
+                f"{index.problem}; queries do not use this index, and 'daf repair {daf.location}' "
                 "builds it again",
             )
 
 
-def _verify_groups_there(daf: DafReader, axes: set[str]) -> Iterator[Finding]:
+def _check_groups(found: _Findings, tree: Tree, axes: set[str]) -> None:
     """Check that each axis has its groups, as others need, and that no group lacks its axis."""
-    tree = daf.tree
     for group in layout.SKELETON:
         if tree.kind(group) != "group":
-            yield Finding("error", group, "this group is missing")
+            found.error(group, "this group is missing")
     needed = [layout.vectors_path(axis) for axis in axes]
     needed += [layout.matrices_path(*pair) for pair in itertools.product(axes, axes)]
     for path in sorted(needed):
         if tree.kind(path) is None:
-            yield Finding(
-                "warning", path, "this group is missing; some other programs depend on it"
-            )
+            found.warning(path, "this group is missing; some other programs depend on it")
     for group in (layout.VECTORS, layout.MATRICES):
-        for name in (yield from _listed(daf, group, partial(_children, tree, group))):
+        for name in found.listed(group, partial(tree.children, group)):
             if name not in axes and _has_arrays(tree, f"{group}/{name}"):
-                yield Finding("error", f"{group}/{name}", f"there is no axis {name!r}")
-
-
-def _children(tree: Tree, path: str) -> set[str]:
-    return set(tree.children(path))
+                found.error(f"{group}/{name}", f"there is no axis {name!r}")
 
 
 def _has_arrays(tree: Tree, path: str) -> bool:
@@ -350,36 +497,7 @@ def _has_arrays(tree: Tree, path: str) -> bool:
     return any(kind == "array" or _has_arrays(tree, f"{path}/{name}") for name, kind in children)
 
 
-def _bad_name(name: str, path: str) -> Iterator[Finding]:
-    problem = name_problem(name)
-    if problem is not None:
-        yield Finding("error", path, f"its name {problem}")
-
-
-def _bad_convention(daf: DafReader, path: str, *allowed: Convention) -> Iterator[Finding]:
-    try:
-        node = daf.tree.node(path)
-    except DafError:  # found when it was read
-        return
-    if node is None:
-        return
-    for problem in (read_convention(node, set(allowed))[0], read_entries_axis(node)[0]):
-        if problem:
-            yield Finding("warning", path, f"{problem}; it is ignored")
-
-
-def _attempt(location: str, path: str, read: Callable[[], Any]) -> Iterator[Finding]:
-    """Do something that reads a property; what it raises is a finding."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConventionWarning)  # a finding of its own
-            read()
-    except (DafError, OSError) as error:
-        problem = str(error).removeprefix(f"{location}: ").removeprefix(f"{path}: ")
-        yield Finding("error", path, problem)
-
-
-def _check_vector(daf: DafReader, axis: str, name: str, add: Callable[[int], None]) -> None:
+def _read_vector(daf: DafReader, axis: str, name: str, add: Add) -> None:
     vector = daf.open_vector(axis, name)
     info = vector.info
     if info.storage_type.is_string:
@@ -396,91 +514,67 @@ def _check_vector(daf: DafReader, axis: str, name: str, add: Callable[[int], Non
             add(block.nbytes)
 
 
-def _verify_relation(daf: DafReader, axis: str, name: str, axes: list[str]) -> Iterator[Finding]:
-    """Check that the values of a vector are entries of the axis that it refers to.
-
-    A name may be what it is by chance; what was recorded is not.
-    """
-    path = layout.vector_path(axis, name)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConventionWarning)
-            vector = daf.open_vector(axis, name)
-        recorded = vector.info.entries_of
-        relation = relation_of(axes, vector.info)
-        if recorded is not None and not daf.has_axis(recorded):
-            yield Finding(
-                "warning",
-                path,
-                f"it is recorded that its values are entries of the axis {recorded!r}, which is "
-                "not there; add that axis, or set the vector again",
-            )
-        if relation is None:
-            return
-        entries = daf.get_pa_vector(relation.to_axis, "name")
-        unknown = values_without_entry(vector.string_batches(), entries)
-    except (DafError, OSError):  # found when it was read
-        return
-    if unknown is None:
-        return
-    first, count = unknown
-    is_recorded = relation.source == "import"
-    why = "it is recorded" if is_recorded else "its name says"
-    remedy = "set the vector again" if is_recorded else "give the vector another name"
-    yield Finding(
-        "error" if is_recorded else "warning",
-        path,
-        f"{why} that its values are entries of the axis {relation.to_axis!r}, but {count:,} of "
-        f"{vector.info.length:,} are not, first {first!r}; add such entries, or {remedy}",
-    )
-
-
-def _check_kept(path: str, array: StoredArray, add: Callable[[int], None]) -> None:
+def _read_kept(path: str, array: StoredArray, add: Add) -> None:
     """Read a part that is kept for AnnData; without h5py, whether it can be read stays open."""
     add(array.read().nbytes)
     with suppress(MissingDependencyError):
         kept.check_part(path, array)
 
 
-def _verify_matrix(
-    daf: DafReader, rows: str, columns: str, name: str, add: Callable[[int], None]
-) -> Iterator[Finding]:
-    path = layout.matrix_path(rows, columns, name)
-    yield from _bad_name(name, path)
-    if rows == columns:
-        yield from _bad_convention(daf, path, Convention.ROW_MAJOR)
-    else:
-        yield from _bad_convention(daf, path)
-    digests: list[int] = []
-    found = list(
-        _attempt(
-            daf.location,
+def _check_relation(
+    found: _Findings, daf: DafReader, axis: str, name: str, axes: list[str]
+) -> None:
+    """Check that the values of a vector are entries of the axis that it refers to.
+
+    A name may be what it is by chance; what was recorded is not.
+    """
+    path = layout.vector_path(axis, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConventionWarning)
+        vector = daf.open_vector(axis, name)
+    recorded = vector.info.entries_of
+    relation = relation_of(axes, vector.info)
+    if recorded is not None and not daf.has_axis(recorded):
+        found.warning(
             path,
-            lambda: digests.append(digest(ordered(daf.open_matrix(rows, columns, name)), add)),
+            f"it is recorded that its values are entries of the axis {recorded!r}, which is "
+            "not there; add that axis, or set the vector again",
         )
+    if relation is None:
+        return
+    entries = daf.get_pa_vector(relation.to_axis, "name")
+    unknown = values_without_entry(vector.string_batches(), entries)
+    if unknown is None:
+        return
+    first, count = unknown
+    why, remedy, note = ("its name says", "give the vector another name", found.warning)
+    if relation.source == "import":
+        why, remedy, note = ("it is recorded", "set the vector again", found.error)
+    note(
+        path,
+        f"{why} that its values are entries of the axis {relation.to_axis!r}, but {count:,} of "
+        f"{vector.info.length:,} are not, first {first!r}; add such entries, or {remedy}",
     )
-    yield from found
-    has_other = daf.has_matrix(columns, rows, name, relayout=False)
-    if found or rows >= columns or not has_other:
+
+
+def _check_matrix(
+    found: _Findings, daf: DafReader, rows: str, columns: str, name: str, add: Add
+) -> None:
+    path, other = layout.matrix_path(rows, columns, name), layout.matrix_path(columns, rows, name)
+    found.check_name(name, path)
+    found.check_convention(daf, path, *([Convention.ROW_MAJOR] if rows == columns else ()))
+    own = found.attempt(path, lambda: digest(ordered(daf.open_matrix(rows, columns, name)), add))
+    if own is None or rows >= columns or not daf.has_matrix(columns, rows, name, relayout=False):
         return
-    other = layout.matrix_path(columns, rows, name)
-    with_other: list[MatrixInfo] = []
-    yield from _attempt(
-        daf.location, other, lambda: with_other.append(daf.matrix_info(columns, rows, name))
-    )
-    if not with_other:
+    info = found.attempt(other, partial(daf.matrix_info, columns, rows, name))
+    if info is None:
         return
-    if with_other[0].storage_type is not daf.matrix_info(rows, columns, name).storage_type:
-        yield Finding("error", path, f"it and {other} have elements of different types")
+    if info.storage_type is not daf.matrix_info(rows, columns, name).storage_type:
+        found.error(path, f"it and {other} have elements of different types")
         return
-    try:
-        flipped = digest(daf.open_matrix(columns, rows, name), lambda _: None, flipped=True)
-    except (DafError, OSError):
-        return  # found when it is its own turn
-    if flipped != digests[0]:
-        yield Finding(
-            "error", path, f"it and {other} are not the same matrix: delete one and relayout"
-        )
+    with suppress(DafError, OSError):  # found when it is its own turn
+        if digest(daf.open_matrix(columns, rows, name), lambda _: None, flipped=True) != own:
+            found.error(path, f"it and {other} are not the same matrix: delete one and relayout")
 
 
 def _size_bytes(path: Path) -> int:

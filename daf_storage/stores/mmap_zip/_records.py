@@ -31,6 +31,7 @@ MASKED_FLAG: Final = 0x2000
 UTF8_FLAG: Final = 0x800
 
 _ZIP64_VERSION = 45
+_SHORT_VERSION = 20
 _MADE_BY = 0x031E
 _DATE = 0x0021  # 1980-01-01
 _MODE = 0x81A40000  # a regular file, 0o644
@@ -55,6 +56,7 @@ _CENTRAL_EXTRA = struct.Struct("<2H3Q")
 _HEAD = struct.Struct("<2H")
 
 LOCAL_BYTES: Final = _LOCAL.size
+LOCAL_EXTRA_BYTES: Final = _LOCAL_EXTRA.size
 CENTRAL_BYTES: Final = _CENTRAL.size
 CENTRAL_EXTRA_BYTES: Final = _CENTRAL_EXTRA.size
 END_BYTES: Final = _END.size
@@ -153,53 +155,47 @@ def local_header_bytes(raw_name: bytes, offset: int) -> int:
 
 
 def pack_local(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
-    """Return the local header of an entry that begins at ``offset``."""
+    """Return the local header of an entry that begins at ``offset``; its data are aligned."""
     least = _LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size
     padding = local_header_bytes(raw_name, offset) - least
-    fixed = _LOCAL.pack(
-        LOCAL_SIGNATURE,
-        _ZIP64_VERSION,
-        UTF8_FLAG,
-        STORED,
-        0,
-        _DATE,
-        crc,
-        _NONE32,
-        _NONE32,
-        len(raw_name),
-        _LOCAL_EXTRA.size + padding,
-    )
-    extra = _LOCAL_EXTRA.pack(_ZIP64_EXTRA, _LOCAL_EXTRA.size - _HEAD.size, size_bytes, size_bytes)
     pad = b""
     if padding:
         pad = _HEAD.pack(_PADDING_EXTRA, padding - _HEAD.size).ljust(padding, b"\0")
-    return b"".join((fixed, raw_name, extra, pad))
+    return pack_unaligned(raw_name, (size_bytes, size_bytes), crc, STORED, pad)
 
 
-def pack_central(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
-    """Return the central record of a stored entry."""
-    fixed = _CENTRAL.pack(
-        CENTRAL_SIGNATURE,
-        _MADE_BY,
-        _ZIP64_VERSION,
-        UTF8_FLAG,
-        STORED,
-        0,
-        _DATE,
-        crc,
-        _NONE32,
-        _NONE32,
-        len(raw_name),
-        _CENTRAL_EXTRA.size,
-        0,
-        0,
-        0,
-        _MODE,
-        _NONE32,
-    )
-    extra = _CENTRAL_EXTRA.pack(
-        _ZIP64_EXTRA, _CENTRAL_EXTRA.size - _HEAD.size, size_bytes, size_bytes, offset
-    )
+def pack_unaligned(
+    raw_name: bytes, sizes: tuple[int, int], crc: int, method: int, pad: bytes = b""
+) -> bytes:
+    """Return the local header of an entry, given its lengths, not compressed and as stored."""
+    extra = _LOCAL_EXTRA.pack(_ZIP64_EXTRA, _LOCAL_EXTRA.size - _HEAD.size, *sizes) + pad
+    made = (LOCAL_SIGNATURE, _ZIP64_VERSION, UTF8_FLAG, method, 0, _DATE)
+    fixed = _LOCAL.pack(*made, crc, _NONE32, _NONE32, len(raw_name), len(extra))
+    return b"".join((fixed, raw_name, extra))
+
+
+def pack_short_local(raw_name: bytes, sizes: tuple[int, int], crc: int, method: int) -> bytes:
+    """Return a local header without an extra field, so that the data follow the name at once."""
+    made = (LOCAL_SIGNATURE, _SHORT_VERSION, UTF8_FLAG, method, 0, _DATE)
+    return _LOCAL.pack(*made, crc, *sizes[::-1], len(raw_name), 0) + raw_name
+
+
+def pack_central(
+    raw_name: bytes,
+    size_bytes: int,
+    crc: int,
+    offset: int,
+    *,
+    method: int = STORED,
+    stored_bytes: int | None = None,
+) -> bytes:
+    """Return the central record of an entry; one that is stored has as many bytes there."""
+    stored = size_bytes if stored_bytes is None else stored_bytes
+    lengths = (len(raw_name), _CENTRAL_EXTRA.size, 0, 0, 0)
+    made = (_MADE_BY, _ZIP64_VERSION, UTF8_FLAG, method, 0, _DATE)
+    fixed = _CENTRAL.pack(CENTRAL_SIGNATURE, *made, crc, _NONE32, _NONE32, *lengths, _MODE, _NONE32)
+    extra_bytes = _CENTRAL_EXTRA.size - _HEAD.size
+    extra = _CENTRAL_EXTRA.pack(_ZIP64_EXTRA, extra_bytes, size_bytes, stored, offset)
     return b"".join((fixed, raw_name, extra))
 
 
@@ -212,18 +208,8 @@ def pack_entry(name: str, size_bytes: int, crc: int, offset: int) -> Entry:
 
 def pack_tail(count: int, size_bytes: int, offset: int, comment: bytes = b"") -> bytes:
     """Return the three records that end an archive with this central directory."""
-    end64 = _END64.pack(
-        END64_SIGNATURE,
-        _END64.size - 12,
-        _MADE_BY,
-        _ZIP64_VERSION,
-        0,
-        0,
-        count,
-        count,
-        size_bytes,
-        offset,
-    )
+    made = (_END64.size - 12, _MADE_BY, _ZIP64_VERSION, 0, 0)
+    end64 = _END64.pack(END64_SIGNATURE, *made, count, count, size_bytes, offset)
     locator = _LOCATOR.pack(LOCATOR_SIGNATURE, 0, offset + size_bytes, 1)
     end = _END.pack(END_SIGNATURE, 0, 0, _NONE16, _NONE16, _NONE32, _NONE32, len(comment))
     return b"".join((end64, locator, end, comment))

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, open_daf
-from daf_storage.data import _samples
+from daf_storage.data import _page
 from daf_storage.display import PreviewBudget
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import PlainArray
@@ -112,7 +112,7 @@ def test_small_data_are_shown_exactly() -> None:
 
 
 def _first(data: memoryview, budget: PreviewBudget) -> Any:
-    sample = _samples._first_strings(data, 5, budget)
+    sample = _page._first_strings(data, 5, budget)
     return sample if isinstance(sample, str) else sample[0].to_pylist()
 
 

@@ -1,25 +1,183 @@
-"""Where the parts of an AnnData lie in a tree, and what follows the order of an axis."""
+"""One part of an AnnData as a small HDF5 file: an image that is stored as an array of bytes.
+
+It holds ``elements/0``, in the encoding in which ``write_h5ad`` writes it; as attributes, which
+part of the AnnData it was; and ``document``, which says that it is all of the value.
+"""
 
 from __future__ import annotations
 
 import io
 import posixpath
-from collections.abc import Collection, Iterator, Mapping
+import tempfile
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, StorageType, name_problem
-from daf_storage.data.kept import _image
-from daf_storage.errors import CorruptDataError
-from daf_storage.trees import StoredArray, Tree, TreeTransaction, WritableTree
+from daf_storage.base import AnyArray, StorageType, name_problem, optional_import
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    UnsupportedDataError,
+    UnsupportedInputError,
+)
+from daf_storage.trees import StoredArray, Tree, TreeTransaction, WritableTree, check_contained
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
+
+Writer: TypeAlias = Callable[[Any, str], None]
+"""Writes a value into a group of an h5ad file, under a name; or nothing."""
+
+EARLIER_FORM: Final = (
+    "an earlier version kept it in a form that is no longer read; import the AnnData again"
+)
+_ELEMENTS: Final = "elements"
+_DOCUMENT: Final = "document"
+_NAME: Final = "0"
+_WHOLE: Final = b'{"type":"element","name":"0"}'
+"""The document of a value that is one element, as all are."""
+
+_BLOCK_BYTES = 1 << 24
+_OLD_FRAMES = "0.1.0"
+
+
+@contextmanager
+def new_image(part: str, key: str, write: Writer) -> Iterator[IO[bytes]]:
+    """Hand out a new image as a temporary file.
+
+    Parameters
+    ----------
+    part, key
+        Which value of the AnnData it holds, such as ``"uns"`` and ``"paga"``.
+
+    Raises
+    ------
+    UnsupportedInputError
+        Anndata cannot write the value, or nothing of it was written.
+    """
+    h5py = optional_import("h5py", extra="anndata")
+    with tempfile.TemporaryFile() as storage:
+        with h5py.File(storage, "w") as file:
+            file.attrs.update({"part": part, "key": key})
+            elements = file.create_group(_ELEMENTS)
+            write(elements, _NAME)
+            if _NAME not in elements:
+                raise UnsupportedInputError(f"nothing of {part}[{key!r}] was written")
+            file.create_dataset(_DOCUMENT, data=np.frombuffer(_WHOLE, np.uint8))
+        yield storage
+
+
+def blocks_of(image: IO[bytes]) -> Iterator[AnyArray]:
+    """Yield the bytes of a file."""
+    image.seek(0)
+    while block := image.read(_BLOCK_BYTES):
+        yield np.frombuffer(block, np.uint8)
+
+
+def writer_of(value: Any) -> Writer:
+    """Return what writes a value as anndata does; a group or a dataset is copied as it is.
+
+    DataFrames of AnnData 0.7 are not: their columns refer to categories elsewhere in the file.
+    """
+    h5py = optional_import("h5py", extra="anndata")
+    if not isinstance(value, h5py.Group | h5py.Dataset):
+        return lambda group, name: write_element(group, name, value)
+    nodes = [value]
+    if isinstance(value, h5py.Group):
+        value.visititems(lambda _, node: nodes.append(node))
+    if any(map(_is_old_frame, nodes)):
+        return writer_of(read_element(value))
+    return lambda group, name: value.file.copy(
+        value, group, name, expand_soft=True, expand_external=True
+    )
+
+
+def _is_old_frame(node: Any) -> bool:
+    encoding = [str(node.attrs.get(f"encoding-{name}", "")) for name in ("type", "version")]
+    return encoding == ["dataframe", _OLD_FRAMES]
+
+
+def write_element(group: Any, name: str, value: Any) -> None:
+    """Write a value into a group of an h5ad file.
+
+    Raises
+    ------
+    UnsupportedInputError
+        Anndata cannot write it; nothing was written.
+    """
+    anndata = optional_import("anndata", extra="anndata")
+    try:
+        with _quiet(), anndata.settings.override(allow_write_nullable_strings=True):
+            anndata.io.write_elem(group, name, value)
+    except OSError:
+        raise
+    except Exception as error:  # anndata and h5py raise many kinds
+        if name in group:
+            del group[name]
+        kind = f"{type(value).__module__}.{type(value).__name__}"
+        raise UnsupportedInputError(
+            f"anndata cannot write this value, of the type {kind}"
+        ) from error
+
+
+def read_element(element: Any) -> Any:
+    """Return a group or dataset of an h5ad file as anndata reads it, without its warnings.
+
+    A string is read without anndata, which takes longer to import than a query does.
+    """
+    if element.attrs.get("encoding-type") == "string" and hasattr(element, "asstr"):
+        return element.asstr()[()]
+    with _quiet():
+        return optional_import("anndata", extra="anndata").io.read_elem(element)
+
+
+@contextmanager
+def opened(array: StoredArray, *, what: str) -> Iterator[Any]:
+    """Open a stored image as an ``h5py.File``.
+
+    Raises
+    ------
+    CorruptDataError
+        It is no such image.
+    UnsupportedDataError
+        Something in it leads to another file.
+    """
+    h5py = optional_import("h5py", extra="anndata")
+    if len(array.info.shape) != 1 or array.info.storage_type.dtype != np.uint8:
+        raise CorruptDataError(f"{what}: it is no array of bytes, as a part of an AnnData is")
+    try:
+        with h5py.File(io.BytesIO(array.read().tobytes()), "r") as file:
+            check_contained(file, what=what)
+            yield file
+    except DafError:
+        raise
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise CorruptDataError(
+            f"{what}: this part of an AnnData cannot be read ({reason})"
+        ) from error
+
+
+def element_of(file: Any, *, what: str) -> Any:
+    """Return the group or dataset that an opened image holds."""
+    if bytes(file[_DOCUMENT][()]) != _WHOLE:
+        raise UnsupportedDataError(f"{what}: {EARLIER_FORM}")
+    return file[_ELEMENTS][_NAME]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
 
 GROUP: Final = "anndata"
 """The group beside ``scalars``, ``axes``, ``vectors`` and ``matrices``."""
@@ -52,18 +210,16 @@ class KeptPart:
 
     def value(self) -> Any:
         """Return the value as the AnnData had it."""
-        with _image.opened(self.array, what=self.path) as file:
-            return _image.read_element(_image.element_of(file, what=self.path))
+        with opened(self.array, what=self.path) as file:
+            return read_element(element_of(file, what=self.path))
 
     def copy_to(self, group: Any, name: str) -> None:
         """Copy it into a group of an h5ad file."""
-        with _image.opened(self.array, what=self.path) as file:
-            file.copy(_image.element_of(file, what=self.path), group, name)
+        with opened(self.array, what=self.path) as file:
+            file.copy(element_of(file, what=self.path), group, name)
 
 
-def keep(
-    tree: WritableTree, axes: tuple[str, ...], part: str, key: str, write: _image.Writer
-) -> None:
+def keep(tree: WritableTree, axes: tuple[str, ...], part: str, key: str, write: Writer) -> None:
     """Store a part of an AnnData.
 
     Raises
@@ -73,7 +229,7 @@ def keep(
     """
     path = _free_path(tree, axes, f"{part}.{key}" if key else part)
     with (
-        _image.new_image(part, key, write) as image,
+        new_image(part, key, write) as image,
         tree.transaction() as changes,
         tree.lock(),
     ):
@@ -82,10 +238,10 @@ def keep(
         changes.publish(path, replace=False)
 
 
-def image_of(part: str, key: str, write: _image.Writer) -> AnyArray:
+def image_of(part: str, key: str, write: Writer) -> AnyArray:
     """Return the bytes that `keep` would store of a part."""
-    with _image.new_image(part, key, write) as image:
-        return np.concatenate([np.empty(0, np.uint8), *_image.blocks_of(image)])
+    with new_image(part, key, write) as image:
+        return np.concatenate([np.empty(0, np.uint8), *blocks_of(image)])
 
 
 def parts(tree: Tree, *, axes: tuple[str, ...] | None = None) -> Iterator[KeptPart]:
@@ -94,7 +250,7 @@ def parts(tree: Tree, *, axes: tuple[str, ...] | None = None) -> Iterator[KeptPa
         found = _axes_of(path)
         if axes is not None and found != axes:
             continue
-        with _image.opened(array, what=f"{tree.location}: {path}") as file:
+        with opened(array, what=f"{tree.location}: {path}") as file:
             part, key = str(file.attrs["part"]), str(file.attrs["key"])
         yield KeptPart(path, found, part, key, array)
 
@@ -119,8 +275,8 @@ def arrays(tree: Tree) -> dict[str, StoredArray]:
 
 def check_part(path: str, array: StoredArray) -> None:
     """Raise unless an image can be opened."""
-    with _image.opened(array, what=path) as file:
-        _image.element_of(file, what=path)
+    with opened(array, what=path) as file:
+        element_of(file, what=path)
 
 
 def delete_part(tree: WritableTree, path: str) -> None:
@@ -167,9 +323,9 @@ def write_reordered(source: Tree, target: WritableTree, orders: Mapping[str, Any
         for dimension, own in enumerate(found.axes):
             if own in orders:
                 value = _taken(value, orders[own], dimension, what=found.path)
-        write = _image.writer_of(value)
+        write = writer_of(value)
         with (
-            _image.new_image(found.part, found.key, write) as image,
+            new_image(found.part, found.key, write) as image,
             target.transaction() as changes,
         ):
             _write(changes, found.path, image)
@@ -197,7 +353,7 @@ def _taken(value: Any, positions: AnyArray, dimension: int, *, what: str) -> Any
 
 def _write(changes: TreeTransaction, path: str, image: IO[bytes]) -> None:
     length = image.seek(0, io.SEEK_END)
-    changes.write_blocks(path, (length,), StorageType.UINT8, _image.blocks_of(image))
+    changes.write_blocks(path, (length,), StorageType.UINT8, blocks_of(image))
 
 
 def _axes_of(path: str) -> tuple[str, ...]:

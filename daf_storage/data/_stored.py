@@ -1,0 +1,506 @@
+"""Stored vectors and matrices, pinned, and the arrays of which sparse ones consist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
+from daf_storage.data._coercion import SparseVectorInput, VectorInput
+from daf_storage.data._convention import Convention, attributes_of
+from daf_storage.data._transpose import transpose_sparse
+from daf_storage.errors import CorruptDataError
+from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray
+
+
+def check_indices(node: Node, name: str, count: int, what: str) -> StoredArray:
+    """Return an array of positions, after checking its metadata; nothing of it was read."""
+    array = required_array(node, name, what)
+    if array.info.shape != (count,) or not array.info.storage_type.is_integer:
+        raise CorruptDataError(
+            f"{what}: {name} is not a list of {count:,} positions, but "
+            f"{array.info.storage_type.value} of shape {list(array.info.shape)}"
+        )
+    return array
+
+
+def required_array(node: Node, name: str, what: str) -> StoredArray:
+    array = node.array(name)
+    if array is None:
+        raise CorruptDataError(f"{what}: the array {name or 'itself'!r} is missing")
+    return array
+
+
+def check_sparse_vector(length: int, nzind: AnyArray, *, what: str) -> None:
+    """Check the positions in a sparse vector, which `check_indices` has found to be a list."""
+    if not are_positions(nzind, length):
+        raise CorruptDataError(f"{what}: nzind does not rise within 1 to {length:,}")
+
+
+def are_positions(nzind: AnyArray, length: int) -> bool:
+    """Return whether these are positions in a sparse vector: they rise, within 1 to its length."""
+    rises = not nzind.size or bool(np.all(nzind[1:] > nzind[:-1]))
+    return not nzind.size or bool(nzind[0] >= 1 and nzind[-1] <= length and rises)
+
+
+def is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:
+    is_list = colptr.ndim == 1 and colptr.size == n_columns + 1 and colptr.dtype.kind in "iu"
+    if not is_list or colptr[0] != 1 or colptr[-1] != nnz + 1:
+        return False
+    return bool(np.all(colptr[1:] >= colptr[:-1]))
+
+
+class SparseVectorParts:
+    """A sparse vector as stored: views of the mapped files, indices counting from 1.
+
+    The views are read-only and valid as long as they are referred to.
+    """
+
+    def __init__(self, length: int, nzind: AnyArray, nzval: AnyArray | None) -> None:
+        self.length = length
+        """Number of elements, zeros included."""
+        self.nzind = nzind
+        """Positions of the stored elements, ascending, the first position being 1."""
+        self.nzval = nzval
+        """The stored elements; None where all are true (Bool)."""
+
+    def to_dense(self, span: Span) -> AnyArray:
+        """Return the elements of ``span`` with their zeros, as a new array."""
+        bounds = np.searchsorted(self.nzind, np.array([span.start, span.stop], np.int64) + 1)
+        stored = slice(int(bounds[0]), int(bounds[1]))
+        values = True if self.nzval is None else self.nzval[stored]
+        dense = np.zeros(span.size, dtype=bool if self.nzval is None else self.nzval.dtype)
+        dense[self.nzind[stored].astype(np.int64) - (1 + span.start)] = values
+        return dense
+
+
+class SparseMatrixParts:
+    """A sparse matrix as stored (CSC): views of the mapped files, indices counting from 1.
+
+    Column ``j`` (from 0) has its row numbers in ``rowval[colptr[j] - 1 : colptr[j + 1] - 1]`` and
+    its values at the same places of ``nzval``.  The views are read-only and valid as long as they
+    are referred to.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        colptr: AnyArray,
+        rowval: AnyArray,
+        nzval: AnyArray | None,
+    ) -> None:
+        self.shape = shape
+        """Numbers of rows and of columns."""
+        self.colptr = colptr
+        """Where each column begins, counted from 1; one more than there are columns."""
+        self.rowval = rowval
+        """Row numbers from 1, ascending within each column."""
+        self.nzval = nzval
+        """The stored elements; None where all are true (Bool)."""
+
+
+class ElementRanges:
+    """All row numbers or values of a sparse matrix, read where they are sliced."""
+
+    def __init__(self, array: StoredArray) -> None:
+        self._array = array
+        self.size = array.info.size
+        """How many there are."""
+
+    def __getitem__(self, part: slice) -> AnyArray:
+        return self._array.read_rows(Span(part.start, min(part.stop, self.size)))
+
+
+class SparseStrings(StoredArray):
+    """Strings of which only those that are not empty are stored, presented as a dense array.
+
+    HDF5 files have them; see `StoredArray` for the members.
+    """
+
+    def __init__(self, node: Node, shape: tuple[int, ...], *, what: str) -> None:
+        self.info = ArrayInfo(shape, StorageType.STRING, shape, is_mappable=False)
+        self._node = node
+        self._what = what
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, the empty ones too, flattened in C order."""
+        stored = required_array(self._node, "nztxt", self._what)
+        if len(stored.info.shape) != 1 or not stored.info.storage_type.is_string:
+            raise CorruptDataError(f"{self._what}: nztxt is not a list of strings")
+        if stored.info.size > self.info.size:
+            raise CorruptDataError(
+                f"{self._what}: nztxt has {stored.info.size:,} strings, but the shape "
+                f"{list(self.info.shape)} has no room for so many"
+            )
+        stored.check_stored(is_complete=True)
+        stored_strings = stored.read_strings()
+        places = self._places(len(stored_strings))
+        picks = np.full(self.info.size, len(stored_strings), dtype=np.int64)
+        picks[places] = np.arange(len(stored_strings))
+        return pa.concat_arrays([stored_strings, pa.array([""], stored_strings.type)]).take(
+            pa.array(picks)
+        )
+
+    def _places(self, count: int) -> AnyArray:
+        """Return where the stored strings belong, counted from 0, after checking it."""
+        if len(self.info.shape) == 1:
+            nzind = check_indices(self._node, "nzind", count, self._what).read()
+            check_sparse_vector(self.info.size, nzind, what=self._what)
+            return nzind.astype(np.int64) - 1
+        n_columns, n_rows = self.info.shape
+        colptr = check_indices(self._node, "colptr", n_columns + 1, self._what).read()
+        rows = check_indices(self._node, "rowval", count, self._what).read().astype(np.int64) - 1
+        if not is_colptr(colptr, n_columns, count):
+            raise CorruptDataError(f"{self._what}: colptr, rowval and nztxt do not fit together")
+        if count and (rows.min() < 0 or rows.max() >= n_rows):
+            raise CorruptDataError(f"{self._what}: a row number is outside 1 to {n_rows:,}")
+        lengths: AnyArray = np.diff(colptr.astype(np.int64))
+        columns = np.repeat(np.arange(n_columns), lengths)
+        return columns * n_rows + rows
+
+
+class PartsNode:
+    """A node whose arrays are others than those that are stored; see `Node`."""
+
+    def __init__(self, node: Node, arrays: Mapping[str, StoredArray]) -> None:
+        self._node = node
+        self._arrays = arrays
+
+    @property
+    def kind(self) -> NodeKind:
+        """Whether it is an array or a group of some."""
+        return "array" if "" in self._arrays else "group"
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache goes by."""
+        return ("parts", self._node.identity)
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one."""
+        return isinstance(other, PartsNode) and self.identity == other.identity
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return this array, or one of the parts."""
+        return self._arrays.get(name)
+
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of the stored node; None if it has none of this name."""
+        return self._node.attribute(name)
+
+
+_MAX_KEPT_COLUMNS: Final = 1 << 18
+
+
+_Info = TypeVar("_Info", bound=VectorInfo | MatrixInfo)
+
+
+class _StoredProperty(Generic[_Info]):
+    """A vector or a matrix, pinned: what is read belongs together, also if it is replaced."""
+
+    _part_names: ClassVar[tuple[str, ...]]
+
+    def __init__(self, info: _Info, node: Node, *, what: str) -> None:
+        self.info = info
+        """Its metadata."""
+        self._node = node
+        self._what = what
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache of decoded values goes by; to be asked for before anything is read."""
+        return self._node.identity
+
+    def arrays(self) -> dict[str, StoredArray]:
+        """Return the stored arrays by their name below the property's; a dense one has none."""
+        if not self.info.is_sparse:
+            return {"": required_array(self._node, "", self._what)}
+        found = ((part, self._node.array(part)) for part in self._part_names)
+        return {part: array for part, array in found if array is not None}
+
+    def check_stored(self) -> None:
+        """Raise if what is stored cannot be the property, by the sizes of files alone."""
+        for name, array in self.arrays().items():
+            array.check_stored(is_complete=name not in ("", "nzval"))
+
+
+class StoredVector(_StoredProperty[VectorInfo]):
+    """One vector, pinned: what is read belongs together, also if it is replaced meanwhile."""
+
+    _part_names = ("nzind", "nzval")
+    _parts: SparseVectorParts | None = None
+
+    @property
+    def convention(self) -> Convention | None:
+        """How its bytes are to be read, where their type does not say it."""
+        return Convention.EMPTY_IS_MISSING if self.info.empty_is_missing else None
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
+        return attributes_of(self.convention, self.info.entries_of)
+
+    def values(self) -> VectorInput:
+        """Return all elements as a writer takes them: numbers, strings, or sparse parts."""
+        if self.info.storage_type.is_string:
+            return self.read_strings()
+        if not self.info.is_sparse:
+            return self.read(Span(0, self.info.length))
+        parts = self.sparse_parts()
+        nzval = np.ones(parts.nzind.size, bool) if parts.nzval is None else parts.nzval
+        return SparseVectorInput(parts.length, parts.nzind - parts.nzind.dtype.type(1), nzval)
+
+    def read(self, span: Span) -> AnyArray:
+        """Return a range of a numeric vector; a read-only view of the file if it is dense."""
+        if self.info.is_sparse:
+            return self.sparse_parts().to_dense(span)
+        return required_array(self._node, "", self._what).read_rows(span)
+
+    def reader(self) -> Callable[[Span], AnyArray]:
+        """Return a function that reads ranges of a numeric vector.
+
+        It holds the mapped memory and no file, where the vector can be mapped: hundreds of vectors
+        can be read side by side.
+        """
+        if self.info.is_sparse:
+            return self.sparse_parts().to_dense
+        array = required_array(self._node, "", self._what)
+        if not array.info.is_mappable and array.info.chunks != array.info.shape:
+            return array.read_rows
+        mapped = array.read()  # a single chunk is fetched and decoded once, not once per range
+        return lambda span: mapped[span.slice]
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether reading a dense vector costs no memory: it is a view of a file."""
+        return (
+            not self.info.is_sparse and required_array(self._node, "", self._what).info.is_mappable
+        )
+
+    def all_arrays(self) -> list[StoredArray]:
+        """Return the stored arrays that it consists of: one, if it is dense."""
+        return list(self.arrays().values()) if self.info.is_sparse else [self.string_array()]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all elements of a vector of strings."""
+        return required_array(self._node, "", self._what).read_strings()
+
+    def string_batches(self) -> Iterator[pa.Array]:
+        """Yield the elements of a vector of strings piece by piece, as codes where that is cheap.
+
+        Where they are stored plainly, no more than a piece is in memory.
+        """
+        array = self.string_array()
+        return array.string_pieces() if array.info.size else iter([array.read_strings()])
+
+    def string_array(self) -> StoredArray:
+        """Return the stored array of a vector of strings, or of a dense one."""
+        return required_array(self._node, "", self._what)
+
+    def sparse_parts(self) -> SparseVectorParts:
+        """Return the stored parts of a sparse vector; checked when first asked for."""
+        if self._parts is None:
+            stored = required_array(self._node, "nzind", self._what)
+            stored.check_stored(is_complete=True)
+            nzind = stored.read()
+            values = self._node.array("nzval")
+            nzval = None if values is None else values.read()
+            check_sparse_vector(self.info.length, nzind, what=self._what)
+            self._parts = SparseVectorParts(self.info.length, nzind, nzval)
+        return self._parts
+
+
+class StoredMatrix(_StoredProperty[MatrixInfo]):
+    """One matrix in one stored orientation, pinned.
+
+    The stored columns are those of the matrix, unless ``info.is_row_major``: then they are its
+    rows.  `colptr`, `entries`, `dense` and `arrays` are as stored; `sparse_parts` and what
+    `DafReader` returns have the orientation of the matrix.
+    """
+
+    _part_names = ("colptr", "rowval", "nzval")
+
+    def __init__(self, info: MatrixInfo, node: Node, *, what: str) -> None:
+        super().__init__(info, node, what=what)
+        self._colptr: AnyArray | None = None
+        self._elements: tuple[StoredArray, ...] | None = None
+        self._index_base: int | None = None
+        self._filled: frozenset[bool] = frozenset()
+
+    @property
+    def node(self) -> Node:
+        """The node that it is stored as."""
+        return self._node
+
+    @property
+    def convention(self) -> Convention | None:
+        """How its bytes are to be read, where their type and shape do not say it."""
+        return Convention.ROW_MAJOR if self.info.is_row_major else None
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
+        return attributes_of(self.convention)
+
+    @property
+    def what(self) -> str:
+        """The matrix as messages name it."""
+        return self._what
+
+    def is_same(self, other: StoredMatrix) -> bool:
+        """Return whether another one is the very same stored matrix, not replaced meanwhile."""
+        return self._node.is_same(other._node)
+
+    def dense(self) -> StoredArray:
+        """Return the array of a dense matrix; stored as (columns, rows), or by rows."""
+        return required_array(self._node, "", self._what)
+
+    def colptr(self) -> AnyArray:
+        """Return where each stored column of a sparse matrix begins, from 0, as int64.
+
+        Short ones are kept, read-only.
+        """
+        if self._colptr is not None:
+            return self._colptr
+        nnz = self.entries("rowval").info.size
+        stored = check_indices(self._node, "colptr", self.info.shape[1] + 1, self._what).read()
+        if not is_colptr(stored, self.info.shape[1], nnz):
+            raise CorruptDataError(
+                f"{self._what}: colptr does not rise from 1 to {nnz + 1:,} "
+                f"over {self.info.shape[1]:,} columns"
+            )
+        colptr: AnyArray = stored.astype(np.int64)
+        colptr -= 1
+        if colptr.size <= _MAX_KEPT_COLUMNS:
+            colptr.flags.writeable = False
+            self._colptr = colptr
+        return colptr
+
+    def entries(self, part: str) -> StoredArray:
+        """Return the ``rowval``, ``nzval`` or ``colptr`` of a sparse matrix."""
+        return required_array(self._node, part, self._what)
+
+    @property
+    def indices(self) -> StoredArray:
+        """The row number of each stored element of a sparse matrix, from `index_base`."""
+        rowval = self.entries("rowval")
+        from_zero: StoredArray | None = getattr(rowval, "from_zero", None)  # see `CountedFromZero`
+        return rowval if from_zero is None else from_zero
+
+    def element_arrays(self) -> tuple[StoredArray, ...]:
+        """Return `indices` of a sparse matrix, and its values if they are stored; found once."""
+        if self._elements is None:
+            values = [self.entries("nzval")] if self.has_values() else []
+            self._elements = (self.indices, *values)
+        return self._elements
+
+    @property
+    def index_base(self) -> int:
+        """What the row numbers of `indices` count from: 1, or 0 in files of others."""
+        if self._index_base is None:  # a check of protocols takes long
+            self._index_base = 1 - hasattr(self.entries("rowval"), "from_zero")
+        return self._index_base
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether row numbers ascend within each column, as the format demands.
+
+        Of a file of others nothing warrants it: elements may even be stored twice, and are to be
+        added up.  `ordered` returns a matrix in which they are.
+        """
+        return self.index_base == 1
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether `check_filled` would find nothing, or the format has no zeros as row numbers."""
+        return self.index_base == 1 or True in self._filled
+
+    def check_filled(self, *, asks_server: bool) -> None:
+        """Raise if chunks of row numbers are missing that held more than the fill value; once.
+
+        Zarr leaves out chunks that hold nothing else.  But then no column has that row twice,
+        unless a writer stored elements twice, and in no other row for a whole chunk.
+
+        Raises
+        ------
+        CorruptDataError
+            A column would have several elements in one row.
+        """
+        if asks_server in self._filled or self.info.shape[0] <= 1:  # there is no other row
+            return
+        unstored = self.indices.unstored_chunks(asks_server=asks_server)
+        rows = self.indices.read() if unstored else np.empty(0, np.int64)
+        for name, span in unstored:
+            same = np.flatnonzero(rows == rows[span.start])
+            columns = np.searchsorted(self.colptr(), same, side="right")
+            is_twice = columns[1:] == columns[:-1]
+            if np.any(is_twice & (same[1:] >= span.start) & (same[:-1] < span.stop)):
+                raise CorruptDataError(
+                    f"{self._what}: {name} is missing: as it is read, several elements of a row "
+                    "or a column are in one place"
+                )
+        is_known = asks_server or self.indices.info.is_mappable  # of what is mapped, all is
+        self._filled |= {is_known, False}
+
+    def has_values(self) -> bool:
+        """Return whether a sparse matrix stores its values; if not, all are true (Bool)."""
+        return self._node.array("nzval") is not None
+
+    def sparse_parts(self) -> SparseMatrixParts:
+        """Return the parts of a sparse matrix, after checking ``colptr``.
+
+        Views of the mapped files; of a matrix that is stored by rows, new arrays with its columns.
+        """
+        stored = self.parts_as_stored()
+        return (
+            _transposed_parts(self.colptr(), stored, self._what)
+            if self.info.is_row_major
+            else stored
+        )
+
+    def decoded_bytes(self) -> int:
+        """Return how much memory the numbers take that are not mapped, once all are read."""
+        decoded = (array.info for array in self.arrays().values() if not array.info.is_mappable)
+        return sum(info.size * info.storage_type.dtype.itemsize for info in decoded)
+
+    def element_ranges(self) -> tuple[ElementRanges, ElementRanges | None]:
+        """Return the row numbers, from 1, and the values, as they are stored, to be sliced.
+
+        Nothing is read before, and what is decoded is not held.
+        """
+        rowval = self.entries("rowval")
+        rowval.check_stored(is_complete=True)
+        nzval = ElementRanges(self.entries("nzval")) if self.has_values() else None
+        return ElementRanges(rowval), nzval
+
+    def parts_as_stored(self) -> SparseMatrixParts:
+        """Return the parts as they are stored: by columns, or by rows if ``info.is_row_major``.
+
+        Row numbers count from 1, also where they are stored otherwise.
+        """
+        self.colptr()
+        stored = self.entries("rowval")
+        stored.check_stored(is_complete=True)
+        rowval = stored.read()
+        nzval = self.entries("nzval").read() if self.has_values() else None
+        colptr = self.entries("colptr").read()
+        return SparseMatrixParts(self.info.shape, colptr, rowval, nzval)
+
+
+def _transposed_parts(indptr: AnyArray, stored: SparseMatrixParts, what: str) -> SparseMatrixParts:
+    colptr = np.empty_like(stored.colptr)
+    rowval = np.empty_like(stored.rowval)
+    nzval = None if stored.nzval is None else np.empty_like(stored.nzval)
+    transpose_sparse(
+        indptr=indptr,
+        rowval=stored.rowval,
+        nzval=stored.nzval,
+        out_colptr=colptr,
+        out_rowval=rowval,
+        out_nzval=nzval,
+        what=what,
+    )
+    return SparseMatrixParts(stored.shape, colptr, rowval, nzval)

@@ -1,1 +1,0 @@
-"""Tests of daf_storage.groups."""
