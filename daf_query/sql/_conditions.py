@@ -81,7 +81,6 @@ from daf_storage import DafError
 from daf_storage.base import optional_import
 
 _INNER: Final = ("Join", "Inner", "CrossJoin")
-_KEPT: Final = ("Like", "Function", "Cast", "InList")
 _WILD: Final = re.compile(r"[%_\\]")
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,18})")
 _FLOAT: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+(?:[eE]\d{1,3})?|[eE]\d{1,3})")
@@ -123,16 +122,6 @@ class Conditions:
         is_inner = all(kind_of(each) in _INNER for each in joins)
         condition = select["selection"]
         return _operands(condition, "And") if condition and is_known and is_inner else []
-
-    def may_be_kept(self, node: Node) -> bool:
-        """Return whether the engine may evaluate a condition itself, and hand it to no table."""
-        for each in walk(node):
-            kind = kind_of(each)
-            is_number = kind == "Number" and not each[kind][0].isdigit()
-            field = self._column(each)
-            if kind in _KEPT or is_number or (field is not None and field.type == pa.float32()):
-                return True
-        return False
 
     def exact(self, node: Node) -> Predicate | None:
         """Return the predicate that a condition is to any engine; None if it is not known."""
@@ -581,8 +570,7 @@ def _restricted(
 ) -> TableDataset:
     known = {**schemas, place.source: table.schema}
     reader = Conditions(place.statement, place.scope, place.source, known.get)
-    parts = [each for each in reader.parts() if reader.may_be_kept(each)]
-    predicate = conjunction(map(reader.implied, parts))
+    predicate = conjunction(map(reader.implied, reader.parts()))
     rows = reader.indexed_rows(table) if isinstance(table, ZarrTable) else None
     return table if rows is None and predicate is None else table.restricted(rows, predicate)
 

@@ -146,7 +146,7 @@ class Engine:
         self.direct = DirectScans(connections.schemas, default)
         """Finds the queries that need no planning."""
         self._views: dict[TableName, str] = {}
-        self._hinted: set[tuple[str, str, str]] = set()
+        self._hinted: set[str] = set()
         self._memory_bytes = memory_bytes
         self._context: datafusion.SessionContext | None = None
         self._lock = ForkLock()
@@ -492,63 +492,59 @@ class NeverNullWarning(errors.DafWarning):
     """A query asks for NULL where no row has it: by ``= NULL``, or of strings of which none is."""
 
 
-def hint_at_missing_strings(
-    statement: Statement, tables: Tables, hinted: set[tuple[str, str, str]]
-) -> None:
-    """Warn, once for each column, where NULL is asked for by ``=``, or of strings without one.
+def hint_at_missing_strings(statement: Statement, tables: Tables, hinted: set[str]) -> None:
+    """Warn, once for each hint, where NULL is asked for by ``=``, or of strings without one.
 
     IS NULL is looked at in a SELECT of one table: a join may make NULL of any column.
 
     Parameters
     ----------
     hinted
-        The columns that were warned about, each by its data set and its axis; more are added.
+        What was said before; more is added.
     """
     for scope, node in statement.nodes:
-        kind = kind_of(node)
-        place, said = ("", "", ""), ""
+        kind, said = kind_of(node), ""
         if kind == "BinaryOp" and node[kind]["op"] in ("Eq", "NotEq"):
-            place, said = _of_equality(statement, node[kind])
+            said = _of_equality(statement, node[kind])
         parts = identifiers_of(node[kind]) if kind == "IsNull" else None
-        is_single = parts is not None and scope is not None and len(scope.sources) == 1
-        table = tables.find(scope.sources[0]) if scope is not None and is_single else None
-        if parts is not None and table is not None:
-            schema = tables.schemas[table[0]]
-            place = (schema.location, table[1], parts[-1]["value"])
-            said = _of_strings(*place, schema.dataset(table[1]).schema)
-        if said and place not in hinted:
-            hinted.add(place)
+        if parts is not None and scope is not None and len(scope.sources) == 1:
+            table = tables.find(scope.sources[0])
+            said = "" if table is None else _of_strings(tables, table, parts[-1]["value"])
+        if said and said not in hinted:
+            hinted.add(said)
             warn_caller(said, NeverNullWarning)
 
 
-def _of_equality(statement: Statement, node: Node) -> tuple[tuple[str, str, str], str]:
-    """Return what is compared with NULL by an operator, and what to write instead."""
+def _of_equality(statement: Statement, node: Node) -> str:
+    """Return what to write instead of a comparison of a column with NULL; empty if it is none."""
     sides = [node["left"], node["right"]]
     for side, other in (sides, sides[::-1]):
-        parts = identifiers_of(side)
-        if parts and kind_of(other) == "Value" and other["Value"]["value"] == "Null":
+        is_null = kind_of(other) == "Value" and other["Value"]["value"] == "Null"
+        if is_null and identifiers_of(side):
             written, negation = statement.written(side), " NOT" * (node["op"] == "NotEq")
-            return ("", "", parts[-1]["value"]), (
+            return (
                 f"{written} is compared with NULL, which equals nothing, and is unequal to "
                 f"nothing; write {written} IS{negation} NULL"
             )
-    return ("", "", ""), ""
+    return ""
 
 
-def _of_strings(location: str, table: str, column: str, schema: pa.Schema) -> str:
+def _of_strings(tables: Tables, table: TableName, column: str) -> str:
     """Return what to ask instead, if a column is a vector of strings of which none is NULL."""
-    field = schema.field(column) if column in schema.names else None
+    schema = tables.schemas[table[0]]
+    fields = schema.dataset(table[1]).schema
+    field = fields.field(column) if column in fields.names else None
     is_null = field is None or field.type not in _STRINGS or field.nullable
     if is_null or column in (NAME, DATASET):
         return ""
     flag = f"{column}{_FLAG_SUFFIX}"
     instead = (
         "a missing one is stored as ''; ask for = '' instead, or, if '' stands for nothing else "
+        "there, store the vector again with empty_is_missing=True"
     )
-    instead += "there, store the vector again with empty_is_missing=True"
-    if flag in schema.names:  # of an import in which '' was a value as well
+    if flag in fields.names:  # of an import in which '' was a value as well
         instead = f"which of them are missing is in {flag!r}, so ask for that instead"
     return (
-        f"{location}: IS NULL is true for no row of {table!r}, since {column!r} holds strings, and "
-        f"{instead}"
+        f"{schema.location}: IS NULL is true for no row of {table[1]!r}, since {column!r} holds "
+        f"strings, and {instead}"
     )
