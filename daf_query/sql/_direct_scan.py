@@ -18,12 +18,8 @@ import pyarrow as pa
 
 from daf_query.scan import (
     INDEX,
-    OpenTable,
     Predicate,
-    Scan,
-    ScanReport,
     describe,
-    plan_scan,
 )
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._conditions import Conditions, needed_names
@@ -42,7 +38,7 @@ from daf_query.syntax import (
     values_of,
     whole_number_of,
 )
-from daf_query.table import TableColumns, nullable
+from daf_query.table import TableDataset, nullable
 from daf_storage import DafError, errors
 
 MAX_ROWS: Final = 1 << 20
@@ -54,12 +50,11 @@ _MAX_FIRST_ROWS: Final = 1 << 16
 class DirectScan:
     """A scan of the table of an axis that answers a query."""
 
-    tables: AxisSchema
-    """Of several data sets as one, the first rows are scanned: those of the first of them."""
-    known: TableColumns
-    """The columns of the table, as they are known."""
+    table: TableDataset
+    of_members: bool
+    """Whether it is that of a collection, of which rows are counted, or the first ones scanned."""
     names: tuple[str, ...]
-    """Those that are selected."""
+    """The columns that are selected."""
     predicate: Predicate | None
     count: str | None = None
     """What the number of rows is called, if they are counted."""
@@ -73,7 +68,8 @@ class DirectScan:
         """The names and types of the columns."""
         if self.count is not None:
             return pa.schema([pa.field(self.count, pa.int64(), nullable=False)])
-        return nullable(pa.schema([self.known.columns[name].field for name in self.names]))
+        columns = self.table.table_columns.columns
+        return nullable(pa.schema([columns[name].field for name in self.names]))
 
     @property
     def description(self) -> str:
@@ -81,7 +77,7 @@ class DirectScan:
         where = "" if self.predicate is None else f" where {describe(self.predicate)}"
         what = "the rows" if self.limit is None else f"the first {self.limit:,} rows"
         what = what if self.count is None else "the number of rows"
-        return f"{what} of {self.known.table}{where}"
+        return f"{what} of {self.table.table_columns.table}{where}"
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, in the order of the axis.
@@ -92,37 +88,19 @@ class DirectScan:
             A column cannot be read.
         """
         ENGINE.check()
-        if self.count is not None and self.predicate is None:
-            yield self._counted(self.known.length)
-            return
-        if self.tables.is_collection:
-            yield from self._first_of_members()
-            return
-        member = self.tables.only
-        table = OpenTable(
-            self.known.columns,  # all: rows are cut where the engine cuts them, into what is cached
-            self.known.length,
-            member.cache,
-            ScanReport(self.known.table, self.known.length, cache=member.cache),
-            find_point_indexes=self.known.point_indexes,
-            options=member.scan_options,
-        )
-        scan = Scan(table, plan_scan(table, self.predicate))
         if self.count is not None:
-            yield self._counted(scan.count())
+            is_all = self.predicate is None
+            rows = self.table.count_rows() if is_all else self.table.scan(self.predicate).count()
+            yield pa.record_batch([pa.array([rows], pa.int64())], schema=self.schema)
         elif self.limit is None:
-            yield from scan.batches(self.schema)
+            yield from self.table.scan(self.predicate).batches(self.schema)
+        elif self.of_members:
+            table = self.table.first_rows(self.offset + self.limit)
+            found = table.to_table(columns=list(self.names)).slice(self.offset, self.limit)
+            yield from found.cast(self.schema).to_batches()
         else:
+            scan = self.table.scan(self.predicate)
             yield from scan.first(self.schema, self.limit, self.offset)
-
-    def _counted(self, count: int) -> pa.RecordBatch:
-        return pa.record_batch([pa.array([count], pa.int64())], schema=self.schema)
-
-    def _first_of_members(self) -> Iterator[pa.RecordBatch]:
-        limit = self.known.length if self.limit is None else self.limit
-        table = self.tables.dataset(self.known.table, frozenset(self.names))
-        rows = table.first_rows(self.offset + limit).to_table(columns=list(self.names))
-        yield from rows.slice(self.offset, limit).cast(self.schema).to_batches()
 
     def to_table(self) -> pa.Table:
         """Return the rows as a table; errors are those of `batches`."""
@@ -157,11 +135,14 @@ class DirectScans:
         condition = query.scope.select["selection"]
         is_whole = condition is None and not query.is_by_index
         of_members = is_whole and (is_first or is_counted)
-        tables = self._tables(query.source, of_members=of_members)
-        if tables is None:
+        schema, axis = (self.default, *query.source.parts)[-2:]
+        tables = self.schemas.get(schema)
+        if tables is None or axis in tables.added:
+            return None
+        if tables.is_collection and not (of_members and tables.has_axis(axis)):
             return None
         try:
-            table = tables.dataset(query.source.parts[-1], None if is_all else query.used)
+            table = tables.dataset(axis, None if is_all else query.used)
         except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
             return None
         known = table.table_columns
@@ -175,7 +156,15 @@ class DirectScans:
         predicate = None if condition is None else reader.exact(condition)
         if predicate is None and condition is not None:
             return None
-        return DirectScan(tables, known, tuple(names), predicate, query.count, limit, query.offset)
+        return DirectScan(
+            table,
+            tables.is_collection,
+            tuple(names),
+            predicate,
+            query.count,
+            limit,
+            query.offset,
+        )
 
     def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
         """Return the scan for the positions of a condition's rows; None as above."""
@@ -186,21 +175,6 @@ class DirectScans:
         if query is None or query.is_by_index or query.limit is not None:
             return None
         return None if current_context().reports is not None else self.of_query(text)
-
-    def _tables(self, source: Source, *, of_members: bool) -> AxisSchema | None:
-        """Return the tables of which a query names one; of a collection, maybe.
-
-        Parameters
-        ----------
-        of_members
-            Whether the table may be that of several data sets as one.
-        """
-        schema, axis = (self.default, *source.parts)[-2:]
-        tables = self.schemas.get(schema)
-        if tables is None or axis in tables.added:
-            return None
-        is_one = not tables.is_collection or (of_members and tables.has_axis(axis))
-        return tables if is_one else None
 
 
 def _is_plain(kind: pa.DataType) -> bool:
