@@ -52,7 +52,6 @@ from daf_query.sql._shown import Explanation as Explanation
 from daf_query.sql._shown import QueryPlan as QueryPlan
 from daf_query.sql._shown import rows_page as rows_page
 from daf_query.sql._table_functions import By as By
-from daf_query.sql._table_functions import GroupedAxis as GroupedAxis
 from daf_query.sql._table_functions import group_values as group_values
 from daf_query.sql._table_functions import grouped_axis as grouped_axis
 from daf_query.sql._table_functions import in_all as in_all

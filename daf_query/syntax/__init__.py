@@ -38,7 +38,6 @@ from daf_query.syntax._tokens import joined_names as joined_names
 from daf_query.syntax._tokens import line_and_column as line_and_column
 from daf_query.syntax._tokens import list_items as list_items
 from daf_query.syntax._tokens import one_statement as one_statement
-from daf_query.syntax._tokens import place_before as place_before
 from daf_query.syntax._tokens import place_of as place_of
 from daf_query.syntax._tokens import placeholders as placeholders
 from daf_query.syntax._tokens import plain_name as plain_name
