@@ -1,0 +1,89 @@
+"""Tests of columns of strings: codes, all of them, and in which order they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daf_query.scan import Codes, DictionaryCodes, Rows, StringColumn, Values
+from daf_storage import errors
+from daf_storage.base import Span
+
+STRINGS = ["b", "a", "é", "b", ""] * 20
+
+
+def column(calls: list[str], **options: Any) -> StringColumn:
+    """Return a column that writes down what it reads."""
+    strings = pa.array(STRINGS)
+
+    def decode() -> Any:
+        calls.append("decode")
+        return strings
+
+    def encode() -> DictionaryCodes:
+        calls.append("encode")
+        return DictionaryCodes.of(iter([strings.slice(0, 30), strings.slice(30)]), len(strings))
+
+    return StringColumn(decode, encode, **options)
+
+
+def strings_of(values: Values) -> list[str]:
+    """Return strings, or those behind codes."""
+    found: Any = (
+        values.strings.take(pa.array(values.codes)) if isinstance(values, Codes) else values
+    )
+    listed: list[str] = found.to_pylist()
+    return listed
+
+
+def test_codes_and_strings_in_any_order() -> None:
+    """Each is made once, and whatever was made first, the rows are the same."""
+    span, offsets = Span(3, 9), np.array([0, 2, 5])
+    picked = [STRINGS[3], STRINGS[5], STRINGS[8]]
+    for order in ("vatp", "avpt", "tpva", "ptav"):
+        calls: list[str] = []
+        found = column(calls)
+        for step in order:
+            if step == "v":
+                values = found.values(Rows(span))
+                strings = strings_of(values)
+                assert strings == STRINGS[3:9]
+            elif step == "a":
+                assert found.to_arrow(Rows(span)).to_pylist() == STRINGS[3:9]
+            elif step == "t":
+                assert found.to_arrow(Rows(span, offsets)).to_pylist() == picked
+            else:
+                values = found.values(Rows(span, offsets))
+                strings = strings_of(values)
+                assert strings == picked
+        assert len(calls) == 1
+
+
+def test_strings_are_there_after_another_thread_has_let_go_of_the_file() -> None:
+    """It made the codes between our asking for them and for the strings."""
+    calls: list[str] = []
+    found = column(calls)
+    codes = found.values(Rows(Span(0, 100)))
+    assert isinstance(codes, Codes)
+    assert found.to_arrow(Rows(Span(0, 100))).to_pylist() == STRINGS
+    assert calls == ["encode"]
+
+
+def test_codes_of_too_few_strings() -> None:
+    """Are an error, not rows of whatever was in memory."""
+    with pytest.raises(errors.CorruptDataError, match="2 strings are stored where 3 should be"):
+        DictionaryCodes.of(iter([pa.array(["a", "b"])]), 3)
+
+
+def test_many_distinct_strings_get_no_codes() -> None:
+    """Seen from the first piece, or when there are more than fit."""
+    many = pa.array([str(i) for i in range(10_000)])
+    assert not DictionaryCodes.of(iter([many]), 10_000).is_useful
+    later = [pa.array(["a"] * 9_000), pa.array([str(i) for i in range(70_000)])]
+    assert not DictionaryCodes.of(iter(later), 79_000).is_useful
+    assert (
+        DictionaryCodes.of(iter([pa.array(["a"] * 9_000), many]), 19_000).codes.dtype == np.uint16
+    )
