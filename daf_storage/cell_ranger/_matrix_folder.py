@@ -88,7 +88,7 @@ def import_10x_mtx(  # noqa: PLR0913 - the choices of an import
 
     The barcodes are the entries of one axis, the ids of the features those of the other; symbols
     and types of features are the vectors ``gene_symbols`` and ``feature_types``.  The matrix is
-    read in blocks on all cores, and never held as a whole if its elements are ordered by barcode,
+    read in blocks, and never held as a whole if its elements are ordered by barcode,
     as Cell Ranger writes them.
 
     Parameters
