@@ -32,7 +32,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class AxisRows:
-    """The rows of the table of an axis; of several data sets as one, those of one after another."""
+    """The rows of the table of an axis; of a collection, those of one after another."""
 
     session: DafSession
     schema: str
@@ -47,7 +47,7 @@ class AxisRows:
 
     @property
     def is_collection(self) -> bool:
-        """Whether the rows are of several data sets as one."""
+        """Whether the rows are of a collection."""
         return not self.whole.is_alone
 
     @property

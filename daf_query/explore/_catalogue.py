@@ -183,7 +183,7 @@ def _data_set(session: DafSession, schema: str) -> dict[str, Any]:
 
 def _form(members: Mapping[str, DafReader], *, is_collection: bool) -> str:
     if is_collection:
-        return f"{len(members):,} data sets as one"
+        return f"collection of {len(members):,} data sets"
     (daf,) = members.values()
     if is_in_place(daf):
         return "AnnData, read in place"

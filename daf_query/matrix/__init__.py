@@ -5,7 +5,7 @@ orders in which a matrix may be stored; its *major* axis is the one whose entrie
 columns, the *minor* axis the other.  A *slice plan* says what a selection costs in a layout.
 *Gathering* reads the elements of a selection from a layout; its *candidates*
 are the same elements one major after the other, to be read block by block.  An *estimate* says
-before how many there are, and how many bytes and requests that takes.  Of several data sets as one,
+before how many there are, and how many bytes and requests that takes.  In a collection,
 an axis is *concatenated* (the entries of one after those of another) or *aligned* by name.
 
 Must not know tables, SQL, sessions or the command line.

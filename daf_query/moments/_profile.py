@@ -1,6 +1,6 @@
 """Profiles and totals before and after the matrix was read, and as tables.
 
-Of several data sets as one, the segments of each are merged as those of blocks are: the moments are
+In a collection, the segments of each are merged as those of blocks are: the moments are
 exact, since counts, sums and squared deviations of groups combine, whatever the order.
 """
 

@@ -61,7 +61,7 @@ class MatrixQuestions(Queries):
     ) -> MatrixSlice:
         """Choose a slice of a matrix; its values are read when they are asked for.
 
-        Of several data sets as one (``connect("runs/*.daf.zarr")``) it has the entries of all of
+        In a collection (``connect("runs/*.daf.zarr")``) it has the entries of all of
         them: those of one axis one after the other, in the order of the union table, and those of
         the other axis aligned by name.
 
@@ -86,13 +86,13 @@ class MatrixQuestions(Queries):
         schema
             Which data set, where several are connected.
         join
-            Of several data sets as one, which entries the aligned axis has: those that all data
+            In a collection, which entries the aligned axis has: those that all data
             sets with this matrix have (``inner``), or those of any (``outer``).
         fill_value
-            Of several data sets as one, what stands where one of them lacks an entry.  By default
+            In a collection, what stands where one of them lacks an entry.  By default
             0 if the matrix is sparse in any of them, else NaN; of strings the empty string.
         along
-            Of several data sets as one, the axis whose entries are put one after the other.  By
+            In a collection, the axis whose entries are put one after the other.  By
             default that of the observations: what ``obs_is`` of an imported AnnData says, or
             ``obs``, ``cell`` or ``metacell``; if neither axis is, that of the rows.
 
@@ -101,7 +101,7 @@ class MatrixQuestions(Queries):
         MatrixSlice
             With ``to_scipy``, ``to_numpy``, ``to_pandas``, ``to_polars``, ``to_arrow``,
             ``to_anndata`` and ``save``.  A filter that matches nothing yields an empty slice.  Of
-            several data sets as one, `MatrixSlice.datasets` says of which each entry is.
+            a collection, `MatrixSlice.datasets` says of which each entry is.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class MatrixQuestions(Queries):
         progress
             Whether to show a bar on stderr.
         join, along
-            Of several data sets as one, as for `matrix`; all columns by default.
+            In a collection, as for `matrix`; all columns by default.
         fill_value
             What stands where one of them lacks a column; by default a missing value, so that its
             rows are counted as ``missing``.
@@ -340,7 +340,7 @@ class MatrixQuestions(Queries):
         memory_bytes
             How much the values may take that are ranked at a time.
         join, fill_value, along
-            Of several data sets as one, as for `profile`.
+            In a collection, as for `profile`.
 
         Other parameters are those of `profile`.
 
@@ -418,7 +418,7 @@ class MatrixQuestions(Queries):
         TableResult
             A row for each chosen row: ``name``, ``index``, ``sum``, ``nonzero`` (how many are not
             zero), ``mean`` (zeros counted) and ``share``, the sum divided by that over all columns;
-            NULL where that is 0.  Of several data sets as one ``dataset`` comes first.
+            NULL where that is 0.  In a collection ``dataset`` comes first.
 
         Raises
         ------

@@ -238,7 +238,7 @@ class Coordinates:
 
     axis: str
     positions: npt.NDArray[np.int64]
-    """Their positions along the axis; of several data sets as one, counted through."""
+    """Their positions along the axis; of a collection, counted through."""
     points: npt.NDArray[Any]
     """Of shape ``(entries, 2)``."""
     labels: list[str]

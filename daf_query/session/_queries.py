@@ -379,7 +379,7 @@ class Queries:
             Which data set, where several are connected.
         matrix_columns
             More columns, by name: the other axis of a matrix, its name, and an entry of that axis,
-            such as ``("gene", "X", "CD8A")``.  Of several data sets as one, it is NULL for those
+            such as ``("gene", "X", "CD8A")``.  In a collection, it is NULL for those
             that lack it.
         columns
             The only columns of the axis that are needed, also for filters.  Of many data sets as

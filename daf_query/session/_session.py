@@ -337,7 +337,7 @@ def _collection(schema: AxisSchema) -> Markup:
     note = html_element("div", f"{more:,} more data sets", class_="note") if more > 0 else ""
     return joined_html(
         (
-            html_element("div", f"{len(readers):,} data sets as one: {schema.location}"),
+            html_element("div", f"collection of {len(readers):,} data sets: {schema.location}"),
             html_table(("data set", *map(shortened, axes)), rows),
             note,
         )

@@ -260,7 +260,7 @@ def _is_index(folder: Path) -> bool:
 def _collection(
     sources: Iterable[object], location: str, mode: Mode, names: AxisNames
 ) -> Collection:
-    """Open several data sets as one; each is called by its file name, or its path if two agree.
+    """Open a collection; each member is called by its file name, or its path if two agree.
 
     If one cannot be opened, those that were opened before it are closed.
     """

@@ -80,7 +80,7 @@ def block_spans(whole: Whole, kind: BlockKind, sizes: BlockSizes) -> Spans:
     is_one, orders = whole.joined is None, [StoredOrder.of(m) for m in whole.members]
     if not is_one and given[1] is not None:
         raise errors.InvalidInputError(
-            f"{whole.location}: blocks of several data sets as one have all columns; leave out "
+            f"{whole.location}: blocks of a collection have all columns; leave out "
             "columns_per_block="
         )
     if given == [None, None]:

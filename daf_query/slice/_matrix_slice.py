@@ -113,7 +113,7 @@ class MatrixSlice:
     and a `DamagedLayoutWarning` says so.  A slice stays usable after its session is closed as
     far as its values have been read.
 
-    Of several data sets as one, one axis is concatenated, the other aligned by name: `datasets`
+    In a collection, one axis is concatenated, the other aligned by name: `datasets`
     says of which data set each entry of the concatenated axis is, and tables have that as the
     column ``dataset``.  The parts are read in parallel, in blocks: the memory that this takes is
     the result, and a block for each thread.
@@ -136,7 +136,7 @@ class MatrixSlice:
 
     @property
     def of_several(self) -> bool:
-        """Whether it is of several data sets as one, though perhaps of one entry of one of them."""
+        """Whether it is of a collection, though perhaps of one entry of one of them."""
         return self.whole.joined is not None
 
     @property

@@ -46,7 +46,7 @@ def sql(
         One SELECT in Spark's SQL.  Its tables are axes of the data sets, views and tables of Spark;
         entries of matrices may be named as ``X['CD8A']``.
     paths
-        A path or a URL, or a pattern or a list for several data sets as one.
+        A path or a URL, or a pattern or a list for a collection.
     rows_per_partition
         The most rows of a partition, about.
 
@@ -145,7 +145,7 @@ def profile(  # noqa: PLR0913 - the choices of a profile
     spark
         A ``SparkSession``; the format ``daf`` is registered in it.
     paths
-        A path or a URL, or a pattern or a list for several data sets as one.
+        A path or a URL, or a pattern or a list for a collection.
     by
         What the rows are grouped by, in our SQL: ``"donor"``, ``"donor, age > 60 AS old"``.  Each
         data set has to have its columns.  By default all rows are one group.

@@ -197,13 +197,12 @@ class Connections:
         schema = self.schemas[name]
         if schema.is_collection:
             raise errors.InvalidInputError(
-                f"{schema.location}: {name!r} is several data sets as one; connect the "
-                "one that you mean"
+                f"{schema.location}: {name!r} is a collection; connect the one that you mean"
             )
         return schema.only.daf
 
     def readers(self) -> dict[str, DafReader]:
-        """Return the readers by schema name, without those of several data sets as one."""
+        """Return the readers by schema name, without those of a collection."""
         single = {name: each for name, each in self.schemas.items() if not each.is_collection}
         return {name: schema.only.daf for name, schema in single.items()}
 

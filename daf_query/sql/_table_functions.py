@@ -334,7 +334,7 @@ def _chosen(
     Raises
     ------
     InvalidInputError
-        Of several data sets as one, the rows are of the aligned axis.
+        In a collection, the rows are of the aligned axis.
     """
     axes, across = place.axes, schema.concatenated(place.axes[1])
     along, columns = schema.concatenated(axes[0]), place.columns

@@ -1,7 +1,7 @@
 """Tables as Dask data frames, whose partitions are read by path when they are computed.
 
-**Nouns.** A *piece* is a partition of the data frame: spans of rows of one table or, of several
-data sets as one, of some of them.
+**Nouns.** A *piece* is a partition of the data frame: spans of rows of one table or, in a
+collection, of some of its tables.
 """
 
 from __future__ import annotations

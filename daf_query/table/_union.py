@@ -1,4 +1,4 @@
-"""The tables of several data sets as one: the rows of all, and which data set each is of.
+"""The tables of a collection: the rows of all, and which data set each is of.
 
 Columns go by name.  One that a data set lacks is null there; numbers of different types become the
 smallest type that holds them all.  Each data set is scanned by itself, or with small neighbours:

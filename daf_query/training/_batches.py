@@ -57,7 +57,7 @@ class Sampled:
     """The axis whose entries they are."""
     indices: npt.NDArray[np.int64]
     """The 0-based positions along the axis, ascending, each once, shape ``(len(sampler),)``.  Of
-    several data sets as one they count through, as the rows of the union table do."""
+    a collection they count through, as the rows of the union table do."""
     names: pa.Array
     """The name of each entry, strings."""
     weights: npt.NDArray[np.float64] | None

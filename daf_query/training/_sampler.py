@@ -56,7 +56,7 @@ class Sampler(Sampled):
     shares: Mapping[str, float]
     """What share each split was to get, by its name."""
     is_collection: bool
-    """Whether it is of several data sets as one."""
+    """Whether it is of a collection."""
     record: Record = field(default_factory=dict)
     """Where it comes from: how it was asked for, and the fingerprints of the data sets."""
 
@@ -162,7 +162,7 @@ class Sampler(Sampled):
     def to_arrow(self, *, provenance: bool = False) -> pa.Table:
         """Return a row for each entry.
 
-        The columns are ``dataset`` (of several data sets as one), ``index`` (the position within
+        The columns are ``dataset`` (of a collection), ``index`` (the position within
         the data set), ``name``, ``split`` (a dictionary) and ``weight``, as far as it has them.
 
         Parameters

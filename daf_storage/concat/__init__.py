@@ -1,4 +1,4 @@
-"""Several data sets as one: along an axis, out of core, with a record of what came from where.
+"""Concatenation: data sets along an axis, out of core, with a record of what came from where.
 
 **Nouns.** A *member* is one of the data sets and its name in the result.  The *concatenated* axes
 have the entries of all members, one after the other; every other axis is *shared*, and its entries

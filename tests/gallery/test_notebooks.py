@@ -23,7 +23,7 @@ SHOWN: dict[str, tuple[int, list[str]]] = {
     "marker-genes": (3, ["10 groups x 765 gene_raw", "charts are of the first 1,000", "CD79A"]),
     "pseudobulk": (1, ["25 groups x 765 gene_raw", "(16, 765)", "NKG7"]),
     "subset": (1, ["369 cell x 309 gene", "X_umap", "highly_variable"]),
-    "many-runs": (1, ["3 data sets as one", "run1", "CD19+ B"]),
+    "many-runs": (1, ["collection of 3 data sets", "run1", "CD19+ B"]),
 }
 """Of each notebook the number of pictures, and what its outputs have among others."""
 

@@ -1,4 +1,4 @@
-"""Campaign of random questions to several data sets as one, beside DuckDB over the same rows.
+"""Campaign of random questions to a collection, beside DuckDB over the same rows.
 
 The members are of different forms, AnnData among them, and have partly different columns, types and
 genes.  The questions are of the tables, the long form, gene columns and profiles, with values

@@ -1,4 +1,4 @@
-"""Tests of commands over a pattern of paths: extract, profile and sql of several data sets as one."""
+"""Tests of commands over a pattern of paths: extract, profile and sql of a collection."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.support import create
 def test_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of several data sets as one, with a table of one's own; first the longest four axes."""
+    """In a collection, with a table of one's own; first the longest four axes."""
     for name in "ab":
         daf = create(tmp_path / f"{name}.daf.zarr")
         for number, axis in enumerate(("cell", "gene", "x1", "x2", "x3"), 1):

@@ -1,1 +1,1 @@
-"""Tests of matrices of several data sets as one."""
+"""Tests of matrices of a collection."""

@@ -63,12 +63,12 @@ def daf_of(name: str, run: Run) -> DafWriter:
 
 
 def session_of(runs: Mapping[str, Run] = RUNS) -> DafSession:
-    """Return a session of data sets as one."""
+    """Return a session of a collection."""
     return session_with({name: daf_of(name, run) for name, run in runs.items()})
 
 
 def session_with(dafs: Mapping[str, DafReader]) -> DafSession:
-    """Return a session of data sets as one."""
+    """Return a session of a collection."""
     return DafSession({"runs": Collection("runs", dafs)})
 
 

@@ -38,7 +38,7 @@ from tests.query.collection.cases import (
 
 @pytest.fixture(scope="module")
 def db() -> DafSession:
-    """Return a session of four data sets as one."""
+    """Return a session of a collection of four data sets."""
     return session_of()
 
 

@@ -26,7 +26,7 @@ ALL = list(expected_of(RUNS, "inner", 0).index)
 
 @pytest.fixture(scope="module")
 def db() -> DafSession:
-    """Return a session of four data sets as one."""
+    """Return a session of a collection of four data sets."""
     return session_of()
 
 

@@ -92,7 +92,7 @@ def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
     sources = {"runs": pattern, "one": str(tmp_path / "one.daf.zarr"), "memory": tiny()}
     with connect(sources) as session:
         runs, one, memory = data_sets_of(session)
-        assert (runs["form"], one["form"]) == ("2 data sets as one", "data set")
+        assert (runs["form"], one["form"]) == ("collection of 2 data sets", "data set")
         assert memory["form"] == "data set in memory"
         assert axes_of(runs)["cell"]["length"] == 2 * CELLS
         assert axes_of(runs)["cell"]["embeddings"] == axes_of(one)["cell"]["embeddings"]

@@ -1,4 +1,4 @@
-"""Tests of profiles of several data sets as one: pandas over all rows judges."""
+"""Tests of profiles of a collection: pandas over all rows judges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.query.collection.cases import (
 
 @pytest.fixture(scope="module")
 def db() -> DafSession:
-    """Return a session of four data sets as one."""
+    """Return a session of a collection of four data sets."""
     return session_of()
 
 

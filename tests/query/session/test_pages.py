@@ -37,7 +37,7 @@ def db() -> DafSession:
 
 @pytest.fixture(scope="module")
 def runs() -> DafSession:
-    """Return a session of several data sets as one."""
+    """Return a session of a collection."""
     return connect([_daf("page monday", 4), _daf("page tuesday", 3)])
 
 
@@ -52,7 +52,13 @@ def test_a_session_shows_its_data_sets_and_tables(db: DafSession, runs: DafSessi
     for shown in ("one", "two", "tables: mine", "5 entries", "6 entries"):
         assert shown in page
     page = runs._repr_html_()
-    for shown in ("2 data sets as one", "page monday", "page tuesday", "<td>7</td>", "<td>4</td>"):
+    for shown in (
+        "collection of 2 data sets",
+        "page monday",
+        "page tuesday",
+        "<td>7</td>",
+        "<td>4</td>",
+    ):
         assert shown in page
 
 

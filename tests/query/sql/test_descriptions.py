@@ -68,7 +68,7 @@ def test_matrices_of_a_data_set() -> None:
 
 
 def collection() -> tuple[DafSession, list[str]]:
-    """Return a session with two data sets as one, of which the second has one more relation."""
+    """Return a session with a collection of two data sets, of which the second has one more relation."""
     members = [sample(), sample()]
     members[1].set_vector("gene", "cell", ["a", ""])
     sources: list[object] = list(members)
@@ -95,7 +95,7 @@ def test_data_sets_as_one() -> None:
         ]
         counts = session.sql("SELECT dataset, count(*) AS n FROM matrices GROUP BY 1 ORDER BY 1")
         assert counts.to_pydict() == {"dataset": [one, two], "n": [4, 4]}
-        with pytest.raises(errors.InvalidInputError, match="several data sets as one"):
+        with pytest.raises(errors.InvalidInputError, match="a collection"):
             session.diagram()
 
 

@@ -1,4 +1,4 @@
-"""Tests of queries of many data sets as one that read the metadata of the columns they name."""
+"""Tests of queries of a collection that read the metadata of the columns they name."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class TestSeveralDataSets:
         return connect({"a": fill(MemoryDaf()), "b.c": fill(MemoryDaf())})
 
     def test_as_one(self) -> None:
-        """Several data sets as one have the rows of all, with a column that says of which."""
+        """A collection has the rows of all, with a column that says of which."""
         runs = connect([fill(MemoryDaf(name="monday")), fill(MemoryDaf(name="tuesday"))])
         rows = runs.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs') WHERE dataset > 'n'")
         one = connect(fill(MemoryDaf())).matrix_table("cell", "gene", "UMIs").to_table()

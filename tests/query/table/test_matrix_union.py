@@ -20,7 +20,7 @@ from tests.support import create
 
 @pytest.fixture(scope="module")
 def db() -> DafSession:
-    """Return a session of four data sets as one."""
+    """Return a session of a collection of four data sets."""
     return session_of()
 
 

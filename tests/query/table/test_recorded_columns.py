@@ -207,7 +207,7 @@ def test_an_unknown_zone_is_utc(daf: DafWriter, zone: str) -> None:
 
 
 def test_on_disk_in_several_data_sets_and_pickled(daf: DafWriter, tmp_path: Path) -> None:
-    """A copy says the same; so do the rows of several data sets as one, and of another process."""
+    """A copy says the same; so do the rows of a collection, and of another process."""
     copy_all(daf, create(tmp_path / "x.daf.zarr"))
     path = str(tmp_path / "x.daf.zarr")
     one = connect(path).sql("SELECT flag, n, day FROM obs ORDER BY name").to_pydict()

@@ -1,4 +1,4 @@
-"""Tests of several data sets as one table: rows, types, what is missing, and what is read."""
+"""Tests of a collection table: rows, types, what is missing, and what is read."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_what_is_refused(folder: Path, session: DafSession) -> None:
         connect(f"{folder}/mon*/*")
     with pytest.raises(errors.MatrixNotFoundError, match="runs/.*'X'"):
         session.matrix("cell", "donor", "X")
-    with pytest.raises(errors.InvalidInputError, match="'runs' is several data sets as one"):
+    with pytest.raises(errors.InvalidInputError, match="'runs' is a collection"):
         session.reader()
     with pytest.raises(errors.InvalidInputError, match="an empty list; name a data set"):
         connect([])

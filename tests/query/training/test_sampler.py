@@ -138,7 +138,7 @@ def test_no_group_is_in_two_splits(db: DafSession) -> None:
 
 
 def test_the_same_seed_makes_the_same_in_every_form(tmp_path: Path, db: DafSession) -> None:
-    """In a directory, packed, in an archive, with other options, and of two data sets as one."""
+    """In a directory, packed, in an archive, with other options, and of a collection of two data sets."""
     with ZarrDaf(tmp_path / "cells.daf.zarr", "w") as daf:
         filled(daf, cells())
     convert(tmp_path / "cells.daf.zarr", tmp_path / "cells.daf.zarr.zip", packed=True)

@@ -38,7 +38,7 @@ export interface DataSet {
   readonly schema: string;
   readonly path: string;
   readonly form: string;
-  readonly is_collection: boolean; // several data sets as one: `dataset` and name together identify an entry
+  readonly is_collection: boolean; // `dataset` and name together identify an entry
   readonly axes: readonly Axis[];
   readonly matrices: readonly Matrix[];
   readonly scalars: Readonly<Record<string, unknown>>;

@@ -41,7 +41,7 @@ export function matrixReference(data: DataSet, axis: string, matrix: string, col
   return plain ? identifier(matrix) : `"${`${columns}.${matrix}`.replaceAll('"', '""')}"`;
 }
 
-/** The condition of a selection; entries of several data sets as one are known by their name and `dataset`. */
+/** The condition of a selection; entries of a collection are known by their name and `dataset`. */
 function conditionOf(table: string, selection: string, isCollection: boolean): string {
   return `name IN (SELECT name FROM ${selection}${isCollection ? ` WHERE ${selection}.dataset = ${table}.dataset` : ""})`;
 }
