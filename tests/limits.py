@@ -13,7 +13,7 @@ LIMITS: Final = {
     "chunks_in_a_folder": "daf_storage.trees._zarr_chunks._MANY_CHUNKS",
     "coded_strings": "daf_storage.trees._chunked_array._CODED_STRINGS",
     "copied_bytes": "daf_storage.data._transpose._BLOCK_BYTES",
-    "decoding_threads": "daf_storage.trees._decode_threads.THREADS",
+    "decoding_threads": "daf_storage.trees._decompress.THREADS",
     "deflate_ratio": "daf_storage.trees._hdf5_array._DEFLATE_RATIO",
     "dense_block_bytes": "daf_query.matrix._gather._BLOCK_BYTES",
     "digest_bytes": "daf_storage.sidecars._sidecar_tree._MAX_DIGEST_BYTES",
@@ -27,7 +27,7 @@ LIMITS: Final = {
     "narrow_members": "daf_query.sql._axis_schema.MIN_NARROW_MEMBERS",
     "part_bytes": "daf_query.slice._reading.READ_BYTES",
     "part_threads": "daf_query.slice._reading.THREADS",
-    "piece_bytes": "daf_storage.trees._decode_threads._PIECE_BYTES",
+    "piece_bytes": "daf_storage.trees._decompress._PIECE_BYTES",
     "read_strings": "daf_storage.trees._hdf5_array.STRING_BLOCK",
     "remote_block_bytes": "daf_storage.stores._remote._BLOCK_BYTES",
     "request_bytes": "daf_storage.stores._remote._MAX_REQUEST_BYTES",
@@ -54,4 +54,4 @@ def lower(patch: pytest.MonkeyPatch, **limits: float) -> None:
 
 def without_exchange(patch: pytest.MonkeyPatch) -> None:
     """Let directories be replaced in two steps, as where the file system cannot exchange two names."""
-    patch.setattr("daf_storage.stores._swap._exchange_function", lambda: None)
+    patch.setattr("daf_storage.stores._directories._exchange_function", lambda: None)

@@ -20,8 +20,8 @@ DIRECTORY_SNAPSHOT_SIZE: Final = "daf_storage.stores._directory_snapshot.Directo
 DIRECTORY_TRANSACTION_REPLACE_FILE: Final = (
     "daf_storage.stores._directory_write.DirectoryTransaction.replace_file"
 )
-EXCHANGE: Final = "daf_storage.stores._swap.exchange"
-EXCHANGE_FUNCTION: Final = "daf_storage.stores._swap._exchange_function"
+EXCHANGE: Final = "daf_storage.stores._directory_write.exchange"
+EXCHANGE_FUNCTION: Final = "daf_storage.stores._directories._exchange_function"
 GEOMETRY_BOXES: Final = "daf_query._zarr_append.geometry_boxes"
 HDF5_ARRAY: Final = "daf_storage.trees._hdf5_array.Hdf5Array"
 HDF5_ARRAY_OBJECTS: Final = "daf_storage.trees._hdf5_array.Hdf5Array._objects"
@@ -38,7 +38,7 @@ OPEN_BELOW: Final = (
 )
 PARSED_METADATA: Final = "daf_storage.trees._metadata._metadata"
 PUBLISH_AXIS: Final = "daf_storage.data._axis_writer.publish_axis"
-PUT_BACK: Final = "daf_storage.stores._scratch._put_back"
+PUT_BACK: Final = "daf_storage.stores._directories._put_back"
 READING_BLOCKS: Final = "daf_query.slice._files.Reading.blocks"
 READ_WHOLE: Final = "daf_query.slice._files.read_whole"
 RECOVER: Final = "daf_query._zarr_append._recover"

@@ -17,7 +17,7 @@ import zarr
 from daf_query import DafSession, connect, zarr_table
 from daf_query.index import build_index, build_point_index
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, copy_all, open_daf
-from daf_storage.stores import DirectoryStore, MmapZipStore
+from daf_storage.stores import DirectoryStore
 
 N = 400
 SETTLED_SECONDS = 0.15
@@ -263,24 +263,3 @@ def test_the_identity_of_a_directory(tmp_path: Path, change: str) -> None:
     time.sleep(SETTLED_SECONDS)
     is_same = identity_of(store, "vectors/cell/age") == before
     assert is_same == (change not in files)
-
-
-def test_what_a_writer_adds_to_an_archive_is_no_change_of_the_rest(tmp_path: Path) -> None:
-    """Only what others write into the file is."""
-    path = make(tmp_path / "x.daf.zarr.zip", turned=False)
-    time.sleep(SETTLED_SECONDS)
-    with MmapZipStore(path, "r+") as store:
-        before = identity_of(store, "vectors/cell/age")
-        store.append("more", b"x" * 100)
-        time.sleep(SETTLED_SECONDS)
-        assert identity_of(store, "vectors/cell/age") == before
-        with path.open("r+b") as file:
-            file.write(path.read_bytes()[:1])
-        time.sleep(SETTLED_SECONDS)
-        assert identity_of(store, "vectors/cell/age") != before
-    with MmapZipStore(path) as store:
-        before = identity_of(store, "vectors/cell/age")
-        assert identity_of(store, "vectors/cell/age") == before
-        os.utime(path)
-        time.sleep(SETTLED_SECONDS)
-        assert identity_of(store, "vectors/cell/age") != before

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from daf_storage.base._forking import ForkLock
+from daf_storage.base._threads import ForkLock
 
 MAX_BYTES = 512 << 20
 """How much is remembered if nobody says."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -16,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_storage import errors
+from daf_storage.base._threads import ForkLock
 
 IfExists: TypeAlias = Literal["error", "replace"]
 """What to do with existing data of the same name: raise an error, or replace it."""
@@ -251,3 +254,24 @@ def check_name(source: str, kind: str, name: object) -> str:
             f"{source}: {kind} name {name!r} cannot be stored: it {problem}; choose another name"
         )
     return str(name)
+
+
+_lock = ForkLock()
+_used: Counter[str] = Counter()
+
+
+def unique_name(name: str) -> str:
+    """Return the name, with ``#2``, ``#3`` and so on if this process has used it already."""
+    if "!" in name:
+        return name
+    with _lock:
+        _used[name] += 1
+        count = _used[name]
+        if count == 1:
+            return name
+        for number in itertools.count(count):
+            unique = f"{name}#{number}"
+            if not _used[unique]:
+                _used[unique] += 1
+                return unique
+    raise AssertionError("itertools.count does not end")

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 else:
     pq = lazy_module("pyarrow.parquet")
 
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy_module("pyarrow.compute")
+
+
 _COUNT_BYTES = 4
 _LENGTH_BYTES = 4
 _MAX_PAGE_BYTES = 1 << 26
@@ -32,7 +38,7 @@ _MAX_STRING_BYTES = 2**31 - 1
 _ENCODE_BLOCK = 1 << 20
 
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
-_BYTE_ARRAY, _UTF8, _PLAIN, _RLE = 6, 0, 0, 3
+_BYTE_ARRAY, _PLAIN, _RLE = 6, 0, 3
 
 
 def decode_vlen_utf8(
@@ -65,7 +71,7 @@ def decode_vlen_utf8(
     >>> decode_vlen_utf8(memoryview(bytes.fromhex("01000000 02000000 6869")), what="x").to_pylist()
     ['hi']
     """
-    pieces = _decoded(data, what=what, max_page_bytes=max_page_bytes, is_string=True)
+    pieces = decode_vlen_pieces(data, what=what, max_page_bytes=max_page_bytes)
     return one_array(pa.chunked_array(list(pieces), pa.string()))
 
 
@@ -73,7 +79,19 @@ def decode_vlen_pieces(
     data: memoryview, *, what: str, max_page_bytes: int = _PIECE_BYTES
 ) -> Iterator[pa.Array]:
     """Yield the strings of one ``vlen-utf8`` chunk in pieces; see `decode_vlen_utf8`."""
-    return _decoded(data, what=what, max_page_bytes=max_page_bytes, is_string=True)
+    for piece in _decoded(data, what=what, max_page_bytes=max_page_bytes):
+        strings = _viewed(piece)
+        try:
+            strings.validate(full=True)
+        except pa.ArrowException as error:
+            raise _truncated(len(strings), error, what=what) from error
+        yield strings
+
+
+def _viewed(strings: pa.Array) -> Any:
+    """Return bytes as strings; they are not checked to be UTF-8."""
+    is_large = pa.types.is_large_binary(strings.type)
+    return strings.view(pa.large_string() if is_large else pa.string())
 
 
 def decode_vlen_chunks(chunks: Sequence[memoryview], counts: Sequence[int]) -> Any:
@@ -112,7 +130,7 @@ def decode_vlen_bytes(data: memoryview, *, what: str) -> pa.BinaryArray | pa.Lar
     >>> decode_vlen_bytes(memoryview(bytes.fromhex("01000000 01000000 ff")), what="x").to_pylist()
     [b'\xff']
     """
-    pieces = _decoded(data, what=what, max_page_bytes=_MAX_PAGE_BYTES, is_string=False)
+    pieces = _decoded(data, what=what, max_page_bytes=_MAX_PAGE_BYTES)
     return one_array(pa.chunked_array(list(pieces), pa.binary()))
 
 
@@ -193,27 +211,16 @@ def _truncated(count: int, error: object, *, what: str) -> CorruptDataError:
     )
 
 
-def _page_file(payload: memoryview, count: int, *, is_string: bool = True) -> pq.ParquetFile:
-    return pq.ParquetFile(
-        pa.BufferReader(pa.py_buffer(_parquet_file(payload, count, is_string=is_string))),
-        pre_buffer=False,
-    )
-
-
-def _decoded(data: memoryview, *, what: str, max_page_bytes: int, is_string: bool) -> Iterator[Any]:
+def _decoded(data: memoryview, *, what: str, max_page_bytes: int) -> Iterator[Any]:
     """Decode a chunk; a large one page by page."""
     count, payload = _counted(data, what=what)
     if len(payload) > max_page_bytes:
-        yield from _pages(
-            payload, count, what=what, max_page_bytes=max_page_bytes, is_string=is_string
-        )
+        yield from _pages(payload, count, what=what, max_page_bytes=max_page_bytes)
     else:
-        yield _decode_page(payload, count, what=what, is_string=is_string)
+        yield _decode_page(payload, count, what=what)
 
 
-def _pages(
-    payload: memoryview, count: int, *, what: str, max_page_bytes: int, is_string: bool
-) -> Iterator[Any]:
+def _pages(payload: memoryview, count: int, *, what: str, max_page_bytes: int) -> Iterator[Any]:
     """Decode a payload in parts of about so many bytes, found without looking at each length.
 
     How many strings there are in the next bytes is guessed from the mean of those that are left,
@@ -221,12 +228,9 @@ def _pages(
     """
     start = rows = 0
     while rows < count:
-        strings = first_strings(
-            payload[start:], count - rows, max_bytes=max_page_bytes, is_string=is_string
-        )
+        strings = _first(payload[start:], count - rows, max_bytes=max_page_bytes)
         if strings is None:
             raise _truncated(count, "it ends within a string", what=what)
-        _check_unicode(strings, what=what)
         rows, start = rows + len(strings), start + _stored_bytes(strings)
         if len(payload) - start < _LENGTH_BYTES * (count - rows):
             raise _truncated(count, "there is no room for all of them", what=what)
@@ -235,9 +239,7 @@ def _pages(
         raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")
 
 
-def first_strings(
-    payload: memoryview, count: int, *, max_bytes: int, is_string: bool = True
-) -> Any:
+def first_strings(payload: memoryview, count: int, *, max_bytes: int) -> Any:
     """Return the first of so many strings, in about so many bytes; None if one is cut off.
 
     They are not checked to be UTF-8.
@@ -245,29 +247,35 @@ def first_strings(
     >>> first_strings(memoryview(bytes.fromhex("01000000 41 01000000 42")), 2, max_bytes=5)[0]
     <pyarrow.StringScalar: 'A'>
     """
+    found = _first(payload, count, max_bytes=max_bytes)
+    return None if found is None else _viewed(found)
+
+
+def _first(payload: memoryview, count: int, *, max_bytes: int) -> Any:
     left = len(payload)
     n_bytes = min(max_bytes, left)
     n = max(int(count * n_bytes / left * 0.9), 1) if n_bytes < left else count
-    strings = _read_some(payload[:n_bytes], n, is_string=is_string)
+    strings = _read_some(payload[:n_bytes], n)
     while strings is None and n_bytes < left:
         if n == 1:  # a single string is larger than that
             length = int.from_bytes(payload[:_LENGTH_BYTES], "little")
             n_bytes = min(_LENGTH_BYTES + length, left)
         n = max(n // 2, 1)
-        strings = _read_some(payload[:n_bytes], n, is_string=is_string)
+        strings = _read_some(payload[:n_bytes], n)
     return strings
 
 
-def _read_some(payload: memoryview, count: int, *, is_string: bool) -> Any:
+def _read_some(payload: memoryview, count: int) -> Any:
     """Return the first strings of a payload; None if they do not fit into it."""
     try:
-        return _read_page(payload, count, is_string=is_string)
+        return _read_page(payload, count)
     except (pa.ArrowException, OSError):
         return None
 
 
-def _read_page(payload: memoryview, count: int, *, is_string: bool) -> Any:
-    table = _page_file(payload, count, is_string=is_string).read(use_threads=False)
+def _read_page(payload: memoryview, count: int) -> Any:
+    file = pa.BufferReader(pa.py_buffer(_parquet_file(payload, count)))
+    table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
     strings = one_array(table.column(0))
     if len(strings) != count or _stored_bytes(strings) > len(payload):
         raise OSError("there are fewer strings than that")
@@ -278,47 +286,24 @@ def _stored_bytes(strings: pa.Array) -> int:
     return encoded_bytes(strings) - _COUNT_BYTES
 
 
-def _check_unicode(strings: Any, *, what: str) -> None:
-    try:
-        strings.validate(full=True)
-    except pa.ArrowException as error:
-        raise _truncated(len(strings), error, what=what) from error
-
-
-def _single(payload: memoryview) -> pa.StringArray | None:
-    """Return the string of a scalar, for which Arrow's reader takes long; None if it is damaged.
-
-    >>> _single(memoryview(bytes.fromhex("01000000 41"))).to_pylist()
-    ['A']
-    """
-    if len(payload) != _LENGTH_BYTES + int.from_bytes(payload[:_LENGTH_BYTES], "little"):
-        return None
-    try:
-        return pa.array([str(payload[_LENGTH_BYTES:], "utf-8")], pa.string())
-    except UnicodeDecodeError:
-        return None
-
-
-def _decode_page(payload: memoryview, count: int, *, what: str, is_string: bool = True) -> Any:
+def _decode_page(payload: memoryview, count: int, *, what: str) -> Any:
     if count == 0:
         if len(payload):
             raise CorruptDataError(f"{what}: {len(payload):,} bytes follow the last string")
-        return pa.array([], pa.string() if is_string else pa.binary())
-    if count == 1 and is_string:
-        single = _single(payload)
-        if single is not None:
-            return single
+        return pa.array([], pa.binary())
+    length = _LENGTH_BYTES + int.from_bytes(payload[:_LENGTH_BYTES], "little")
+    if count == 1 and len(payload) == length:  # a scalar, for which Arrow's reader takes long
+        return pa.array([bytes(payload[_LENGTH_BYTES:])], pa.binary())
     try:
-        strings = _read_page(payload, count, is_string=is_string)
+        strings = _read_page(payload, count)
     except (pa.ArrowException, OSError) as error:
         raise _truncated(count, error, what=what) from error
-    _check_unicode(strings, what=what)
     if _stored_bytes(strings) != len(payload):
         raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")
     return strings
 
 
-def _parquet_file(payload: memoryview, count: int, *, is_string: bool) -> bytes:
+def _parquet_file(payload: memoryview, count: int) -> bytes:
     """Return a Parquet file whose only page is ``payload``."""
     size = len(payload)
     page_header = _struct(
@@ -333,13 +318,7 @@ def _parquet_file(payload: memoryview, count: int, *, is_string: bool) -> bytes:
     )
     chunk_bytes = len(page_header) + size
     root = _struct((4, _BINARY, b"schema"), (5, _I32, 1))
-    fields: list[tuple[int, int, int | bytes]] = [
-        (1, _I32, _BYTE_ARRAY),
-        (3, _I32, 0),
-        (4, _BINARY, b"s"),
-        (6, _I32, _UTF8),
-    ]
-    leaf = _struct(*(fields if is_string else fields[:-1]))
+    leaf = _struct((1, _I32, _BYTE_ARRAY), (3, _I32, 0), (4, _BINARY, b"s"))
     column = _struct(
         (1, _I32, _BYTE_ARRAY),
         (2, _LIST, _list(_I32, _zigzag(_PLAIN))),
@@ -398,3 +377,31 @@ def _struct(*fields: tuple[int, int, int | bytes]) -> bytes:
         else:
             out += value
     return bytes(out) + b"\0"
+
+
+def first_duplicate(strings: Any) -> str | None:
+    """Return a string that occurs more than once; None if all are unique.
+
+    Parameters
+    ----------
+    strings
+        An Arrow array of strings or of large strings, without nulls.
+
+    Returns
+    -------
+    str or None
+        Of several, the one that comes first in the array.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> first_duplicate(pa.array(["a", "b", "a"]))
+    'a'
+    >>> first_duplicate(pa.array(["a", "b"])) is None
+    True
+    """
+    if len(pc.unique(strings)) == len(strings):
+        return None
+    counts = pc.value_counts(strings)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    return str(repeated.field("values")[0].as_py())

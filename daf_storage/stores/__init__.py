@@ -10,21 +10,30 @@ Must not know Zarr metadata or Daf.
 from typing import TYPE_CHECKING
 
 from daf_storage._lazy import lazy_names
-from daf_storage.stores._allocate import allocate
-from daf_storage.stores._directory import DirectoryStore
-from daf_storage.stores._directory_rebuild import interrupted_exchange, unfinished_rebuilds
-from daf_storage.stores._directory_snapshot import DirectorySnapshot
-from daf_storage.stores._filled_file import put_values
-from daf_storage.stores._identity import (
+from daf_storage.stores._directories import (
+    abandoned,
+    follow_links,
+    put_in_place,
+    remove_leftovers,
+    scratch,
+    was_interrupted,
+)
+from daf_storage.stores._directory import DirectoryStore, interrupted_exchange, unfinished_rebuilds
+from daf_storage.stores._directory_snapshot import DirectorySnapshot, PropertyFiles
+from daf_storage.stores._files import (
     Fingerprint,
+    allocate,
+    check_length,
     check_linked,
     file_identity,
-    files_version,
     fingerprint,
     is_lasting,
     is_settled,
+    map_file,
+    open_regular,
+    put_values,
+    settled,
 )
-from daf_storage.stores._mapping import check_length, map_file
 from daf_storage.stores._mapping_store import MappingStore, MemoryStore
 from daf_storage.stores._output_files import (
     check_output,
@@ -33,10 +42,10 @@ from daf_storage.stores._output_files import (
     output_directory,
     output_path,
 )
-from daf_storage.stores._property_files import PropertyFiles
 from daf_storage.stores._protocol import (
     FileTransaction,
     ReadableStore,
+    ReadEstimate,
     Snapshot,
     Transaction,
     WritableStore,
@@ -46,18 +55,19 @@ from daf_storage.stores._protocol import (
     is_mapped,
     map_within,
 )
-from daf_storage.stores._read_estimate import ReadEstimate, estimate_ranges
-from daf_storage.stores._regular import open_regular
-from daf_storage.stores._remote import RemoteFiles, RemoteSnapshot, RemoteStore, download_of
-from daf_storage.stores._remote_access import is_remote, open_access, shown_url
-from daf_storage.stores._remote_listing import is_url_pattern, matching_urls
-from daf_storage.stores._scratch import (
-    abandoned,
-    follow_links,
-    put_in_place,
-    remove_leftovers,
-    scratch,
-    was_interrupted,
+from daf_storage.stores._remote import (
+    RemoteFiles,
+    RemoteSnapshot,
+    RemoteStore,
+    download_of,
+    estimate_ranges,
+)
+from daf_storage.stores._remote_access import (
+    is_remote,
+    is_url_pattern,
+    matching_urls,
+    open_access,
+    shown_url,
 )
 from daf_storage.stores.mmap_zip import (
     DAF_DATA_OFFSET_ALIGNMENT,
@@ -71,21 +81,19 @@ from daf_storage.stores.mmap_zip import (
 
 if TYPE_CHECKING:  # these need zarr-python
     from daf_storage.stores._zarr_adapter import (
-        BytesZarrStore,
         SnapshotZarrStore,
+        ZarrArchiveStore,
         path_or_mapping,
     )
-    from daf_storage.stores.mmap_zip import ZarrArchiveStore
 
 
 __getattr__, __dir__, _ = lazy_names(
     __name__,
     {
         "daf_storage.stores._zarr_adapter": (
-            "BytesZarrStore",
             "SnapshotZarrStore",
+            "ZarrArchiveStore",
             "path_or_mapping",
-        ),
-        "daf_storage.stores.mmap_zip": ("ZarrArchiveStore",),
+        )
     },
 )

@@ -8,14 +8,16 @@ Writing prepares everything in ``ROOT/.daf.staging/TOKEN/NUMBER/new`` and puts a
 one rename.  What it replaces moves below the number too and is deleted last, or later where a
 reader has it pinned.  The transactions of a batch have one token together.  The token directory is
 locked while its writer lives, so that whoever opens the store for writing later can tell a crashed
-writer's leftovers (and clear them) from a living one's.
+writer's leftovers (and clear them) from a living one's.  A copy of the whole directory, changed,
+takes its place in one step as well.
 """
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import os
 import shutil
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,24 +25,9 @@ from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.base import STAGING_NAME, ForkLock
-from daf_storage.stores._directory_rebuild import (
-    REBUILD_SUFFIX,
-    exchange_directories,
-    link_tree,
-    rebuilds_beside,
-    state_of_files,
-)
-from daf_storage.stores._directory_snapshot import DirectorySnapshot
-from daf_storage.stores._directory_write import (
-    TRASH,
-    DirectoryTransaction,
-    Token,
-    replaced_prefixes,
-    restore_replaced,
-)
-from daf_storage.stores._kept_files import KeptFiles
-from daf_storage.stores._locks import (
+from daf_storage.stores._directories import (
     discard,
+    exchange,
     exclusive,
     is_at,
     lock_shared,
@@ -50,15 +37,119 @@ from daf_storage.stores._locks import (
     new_locked_directory,
     remove_if_empty,
 )
-from daf_storage.stores._property_files import (
+from daf_storage.stores._directory_snapshot import (
+    DirectorySnapshot,
     PartNames,
     PropertyFiles,
+    kept_files,
     looks,
     open_files,
     open_replaced,
     replaced_documents,
 )
-from daf_storage.stores._regular import refuse
+from daf_storage.stores._directory_write import (
+    TRASH,
+    DirectoryTransaction,
+    Token,
+    replaced_prefixes,
+    restore_replaced,
+)
+from daf_storage.stores._files import refuse
+
+REBUILD_SUFFIX = ".rebuilt"
+"""How the copies end that are to take the place of a directory."""
+
+
+_READY_SUFFIX = ".ready"
+OLD_SUFFIX = ".old"
+
+
+def unfinished_rebuilds(root: Path) -> list[Path]:
+    """Return the copies beside a directory that a crash kept from taking its place."""
+    return rebuilds_beside(Path(os.path.realpath(root)), "")
+
+
+def rebuilds_beside(root: Path, ending: str) -> list[Path]:
+    """Return the copies beside a directory, in whatever state their names end with."""
+    start = glob.escape(f".{root.name}.")
+    return sorted(root.parent.glob(f"{start}*{REBUILD_SUFFIX}{ending}"))
+
+
+def interrupted_exchange(root: Path) -> Path | None:
+    """Return where a directory is that a crash caught between two renames.
+
+    What is beside one that is there is not listed: that of many takes long.
+    """
+    if root.exists():
+        return None
+    moved = rebuilds_beside(root, OLD_SUFFIX)
+    return moved[0] if moved else None
+
+
+def state_of_files(root: Path, token: str) -> str:
+    """Return what tells a rebuild of these very files from any other."""
+    digest = hashlib.sha256(token.encode())
+    for folder, names, files in os.walk(root):
+        names[:] = sorted(name for name in names if name != STAGING_NAME)
+        for file in sorted(files):
+            status = os.stat(os.path.join(folder, file))
+            identity = (os.path.relpath(os.path.join(folder, file), root), status.st_ino)
+            digest.update(repr((*identity, status.st_size, status.st_mtime_ns)).encode())
+    return digest.hexdigest()[:16]
+
+
+def link_tree(source: Path, target: Path, without: list[str]) -> None:
+    """Link every file into another directory, but for those at or below some prefixes."""
+    left_out = {os.path.join(source, prefix) for prefix in without} | {str(source / STAGING_NAME)}
+    try:
+        target.mkdir(exist_ok=True)
+    except PermissionError as error:
+        raise errors.ReadOnlyError(
+            f"{source}: this needs permission to write in the directory that it is in, "
+            f"{source.parent}"
+        ) from error
+    for folder, names, files in os.walk(source):
+        names[:] = [name for name in names if os.path.join(folder, name) not in left_out]
+        copy = target / os.path.relpath(folder, source)
+        copy.mkdir(exist_ok=True)
+        shutil.copystat(folder, copy)
+        for half in copy.glob(".*.copied"):
+            half.unlink()
+        for file in files:
+            if os.path.join(folder, file) not in left_out and not (copy / file).exists():
+                _link(os.path.join(folder, file), copy / file)
+
+
+def _link(source: str, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        aside = target.with_name(f".{target.name}.copied")
+        shutil.copyfile(source, aside)
+        os.replace(aside, target)  # a crash must not leave half of it to be found again
+
+
+def exchange_directories(aside: Path, root: Path) -> None:
+    """Put a copy in the place of a directory; the old one goes when no reader needs it."""
+    ready = aside.with_name(f"{aside.name}{_READY_SUFFIX}")  # from here on nothing is resumed
+    os.rename(aside, ready)
+    old = ready
+    if not exchange(ready, root):
+        old = aside.with_name(f"{aside.name}{OLD_SUFFIX}")
+        os.rename(root, old)
+        os.rename(ready, root)
+    trash = root / STAGING_NAME / f"{TRASH}{uuid.uuid4().hex}"
+    while True:
+        make_directories(trash.parent)
+        try:
+            os.rename(old, trash)
+            break
+        except FileNotFoundError:  # another writer removed the empty parent
+            if not old.exists():
+                raise
+    discard(trash)
+    remove_if_empty(trash.parent)
+
 
 _LOOKS = 100
 _LOOK_SECONDS = 0.001
@@ -75,13 +166,16 @@ class DirectoryStore:
         The name used in messages; the path of ``root`` by default.
     """
 
+    is_append_only = False
+    """What is there can be replaced and removed."""
+
     def __init__(self, root: str | Path, *, location: str | None = None) -> None:
         self.root = Path(os.path.abspath(root))
         self._root_path = os.fspath(self.root)  # a prefix is joined to it for each node
         self._staging = self.root / STAGING_NAME
         self.location = location or str(root)
-        self.kept = KeptFiles()
-        """Mappings and documents of its files, kept while the files are what they were."""
+        self.kept = kept_files()
+        """Its files, mapped or read, kept while they are what they were; also deleted ones."""
         self._was_there = False
         self._batches = 0
         self._shared: Token | None = None
@@ -89,11 +183,6 @@ class DirectoryStore:
 
     def __repr__(self) -> str:
         return f"DirectoryStore({self.location!r})"
-
-    @property
-    def is_append_only(self) -> bool:
-        """Whether what is there can be neither replaced nor removed: it can."""
-        return False
 
     def snapshot(self, prefix: str) -> DirectorySnapshot | None:
         """Return a view of the directory at ``prefix`` that no writer can change.
@@ -104,35 +193,23 @@ class DirectoryStore:
             The store was there, and was deleted or moved.
         """
         found = self._snapshot(prefix)
-        if found is None and prefix:
-            found = self._snapshot_after_replacement(prefix)
-        if found is None:
-            self._check_root()
-        else:
-            self._was_there = True
-        return found
-
-    def _check_root(self) -> None:
-        """Raise if the whole directory is gone: to have nothing any more is no answer."""
-        if self._was_there and not os.path.isdir(self._root_path):
-            raise errors.SourceNotFoundError(
+        if found is None and prefix:  # where two names cannot be exchanged, one is absent for once
+            for _ in looks():
+                was_replaced = self._is_being_replaced(prefix)
+                found = self._snapshot(prefix)
+                if found is not None or not (was_replaced or self._is_being_replaced(prefix)):
+                    break
+        if found is None and self._was_there and not os.path.isdir(self._root_path):
+            raise errors.SourceNotFoundError(  # to have nothing any more is no answer
                 f"{self.location}: the directory was deleted, or moved, since it was opened; "
                 "put it back, or open it where it is now"
             )
+        self._was_there = self._was_there or found is not None
+        return found
 
     def release_kept(self) -> None:
         """Let go of what is kept of files; views that were handed out stay valid."""
         self.kept.clear()
-
-    def _snapshot_after_replacement(self, prefix: str) -> DirectorySnapshot | None:
-        """Look again: where two names cannot be exchanged, one is absent for a moment."""
-        for _ in range(_LOOKS):
-            was_replaced = self._is_being_replaced(prefix)
-            found = self._snapshot(prefix)
-            if found is not None or not (was_replaced or self._is_being_replaced(prefix)):
-                return found
-            time.sleep(_LOOK_SECONDS)
-        return None
 
     def files(self, folder: str, document: str, parts: PartNames) -> PropertyFiles | None:
         """Return files of a directory that belong together; None if there is no such document.
@@ -193,7 +270,6 @@ class DirectoryStore:
                 refuse(error, what=f"{self.location}: {prefix}" if prefix else self.location)
             # The root is never deleted, and its lock is the writers' (see `lock`).
             if not prefix or (lock_shared(descriptor) and is_at(descriptor, path)):
-                self.kept.release_replaced()
                 return DirectorySnapshot(descriptor, path, self.kept)
             os.close(descriptor)  # replaced or deleted this very moment: look again
 
@@ -212,17 +288,14 @@ class DirectoryStore:
                 yield changes
             finally:
                 token.leaves_sign = token.leaves_sign or changes.leaves_sign
-                self._discard(changes.folder)
+                if not discard(changes.folder):  # a reader has a part of it pinned
+                    with suppress(OSError):
+                        os.rename(changes.folder, self._staging / f"{TRASH}{uuid.uuid4().hex}")
         finally:
             with self._tokens_lock:
                 token.users -= 1
-                self._end_unused(token)
-
-    def _discard(self, folder: Path) -> None:
-        """Delete what is left of a transaction, or move it aside where a reader has it pinned."""
-        if not discard(folder):
-            with suppress(OSError):
-                os.rename(folder, self._staging / f"{TRASH}{uuid.uuid4().hex}")
+                if not token.users and token is not self._shared:
+                    token.end()
 
     def _token(self) -> Token:
         """Return a directory for changes: in a batch, the one of the batch."""
@@ -270,13 +343,8 @@ class DirectoryStore:
         """Clear away the directory of the batch, if there is one; another one may follow."""
         with self._tokens_lock:
             token, self._shared = self._shared, None
-            if token is not None:
-                self._end_unused(token)
-
-    def _end_unused(self, token: Token) -> None:
-        """Clear away a directory that no transaction uses now, or will; the lock is held."""
-        if not token.users and token is not self._shared:
-            token.end()
+            if token is not None and not token.users:
+                token.end()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -316,13 +384,6 @@ class DirectoryStore:
                 shutil.rmtree(aside, ignore_errors=True)
                 raise
 
-    def _discard_exchanged(self) -> None:
-        """Delete what a crash right before or after an exchange has left beside the directory."""
-        root = Path(os.path.realpath(self.root))
-        for leftover in rebuilds_beside(root, ".*"):
-            with suppress(OSError), exclusive(root), exclusive(leftover):
-                shutil.rmtree(leftover)
-
     def _refuse_other_writers(self) -> None:
         if self.has_leftovers():
             raise errors.InUseError(
@@ -335,7 +396,10 @@ class DirectoryStore:
 
     def recover(self) -> bool:
         """Undo or clear away what crashed writers left; return whether there was anything."""
-        self._discard_exchanged()
+        root = Path(os.path.realpath(self.root))
+        for leftover in rebuilds_beside(root, ".*"):  # of a crash right before or after an exchange
+            with suppress(OSError), exclusive(root), exclusive(leftover):
+                shutil.rmtree(leftover)
         staging = self._staging
         found = False
         for token in [staging / name for name in names_in(staging)]:

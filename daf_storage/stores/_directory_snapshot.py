@@ -1,24 +1,80 @@
-"""The snapshot of a directory below a key, as it was when opened; its descriptor is locked."""
+"""What is read of a directory: a view of it as it was when opened, and files that belong together.
+
+A `DirectorySnapshot` holds the directory open and locked.  Of several files of one directory that
+belong together and change together, the first one, the *document*, says which others there are.
+Whoever replaces them takes the document away first and puts the new one in place last.  So whoever
+finds the same document before and after opening the others has files that belong together; a crash
+in between is undone, by a record of what was moved.
+"""
 
 from __future__ import annotations
 
-import functools
+import json
 import os
 import stat
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, ParamSpec, TypeVar
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
 
 from daf_storage import errors
-from daf_storage.stores import _identity
-from daf_storage.stores._kept_files import MAX_DOCUMENT_BYTES, KeptFiles
-from daf_storage.stores._mapping import map_file
+from daf_storage.base import DecodedCache
+from daf_storage.stores._directories import names_in
+from daf_storage.stores._files import (
+    directory_identity,
+    files_identity,
+    fingerprint,
+    is_settled,
+    listing_identity,
+    map_file,
+    names_at,
+    not_regular,
+    open_regular,
+    refuse,
+    settled,
+)
 from daf_storage.stores._protocol import Snapshot
-from daf_storage.stores._regular import not_regular, open_regular, refuse
-
-P = ParamSpec("P")
 
 
-T = TypeVar("T")
+@dataclass(frozen=True, slots=True)
+class _Mapped:
+    """A file that was opened and mapped."""
+
+    status: os.stat_result
+    """What the file system knows of it."""
+    data: memoryview
+    """Its bytes."""
+
+    def fingerprint(self) -> list[int] | None:
+        """Return inode, size and times; None while it is too new to tell by them."""
+        return list(fingerprint(self.status)) if is_settled(self.status) else None
+
+
+_SMALL_BYTES: Final = 1 << 16
+"""A file of so many bytes is read, which takes less time than to map it."""
+_KEPT_BYTES: Final = 1 << 32
+_KEPT_FILES: Final = 1 << 11
+
+
+class _Kept(NamedTuple):
+    """What is kept of a file: it counts for its share of the number of files, too."""
+
+    data: memoryview
+
+    @property
+    def nbytes(self) -> int:
+        return max(self.data.nbytes, _KEPT_BYTES // _KEPT_FILES)
+
+
+def kept_files() -> DecodedCache:
+    """Return a cache of files, mapped or read, bounded in their number and in their bytes.
+
+    To map a file again costs a page fault for each page that is touched, and to read a small one
+    takes ten times as long as to look at its times.  An entry counts only for the inode, size and
+    times that its file had: they are looked at whenever it is used.
+    """
+    return DecodedCache(max_bytes=_KEPT_BYTES)
 
 
 class DirectorySnapshot(Snapshot):
@@ -31,16 +87,16 @@ class DirectorySnapshot(Snapshot):
     path
         Where the directory is.
     kept
-        What is kept of files from one snapshot to the next; nothing by default.
+        What is kept of files from one snapshot to the next.
     """
 
     _descriptor = -1  # of one that Ctrl-C kept from being made
 
-    def __init__(self, descriptor: int, path: str, kept: KeptFiles | None = None) -> None:
+    def __init__(self, descriptor: int, path: str, kept: DecodedCache | None = None) -> None:
         self._descriptor = descriptor
         self.path = path
         """Where the directory was when it was opened."""
-        self._kept = KeptFiles(max_files=0) if kept is None else kept
+        self._kept = kept_files() if kept is None else kept
         self._statuses: dict[str, os.stat_result | None] = {}
 
     def __del__(self) -> None:
@@ -48,29 +104,29 @@ class DirectorySnapshot(Snapshot):
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
-    def identity(self) -> tuple[Hashable, ...]:
+    def identity(self) -> Hashable:
         """Return what tells this directory from any other and from itself after a change.
 
         It looks at each file: programs rewrite files in place, which no directory shows.
         """
-        return _identity.directory_identity(self._descriptor)
+        return directory_identity(self._descriptor)
 
     def version(self) -> Hashable:
         """Return inode, size and times of each file, which any process sees alike."""
-        return _identity.directory_version(self._descriptor)
+        return settled(self.identity)
 
-    def listing_identity(self, files: Iterable[str]) -> tuple[Hashable, ...]:
+    def listing_identity(self, files: Iterable[str]) -> Hashable:
         """Return what changes with the directories directly below, or these files in them."""
-        return _identity.listing_identity(self._descriptor, files)
+        return listing_identity(self._descriptor, files)
 
-    def files_identity(self, endings: tuple[str, ...]) -> tuple[Hashable, ...]:
+    def files_identity(self, endings: tuple[str, ...]) -> Hashable:
         """Return what changes with the files directly below whose names end so."""
         found = [("", self.status())]
         for name in self.names():
             status = self.status_of(name) if name.endswith(endings) else None
             if status is not None:
                 found.append((name, status))
-        return _identity.files_identity(found)
+        return files_identity(found)
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the same directory."""
@@ -85,36 +141,16 @@ class DirectorySnapshot(Snapshot):
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""
         try:
-            descriptor = os.open(key or ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._descriptor)
+            return names_at(self._descriptor, key or ".")
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             refuse(error, what=self._what(key))
-        try:
-            return sorted(os.listdir(descriptor))
-        finally:
-            os.close(descriptor)
 
     def read(self, key: str) -> bytes | None:
         """Return a copy of the file's bytes."""
-        status = self._first_status(key)
-        if status is None:
-            return None
-        kept = self._kept.find(status, is_mapped=False)
-        if kept is not None:
-            return bytes(kept)
-        descriptor = self.open_key(key)
-        if descriptor is None:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
-            try:
-                status = os.fstat(descriptor)
-                data = file.read()
-            except OSError as error:
-                refuse(error, what=self._what(key))
-        if len(data) <= MAX_DOCUMENT_BYTES:
-            self._kept.keep(status, self._what(key), memoryview(data), is_mapped=False)
-        return data
+        found = self._found(key, self._first_status(key))
+        return None if found is None else bytes(found.data)
 
     def size(self, key: str) -> int | None:
         """Return the size of the file, as it was when this was first asked for."""
@@ -128,38 +164,37 @@ class DirectorySnapshot(Snapshot):
     def fingerprint(self, key: str) -> list[int] | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
         status = self.status_of(key)
-        if status is None:
-            return None
-        return list(_identity.fingerprint(status)) if _identity.is_settled(status) else None
+        return None if status is None else _Mapped(status, memoryview(b"")).fingerprint()
 
     def open_file(self, key: str) -> int | None:
         """Return a descriptor of the file."""
-        return self.open_key(key)
+        return self._open(key)
 
     def map(self, key: str) -> memoryview | None:
         """Map the file; the mapping lives as long as a view of it, or as it is kept."""
-        status = self.status_of(key)
+        found = self.mapped(key)
+        return None if found is None else found.data
+
+    def mapped(self, key: str) -> _Mapped | None:
+        """Return the file, mapped, and what the file system knows of it."""
+        return self._found(key, self.status_of(key))
+
+    def _found(self, key: str, status: os.stat_result | None) -> _Mapped | None:
+        """Return a file of which the file system has just said something."""
         if status is None:
             return None
-        kept = self._kept.find(status, is_mapped=True)
+        place = (status.st_dev, status.st_ino)
+        kept = self._kept.peek(place, fingerprint(status))
         if kept is not None:
-            return kept
-        descriptor = self.open_key(key)
+            return _Mapped(status, kept.data)
+        descriptor = self._open(key)
         if descriptor is None:
             return None
-        try:
-            status = os.fstat(descriptor)
-            data = map_file(descriptor, status.st_size, what=self._what(key))
-        except OSError as error:
-            refuse(error, what=self._what(key))
-        finally:
-            os.close(descriptor)
-        self._kept.keep(status, self._what(key), data, is_mapped=True)
-        return data
-
-    def open_key(self, key: str) -> int | None:
-        """Return a descriptor of the file, to be closed; None if it is absent."""
-        return open_regular(key, what=self._what(key), dir_fd=self._descriptor)
+        found = _mapped(descriptor, self._what(key))
+        if found.data.nbytes <= _KEPT_BYTES and is_settled(found.status):
+            place = (found.status.st_dev, found.status.st_ino)
+            self._kept.keep(place, fingerprint(found.status), _Kept(found.data))
+        return found
 
     def status_of(self, key: str) -> os.stat_result | None:
         """Return what the file system knows of a file; None if it is absent."""
@@ -179,21 +214,194 @@ class DirectorySnapshot(Snapshot):
             self._statuses[key] = self.status_of(key)
         return self._statuses[key]
 
+    def _open(self, key: str) -> int | None:
+        """Return a descriptor of the file, to be closed; None if it is absent."""
+        return open_regular(key, what=self._what(key), dir_fd=self._descriptor)
+
     def _what(self, key: str) -> str:
         return f"{self.path}/{key}" if key else self.path
 
 
-def translated_errors(method: Callable[P, T]) -> Callable[P, T]:
-    """Let a method of a transaction raise what the file system refuses as a `DafError`."""
-
-    @functools.wraps(method)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+def _mapped(descriptor: int, what: str) -> _Mapped:
+    """Return a file, mapped or, if it is small, read; the descriptor is closed."""
+    with os.fdopen(descriptor, "rb") as file:
         try:
-            return method(*args, **kwargs)
-        except FileExistsError:
-            raise
+            status = os.fstat(descriptor)
+            if status.st_size <= _SMALL_BYTES:
+                return _Mapped(status, memoryview(file.read()))
+            return _Mapped(status, map_file(descriptor, status.st_size, what=what))
         except OSError as error:
-            changes: Any = args[0]
-            raise errors.from_os_error(error, changes._location) from error  # noqa: SLF001 - its own method
+            refuse(error, what=what)
 
-    return wrapped
+
+# Files that belong together.
+
+PartNames: TypeAlias = Callable[[bytes], Iterable[str]]
+"""From the bytes of a document to the names of the other files."""
+
+RECORD_FOLDER: Final = "files-"
+_RECORD: Final = "record"
+_LOOKS: Final = 100
+_LOOK_SECONDS: Final = 0.001
+
+
+class PropertyFiles(Snapshot):
+    """Files that belong together, mapped; see `Snapshot`, whose keys are their names."""
+
+    def __init__(self, folder: str, document: str, files: Mapping[str, _Mapped]) -> None:
+        self._folder = folder
+        self._document = document
+        self._files = files
+
+    def identity(self) -> Hashable:
+        """Return what differs whenever one of the files was replaced or written to."""
+        return files_identity([(n, one.status) for n, one in self._files.items()])
+
+    def version(self) -> Hashable:
+        """Return inode, size and times of each file, which any process sees alike."""
+        return settled(self.identity)
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another snapshot has the same document."""
+        return isinstance(other, PropertyFiles) and self.place == other.place
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Return which file the document is; of an empty one, the inode alone may be used again."""
+        status = self._files[self._document].status
+        return status.st_dev, status.st_ino, status.st_mtime_ns
+
+    def names(self, key: str = "") -> list[str]:
+        """Return the names of the files."""
+        return [] if key else sorted(self._files)
+
+    def map(self, key: str) -> memoryview | None:
+        """Return the bytes of a file, mapped."""
+        found = self._files.get(key)
+        return None if found is None else found.data
+
+    def fingerprint(self, key: str) -> list[int] | None:
+        """Return inode, size and times of a file; None while it is too new to tell by them."""
+        found = self._files.get(key)
+        return None if found is None else found.fingerprint()
+
+    def open_file(self, key: str) -> int | None:
+        """Return a descriptor of a file; None if another one has taken its place."""
+        found = self._files.get(key)
+        path = os.path.join(self._folder, key)
+        descriptor = None if found is None else open_regular(path, what=path)
+        if found is None or descriptor is None:
+            return None
+        if os.path.samestat(found.status, os.fstat(descriptor)):
+            return descriptor
+        os.close(descriptor)
+        return None
+
+
+def open_files(
+    directory: DirectorySnapshot, document: str, parts: PartNames
+) -> PropertyFiles | None:
+    """Open files of a directory that belong together; None if there is no such document.
+
+    Raises
+    ------
+    InUseError
+        They are replaced again and again.
+    """
+    for _ in range(_LOOKS):
+        first = directory.mapped(document)
+        if first is None:
+            return None
+        found = {name: directory.mapped(name) for name in parts(bytes(first.data))}
+        now = directory.status_of(document)
+        if now is not None and os.path.samestat(first.status, now):
+            files = {name: one for name, one in found.items() if one is not None}
+            return PropertyFiles(directory.path, document, {document: first, **files})
+    raise errors.InUseError(
+        f"{directory.path}/{document}: it is replaced again and again; read it when that is done"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is being replaced or removed, written down before anything is moved."""
+
+    is_restored: bool
+    """Whether a crash brings the old files back; if not, the rest of them goes."""
+    old: tuple[str, ...]
+    """The files that are there, the document first; each is moved beside the record."""
+    new: tuple[str, ...]
+    """The files that take their place, the document first."""
+
+    def write(self, folder: Path) -> None:
+        """Write it into its folder."""
+        folder.mkdir()
+        document = {"restore": self.is_restored, "old": self.old, "new": self.new}
+        (folder / _RECORD).write_text(json.dumps(document))
+
+
+def records_in(token: Path) -> Iterator[tuple[Path, Record]]:
+    """Yield the folders below a token that have a record, and what each says.
+
+    One that was not written whole is none: nothing was moved yet.
+    """
+    for name in names_in(token):
+        if name.startswith(RECORD_FOLDER):
+            try:
+                document = json.loads((token / name / _RECORD).read_text())
+                record = Record(document["restore"], tuple(document["old"]), tuple(document["new"]))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            yield token / name, record
+
+
+def replaced_documents(token: Path) -> set[str]:
+    """Return the keys of documents that a writer, or a crash, has taken away to replace them."""
+    return {record.old[0] for _, record in records_in(token) if record.is_restored}
+
+
+def open_replaced(root: Path, token: Path, key: str, parts: PartNames) -> PropertyFiles | None:
+    """Open the old files of a property that is being replaced; None where it is not, or no more."""
+    for folder, record in records_in(token):
+        if record.is_restored and record.old[0] == key:
+            return _open_moved(root, folder, record.old, parts)
+    return None
+
+
+def _open_moved(
+    root: Path, moved: Path, keys: Sequence[str], parts: PartNames
+) -> PropertyFiles | None:
+    """Open files of which the first ones were moved into a directory already."""
+    document = moved / "0"
+    names = [Path(key).name for key in keys]
+    first = _map_path(document)
+    if first is None:
+        return None
+    files = {names[0]: first}
+    for part in parts(bytes(first.data)):
+        number = names.index(part) if part in names else -1
+        place = moved / str(number)
+        mapped = None if number < 0 else _map_path(place)
+        if mapped is None and number > 0:  # it is not moved yet, unless it is now
+            mapped = None if place.exists() else _map_path(root / keys[number])
+            if place.exists():
+                return None
+        if mapped is not None:
+            files[part] = mapped
+    now = _map_path(document)
+    if now is None or not os.path.samestat(now.status, first.status):
+        return None
+    return PropertyFiles(str((root / keys[0]).parent), names[0], files)
+
+
+def _map_path(path: Path) -> _Mapped | None:
+    descriptor = open_regular(path, what=str(path))
+    return None if descriptor is None else _mapped(descriptor, str(path))
+
+
+def looks() -> Iterator[None]:
+    """Yield once, and then again after each short pause, a bounded number of times."""
+    yield
+    for _ in range(_LOOKS):
+        time.sleep(_LOOK_SECONDS)
+        yield

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from daf_storage import errors
 from daf_storage.base import AnyArray
-from daf_storage.stores import _property_files as files
-from daf_storage.stores import _swap
-from daf_storage.stores._allocate import allocate
-from daf_storage.stores._directory_snapshot import translated_errors
-from daf_storage.stores._filled_file import map_filled
-from daf_storage.stores._locks import (
+from daf_storage.stores._directories import (
     discard,
+    exchange,
     make_directories,
     names_in,
     release,
     remove_if_empty,
 )
+from daf_storage.stores._directory_snapshot import RECORD_FOLDER, Record, records_in
+from daf_storage.stores._files import allocate, map_filled
 
 _COPY_BYTES = 1 << 24
 TARGET_FILE = "target"
 TRASH = "trash-"
 OLD = "old-"
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Token:
@@ -64,6 +68,18 @@ class Token:
             release(self._descriptor, self._owner)
 
 
+def _translated(method: Callable[P, T]) -> Callable[P, T]:
+    """Let a method of a transaction raise what the file system refuses as a `DafError`."""
+
+    @functools.wraps(method)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        changes: Any = args[0]
+        with errors.os_errors(changes._location):  # noqa: SLF001 - its own method
+            return method(*args, **kwargs)
+
+    return wrapped
+
+
 class DirectoryTransaction:
     """Changes prepared below one token directory; see `Transaction`.
 
@@ -80,13 +96,13 @@ class DirectoryTransaction:
         self.leaves_sign = False
         """Whether the directory of the token stays, for the next writer to find."""
 
-    @translated_errors
+    @_translated
     def write(self, key: str, data: bytes | memoryview) -> None:
         """Append ``data`` to the prepared file of ``key``."""
         with open(self._prepared(key), "ab") as file:
             file.write(data)
 
-    @translated_errors
+    @_translated
     def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:
         """Link or copy the file within the kernel."""
         path = self._prepared(key)
@@ -99,7 +115,7 @@ class DirectoryTransaction:
             _copy_within_kernel(descriptor, file.fileno())
         return True
 
-    @translated_errors
+    @_translated
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Return the prepared file of ``key``, mapped and writable.
 
@@ -111,7 +127,7 @@ class DirectoryTransaction:
             allocate(file.fileno(), 0, size_bytes)
             return map_filled(file.fileno(), size_bytes)
 
-    @translated_errors
+    @_translated
     def publish(self, prefix: str, *, replace: bool) -> None:
         """Rename the prepared directory into its place, exchanging it with what is there."""
         source, target = self._new / prefix, self._root / prefix
@@ -120,28 +136,28 @@ class DirectoryTransaction:
             os.rename(source, target)
         elif not replace:
             raise FileExistsError(f"{target} exists")
-        elif not _swap.exchange(source, target):
+        elif not exchange(source, target):
             self._replace_in_two_steps(source, target, prefix)
 
-    @translated_errors
+    @_translated
     def remove(self, prefix: str) -> None:
         """Rename the directory away; its files are deleted when the transaction ends."""
         with suppress(FileNotFoundError):
             os.rename(self._root / prefix, self._next_old("") / "data")
 
-    @translated_errors
+    @_translated
     def replace_file(self, key: str, data: bytes) -> None:
         """Write a file aside and rename it over the old one."""
         path = self.folder / "file"
         path.write_bytes(data)
         os.replace(path, self._root / key)
 
-    @translated_errors
+    @_translated
     def make_directory(self, key: str) -> None:
         """Prepare a directory, which may stay empty."""
         (self._new / key).mkdir(parents=True, exist_ok=True)
 
-    @translated_errors
+    @_translated
     def publish_files(
         self, document: str, others: Sequence[str], stale: Sequence[str], *, replace: bool
     ) -> None:
@@ -153,13 +169,35 @@ class DirectoryTransaction:
         if not others and not any((self._root / key).exists() for key in stale):
             self.publish(document, replace=replace)
             return
-        folder = self._next_record()
-        files.replace_files(self._root, self._new, folder, [document, *others], stale)
+        candidates = dict.fromkeys([document, *others, *stale])
+        old = tuple(key for key in candidates if (self._root / key).exists())
+        record = Record(document in old, old, (document, *others))
+        folder = self._record(record)
+        try:
+            self._move_to(folder, old)
+            for key in (*others, document):
+                os.rename(self._new / key, self._root / key)
+        except BaseException:
+            _undo(self._root, folder, record)
+            raise
 
-    @translated_errors
+    @_translated
     def remove_files(self, document: str, others: Sequence[str]) -> None:
         """Take files away that belong together, the document first."""
-        files.remove_files(self._root, self._next_record(), [document, *others])
+        old = tuple(key for key in (document, *others) if (self._root / key).exists())
+        if old:
+            self._move_to(self._record(Record(is_restored=False, old=old, new=(document,))), old)
+
+    def _record(self, record: Record) -> Path:
+        """Write down what is about to be moved, and return the folder for the old files."""
+        self._old_count += 1
+        folder = self.folder / f"{RECORD_FOLDER}{self._old_count}"
+        record.write(folder)
+        return folder
+
+    def _move_to(self, folder: Path, keys: Sequence[str]) -> None:
+        for number, key in enumerate(keys):
+            os.rename(self._root / key, folder / str(number))
 
     def leave_sign(self) -> None:
         """Leave the directory of the transaction, empty: no space is needed for it."""
@@ -169,10 +207,6 @@ class DirectoryTransaction:
         """For file systems that cannot exchange: `recover` restores the old one after a crash."""
         os.rename(target, self._next_old(prefix) / "data")
         os.rename(source, target)
-
-    def _next_record(self) -> Path:
-        self._old_count += 1
-        return self.folder / f"{files.RECORD_FOLDER}{self._old_count}"
 
     def _next_old(self, prefix: str) -> Path:
         old = self.folder / f"{OLD}{self._old_count}"
@@ -203,11 +237,30 @@ def _copy_within_kernel(source: int, target: int) -> None:
 
 
 def restore_replaced(root: Path, token: Path) -> None:
-    """Put back what a crash between the two steps of a replacement took away."""
+    """Put back what a crash between the two steps of a replacement took away.
+
+    Of files that belong together, bring those back that were being replaced, and take those away
+    that were being removed.
+    """
     for prefix, data in replaced_prefixes(token):
         if not (root / prefix).exists():
             os.rename(data, root / prefix)
-    files.undo_replacements(root, token)
+    for folder, record in records_in(token):
+        _undo(root, folder, record)
+
+
+def _undo(root: Path, folder: Path, record: Record) -> None:
+    """Bring back the old files, or take away the rest of them, unless the new ones are complete."""
+    if (root / record.new[0]).exists():
+        return
+    for key in record.new:
+        if key not in record.old:
+            (root / key).unlink(missing_ok=True)
+    for number, key in reversed(list(enumerate(record.old))):  # the document comes last
+        if not record.is_restored:
+            (root / key).unlink(missing_ok=True)
+        elif (folder / str(number)).exists():
+            os.replace(folder / str(number), root / key)
 
 
 def replaced_prefixes(token: Path) -> Iterator[tuple[str, Path]]:

@@ -19,7 +19,7 @@ from typing import IO, Final
 
 from daf_storage import errors
 from daf_storage.base import IfExists, check_if_exists
-from daf_storage.stores._scratch import follow_links, put_in_place, scratch
+from daf_storage.stores._directories import follow_links, put_in_place, scratch
 
 _MAX_LINKS: Final = 40
 _STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}

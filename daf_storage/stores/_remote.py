@@ -13,23 +13,30 @@ server, which cannot be listed: its consolidated metadata says what there is.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from daf_storage import errors
-from daf_storage.base import METADATA_NAMES, SERVER_CLIENT, ForkLock, optional_import
-from daf_storage.stores._protocol import Snapshot
+from daf_storage.base import (
+    METADATA_NAMES,
+    SERVER_CLIENT,
+    DecodedCache,
+    ForkLock,
+    optional_import,
+)
+from daf_storage.stores._protocol import ReadEstimate, Snapshot
 from daf_storage.stores._remote_access import (
     RETRIES,
     SILENT_SECONDS,
     cloud_of,
+    is_missing_bucket,
+    lacks_range,
     open_access,
+    request_failure,
     shown_url,
 )
-from daf_storage.stores._remote_failures import is_missing_bucket, lacks_range, request_failure
 
 _BLOCK_BYTES = 1 << 15
 _MAX_REQUEST_BYTES = 1 << 22
@@ -42,6 +49,14 @@ _MAX_READ_BYTES = 1 << 36
 _STREAM_BYTES = 1 << 20
 MAX_DOCUMENT_BYTES = 1 << 26
 """How long a document of metadata on a server may be."""
+
+
+class _NoRangesError(Exception):
+    """A server sends no parts of files, or only of this one none, which is empty."""
+
+    def __init__(self, only_this_one: bool) -> None:  # noqa: FBT001 - all there is
+        super().__init__()
+        self.only_this_one = only_this_one
 
 
 class RemoteFiles:
@@ -75,9 +90,7 @@ class RemoteFiles:
         self._pool: ThreadPoolExecutor | None = None
         self._lock = ForkLock()
         self._versions: dict[str, tuple[Any, ...]] = {}
-        self._tags: dict[str, str | None] = {}
-        self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        self._cached_bytes = 0
+        self._blocks = DecodedCache(max_bytes=_CACHE_BYTES)
         self._has_ranges = True
         self._whole_lock = threading.Lock()
 
@@ -85,8 +98,7 @@ class RemoteFiles:
         """Let go of threads, connections and what was downloaded; a later read asks again."""
         with self._lock:
             pool, self._pool, self._store = self._pool, None, None
-            self._blocks.clear()
-            self._cached_bytes = 0
+        self._blocks.clear()
         if pool is not None:
             pool.shutdown(wait=False)
 
@@ -96,15 +108,38 @@ class RemoteFiles:
                 self._store = self._connect()
             return self._store
 
-    def _fetched(self, path: str, runs: Sequence[range]) -> Iterator[bytes]:
-        """Return what is downloaded of a file, several parts at a time."""
-        if not runs:
-            return iter(())
+    def _ask(self, path: str, most_bytes: int, **options: Any) -> tuple[Any, bytes | None] | None:
+        """Return what a server says of a file, and what it sends, unless that is too much.
+
+        None if there is no such file.
+
+        Raises
+        ------
+        _NoRangesError
+            It sends no parts of files.
+        """
         SERVER_CLIENT.check()
+        try:
+            if options.pop("is_head", False):
+                meta: Any = self._obs.head(self._client(), path)
+                data: bytes | None = b""
+            else:
+                answer = self._obs.get(self._client(), path, options=options or None)
+                meta, data = answer.meta, _received(answer, most_bytes)
+        except Exception as error:  # noqa: BLE001 - its classes have no common root
+            if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
+                return None
+            if type(error).__name__ == "NotSupportedError" or lacks_range(error):
+                raise _NoRangesError(type(error).__name__ != "NotSupportedError") from None
+            raise self._failure(path, error) from None
+        version = (meta["size"], meta["e_tag"], meta["last_modified"])
         with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
-            return self._pool.map(partial(self._fetch, path), runs)
+            self.requests += 1
+            self.received_bytes += len(data or b"")
+            known = self._versions.setdefault(path, version)
+        if known != version:
+            raise self._changed(path)
+        return meta, data
 
     def read(self, path: str, *, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes | None:
         """Return a whole file of at most ``most_bytes``; None if it is absent.
@@ -114,58 +149,33 @@ class RemoteFiles:
         CorruptDataError
             The server has, or sends, more than that.
         """
-        SERVER_CLIENT.check()
-        try:
-            answer = self._obs.get(self._client(), path)
-            data = None if answer.meta["size"] > most_bytes else _received(answer, most_bytes)
-        except Exception as error:  # noqa: BLE001 - its classes have no common root
-            if self._is_absent(error):
-                return None
-            raise self._failure(path, error) from None
-        if data is None:
+        found = self._ask(path, most_bytes)
+        if found is not None and found[1] is None:
             raise errors.CorruptDataError(
-                f"{self._where(path)}: the server has {answer.meta['size']:,} bytes for it, and at "
+                f"{self._where(path)}: the server has {found[0]['size']:,} bytes for it, and at "
                 f"most {most_bytes:,} are expected there"
             )
-        self._count(path, answer.meta, data)
-        return data
+        return None if found is None else found[1]
 
     def size(self, path: str) -> int | None:
         """Return the length of a file; None if it is absent.
 
         Its first block comes with it and is remembered: a short file is one request in all.
         """
-        if path not in self._versions and not self._look(path):
-            return None
+        if path not in self._versions:
+            found = None
+            try:
+                if self._has_ranges:
+                    found = self._ask(path, _BLOCK_BYTES, range=(0, _BLOCK_BYTES))
+                    if found is None:
+                        return None
+            except _NoRangesError as error:  # or the file is empty
+                self._has_ranges = error.only_this_one
+            if found is None and self._ask(path, 0, is_head=True) is None:
+                return None
+            if found is not None and found[1]:
+                self._blocks.keep((path, 0), None, memoryview(found[1]))
         return int(self._versions[path][0])
-
-    def _look(self, path: str) -> bool:
-        """Ask for the beginning of a file; return whether there is one."""
-        SERVER_CLIENT.check()
-        meta, data = None, b""
-        try:
-            if self._has_ranges:
-                answer = self._obs.get(self._client(), path, options={"range": (0, _BLOCK_BYTES)})
-                meta, data = answer.meta, _received(answer, _BLOCK_BYTES) or b""
-        except Exception as error:  # noqa: BLE001 - its classes have no common root
-            if self._is_absent(error):
-                return False
-            self._has_ranges = type(error).__name__ != "NotSupportedError"
-            if self._has_ranges and not lacks_range(error):
-                raise self._failure(path, error) from None
-        try:
-            meta = meta or self._obs.head(self._client(), path)
-        except Exception as error:  # noqa: BLE001 - as above
-            if self._is_absent(error):
-                return False
-            raise self._failure(path, error) from None
-        self._count(path, meta, data)
-        if data:
-            self._remember(path, {0: data})
-        return True
-
-    def _is_absent(self, error: Exception) -> bool:
-        return isinstance(error, FileNotFoundError) and not is_missing_bucket(error)
 
     def read_ranges(self, path: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return ranges of a file, given as start and stop.
@@ -183,34 +193,46 @@ class RemoteFiles:
                 f"{self._where(path)}: the server says that it has {asked:,} bytes, and at most "
                 f"{_MAX_READ_BYTES:,} are read at once"
             )
+        if self._has_ranges:
+            try:
+                return self._parts(path, ranges)
+            except _NoRangesError as error:
+                self._has_ranges = error.only_this_one
+        whole = self._whole(path)
+        return [self._checked(path, whole[start:stop], start, stop) for start, stop in ranges]
+
+    def _parts(self, path: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
-        found: dict[int, bytes] = {}
-        with self._lock:
-            for block in wanted:
-                data = self._blocks.get((path, block))
-                if data is not None:
-                    self._blocks.move_to_end((path, block))
-                    found[block] = data
-        missing = list(self._runs(block for block in wanted if block not in found))
-        for run, data in zip(missing, self._fetched(path, missing), strict=True):
+        found = {block: self._blocks.peek((path, block), None) for block in wanted}
+        runs = list(_runs((b for b in wanted if found[b] is None), gap_blocks=self._gap_blocks))
+        for run, data in zip(runs, self._fetched(path, runs), strict=True):
             for block in run:
                 start = (block - run.start) * _BLOCK_BYTES
-                found[block] = data[start : start + _BLOCK_BYTES]
-        self._remember(path, {block: found[block] for run in missing for block in run})
+                found[block] = memoryview(data)[start : start + _BLOCK_BYTES]
+                self._blocks.keep((path, block), None, found[block])
         return [self._assembled(path, found, start, stop) for start, stop in ranges]
 
-    def _runs(self, blocks: Iterable[int]) -> Iterator[range]:
-        return _runs(blocks, gap_blocks=self._gap_blocks if self._has_ranges else 0)
+    def _fetched(self, path: str, runs: Sequence[range]) -> Iterator[bytes]:
+        """Return what is downloaded of a file, several parts at a time."""
+        if not runs:
+            return iter(())
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
+            return self._pool.map(partial(self._fetch, path), runs)
 
     def _assembled(
-        self, path: str, found: Mapping[int, bytes], start: int, stop: int
+        self, path: str, found: Mapping[int, memoryview], start: int, stop: int
     ) -> memoryview:
         blocks = list(_blocks_of(start, stop))
         if not blocks:
             return memoryview(b"")
-        joined = found[blocks[0]] if len(blocks) == 1 else b"".join(found[b] for b in blocks)
+        whole = found[blocks[0]] if len(blocks) == 1 else b"".join(found[b] for b in blocks)
         first = start - blocks[0] * _BLOCK_BYTES
-        part = memoryview(joined)[first : first + stop - start]
+        part = memoryview(whole)[first : first + stop - start]
+        return self._checked(path, part, start, stop)
+
+    def _checked(self, path: str, part: memoryview, start: int, stop: int) -> memoryview:
         if len(part) != stop - start:
             raise errors.CorruptDataError(
                 f"{self.location}: {path} ends too early: bytes {start:,} to {stop:,} were asked "
@@ -219,37 +241,31 @@ class RemoteFiles:
         return part
 
     def _fetch(self, path: str, run: range) -> bytes:
-        size = self._versions.get(path, (None,))[0]
+        size, tag, _ = self._versions.get(path, (None, None, None))
         start, stop = run.start * _BLOCK_BYTES, run.stop * _BLOCK_BYTES
-        if size is not None:
-            stop = min(stop, size)
+        stop = stop if size is None else min(stop, size)
         if stop <= start:
             return b""
-        if not self._has_ranges:
-            return self._part_of_whole(path, start, stop)
-        options: dict[str, Any] = {"range": (start, stop)}
-        tag = self._tags.get(path)
-        if tag is not None and not tag.startswith("W/"):
-            options["if_match"] = tag
-        try:
-            answer = self._obs.get(self._client(), path, options=options)
-            data = _received(answer, stop - start)
-        except Exception as error:  # noqa: BLE001 - its classes have no common root
-            if type(error).__name__ == "NotSupportedError":
-                self._has_ranges = False
-                return self._part_of_whole(path, start, stop)
-            raise self._failure(path, error) from None
-        if data is None:
-            raise self._too_long(path, stop - start)
-        self._count(path, answer.meta, data)
-        return data
+        is_strong = tag is not None and not tag.startswith("W/")
+        options = {"if_match": tag} if is_strong else {}
+        found = self._ask(path, stop - start, range=(start, stop), **options)
+        if found is None:
+            raise errors.SourceNotFoundError(
+                f"{self._where(path)}: the server says that there is none (404)"
+            )
+        if found[1] is None:
+            raise errors.RemoteError(
+                f"{self._where(path)}: {stop - start:,} bytes were asked for and the server sends "
+                "more; nothing of it was used"
+            )
+        return found[1]
 
-    def _part_of_whole(self, path: str, start: int, stop: int) -> bytes:
-        """Download a whole file, from a server that sends no parts, and remember its blocks."""
+    def _whole(self, path: str) -> memoryview:
+        """Download a whole file, from a server that sends no parts, once for all threads."""
         with self._whole_lock:
-            found = self._known_blocks(path, start, stop)
-            if found is not None:
-                return found
+            known: memoryview | None = self._blocks.peek((path, None), None)
+            if known is not None:
+                return known
             size = self.size(path)
             if size is None or size > _MAX_WHOLE_BYTES:
                 raise errors.UnsupportedDataError(
@@ -258,49 +274,12 @@ class RemoteFiles:
                     "are downloaded as a whole; download the data set, or serve it with a server "
                     "that answers ranges, such as 'daf serve'"
                 )
-            data = self.read(path, most_bytes=size) or b""
-            blocks = range(0, len(data), _BLOCK_BYTES)
-            self._remember(
-                path, {at // _BLOCK_BYTES: data[at : at + _BLOCK_BYTES] for at in blocks}
-            )
-            return data[start:stop]
-
-    def _known_blocks(self, path: str, start: int, stop: int) -> bytes | None:
-        """Return whole blocks, if all of them are remembered."""
-        with self._lock:
-            found = [self._blocks.get((path, block)) for block in _blocks_of(start, stop)]
-        known = [block for block in found if block is not None]
-        return b"".join(known)[: stop - start] if len(known) == len(found) else None
-
-    def _count(self, path: str, meta: Any, data: bytes) -> None:
-        """Remember which version of a file was answered; refuse another one."""
-        version = (meta["size"], meta["e_tag"], meta["last_modified"])
-        with self._lock:
-            self.requests += 1
-            self.received_bytes += len(data)
-            known = self._versions.setdefault(path, version)
-            self._tags.setdefault(path, meta["e_tag"])
-        if known != version:
-            raise self._changed(path)
-
-    def _remember(self, path: str, blocks: Mapping[int, bytes]) -> None:
-        with self._lock:
-            for block, data in blocks.items():
-                if (path, block) not in self._blocks:
-                    self._blocks[path, block] = data
-                    self._cached_bytes += len(data)
-            while self._cached_bytes > _CACHE_BYTES:
-                _, dropped = self._blocks.popitem(last=False)
-                self._cached_bytes -= len(dropped)
+            data = memoryview(self.read(path, most_bytes=size) or b"")
+            self._blocks.keep((path, None), None, data)
+            return data
 
     def _where(self, path: str) -> str:
         return f"{self.location}/{path}" if path else self.location
-
-    def _too_long(self, path: str, asked_bytes: int) -> errors.RemoteError:
-        return errors.RemoteError(
-            f"{self._where(path)}: {asked_bytes:,} bytes were asked for and the server sends more; "
-            "nothing of it was used"
-        )
 
     def _changed(self, path: str) -> errors.CorruptDataError:
         return errors.CorruptDataError(
@@ -360,6 +339,17 @@ def download_of(ranges: list[tuple[int, int]]) -> tuple[int, int]:
     blocks = sorted({block for start, stop in ranges for block in _blocks_of(start, stop)})
     runs = list(_runs(blocks, gap_blocks=0))
     return len(runs), sum(map(len, runs)) * _BLOCK_BYTES
+
+
+def estimate_ranges(
+    snapshot: Snapshot, ranges: list[tuple[int, int]], estimate: ReadEstimate
+) -> None:
+    """Add what `Snapshot.read_ranges` would cost; of a server, if nothing was downloaded before."""
+    if snapshot.is_local:
+        estimate.add_bytes(sum(stop - start for start, stop in ranges))
+        return
+    requests, size_bytes = download_of(ranges)
+    estimate.add_inexact(size_bytes, requests=requests)
 
 
 def _is_document(path: str) -> bool:

@@ -1,14 +1,18 @@
-"""Access to servers: from a URL and the environment to a client, without secrets in between.
+"""Access to servers: from a URL and the environment to a client, errors, and patterns of URLs.
 
 Credentials come from the variables and files that the tools of each cloud read, never from a URL.
-They stay in the client: no message, name, `repr`, pickle or provenance has them.
+They stay in the client: no message, name, `repr`, pickle or provenance has them.  The messages of
+the library are only searched: they have whole URLs in them, signatures too.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -171,3 +175,164 @@ def _may_use_http() -> bool:
     return any(value.strip().lower() in _TRUE for value in asked) or any(
         os.environ.get(name, "").startswith("http://") for name in _ENDPOINTS
     )
+
+
+_STATUS: Final = re.compile(r"status code: (\d+)")
+_LATE: Final = re.compile(r"kind: Timeout|TimedOut|timed out")
+_NO_BUCKET: Final = re.compile("NoSuchBucket|ContainerNotFound|bucket does not exist")
+_WRONG_REGION: Final = re.compile(
+    "redirect without LOCATION|PermanentRedirect|AuthorizationHeaderMalformed|"
+    "IllegalLocationConstraint"
+)
+_MACHINE: Final = re.compile(
+    "latest/api/token|latest/meta-data|computeMetadata|metadata/identity|169.254.169.254"
+)
+"""Where a client asks for the credentials of the machine, if there are no others."""
+_EXPECTED_REGION: Final = re.compile(r"expecting '([a-z0-9-]{1,40})'|<Region>([a-z0-9-]{1,40})<")
+
+
+def is_missing_bucket(error: Exception) -> bool:
+    """Return whether not only a file is absent, but all of its bucket."""
+    return _NO_BUCKET.search(str(error)) is not None
+
+
+def lacks_range(error: Exception) -> bool:
+    """Return whether a file has no such range, as an empty one has none."""
+    return "Invalid range" in str(error) or "status code: 416" in str(error)
+
+
+def request_failure(where: str, error: Exception, cloud: Cloud | None) -> errors.DafError:
+    """Return the error to raise for a failed request.
+
+    Parameters
+    ----------
+    where
+        What was asked for, as messages name it.
+    error
+        What the library raised.
+    cloud
+        The cloud that was asked; None for a web server.
+    """
+    text = str(error)
+    status = _STATUS.search(text)
+    if cloud is not None and (refused := _cloud_failure(where, error, cloud)) is not None:
+        return refused
+    if isinstance(error, FileNotFoundError):
+        return errors.SourceNotFoundError(f"{where}: the server says that there is none (404)")
+    if status is not None:
+        return errors.RemoteError(
+            f"{where}: the server answered with status {status.group(1)}, also when asked again"
+        )
+    reason = "did not answer in time" if _LATE.search(text) else "cannot be reached, or hung up"
+    return errors.RemoteError(f"{where}: the server {reason}; try again later")
+
+
+def _cloud_failure(where: str, error: Exception, cloud: Cloud) -> errors.DafError | None:
+    name, text = type(error).__name__, str(error)
+    if _MACHINE.search(text) is not None:
+        return errors.AccessDeniedError(
+            f"{where}: the environment has no credentials for {cloud.name}; {cloud.remedy}"
+        )
+    if is_missing_bucket(error):
+        return errors.SourceNotFoundError(
+            f"{where}: {cloud.name} has no bucket or container of this name; check the spelling, "
+            "and the endpoint and account in the environment"
+        )
+    if cloud is AMAZON and _WRONG_REGION.search(text):
+        region = _EXPECTED_REGION.search(text)
+        which = (region.group(1) or region.group(2)) if region else "<its region>"
+        return errors.RemoteError(
+            f"{where}: the bucket is in another region than the one that was asked; set "
+            f"AWS_REGION={which}"
+        )
+    if name in ("PermissionDeniedError", "UnauthenticatedError") or re.search(
+        r"status code: 40[13]", text
+    ):
+        return errors.AccessDeniedError(
+            f"{where}: {cloud.name} refuses access: the credentials of the environment are not "
+            "valid or do not allow it, or there is nothing of this name and they do not allow to "
+            f"know; {cloud.remedy}"
+        )
+    return None
+
+
+_MAGIC: Final = re.compile(r"[*\[]")
+
+
+def is_url_pattern(path: object) -> bool:
+    """Return whether a path is a URL that means several.
+
+    A web server's may have brackets in it, around an address.
+
+    >>> is_url_pattern("s3://bucket/runs/*.daf.zarr"), is_url_pattern("http://[::1]/x.daf.zarr")
+    (True, False)
+    >>> is_url_pattern("runs/*.daf.zarr"), is_url_pattern("http://host/x?key=*")
+    (False, False)
+    """
+    if not isinstance(path, str) or not is_remote(path):
+        return False
+    place = path.partition("?")[0].partition("#/")[0]
+    return "*" in place or (cloud_of(path) is not None and _MAGIC.search(place) is not None)
+
+
+def matching_urls(pattern: str) -> list[str]:
+    """Return the URLs of the files and folders in a bucket that match a pattern, sorted.
+
+    ``*`` and ``[...]`` stand for parts of one name, as in a shell.  Each folder that may have
+    a match is listed with one request per 1,000 names.
+
+    Raises
+    ------
+    InvalidInputError
+        It is the URL of a web server, which cannot be listed, or the pattern has ``**`` in it,
+        or stands for buckets.
+    """
+    scheme, _, rest = pattern.partition("://")
+    bucket, _, path = rest.partition("/")
+    if cloud_of(pattern) is None:
+        raise errors.InvalidInputError(
+            f"{shown_url(pattern)}: a web server cannot be listed, so that a pattern has "
+            "nothing to match; pass a list of URLs"
+        )
+    if "**" in path or _MAGIC.search(bucket):
+        raise errors.InvalidInputError(
+            f"{shown_url(pattern)}: in a pattern of URLs, each '*' stands for a part of one name "
+            "behind the bucket: write s3://<bucket>/<folder>/*.daf.zarr, or pass a list of URLs"
+        )
+    root = f"{scheme}://{bucket}"
+    steps = [part for part in path.split("/") if part]
+    listing = _Listing(root)
+    return [f"{root}/{name}" for name in sorted(listing.matching("", steps))]
+
+
+class _Listing:
+    """The names in a bucket."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._cloud = cloud_of(root)
+        self._obs = optional_import("obstore", extra="cloud")
+        self._store = open_access(root)
+
+    def matching(self, folder: str, steps: list[str]) -> Iterator[str]:
+        """Yield the names below a folder, one step of a pattern after another."""
+        plain = next((at for at, step in enumerate(steps) if _MAGIC.search(step)), len(steps) - 1)
+        folder = "/".join([*([folder] if folder else []), *steps[:plain]])
+        step, rest = steps[plain], steps[plain + 1 :]
+        folders, files = self._names(folder)
+        for name in folders if rest else folders + files:
+            if fnmatchcase(name.rsplit("/", 1)[-1], step):
+                if rest:
+                    yield from self.matching(name, rest)
+                else:
+                    yield name
+
+    def _names(self, folder: str) -> tuple[list[str], list[str]]:
+        """Return the folders and files directly in a folder."""
+        try:
+            listed: Any = self._obs.list_with_delimiter(self._store, folder or None)
+        except Exception as error:  # noqa: BLE001 - its classes have no common root
+            where = f"{shown_url(self._root)}/{folder}"
+            raise request_failure(where, error, self._cloud) from None
+        folders = [str(name) for name in listed["common_prefixes"]]
+        return folders, [str(meta["path"]) for meta in listed["objects"]]

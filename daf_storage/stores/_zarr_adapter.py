@@ -1,93 +1,85 @@
-"""A read-only ``zarr.abc.store.Store`` over a pin, so that zarr-python can read what we do not.
+"""Stores of zarr-python over ours, and ours over those of zarr-python.
 
-Compressed, chunked and otherwise foreign arrays are decoded by zarr itself; this adapter is all
-that it needs.  And the other way round: a store of zarr-python as a mapping.
+Both kinds are zarr's own store of a dictionary, over a mapping of what a snapshot or an archive
+holds.  zarr decodes through the one what is not read here; through the other it adds to an archive.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, MutableMapping
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from zarr.abc.store import (
-    ByteRequest,
-    OffsetByteRequest,
-    RangeByteRequest,
-    Store,
-    SuffixByteRequest,
-)
+import zarr.storage
+from zarr.abc.store import ByteRequest, RangeByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.core.sync import sync
 
-from daf_storage.errors import ReadOnlyError
+from daf_storage import errors
+from daf_storage.base import OpenMode
 from daf_storage.stores._protocol import Snapshot
+from daf_storage.stores.mmap_zip import MAX_FILE_SIZE, MmapZipStore
 
 
-class BytesZarrStore(Store):
-    """What stores that have the bytes of a key at hand have in common."""
+class _SnapshotValues(MutableMapping[str, Buffer]):
+    """What a snapshot holds, as zarr has it; nothing can be changed."""
 
-    supports_listing = True
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
 
-    def find_bytes(self, key: str) -> memoryview | None:
-        """Return the bytes of ``key``; None if it is absent."""
-        raise NotImplementedError
+    def __getitem__(self, key: str) -> Buffer:
+        data = self.snapshot.map(key)
+        if data is None:
+            raise KeyError(key)
+        return _as_buffer(data)
 
-    async def get(
-        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
-    ) -> Buffer | None:
-        """Return the bytes of ``key``, or the part of them that is asked for."""
-        data = self.find_bytes(key)
-        return None if data is None else self.part_of(data, prototype, byte_range)
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.snapshot.size(key) is not None
 
-    @staticmethod
-    def part_of(
-        data: memoryview, prototype: BufferPrototype, byte_range: ByteRequest | None
-    ) -> Buffer:
-        """Return the part of some bytes that is asked for, as far as it is there."""
-        part = data if byte_range is None else data[_request_slice(byte_range)]
-        return _as_buffer(prototype, part)
+    def __iter__(self) -> Iterator[str]:
+        return self._below("")
 
-    async def get_partial_values(
-        self,
-        prototype: BufferPrototype,
-        key_ranges: Iterable[tuple[str, ByteRequest | None]],
-    ) -> list[Buffer | None]:
-        """Return several parts, one after the other."""
-        return [await self.get(key, prototype, part) for key, part in key_ranges]
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __setitem__(self, key: str, value: Buffer) -> None:
+        raise TypeError(f"{key} cannot be set")
+
+    def __delitem__(self, key: str) -> None:
+        raise TypeError(f"{key} cannot be deleted")
+
+    def _below(self, prefix: str) -> Iterator[str]:
+        for name in self.snapshot.names(prefix):
+            key = f"{prefix}/{name}" if prefix else name
+            if self.snapshot.names(key):
+                yield from self._below(key)
+            else:
+                yield key
 
 
-class SnapshotZarrStore(BytesZarrStore):
-    """What a `Snapshot` holds, as zarr-python wants it.
-
-    Parameters
-    ----------
-    snapshot
-        What is to be read.
-    shown
-        Contents of keys that are shown instead of what is stored.
-    """
+class SnapshotZarrStore(zarr.storage.MemoryStore):
+    """What a `Snapshot` holds, as zarr-python wants it."""
 
     supports_writes = False
     supports_deletes = False
 
-    def __init__(self, snapshot: Snapshot, shown: Mapping[str, bytes] | None = None) -> None:
-        super().__init__(read_only=True)
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(_SnapshotValues(snapshot), read_only=True)
         self._snapshot = snapshot
-        self._shown = shown or {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SnapshotZarrStore) and other._snapshot is self._snapshot
 
     __hash__ = object.__hash__
 
-    def find_bytes(self, key: str) -> memoryview | None:
-        """Return the bytes of ``key``."""
-        return memoryview(self._shown[key]) if key in self._shown else self._snapshot.map(key)
-
-    async def get(
-        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Return bytes; of a server, no more of them than are asked for.
 
@@ -97,52 +89,182 @@ class SnapshotZarrStore(BytesZarrStore):
             A range is empty or beyond the end, as a damaged index of a shard has them: zarr-python
             would take the missing bytes for a chunk of fill values.
         """
-        size = None if self._snapshot.is_local or byte_range is None else self._snapshot.size(key)
+        if not isinstance(byte_range, RangeByteRequest):
+            return super().get_sync(key, prototype=prototype, byte_range=byte_range)
+        size, (start, stop) = self._snapshot.size(key), (byte_range.start, byte_range.end)
         if size is None:
-            return await super().get(key, prototype, byte_range)
-        _check_range(byte_range, size)
-        span = range(size)[_request_slice(byte_range)]
-        part = self._snapshot.read_ranges(key, [(span.start, max(span.stop, span.start))])
-        return _as_buffer(prototype, part[0])
+            return None
+        if not 0 <= start < stop <= size:
+            raise ValueError(
+                f"the bytes {start:,} to {stop:,} of {size:,} are needed: the file was cut, or the "
+                "index of its chunks is damaged"
+            )
+        return _as_buffer(self._snapshot.read_ranges(key, [(start, stop)])[0], prototype)
 
-    @staticmethod
-    def part_of(
-        data: memoryview, prototype: BufferPrototype, byte_range: ByteRequest | None
-    ) -> Buffer:
-        """Return the part of some bytes that is asked for, which has to be there."""
-        _check_range(byte_range, data.nbytes)
-        return BytesZarrStore.part_of(data, prototype, byte_range)
-
-    async def exists(self, key: str) -> bool:
-        """Return whether there are bytes for ``key``."""
-        return self._snapshot.size(key) is not None
-
-    async def set(self, key: str, value: Buffer) -> None:  # noqa: ARG002 - zarr's signature
-        """Refuse: a pin is read-only."""
-        self._check_writable()
-
-    async def delete(self, key: str) -> None:  # noqa: ARG002 - zarr's signature
-        """Refuse: a pin is read-only."""
-        self._check_writable()
-
-    async def list(self) -> AsyncIterator[str]:
-        """Yield every key."""
-        async for key in self.list_prefix(""):
-            yield key
-
-    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """Yield every key below ``prefix``."""
-        async for name in self.list_dir(prefix):
-            key = f"{prefix}/{name}" if prefix else name
-            if self._snapshot.names(key):
-                async for below in self.list_prefix(key):
-                    yield below
-            else:
-                yield key
+    async def get(
+        self,
+        key: str,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Return bytes, as above."""
+        return self.get_sync(key, prototype=prototype, byte_range=byte_range)
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Yield the names directly below ``prefix``."""
         for name in self._snapshot.names(prefix.rstrip("/")):
+            yield name
+
+
+class _ArchiveValues(MutableMapping[str, Buffer]):
+    """The entries of an archive, which is opened when it is first needed."""
+
+    def __init__(self, path: Path, mode: OpenMode, options: dict[str, Any]) -> None:
+        self._how = (path, mode, options)
+        self._archive: MmapZipStore | None = None
+
+    @property
+    def archive(self) -> MmapZipStore:
+        """The archive."""
+        if self._archive is None:
+            path, mode, options = self._how
+            self._archive = MmapZipStore(path, mode, **options)
+        return self._archive
+
+    def close(self) -> None:
+        """Close the archive, so that others can write."""
+        if self._archive is not None:
+            self._archive.close()
+            self._archive = None
+
+    def __getitem__(self, key: str) -> Buffer:
+        data = self.archive.get(key)
+        if data is None:
+            raise KeyError(key)
+        return _as_buffer(data)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.archive
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.archive)
+
+    def __len__(self) -> int:
+        return len(self.archive)
+
+    def __setitem__(self, key: str, value: Buffer) -> None:
+        data, found = value.as_numpy_array().view("u1").data, self.archive.get(key)
+        if found is None:
+            self.archive.append(key, data)
+        elif found != data:
+            raise errors.append_only(self.archive.location, repr(key))
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self.archive:
+            raise KeyError(key)
+        raise errors.append_only(self.archive.location, repr(key))
+
+
+class ZarrArchiveStore(zarr.storage.MemoryStore):
+    """A memory-mapped archive as zarr-python wants it.
+
+    Arrays and groups can be created and chunks be written once; nothing can be replaced or
+    deleted, except that writing the very same bytes again is no error.
+
+    Parameters
+    ----------
+    path
+        The archive; created if it is missing, unless ``read_only``.
+    read_only
+        Whether to open it for reading.
+    max_file_size, sync
+        As for `MmapZipStore`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy, zarr
+    >>> store = ZarrArchiveStore(pathlib.Path(tempfile.mkdtemp()) / "x.zip")
+    >>> array = zarr.create_array(store, name="a", data=numpy.arange(3), zarr_format=2)
+    >>> zarr.open_array(store, path="a")[:].tolist()
+    [0, 1, 2]
+    """
+
+    supports_deletes = False
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        read_only: bool = False,
+        max_file_size: int = MAX_FILE_SIZE,
+        sync: bool = False,
+    ) -> None:
+        self.path = Path(os.path.abspath(path))
+        self._options: dict[str, Any] = {"max_file_size": max_file_size, "sync": sync}
+        self._values = _ArchiveValues(self.path, "r" if read_only else "w+", self._options)
+        super().__init__(self._values, read_only=read_only)
+
+    @property
+    def archive(self) -> MmapZipStore:
+        """The archive, opened when it is first needed."""
+        return self._values.archive
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ZarrArchiveStore) and other._place == self._place
+
+    def __hash__(self) -> int:
+        return hash(self._place)
+
+    @property
+    def _place(self) -> tuple[Path, bool]:
+        return self.path, self.read_only
+
+    def __str__(self) -> str:
+        return f"zip://{self.path}"
+
+    def __repr__(self) -> str:
+        return f"ZarrArchiveStore({str(self.path)!r}, read_only={self.read_only})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs to open the archive itself."""
+        return {"path": self.path, "read_only": self.read_only, **self._options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        path = state.pop("path")
+        self.__init__(path, **state)  # type: ignore[misc] # a new object of the same options
+
+    async def _open(self) -> None:
+        self.archive  # noqa: B018 - opens it
+        await super()._open()
+
+    def close(self) -> None:
+        """Close the archive, so that others can write."""
+        self._values.close()
+        super().close()
+
+    def with_read_only(self, read_only: bool = False) -> ZarrArchiveStore:  # noqa: FBT001, FBT002 - zarr's signature
+        """Return another store of the same archive."""
+        return type(self)(self.path, read_only=read_only, **self._options)
+
+    async def _set_many(self, values: Iterable[tuple[str, Buffer]]) -> None:
+        """Add several entries at once."""
+        with self.archive.batch():
+            for key, value in values:
+                await self.set(key, value)
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Refuse to delete what is there."""
+        self._check_writable()
+        if self.archive.count_below(prefix.rstrip("/")):
+            raise errors.append_only(self.archive.location, repr(prefix))
+
+    async def clear(self) -> None:
+        """Refuse to delete what is there."""
+        await self.delete_dir("")
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Yield the names directly below ``prefix``."""
+        for name in self.archive.children(prefix.rstrip("/")):
             yield name
 
 
@@ -160,7 +282,7 @@ class StoreMapping(MutableMapping[str, bytes]):
 
     def __setitem__(self, key: str, data: bytes) -> None:
         self._check_writable()
-        sync(self._store.set(key, _as_buffer(default_buffer_prototype(), memoryview(data))))
+        sync(self._store.set(key, _as_buffer(memoryview(data))))
 
     def __delitem__(self, key: str) -> None:
         self._check_writable()
@@ -177,7 +299,7 @@ class StoreMapping(MutableMapping[str, bytes]):
 
     def _check_writable(self) -> None:
         if self._store.read_only:
-            raise ReadOnlyError(
+            raise errors.ReadOnlyError(
                 f"{self._store}: this store of zarr-python is read-only; open it with mode 'r', or "
                 "make it with read_only=False"
             )
@@ -192,29 +314,7 @@ def path_or_mapping(store: Store) -> Path | StoreMapping:
     return StoreMapping(store)
 
 
-def _as_buffer(prototype: BufferPrototype, data: memoryview) -> Buffer:
+def _as_buffer(data: memoryview, prototype: BufferPrototype | None = None) -> Buffer:
     """Return bytes as zarr has them, without copying them."""
     values = np.frombuffer(data, dtype=np.uint8) if data else np.empty(0, dtype=np.uint8)
-    return prototype.buffer.from_array_like(values)
-
-
-def _check_range(request: ByteRequest | None, size_bytes: int) -> None:
-    """Raise if a range is empty or goes beyond so many bytes; see `SnapshotZarrStore.get`."""
-    if not isinstance(request, RangeByteRequest) or 0 <= request.start < request.end <= size_bytes:
-        return
-    raise ValueError(
-        f"the bytes {request.start:,} to {request.end:,} of {size_bytes:,} are needed: the file "
-        "was cut, or the index of its chunks is damaged"
-    )
-
-
-def _request_slice(request: Any) -> slice:
-    match request:
-        case RangeByteRequest(start, end):
-            return slice(start, end)
-        case OffsetByteRequest(offset):
-            return slice(offset, None)
-        case SuffixByteRequest(suffix):
-            return slice(-suffix, None) if suffix else slice(0)
-        case _:
-            raise TypeError(f"Unexpected byte_range, got {request!r}")
+    return (prototype or default_buffer_prototype()).buffer.from_array_like(values)

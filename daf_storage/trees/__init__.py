@@ -12,22 +12,24 @@ from daf_storage.trees._chunked_array import (
     new_chunk_cache,
     passing_over,
 )
-from daf_storage.trees._consolidated import (
+from daf_storage.trees._decompress import (
+    THREADS,
+    computed,
+    decompress_chunk,
+    fill_blocks,
+    has_equal_bytes,
+    limit_of_stored,
+    run_all,
+)
+from daf_storage.trees._file_changes import (
     Consolidated,
+    FileChanges,
+    FileTree,
     consolidated_paths,
     differences,
     has_consolidated,
 )
-from daf_storage.trees._decode_threads import (
-    THREADS,
-    computed,
-    fill_blocks,
-    has_equal_bytes,
-    run_all,
-)
-from daf_storage.trees._decompress import decompress_chunk, limit_of_stored
-from daf_storage.trees._file_changes import FileChanges, FileTree
-from daf_storage.trees._hdf5_file import INDEXES_SUFFIX, Hdf5File, indexes_beside
+from daf_storage.trees._hdf5_file import INDEXES_SUFFIX, Hdf5File, RemoteHdf5File, indexes_beside
 from daf_storage.trees._hdf5_objects import ALIGNMENT, check_contained, h5py
 from daf_storage.trees._hdf5_output import (
     OutputFile,
@@ -35,9 +37,7 @@ from daf_storage.trees._hdf5_output import (
     open_for_output,
     require_space_in,
 )
-from daf_storage.trees._hdf5_remote import RemoteHdf5File
 from daf_storage.trees._hdf5_tree import Hdf5Tree, WritableHdf5Tree
-from daf_storage.trees._joined_ranges import read_joined
 from daf_storage.trees._metadata import (
     ArrayMetadata,
     ChunkEncoding,
@@ -62,6 +62,7 @@ from daf_storage.trees._stored_array import (
     StoredArray,
     joined_fingerprints,
     memory_array,
+    read_joined,
 )
 from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
 from daf_storage.trees._zarr_formats import ZarrFormat

@@ -26,13 +26,12 @@ from daf_storage.base import AnyArray, DecodedCache, Span, decode_vlen_chunks, o
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees._decode_threads import computed, run_all
-from daf_storage.trees._decompress import Codec, limit_of_strings, undone
-from daf_storage.trees._joined_ranges import Ranges
+from daf_storage.trees._decompress import Codec, computed, limit_of_strings, run_all, undone
 from daf_storage.trees._metadata import ChunkEncoding
 from daf_storage.trees._stored_array import (
     STRING_BYTES,
     ArrayInfo,
+    Ranges,
     StoredArray,
     chunks_of,
     frozen,

@@ -46,16 +46,21 @@ from daf_storage.trees._hdf5_objects import (
     reason_of,
 )
 from daf_storage.trees._hdf5_strings import (
-    COLLECTION_BYTES,
     HEADER_BYTES,
     REFERENCE,
     collection_bytes,
     read_many,
 )
-from daf_storage.trees._joined_ranges import Ranges, join_views
 from daf_storage.trees._metadata import ChunkEncoding, check_chunk_bytes
 from daf_storage.trees._protocol import NodeKind
-from daf_storage.trees._stored_array import ArrayInfo, StoredArray, elements_bytes, frozen
+from daf_storage.trees._stored_array import (
+    ArrayInfo,
+    Ranges,
+    StoredArray,
+    elements_bytes,
+    frozen,
+    join_views,
+)
 
 MAX_LISTED_CHUNKS: Final = 1 << 19
 """Of a dataset of more chunks, HDF5 looks up each chunk itself."""
@@ -72,8 +77,8 @@ _FEW_CHUNKS: Final = 1 / 16
 all over the file."""
 _FETCHED: Final = 256
 """How many chunks are downloaded before the first of them is decoded."""
-_GAP_BYTES: Final = 1 << 17
-"""So many bytes between two heaps on a server are downloaded with them."""
+_LAST_HEAP_BYTES: Final = 1 << 17
+"""So long the last heap of a dataset on a server may be."""
 _HEAP_BYTES: Final = 1 << 26
 """Strings on a server whose heaps lie farther apart are read by HDF5."""
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
@@ -370,26 +375,16 @@ class Hdf5Array(StoredArray):
             blocks = list(_references_of(self._held.id, shared.span, what=self.what))
         addresses = np.concatenate([block["address"] for _, block in blocks] or [np.zeros(0)])
         addresses = np.unique(addresses[addresses > 0]).astype(np.int64) + base
-        if not addresses.size or int(addresses[-1]) + COLLECTION_BYTES > shared.size_bytes():
+        if not addresses.size or int(addresses[-1]) + HEADER_BYTES > shared.size_bytes():
             return None
-        first, ends = int(addresses[0]), addresses + COLLECTION_BYTES
-        is_last = np.append(np.diff(addresses) > _GAP_BYTES, True)
-        begins = addresses[np.append(0, np.flatnonzero(is_last[:-1]) + 1)]
-        pieces = list(zip(begins.tolist(), ends[is_last].tolist(), strict=True))
-        if sum(stop - start for start, stop in pieces) > _HEAP_BYTES:
+        first = int(addresses[0])
+        stop = min(int(addresses[-1]) + _LAST_HEAP_BYTES, shared.size_bytes())
+        if stop - first > _HEAP_BYTES:
             return None
-        heaps = np.zeros(int(ends[-1]) - first + _HEAP_BYTES, np.uint8)  # pages come when written
-        for (start, stop), data in zip(pieces, shared.stored(pieces), strict=True):
-            heaps[start - first : stop - first] = data
-        sizes = np.array([collection_bytes(heaps, each - first) for each in addresses.tolist()])
-        stops = np.minimum(addresses + sizes, shared.size_bytes())
-        longer = np.flatnonzero(sizes > COLLECTION_BYTES)
-        if int(sizes.sum()) > _HEAP_BYTES or int(sizes.min()) < HEADER_BYTES:
+        heaps = np.frombuffer(shared.stored([(first, stop)])[0], np.uint8)
+        places = (addresses - first).tolist()
+        if any(at + collection_bytes(heaps, at) > heaps.size for at in places):
             return None
-        rests = list(zip(ends[longer].tolist(), stops[longer].tolist(), strict=True))
-        for (start, stop), data in zip(rests, shared.stored(rests), strict=True):
-            heaps[start - first : stop - first] = data
-        heaps = heaps[: int(max(ends[-1], stops.max())) - first]
         return read_many(heaps, lambda: blocks, self.info.size, base=base - first, what=self.what)
 
     # What HDF5 reads.

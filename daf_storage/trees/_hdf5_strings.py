@@ -31,8 +31,6 @@ _OBJECT: Final = struct.Struct("<H6xQ")
 """The header of an object: its index, a count of references and padding, its size."""
 HEADER_BYTES: Final = 16
 """How long the header of a collection is, and that of an object."""
-COLLECTION_BYTES: Final = 4096
-"""How long HDF5 makes a collection, if no string in it is longer."""
 _MAX_SIZE: Final = 1 << 32
 _MAX_OBJECTS: Final = 1 << 16
 _MAX_REMEMBERED: Final = 1 << 10

@@ -13,7 +13,7 @@ from typing import Any
 
 from daf_storage.base import Packing
 from daf_storage.errors import CorruptDataError, DafError, FormatError
-from daf_storage.stores import files_version
+from daf_storage.stores import settled
 from daf_storage.trees._hdf5_array import Hdf5Node
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, index_tree
 from daf_storage.trees._hdf5_objects import (
@@ -103,10 +103,7 @@ class Hdf5Tree:
     def version(self, path: str) -> Hashable:
         """Return inode, size and times of the file; None if it is not one of the file system."""
         with self._shared.lock:
-            status = None if self.kind(path) is None else self._shared.status()
-            if status is None:
-                return None
-            return files_version(lambda: [("file", self._shared.status() or status)])
+            return None if self.kind(path) is None else settled(self._shared.state)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""

@@ -20,7 +20,7 @@ from daf_storage.base import (
 from daf_storage.errors import (
     UnsupportedInputError,
 )
-from daf_storage.trees._decode_threads import fill_blocks
+from daf_storage.trees._decompress import fill_blocks
 from daf_storage.trees._hdf5_file import Hdf5File
 from daf_storage.trees._hdf5_objects import (
     RECORD,

@@ -22,7 +22,7 @@ from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.errors import os_errors
-from daf_storage.trees._decode_threads import computed
+from daf_storage.trees._decompress import computed
 
 if TYPE_CHECKING:
     import numcodecs

@@ -30,8 +30,7 @@ from daf_storage.stores import (
     map_within,
 )
 from daf_storage.trees._chunked_array import MAX_CHUNKS, ChunkMemory, Position, wrong_size
-from daf_storage.trees._decode_threads import fetched
-from daf_storage.trees._decompress import limit_of_stored
+from daf_storage.trees._decompress import fetched, limit_of_stored
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
 from daf_storage.trees._stored_array import STRING_BYTES
 

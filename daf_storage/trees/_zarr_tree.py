@@ -35,8 +35,13 @@ from daf_storage.stores import (
     WritableStore,
 )
 from daf_storage.trees._chunked_array import new_chunk_cache
-from daf_storage.trees._consolidated import Consolidated, consolidated_of, lists_all
-from daf_storage.trees._file_changes import FileChanges, FileTree
+from daf_storage.trees._file_changes import (
+    Consolidated,
+    FileChanges,
+    FileTree,
+    consolidated_of,
+    lists_all,
+)
 from daf_storage.trees._metadata import NODE_FILE, ZarrVersion, key_below
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._zarr_array import ZarrNode

@@ -1,13 +1,10 @@
 """A store in one file: a memory-mapped, append-only ZIP archive.
 
-`MmapZipStore` reads any archive and adds to it; `ZarrArchiveStore` lets zarr-python do so.  The
-records of the format (`_records`), where to find them (`_locating`), what to keep after a crash
-(`_recovery`) and the order of the writes (`_appender`) are apart from one another.
+`MmapZipStore` reads any archive and adds to it.  The records of the format (`_records`), where to
+find them (`_locating`), how a file is opened whose writer crashed (`_opening`) and the order of the
+writes (`_file`) are apart from one another.
 """
 
-from typing import TYPE_CHECKING
-
-from daf_storage._lazy import lazy_names
 from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
 from daf_storage.stores.mmap_zip._checking import (
     Rebuilt,
@@ -34,11 +31,3 @@ from daf_storage.stores.mmap_zip._records import (
     pack_unaligned,
 )
 from daf_storage.stores.mmap_zip._remote import RemoteArchive
-
-if TYPE_CHECKING:  # this one needs zarr-python
-    from daf_storage.stores.mmap_zip._zarr_store import ZarrArchiveStore
-
-
-__getattr__, __dir__, _ = lazy_names(
-    __name__, {"daf_storage.stores.mmap_zip._zarr_store": ("ZarrArchiveStore",)}
-)

@@ -28,14 +28,18 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import AnyArray, ForkLock, OpenMode, check_mode
-from daf_storage.stores._identity import Fingerprint, file_identity, fingerprint
-from daf_storage.stores._mapping import check_length, map_file
+from daf_storage.stores._files import (
+    Fingerprint,
+    check_length,
+    file_identity,
+    fingerprint,
+    map_file,
+)
 from daf_storage.stores._mapping_store import is_below
-from daf_storage.stores.mmap_zip import _opening, _recovery
+from daf_storage.stores.mmap_zip import _opening
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._appender import Appender
-from daf_storage.stores.mmap_zip._file import ArchiveFile
-from daf_storage.stores.mmap_zip._locating import Directory
+from daf_storage.stores.mmap_zip._file import Appender, ArchiveFile
+from daf_storage.stores.mmap_zip._locating import Directory, judge, span_of
 from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning
 from daf_storage.stores.mmap_zip._reader import ArchiveReader, EntryIndex
 from daf_storage.stores.mmap_zip._records import Entry
@@ -205,19 +209,22 @@ class MmapZipStore(ArchiveReader):
         sync: bool,
     ) -> None:
         """Make the file what it was after the last whole entry; of foreign archives, nothing."""
-        entries, raw, end = list(directory.entries), directory.raw, directory.offset
-        is_own = directory.is_own()
-        verdict = _recovery.Verdict(entries)
-        if is_own:
-            verdict = _recovery.judge(entries, self._bytes(0, directory.offset))
-            end = verdict.end
-        self.is_own = is_own
-        self._index = EntryIndex(verdict.kept)
+        kept, end = list(directory.entries), directory.offset
+        completed: list[Entry] = []
+        self.is_own = directory.is_own()
+        if self.is_own:
+            data = self._bytes(0, directory.offset)
+            kept, completed = judge(directory.entries, data)
+            for one in completed:
+                header = records.pack_local(one.raw_name, one.size_bytes, one.crc, one.offset)
+                file.write_at(one.offset, header)
+            end = span_of(kept[-1], data)[1] if kept else 0
+        self._index = EntryIndex(kept)
         self._published = len(self._index)
         self._appender = Appender(
             file,
-            directory=raw,
-            count=len(entries),
+            directory=directory.raw,
+            count=len(directory.entries),
             comment=directory.comment,
             directory_at=directory.offset,
             end=end,
@@ -225,18 +232,16 @@ class MmapZipStore(ArchiveReader):
             sync=sync,
             location=self.location,
         )
-        self._directory = bytearray(raw)
-        for one in verdict.completed:
-            header = records.pack_local(one.raw_name, one.size_bytes, one.crc, one.offset)
-            file.write_at(one.offset, header)
-        if verdict.dropped or verdict.completed or end != directory.offset:
-            self._directory = bytearray(b"".join(entry.record for entry in verdict.kept))
+        names = {entry.name for entry in kept}
+        dropped = [entry for entry in directory.entries if self.is_own and entry.name not in names]
+        self._directory = bytearray(b"".join(entry.record for entry in kept))
+        if dropped or end != directory.offset:
             self._appender.switch(bytes(self._directory), self._published)
             self._appender.commit(bytes(self._directory), self._published)
         self.recovery = Recovery(
-            dropped=tuple(entry.name for entry in verdict.dropped),
-            dropped_bytes=tuple(entry.size_bytes for entry in verdict.dropped),
-            completed=tuple(entry.name for entry in verdict.completed),
+            dropped=tuple(entry.name for entry in dropped),
+            dropped_bytes=tuple(entry.size_bytes for entry in dropped),
+            completed=tuple(entry.name for entry in completed),
             cut_bytes=cut_bytes + directory.offset - end,
         )
 
@@ -276,17 +281,18 @@ class MmapZipStore(ArchiveReader):
         return True
 
     def file_state(self) -> Hashable:
-        """Return what changes whenever another program writes into the archive in place."""
+        """Return what changes whenever anybody writes into the archive."""
+        status = self._status()
+        return None if status is None else file_identity(status)
+
+    def _status(self) -> os.stat_result | None:
+        """Return the state of the file; None if it was deleted, or another one has its name."""
         file = self._file
         try:
-            if file is not None:
-                return file.foreign_state()
-            status = os.stat(self._path_text)
+            status = os.stat(self._path_text) if file is None else os.fstat(file.descriptor)
         except OSError:
             return None
-        if (status.st_dev, status.st_ino) != self.file_identity:
-            return None  # another file has this name by now; the mapped one cannot be asked
-        return file_identity(status)
+        return status if (status.st_dev, status.st_ino) == self.file_identity else None
 
     def _bytes(self, start: int, stop: int) -> memoryview:
         """Return a part of the file, or what is there of it; one that grew is mapped again."""
@@ -298,16 +304,15 @@ class MmapZipStore(ArchiveReader):
                 view = self._view
         return view[start:stop]
 
-    def versions(self, prefix: str, limit: int) -> tuple[Hashable, ...]:
-        """Return the inode, and name, place, size and CRC of entries, as the path has them now.
+    def versions(self, prefix: str, limit: int) -> Hashable:
+        """Return the inode, and name, place, size and CRC of entries; None if the file changed.
 
         Another program may have added entries, or have written another archive in its place.
         """
-        status = os.stat(self._path_text)
-        if self._file is not None or fingerprint(status) == self._opened_as:
-            return status.st_ino, *super().versions(prefix, limit)
-        current = MmapZipStore(self.path, location=self.location)
-        return current.versions(prefix, len(current))
+        status = self._status()
+        if status is None or (self._file is None and fingerprint(status) != self._opened_as):
+            return None
+        return status.st_ino, super().versions(prefix, limit)
 
     def present_bytes(self) -> int:
         """Return how much of the entries' part of the file is there.
@@ -315,13 +320,9 @@ class MmapZipStore(ArchiveReader):
         Another program may have cut it.  If it has written to the file, local headers are compared
         with the directory again, since it may be another archive by now.
         """
-        file = self._file
-        try:
-            status = os.stat(self._path_text) if file is None else os.fstat(file.descriptor)
-        except OSError:  # it was deleted or moved, and stays as it is
+        status = self._status()
+        if status is None:  # it stays as it is
             return self.size_bytes
-        if (status.st_dev, status.st_ino) != self.file_identity:
-            return self.size_bytes  # another file has this name by now
         if fingerprint(status) != self._last_seen:
             self._last_seen = fingerprint(status)
             self._data_starts.clear()

@@ -12,7 +12,6 @@ from zlib import crc32
 from daf_storage.errors import CorruptDataError, DafError
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._archive import MmapZipStore
-from daf_storage.stores.mmap_zip._codecs import blocks
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._locating import read_directory
 from daf_storage.stores.mmap_zip._opening import (
@@ -21,6 +20,7 @@ from daf_storage.stores.mmap_zip._opening import (
     put_directory,
     walk,
 )
+from daf_storage.stores.mmap_zip._reader import blocks
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
 
 _BLOCK_BYTES = 1 << 22

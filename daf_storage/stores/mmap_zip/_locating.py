@@ -3,25 +3,32 @@
 Whoever appends to an archive has to write a new directory behind the old one, so a crash can leave
 bytes behind a directory that is still whole.  `read_directory` reads what an intact archive ends
 with; `find_earlier_directory` looks further back for the last directory that is consistent in
-itself: right length, right number of records, all of them within the file.
+itself: right length, right number of records, all of them within the file.  What a directory says
+of an entry is compared with the entry's own local header.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from zlib import crc32
 
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._records import End, Entry, MalformedError, is_own_entry
+from daf_storage.stores.mmap_zip._records import (
+    End,
+    Entry,
+    LocalHeader,
+    MalformedError,
+    is_own_entry,
+)
 
-ReadAt: TypeAlias = Callable[[int, int], bytes]
+ReadAt: TypeAlias = Callable[[int, int], Any]
 """Returns the bytes from an offset on, this many or as many as there are."""
 
 _MAX_COMMENT_BYTES = 0xFFFF
 _MAX_DIRECTORY_BYTES = 1 << 30
-_BLOCK_BYTES = 1 << 20
-_MAX_SEARCHED_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,6 @@ class Directory:
     """The comment of the archive."""
     raw: bytes
     """Its bytes."""
-    is_walked: bool = False
-    """Whether it is not in the file, but was gathered from the entries themselves."""
 
     def is_own(self) -> bool:
         """Return whether all of it is what this format's writers write: safe to repair."""
@@ -84,65 +89,107 @@ def read_directory(read_at: ReadAt, size_bytes: int) -> Directory:
     raise MalformedError(reason)
 
 
-def find_earlier_directory(
-    read_at: ReadAt, extents: Iterable[tuple[int, int]], *, has_comment: bool
-) -> Directory | None:
-    """Find the last directory that is consistent in itself, looking back from the end.
+def find_earlier_directory(read_at: ReadAt, ends: Iterable[int]) -> Directory | None:
+    """Find the last directory that is consistent in itself.
 
     It has to agree with the local headers too: a new directory may have been begun over a part of
     an old one.
 
     Parameters
     ----------
-    extents
-        The ranges of the file that are no holes, in ascending order.
-    has_comment
-        Whether to look for an archive with a comment, or for one without.
+    ends
+        Where there may be end records, the last of them first.
     """
-    for position in _end_signatures(read_at, list(extents)):
+    for position in ends:
         data = read_at(position, records.END_BYTES + _MAX_COMMENT_BYTES)
         try:
             directory = _directory_before(read_at, position, data)
         except MalformedError:
             continue
-        is_wanted = directory.shift == 0 and bool(directory.comment) == has_comment
-        if is_wanted and agrees_with_headers(directory.entries, read_at):
+        if directory.shift == 0 and agrees_with_headers(directory.entries, read_at):
             return directory
     return None
 
 
+def read_local(read_at: ReadAt, offset: int) -> LocalHeader:
+    """Read the local header at an offset."""
+    head = read_at(offset, records.LOCAL_BYTES)
+    return records.parse_local(read_at(offset, records.local_head_bytes(head)))
+
+
+def header_of(entry: Entry, read_at: ReadAt) -> LocalHeader | None:
+    """Return the local header of an entry; None if it is not there."""
+    try:
+        header = read_local(read_at, entry.offset)
+    except MalformedError:
+        return None
+    is_its = (header.raw_name, header.method) == (entry.raw_name, entry.method)
+    return header if is_its else None
+
+
 def agrees_with_headers(entries: Sequence[Entry], read_at: ReadAt) -> bool:
     """Return whether the local headers say the same; that of the last one may be ahead."""
-    return all(_has_header(e, read_at, is_last=n == len(entries)) for n, e in enumerate(entries, 1))
+    for number, entry in enumerate(entries, 1):
+        header = header_of(entry, read_at)
+        if header is None:
+            return False
+        if number < len(entries) and not header.has_descriptor and not agrees(entry, header):
+            return False
+    return True
 
 
-def _has_header(entry: Entry, read_at: ReadAt, *, is_last: bool) -> bool:
-    try:
-        head = read_at(entry.offset, records.LOCAL_BYTES)
-        header = records.parse_local(read_at(entry.offset, records.local_head_bytes(head)))
-    except MalformedError:
-        return False
-    if (header.raw_name, header.method) != (entry.raw_name, entry.method):
-        return False
-    says_the_same = (header.crc, header.size_bytes) == (entry.crc, entry.size_bytes)
-    return says_the_same or header.has_descriptor or is_last
+def agrees(entry: Entry, header: LocalHeader) -> bool:
+    """Return whether a local header has the length and the CRC that the directory has."""
+    return (header.crc, header.size_bytes) == (entry.crc, entry.size_bytes)
 
 
-def _end_signatures(read_at: ReadAt, extents: list[tuple[int, int]]) -> Iterator[int]:
-    """Yield the positions of end records, last first."""
-    searched = 0
-    overlap = len(records.END_SIGNATURE) - 1
-    for start, extent_stop in reversed(extents):
-        stop = extent_stop
-        while start < stop and searched < _MAX_SEARCHED_BYTES:
-            first = max(start, stop - _BLOCK_BYTES)
-            block = read_at(first, stop - first + overlap)
-            searched += stop - first
-            position = len(block)
-            while (position := block.rfind(records.END_SIGNATURE, 0, position)) >= 0:
-                yield first + position
-                position += overlap
-            stop = first
+def is_headed(entry: Entry, data: memoryview) -> bool:
+    """Return whether the local header of an entry of our own kind is there, undamaged."""
+    header = header_of(entry, lambda offset, size: data[offset : offset + size])
+    return header is not None and header.is_filled and agrees(entry, header)
+
+
+def span_of(entry: Entry, data: memoryview) -> tuple[int, int]:
+    """Return where the data of an entry of our own kind begins and ends."""
+    header = header_of(entry, lambda offset, size: data[offset : offset + size])
+    own_bytes = records.local_header_bytes(entry.raw_name, entry.offset)
+    is_damaged = header is None or not header.is_filled
+    start = entry.offset + (own_bytes if header is None or is_damaged else header.header_bytes)
+    return start, start + entry.size_bytes
+
+
+def is_whole(entry: Entry, data: memoryview) -> bool:
+    """Return whether the data of an entry of our own kind is what the directory says."""
+    start, stop = span_of(entry, data)
+    return stop <= len(data) and crc32(data[start:stop]) == entry.crc
+
+
+def judge(entries: Sequence[Entry], data: memoryview) -> tuple[list[Entry], list[Entry]]:
+    """Decide which entries of a directory of our own kind are kept, after its writer crashed.
+
+    Our own writer leaves nothing to decide.  The reference implementation puts the directory first
+    and the data behind it, so that a crash leaves a directory whose last entries are not there, or
+    not whole; and an entry that is being filled is in the directory with a CRC of 0.  A failing
+    disk may have taken anything.
+
+    Returns
+    -------
+    tuple
+        The entries whose local header says what the directory says, or whose data does, without
+        the last ones whose data is not whole; and those of which the header is to be written again.
+    """
+    kept: list[Entry] = []
+    completed: list[Entry] = []
+    for entry in entries:
+        if not is_headed(entry, data):
+            is_apart = not kept or span_of(kept[-1], data)[1] <= entry.offset
+            if not is_apart or not is_whole(entry, data):
+                continue
+            completed.append(entry)
+        kept.append(entry)
+    while kept and not is_whole(kept[-1], data):
+        kept.pop()
+    return kept, completed
 
 
 def _directory_before(read_at: ReadAt, position: int, data: bytes) -> Directory:
@@ -187,7 +234,7 @@ def _end64_before(read_at: ReadAt, position: int, end: End) -> tuple[End, int]:
 
 
 def _exactly(read_at: ReadAt, offset: int, size_bytes: int) -> bytes:
-    data = read_at(offset, size_bytes)
+    data: bytes = read_at(offset, size_bytes)
     if len(data) != size_bytes:
         raise MalformedError("it became shorter while it was read")
     return data
@@ -195,8 +242,7 @@ def _exactly(read_at: ReadAt, offset: int, size_bytes: int) -> bytes:
 
 def _check(entries: list[Entry], directory_offset: int) -> None:
     """Refuse names that climb out, and data that overlaps or is not within the file."""
-    free = 0
-    is_ascending = True
+    spans = []
     for entry in entries:
         problem = records.name_problem(entry.name)
         if problem is not None:
@@ -204,23 +250,13 @@ def _check(entries: list[Entry], directory_offset: int) -> None:
                 f"its entry {entry.name!r} has a name that {problem}, so it may be hostile"
             )
         stop = entry.offset + records.LOCAL_BYTES + len(entry.raw_name) + entry.stored_bytes
-        if entry.offset < free:
-            is_ascending = False
         if stop > directory_offset or entry.offset < 0:
             raise MalformedError(
                 f"its entry {entry.name!r} is said to have {entry.stored_bytes:,} bytes at "
                 f"{entry.offset:,}, which is not within the file"
             )
-        free = stop
-    if not is_ascending:
-        _check_overlaps(entries)
-
-
-def _check_overlaps(entries: list[Entry]) -> None:
-    before = None
-    for entry in sorted(entries, key=lambda entry: entry.offset):
-        if before is not None:
-            stop = before.offset + records.LOCAL_BYTES + len(before.raw_name) + before.stored_bytes
-            if entry.offset < stop:
-                raise MalformedError(f"its entries {before.name!r} and {entry.name!r} overlap")
-        before = entry
+        spans.append((entry.offset, stop, entry.name))
+    spans.sort()  # as they are, where our writer wrote them
+    for (_, stop, name), (offset, _, other) in itertools.pairwise(spans):
+        if offset < stop:
+            raise MalformedError(f"its entries {name!r} and {other!r} overlap")

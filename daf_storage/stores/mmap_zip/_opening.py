@@ -16,15 +16,17 @@ from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.base import OpenMode
-from daf_storage.stores._scratch import follow_links, remove_leftovers, scratch
+from daf_storage.stores._directories import follow_links, is_at, remove_leftovers, scratch
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip import _recovery
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._locating import (
     Directory,
     agrees_with_headers,
     find_earlier_directory,
+    header_of,
+    is_whole,
     read_directory,
+    span_of,
 )
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
 
@@ -51,7 +53,7 @@ class Recovery:
     dropped_bytes: tuple[int, ...] = ()
     """How many bytes each of them should have had."""
     completed: tuple[str, ...] = ()
-    """Entries whose data was whole, but not their header or their recorded length."""
+    """Entries whose data was whole, but not their header."""
     cut_bytes: int = 0
     """Number of bytes behind the last committed data that were given back."""
 
@@ -102,13 +104,19 @@ def _directory_for_reading(file: ArchiveFile, path: Path, location: str) -> Dire
 
 
 def earlier_directory(file: ArchiveFile) -> Directory | None:
-    """Return the last committed directory of a file that does not end with one."""
-    extents = file.data_extents()
-    return (
-        find_earlier_directory(file.read_at, extents, has_comment=False)
-        or walked_directory(file)
-        or find_earlier_directory(file.read_at, extents, has_comment=True)
-    )
+    """Return the last committed directory of a file that does not end with one.
+
+    The reference implementation writes a new directory partly over the old one if what it adds is
+    smaller than that.  A crash in between leaves no directory, but all entries, and behind them
+    what the old one began with.
+    """
+    found = find_earlier_directory(file.read_at, file.end_records())
+    if found is not None:
+        return found
+    entries, stop = walk(file)
+    if file.read_at(stop, 4) not in (records.CENTRAL_SIGNATURE, records.END64_SIGNATURE):
+        return None
+    return Directory(entries, stop, stop, 0, b"", b"".join(entry.record for entry in entries))
 
 
 def check_last_entry(directory: Directory, data: memoryview, location: str, path: Path) -> None:
@@ -119,7 +127,10 @@ def check_last_entry(directory: Directory, data: memoryview, location: str, path
     last = directory.entries[-1] if directory.entries else None
     if last is None or not is_own_entry(last) or directory.shift:
         return
-    if _recovery.is_broken(last, data, max_checked_bytes=_READERS_CHECK_BYTES):
+    is_checked = last.size_bytes <= _READERS_CHECK_BYTES or not last.crc
+    has_header = header_of(last, lambda at, size: data[at : at + size]) is not None
+    is_there = has_header and span_of(last, data)[1] <= len(data)
+    if not is_there or (is_checked and not is_whole(last, data)):
         raise errors.CorruptDataError(
             f"{location}: a writer stopped in the middle of adding {last.name!r}, and reading does "
             f"not change the file; go back to what was complete with: daf repair {path}"
@@ -135,7 +146,7 @@ def open_for_writing(path: Path, mode: OpenMode, location: str) -> ArchiveFile:
         file = _open(path, flags, location)
         try:
             _lock(file, location)
-            if not file.is_at(path):
+            if not is_at(file.descriptor, path):
                 file.close()
                 continue  # replaced by another one this very moment
             if mode == "w" and file.size():
@@ -245,8 +256,10 @@ def directory_for_writing(file: ArchiveFile, path: Path, location: str) -> tuple
     earlier = earlier_directory(file)
     if earlier is None:
         raise unreadable(location, path, size, reason) from None
-    if earlier.is_walked:
-        return put_directory(file, earlier.entries), 0
+    if earlier.stop == earlier.offset:  # its entries were found, and no directory
+        file.truncate(earlier.offset)
+        found = put_directory(file, earlier.entries)
+        return found, size - found.stop
     if not earlier.is_own() and not _is_copy_of_directory(file, earlier):
         raise errors.CorruptDataError(
             f"{location}: there are {size - earlier.stop:,} bytes behind the end of this archive, "
@@ -328,18 +341,3 @@ def walk(file: ArchiveFile) -> tuple[list[Entry], int]:
         entries.append(entry)
         offset = stop
     return entries, offset
-
-
-def walked_directory(file: ArchiveFile) -> Directory | None:
-    """Return a directory of the entries of an archive of our own kind that has lost its own.
-
-    The reference implementation writes a new directory partly over the old one if what it adds is
-    smaller than that.  A crash in between leaves no directory, but all entries, and behind them
-    what the old one began with.
-    """
-    entries, stop = walk(file)
-    signature = file.read_at(stop, 4)
-    if signature not in (records.CENTRAL_SIGNATURE, records.END64_SIGNATURE):
-        return None
-    raw = b"".join(entry.record for entry in entries)
-    return Directory(entries, stop, stop, 0, b"", raw, is_walked=True)

@@ -2,24 +2,121 @@
 
 Entries are numbered in the order in which they became visible.  Since nothing is ever replaced, a
 consistent view is a number: whoever holds it sees the entries below it and none that came later.
+Those of foreign archives may be compressed: never more is made of one than the size that the
+directory declares, and size and CRC are checked.
 """
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
-from zlib import crc32
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.base import AnyArray, ForkLock
-from daf_storage.stores._mapping import check_length
+from daf_storage.base import AnyArray, ForkLock, optional_import
+from daf_storage.errors import CorruptDataError, UnsupportedDataError
+from daf_storage.stores._files import check_length
 from daf_storage.stores._protocol import Snapshot
-from daf_storage.stores.mmap_zip import _codecs, _recovery
 from daf_storage.stores.mmap_zip import _records as records
+from daf_storage.stores.mmap_zip._locating import agrees, is_headed, read_local
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
+
+_BLOCK_BYTES = 1 << 20
+_PART_BYTES = 1 << 16
+_DOCUMENT_ENDINGS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", ".json")
+_MAX_DOCUMENT_BYTES = 1 << 28
+
+
+def check_readable(entry: Entry, what: str) -> None:
+    """Raise unless this is an entry whose bytes can be had."""
+    if entry.flags & (records.ENCRYPTED_FLAG | records.MASKED_FLAG):
+        raise UnsupportedDataError(
+            f"{what} is encrypted; decrypt the archive with the tool that made it"
+        )
+    if entry.method not in (records.STORED, *_DECODERS):
+        known = ", ".join(["0 (stored)", *(f"{m} ({name})" for m, (name, _) in _DECODERS.items())])
+        raise UnsupportedDataError(
+            f"{what} is compressed by ZIP method {entry.method}, which is not supported; "
+            f"supported are {known}"
+        )
+    if entry.method == records.STORED and entry.stored_bytes != entry.size_bytes:
+        raise CorruptDataError(
+            f"{what} is damaged: the directory says that it has {entry.size_bytes:,} bytes, and "
+            f"{entry.stored_bytes:,} in the archive, though it is not compressed"
+        )
+
+
+def decompress(entry: Entry, data: memoryview, what: str) -> memoryview:
+    """Return the data of a compressed entry, checked against its size and CRC."""
+    if is_document(entry) and entry.size_bytes > _MAX_DOCUMENT_BYTES:
+        raise CorruptDataError(
+            f"{what} expands to {entry.size_bytes:,} bytes, and metadata have no more than "
+            f"{_MAX_DOCUMENT_BYTES:,}; write it again"
+        )
+    found = bytearray()
+    try:
+        for block in blocks(entry, data, what):
+            found += block
+    except MemoryError:
+        raise CorruptDataError(
+            f"{what} expands to {entry.size_bytes:,} bytes, for which there is no memory; "
+            "take it from a backup if it cannot be so large, or unpack the archive"
+        ) from None
+    return memoryview(found).toreadonly()
+
+
+def blocks(entry: Entry, data: memoryview, what: str) -> Iterator[bytes]:
+    """Yield the data of a compressed entry, and check its size and CRC as they come."""
+    check_readable(entry, what)
+    size_bytes = crc = 0
+    try:
+        for block in _DECODERS[entry.method][1](data):
+            size_bytes, crc = size_bytes + len(block), zlib.crc32(block, crc)
+            if size_bytes > entry.size_bytes:
+                break
+            yield block
+    except (EOFError, ValueError, zlib.error) as error:
+        raise CorruptDataError(f"{what} cannot be decompressed ({error})") from error
+    if size_bytes != entry.size_bytes or crc != entry.crc:
+        raise CorruptDataError(
+            f"{what} is damaged: what it decompresses to has not the recorded size and CRC"
+        )
+
+
+def is_document(entry: Entry) -> bool:
+    """Return whether an entry is metadata, by its name."""
+    return entry.name.endswith(_DOCUMENT_ENDINGS)
+
+
+def _deflate(data: memoryview) -> Iterator[bytes]:
+    decoder = zlib.decompressobj(-zlib.MAX_WBITS)
+    for part in _parts(data):
+        rest: Any = part
+        while rest and not decoder.eof:
+            yield decoder.decompress(rest, _BLOCK_BYTES)
+            rest = decoder.unconsumed_tail
+    yield decoder.flush()
+
+
+def _deflate64(data: memoryview) -> Iterator[bytes]:
+    decoder = optional_import("inflate64", extra="zip").Inflater()
+    for part in _parts(data):
+        yield decoder.inflate(bytes(part))
+
+
+def _parts(data: memoryview) -> Iterator[memoryview]:
+    for start in range(0, len(data), _PART_BYTES):
+        yield data[start : start + _PART_BYTES]
+
+
+_DECODERS: Final[dict[int, tuple[str, Callable[[memoryview], Iterator[bytes]]]]] = {
+    8: ("deflate", _deflate),
+    9: ("deflate64", _deflate64),
+}
+
 
 _AFTER_SLASH = chr(ord("/") + 1)
 
@@ -199,7 +296,7 @@ class ArchiveReader:
         """Return the data of an entry."""
         if entry.method == records.STORED:
             return self.stored_bytes(entry)
-        return _codecs.decompress(entry, self.stored_bytes(entry), self._what(entry))
+        return decompress(entry, self.stored_bytes(entry), self._what(entry))
 
     def ranges_of(self, entry: Entry, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the data of an entry."""
@@ -208,7 +305,7 @@ class ArchiveReader:
 
     def stored_bytes(self, entry: Entry) -> memoryview:
         """Return the bytes of an entry as they are in the file, compressed or not; read-only."""
-        _codecs.check_readable(entry, self._what(entry))
+        check_readable(entry, self._what(entry))
         present = self.present_bytes()
         least = entry.offset + records.LOCAL_BYTES + len(entry.raw_name) + entry.stored_bytes
         if present < least:
@@ -232,45 +329,35 @@ class ArchiveReader:
         """Return where the data of an entry begins, by its local header."""
         start = self._data_starts.get(entry.offset)
         if start is None:
-            present = self.present_bytes()
-            start = self._data_starts[entry.offset] = self._read_data_start(entry, present)
+            start = self._data_starts[entry.offset] = self._read_data_start(entry)
         return start
 
     def is_headed(self, entry: Entry) -> bool:
         """Return whether the local header of an entry of ours says what the directory says."""
-        return _recovery.agrees(entry, self._bytes(0, self.present_bytes()))
+        return is_headed(entry, self._bytes(0, self.present_bytes()))
 
-    def _read_data_start(self, entry: Entry, present: int) -> int:
+    def _read_at(self, offset: int, size_bytes: int) -> memoryview:
+        return self._bytes(offset, min(offset + size_bytes, self.present_bytes()))
+
+    def _read_data_start(self, entry: Entry) -> int:
+        """Return where the data begins if the local header is that of the entry."""
         try:
-            header = records.parse_local(self._bytes(entry.offset, present))
+            header = read_local(self._read_at, entry.offset)
         except MalformedError as error:
             raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
-        return self._checked_start(entry, header)
-
-    def _checked_start(self, entry: Entry, header: records.LocalHeader) -> int:
-        """Return where the data begins if the local header is that of the entry."""
-        limit = self.size_bytes
         start = entry.offset + header.header_bytes
         if header.raw_name != entry.raw_name or header.method != entry.method:
             raise errors.CorruptDataError(
                 f"{self._what(entry)} is damaged: its local header is that of another entry"
             )
-        if start + entry.stored_bytes > limit:
+        if start + entry.stored_bytes > self.size_bytes:
             raise errors.CorruptDataError(f"{self._what(entry)} is damaged: its data is cut off")
-        if is_own_entry(entry) and not _is_consistent(entry, header):
-            self._check_crc(entry, start)
-        return start
-
-    def _check_crc(self, entry: Entry, start: int) -> None:
-        """Raise unless the data is what the directory says, where the local header says otherwise.
-
-        It may be ahead of the directory, if a writer stopped in between.
-        """
-        if not self.is_local or crc32(self._bytes(start, start + entry.size_bytes)) != entry.crc:
+        if is_own_entry(entry) and not (header.is_filled and agrees(entry, header)):
             raise errors.CorruptDataError(
-                f"{self._what(entry)} is damaged: its local header and the directory differ; find "
-                f"out which is right with: daf repair {self.location}"
+                f"{self._what(entry)} is damaged: its local header and the directory differ; go "
+                f"back to what was complete with: daf repair {self.location}"
             )
+        return start
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -286,7 +373,7 @@ class ArchiveReader:
         with self._index_lock:
             return self._index.count_below(prefix)
 
-    def versions(self, prefix: str, limit: int) -> tuple[Hashable, ...]:
+    def versions(self, prefix: str, limit: int) -> Hashable:
         """Return name, place, size and CRC of those of the first ``limit`` entries."""
         with self._index_lock:
             found = [(name, self._index.find(name, limit)) for name in self._index.below(prefix)]
@@ -378,12 +465,3 @@ class ArchiveSnapshot(Snapshot):
 
     def _find(self, key: str) -> Entry | None:
         return self._archive.find(self._start + key, self._limit)
-
-
-def _is_consistent(entry: Entry, header: records.LocalHeader) -> bool:
-    """Return whether the local header of an entry of ours says what the directory says.
-
-    Other writers may leave CRC and sizes out of it, or put them behind the data.
-    """
-    recorded = (header.crc, header.size_bytes, header.is_filled)
-    return recorded == (entry.crc, entry.size_bytes, True)

@@ -8,10 +8,14 @@ from itertools import pairwise
 
 from daf_storage import errors
 from daf_storage.stores._remote import MAX_GAP_BYTES, RemoteFiles
-from daf_storage.stores.mmap_zip import _codecs
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._locating import ReadAt, read_directory
-from daf_storage.stores.mmap_zip._reader import ArchiveReader, EntryIndex
+from daf_storage.stores.mmap_zip._locating import read_directory
+from daf_storage.stores.mmap_zip._reader import (
+    ArchiveReader,
+    EntryIndex,
+    check_readable,
+    is_document,
+)
 from daf_storage.stores.mmap_zip._records import Entry, MalformedError
 
 _MAX_DOCUMENT_BYTES = 1 << 16
@@ -41,8 +45,9 @@ class RemoteArchive(ArchiveReader):
         size = files.size(path)
         if size is None:
             raise errors.SourceNotFoundError(f"no such file: {self.location}")
+        self._file_bytes = size
         try:
-            directory = read_directory(self._read_at(size), size)
+            directory = read_directory(lambda *part: bytes(self._read_at(*part)), size)
         except MalformedError as error:
             raise errors.CorruptDataError(
                 f"{self.location}: this is not a complete ZIP archive: {error}"
@@ -54,12 +59,9 @@ class RemoteArchive(ArchiveReader):
         self._document_lock = threading.Lock()
         self._documents_read = 0
 
-    def _read_at(self, size: int) -> ReadAt:
-        def read_at(offset: int, size_bytes: int) -> bytes:
-            stop = min(offset + size_bytes, size)
-            return bytes(self._files.read_ranges(self._path, [(offset, stop)])[0])
-
-        return read_at
+    def _read_at(self, offset: int, size_bytes: int) -> memoryview:
+        stop = min(offset + size_bytes, self._file_bytes)
+        return self._files.read_ranges(self._path, [(offset, stop)])[0]
 
     def stored_bytes(self, entry: Entry) -> memoryview:
         """Download the bytes of an entry as they are in the archive."""
@@ -76,7 +78,7 @@ class RemoteArchive(ArchiveReader):
         return self._ranges(entry, ranges)
 
     def _ranges(self, entry: Entry, ranges: list[tuple[int, int]]) -> list[memoryview]:
-        _codecs.check_readable(entry, self._what(entry))
+        check_readable(entry, self._what(entry))
         if _is_document(entry):
             self._fetch_documents()
         begin = self.data_start(entry)
@@ -92,21 +94,9 @@ class RemoteArchive(ArchiveReader):
             spans = _document_spans(self._index.entries, self._limit_bytes)
             self._files.read_ranges(self._path, joined_spans(spans))
 
-    def _read_data_start(self, entry: Entry, present: int) -> int:  # noqa: ARG002 - as for all
-        head = self._head(entry, records.LOCAL_BYTES)
-        try:
-            header = records.parse_local(self._head(entry, records.local_head_bytes(head)))
-        except MalformedError as error:
-            raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
-        return self._checked_start(entry, header)
-
-    def _head(self, entry: Entry, size_bytes: int) -> memoryview:
-        stop = min(entry.offset + size_bytes, self._limit_bytes)
-        return self._files.read_ranges(self._path, [(entry.offset, stop)])[0]
-
 
 def _is_document(entry: Entry) -> bool:
-    return _codecs.is_document(entry) and entry.stored_bytes <= _MAX_DOCUMENT_BYTES
+    return is_document(entry) and entry.stored_bytes <= _MAX_DOCUMENT_BYTES
 
 
 def _document_spans(entries: Sequence[Entry], limit_bytes: int) -> list[tuple[int, int]]:

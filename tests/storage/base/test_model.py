@@ -58,9 +58,3 @@ def test_the_remedy_of_an_error_survives_and_can_be_said_otherwise() -> None:
         "pass ", 'if_exists="replace"', " to replace it, or name another path"
     )
     assert error.sentence(None) == "x.daf.zarr exists already"
-
-
-def test_long_lists_of_names_are_shortened() -> None:
-    """A message stays readable where there are hundreds of vectors."""
-    text = str(errors.vector_not_found("x", "cell", "q", [f"v{i:03}" for i in range(500)]))
-    assert text.endswith("v011 and 488 more")

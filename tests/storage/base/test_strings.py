@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage.base import _strings as vlen
 from daf_storage.base import (
     decode_vlen_chunks,
     decode_vlen_pieces,
@@ -53,12 +52,6 @@ def test_slices_are_encoded_as_what_they_show(
     """The offset of a sliced Arrow array is respected."""
     array = pa.array(strings, kind).slice(start)
     assert decoded(b"".join(encode_vlen_utf8(array))) == strings[start:]
-
-
-@given(STRING_LISTS, st.integers(8, 64))
-def test_large_payloads_are_split_between_strings(strings: list[str], limit: int) -> None:
-    """However small the pages, the strings are the same."""
-    assert decoded(encoded(strings) if strings else bytes(4), max_page_bytes=limit) == strings
 
 
 def test_many_strings_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,13 +98,6 @@ def test_chunks_are_decoded_together(chunks: list[list[str]]) -> None:
     longer, shorter = bytearray(three), three[:4] + three[5:]
     longer[-5] = 2  # the length of the last string
     assert decode_vlen_chunks([memoryview(longer), memoryview(shorter)], [3, 3]) is None
-
-
-@given(STRING_LISTS)
-def test_the_size_of_a_chunk_is_known_beforehand(strings: list[str]) -> None:
-    """As many bytes as encoding yields."""
-    array = pa.array(strings, pa.string())
-    assert vlen.encoded_bytes(array) == sum(map(len, encode_vlen_utf8(array)))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ import pytest
 
 from daf_storage import errors
 from daf_storage.base import STAGING_NAME
-from daf_storage.stores import DirectoryStore, WritableStore, _directory_write, _swap
-from daf_storage.stores._directory_rebuild import exchange_directories
+from daf_storage.stores import DirectoryStore, WritableStore
 from daf_storage.testing import ChangingStoreSuite
 from tests.limits import without_exchange
 from tests.support import create
@@ -107,12 +105,6 @@ def test_a_directory_without_write_permission_says_so(
         DirectoryStore(tmp_path).transaction().__enter__()
 
 
-def test_exchange_reports_real_errors(tmp_path: Path) -> None:
-    """A missing name is an error, not a missing capability."""
-    with pytest.raises(FileNotFoundError):
-        _swap.exchange(tmp_path / "a", tmp_path / "b")
-
-
 def test_descriptors_are_closed(tmp_path: Path) -> None:
     """Pins do not leak file descriptors."""
     store = DirectoryStore(tmp_path)
@@ -179,60 +171,6 @@ def test_many_directories_can_be_removed_at_once(tmp_path: Path) -> None:
 
 
 # Writers side by side
-
-
-def test_staging_that_vanishes_while_it_is_created(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another writer removes the empty directory right after it was found to exist."""
-    staging = tmp_path / STAGING_NAME
-    staging.mkdir()
-    is_dir = Path.is_dir
-    removed: list[int] = []
-
-    def is_gone(self: Path) -> bool:
-        if self == staging and not removed:
-            removed.append(1)
-            self.rmdir()
-        return is_dir(self)
-
-    monkeypatch.setattr(Path, "is_dir", is_gone)
-    with DirectoryStore(tmp_path).transaction() as changes:
-        changes.write("a/x", b"1")
-        changes.publish("a", replace=False)
-    assert removed
-    assert [p.name for p in tmp_path.iterdir()] == ["a"]
-
-
-def test_staging_that_vanishes_while_it_is_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another writer removes the empty directory right before its names are read."""
-    staging = tmp_path / STAGING_NAME
-    removed = [1]
-
-    def vanishing(list_names: Callable[..., Any]) -> Callable[..., Any]:
-        def listed(path: Any = ".") -> Any:
-            if str(path) == str(staging) and not removed:
-                removed.append(1)
-                staging.rmdir()
-            return list_names(path)
-
-        return listed
-
-    for name in ("listdir", "scandir"):
-        monkeypatch.setattr(os, name, vanishing(getattr(os, name)))
-    store = DirectoryStore(tmp_path)
-
-    def change() -> None:
-        with store.transaction():
-            pass
-
-    for look in (change, store.recover, store.has_leftovers):
-        staging.mkdir()
-        removed.clear()
-        look()
-        assert removed
 
 
 def test_a_file_in_the_place_of_staging_is_an_error(tmp_path: Path) -> None:
@@ -319,58 +257,6 @@ def test_many_writers_side_by_side(tmp_path: Path) -> None:
     assert sorted(p.name for p in path.iterdir() if p.name.startswith(".d")) == []
 
 
-@pytest.mark.parametrize(
-    ("is_replaced", "looks", "found"),
-    [
-        ([True], [None, "new"], "new"),  # it was put in place behind our back
-        ([False, True, False], [None, "new"], "new"),  # it was taken away behind our back
-        ([False, False], [None, "too late"], None),
-        ([False], ["there"], "there"),
-    ],
-)
-def test_looking_again_for_what_is_being_replaced(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    is_replaced: list[bool],
-    looks: list[str | None],
-    found: str | None,
-) -> None:
-    """Absent is only what is absent while no writer has it in its hands."""
-    replaced, seen = iter([*is_replaced, *[False] * 9]), iter(looks)
-    monkeypatch.setattr(DirectoryStore, "_is_being_replaced", lambda *_: next(replaced))
-    monkeypatch.setattr(DirectoryStore, "_snapshot", lambda *_: next(seen))
-    assert DirectoryStore(tmp_path)._snapshot_after_replacement("a") == found
-
-
-@pytest.mark.parametrize("how", ["kernel", "parts", "stops", "fails", "absent"])
-def test_copies_within_the_kernel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    """All of it, in one or several parts; what the kernel does not copy is read and written."""
-    data = bytes(range(256)) * 40
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.write_bytes(data)
-    asked: list[int] = []
-
-    def partly(source: int, target: int, count: int, read_at: int, write_at: int) -> int:
-        asked.append(read_at)
-        if len(asked) > 2 and how != "parts":
-            if how == "fails":
-                raise OSError(errno.EXDEV, "Invalid cross-device link")
-            return 0
-        part = os.pread(source, min(count, 1000), read_at)
-        return os.pwrite(target, part, write_at)
-
-    if how == "absent":
-        monkeypatch.delattr(os, "copy_file_range")
-    elif how != "kernel":
-        monkeypatch.setattr(os, "copy_file_range", partly)
-    with source.open("rb") as read, target.open("wb") as write:
-        _directory_write._copy_within_kernel(read.fileno(), write.fileno())
-    assert target.read_bytes() == data
-    assert asked[:3] == ([] if how in ("kernel", "absent") else [0, 1000, 2000])
-
-
 def test_recovery_removes_directories_that_were_exchanged(tmp_path: Path) -> None:
     """What a crash left right before or after an exchange; not what is still prepared, nor others'."""
     root = tmp_path / "x.daf.zarr"
@@ -382,23 +268,6 @@ def test_recovery_removes_directories_that_were_exchanged(tmp_path: Path) -> Non
     DirectoryStore(root).recover()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
     assert all((tmp_path / name / "file").exists() for name in kept)
-
-
-def test_a_copy_that_another_program_took_away_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The old directory, once it has made room: it is not looked for for ever."""
-    for name in ("x", "x.rebuilt"):
-        (tmp_path / name).mkdir()
-
-    def exchange(ready: Path, root: Path) -> bool:
-        shutil.rmtree(root)
-        ready.rename(root)
-        return True
-
-    monkeypatch.setattr(_swap, "exchange", exchange)
-    with pytest.raises(FileNotFoundError):
-        exchange_directories(tmp_path / "x.rebuilt", tmp_path / "x")
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])

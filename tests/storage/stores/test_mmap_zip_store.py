@@ -11,7 +11,6 @@ import sys
 import threading
 import zipfile
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -23,7 +22,6 @@ from daf_storage import errors
 from daf_storage.stores import MmapZipStore, WritableStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
-from daf_storage.stores.mmap_zip._locating import Directory, read_directory
 from daf_storage.testing import AppendOnlyStoreSuite
 
 
@@ -61,53 +59,6 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         assert store.keys() == []
     with MmapZipStore(tmp_path / "x.zip") as store:
         assert len(store) == 0
-
-
-def test_snapshots_are_the_same_while_their_entries_are(path: Path) -> None:
-    """Of one archive, of one prefix, and until something is added below it."""
-    with MmapZipStore(path, "r+") as store:
-        of_sub, of_all = store.snapshot("sub"), store.snapshot("")
-        assert of_sub is not None
-        assert of_sub.is_same(store.snapshot("sub"))
-        assert not of_sub.is_same(of_all)
-        assert not of_sub.is_same("sub")
-        store.append("delta", b"1")
-        assert of_sub.is_same(store.snapshot("sub"))
-        store.append("sub/delta", b"1")
-        assert not of_sub.is_same(store.snapshot("sub"))
-
-
-@pytest.mark.parametrize("replaced", [False, True])
-def test_an_archive_that_goes_away_while_it_is_opened(
-    path: Path, monkeypatch: pytest.MonkeyPatch, *, replaced: bool
-) -> None:
-    """Deleted or replaced before it could be locked: what is at the path then is opened.
-
-    Otherwise the writer would add to a file that nobody finds again.
-    """
-    lock = ArchiveFile.lock
-    other = path.with_name("other.zip")
-    with MmapZipStore(other, "w") as store:
-        store.append("of the other", b"1")
-    locked: list[int] = []
-
-    def late(self: ArchiveFile) -> bool:
-        if not locked:
-            os.replace(other, path) if replaced else path.unlink()
-        locked.append(self.descriptor)
-        return lock(self)
-
-    monkeypatch.setattr(ArchiveFile, "lock", late)
-    if not replaced:
-        with pytest.raises(errors.SourceNotFoundError, match="no such file"):
-            MmapZipStore(path, "r+")
-        locked.clear()
-        path.write_bytes(b"")
-    with MmapZipStore(path, "w+") as store:
-        store.append("new", b"2")
-    assert len(locked) == 2
-    with MmapZipStore(path) as store:
-        assert store.keys() == (["new", "of the other"] if replaced else ["new"])
 
 
 def test_listing_and_sizes(path: Path) -> None:
@@ -193,18 +144,6 @@ def test_closing_within_a_batch(path: Path) -> None:
         add_and_close()
     MmapZipStore(path, "r+").close()
     assert path.read_bytes() == before
-
-
-def test_a_batch_only_adds(path: Path) -> None:
-    """Mending is not part of what a batch commits at once."""
-    with MmapZipStore(path, "r+") as store, store.batch():
-        store.append("new", b"1")
-        for change in (
-            lambda: store.remove_entries(["alpha"]),
-            lambda: store.replace_entry("alpha", b"2"),
-        ):
-            with pytest.raises(errors.InvalidInputError, match="within a batch"):
-                change()
 
 
 def test_an_unpatched_reservation_is_gone(path: Path) -> None:
@@ -740,30 +679,6 @@ def test_other_paddings_are_respected(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         assert {name: archive.read(name) for name in contents} == contents
-
-
-def test_two_entries_at_one_place_are_not_ours(path: Path) -> None:
-    """An archive of ours has each entry at a place of its own: others are never repaired."""
-    with MmapZipStore(path) as store:
-        entries = store.entries()
-    whole = Directory(entries, 1000, 1098, 0, b"", b"")
-    assert whole.is_own()
-    for changed in (
-        [*entries, entries[-1]],
-        [entries[0]._replace(offset=entries[1].offset), *entries[1:]],
-        entries[::-1],
-    ):
-        assert not replace(whole, entries=changed).is_own()
-    data = bytearray(path.read_bytes())
-    record = entries[1].record
-    doubled = record[:-8] + entries[0].offset.to_bytes(8, "little")
-    at = data.index(record)
-    data[at : at + len(record)] = doubled
-    path.write_bytes(data)
-    with pytest.raises(records.MalformedError, match="'.zgroup' and 'alpha' overlap"):
-        read_directory(lambda at, size: bytes(data[at : at + size]), len(data))
-    with MmapZipStore(path) as store:  # the entries themselves tell
-        assert store.entries() == entries
 
 
 # Other programs

@@ -76,20 +76,6 @@ def test_nothing_is_replaced_unless_asked(tmp_path: Path, *, is_directory: bool)
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_a_directory_is_not_put_into_one_that_is_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``rename`` alone would replace it."""
-    for function in (seams.real(seams.EXCHANGE_FUNCTION)(), None):
-        monkeypatch.setattr(seams.EXCHANGE_FUNCTION, lambda function=function: function)
-        target = tmp_path / "x"
-        target.mkdir(exist_ok=True)
-        with scratch(target) as prepared:
-            prepared.mkdir()
-            with pytest.raises(FileExistsError):
-                put_in_place(prepared, target, replace=False)
-
-
 def test_a_replacement_in_two_steps_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,8 +155,3 @@ def test_links_are_followed_to_where_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "c").symlink_to("a")
     with pytest.raises(errors.InvalidInputError, match="a: its symbolic links form a loop"):
         follow_links(tmp_path / "a", "a")
-
-
-def test_names_that_are_no_unicode(tmp_path: Path) -> None:
-    """Have no scratch directories; asking is no error."""
-    assert abandoned(tmp_path / "\ud800.daf.zarr") == []

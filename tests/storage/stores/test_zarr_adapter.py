@@ -20,7 +20,6 @@ from daf_storage.stores import MemoryStore, SnapshotZarrStore
         (OffsetByteRequest(4), b"45"),
         (OffsetByteRequest(9), b""),
         (SuffixByteRequest(2), b"45"),
-        (SuffixByteRequest(9), b"012345"),
         (SuffixByteRequest(0), b""),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from daf_storage.errors import CorruptDataError, MissingDependencyError
+from daf_storage.errors import CorruptDataError
 from daf_storage.trees import _decompress as decompress_module
 from daf_storage.trees._decompress import undone
 
@@ -106,14 +106,3 @@ def test_many_members_of_gzip(monkeypatch: pytest.MonkeyPatch, *, has_isal: bool
             decompress({"id": "gzip"}, memoryview(padded), limit)
     with pytest.raises(CorruptDataError, match="cut off"):
         decompress({"id": "gzip"}, memoryview(padded.rstrip(b"\0"))[:-3], len(whole))
-
-
-def test_deflate_is_read_without_the_fast_decompressor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is not installed, or not built for the machine, Python's zlib is taken."""
-    for error in (MissingDependencyError("no isal"), ImportError("another machine")):
-
-        def refuse(*_: object, error: Exception = error, **__: object) -> None:
-            raise error
-
-        monkeypatch.setattr(decompress_module, "optional_import", refuse)
-        assert decompress_module._inflate_module.__wrapped__() is zlib

@@ -15,15 +15,12 @@ import pytest
 from daf_storage import errors
 from daf_storage.base import StorageType
 from daf_storage.stores import DirectoryStore, MemoryStore
-from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, _metadata, shown, zarr_formats
+from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, _metadata, zarr_formats
 from daf_storage.trees._metadata import (
     MAX_DOCUMENT_BYTES,
-    check_chunk_bytes,
     fill_of,
-    lengths_of,
     read_document,
 )
-from tests.limits import lower
 
 REPLACEMENTS: list[Any] = [
     None, 5, 1.5, "x", [], {}, [None], -1, 2**70, True, "x" * 300, [[]], {"id": 1}, 2**62, "<f4",
@@ -173,34 +170,6 @@ def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
         parsed(documents, padded)
 
 
-def test_lengths_and_what_is_shown_of_values() -> None:
-    """Lengths fit into memory at least in principle; messages stay short."""
-    assert lengths_of([0, 3]) == (0, 3)
-    assert lengths_of([2**62]) == (2**62,)
-    assert lengths_of([0, 2**60, 1, 1, 1, 1]) == (0, 2**60, 1, 1, 1, 1)
-    values: list[Any] = [[2**62, 4], [1] * 40, [True], [-1], "3", {}, 3, [3.0]]
-    for value in values:
-        with pytest.raises(ValueError, match="."):
-            lengths_of(value)
-    assert len(shown({str(n): ["x" * 1000] * 1000 for n in range(1000)})) < 100
-    assert shown("<c16") == "'<c16'"
-
-
-@pytest.mark.parametrize(
-    ("fill", "dtype", "expected"),
-    [
-        (None, "<i4", None), (0, "<i4", 0), (True, "|b1", True), (3, "|u1", 3), (2, "<f4", 2.0),
-        ("Infinity", "<f8", np.inf), ("-Infinity", "<f4", -np.inf),
-    ],
-)  # fmt: skip
-def test_fill_values(fill: Any, dtype: str, expected: Any) -> None:
-    """A fill value is one of the array's type."""
-    document = {**V2[0], "dtype": dtype, "fill_value": fill, "filters": None}
-    found = parsed(zarr_formats()[0], json.dumps(document).encode())
-    assert found is not None
-    assert found.fill_value == expected
-
-
 @pytest.mark.parametrize(
     ("fill", "dtype"),
     [
@@ -231,19 +200,6 @@ def test_chunks_that_are_larger_than_any_array() -> None:
             large["chunk_grid"]["configuration"]["chunk_shape"] = [10**10]
         with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
             parsed(zarr_formats()[version - 2], json.dumps(large).encode())
-
-
-@pytest.mark.parametrize("item_bytes", [0, 8])
-def test_chunks_that_are_absurd_beside_the_array(
-    item_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of strings, 4 bytes each are counted, for their lengths; small chunks may be any size."""
-    lower(monkeypatch, chunk_bytes=96)
-    width = item_bytes or 4
-    check_chunk_bytes((2,), (96 // width,), item_bytes, what="x")
-    check_chunk_bytes((200 // width,), (200 // width,), item_bytes, what="x")
-    with pytest.raises(errors.UnsupportedDataError, match="a chunk of shape"):
-        check_chunk_bytes((2,), (96 // width + 1,), item_bytes, what="x")
 
 
 def test_documents_of_the_longest_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,10 +234,3 @@ def test_floats_that_are_written_as_their_bits(text: str, dtype: str, bits: int)
     """Zarr v3 writes NaNs of all kinds so."""
     found = fill_of(text, StorageType.of(np.dtype(dtype)))
     assert int(np.array(found, dtype).view(f"u{dtype[1]}")) == bits
-
-
-@pytest.mark.parametrize("text", ["1.5", "infinite", "", "0x", "0x1p3", "0xfffffffff"])
-def test_floats_that_are_written_wrong(text: str) -> None:
-    """Numbers are no words, and bits have to fit."""
-    with pytest.raises(ValueError, match="fill_value"):
-        fill_of(text, StorageType.FLOAT32)

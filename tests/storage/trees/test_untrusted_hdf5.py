@@ -252,19 +252,6 @@ def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         strings_of(file, references)
 
 
-def test_collections_within_each_other() -> None:
-    """A header in each 16 bytes, whose collection has all that follows: not walked one by one."""
-    headers = [
-        b"GCOL\x01\0\0\0" + struct.pack("<Q", (1 << 18) - at) for at in range(0, 1 << 18, 16)
-    ]
-    file = np.frombuffer(bytes(16) + b"".join(headers), np.uint8)
-    references = np.zeros(1 << 14, REFERENCE)
-    references["address"], references["index"] = np.arange(1, (1 << 14) + 1) * 16, 2
-    references["length"] = 1
-    with pytest.raises(errors.CorruptDataError, match="heap of its strings is damaged"):
-        in_time(lambda: strings_of(file, references))
-
-
 def heap_file(strings: list[list[bytes]], free_bytes: int) -> tuple[Any, Any]:
     """Return collections of some strings, free space behind them, and all references."""
     data, references = bytearray(8), []
@@ -331,21 +318,6 @@ def test_absurd_shapes(path: Path, name: str, length: int) -> None:
     assert "problems" in in_time(daf.description)
     daf.close()
     assert name.removesuffix("/nzind") in [problem[1] for problem in in_time(lambda: found(path))]
-
-
-def test_shapes_of_many_dimensions(path: Path) -> None:
-    """As many elements as fit into 62 bits may be there; those of length 1 do not count."""
-    for shape in ((2**60, 1, 1, 1, 1), (2, 2**59, 1, 1)):
-        replaced(path, "scalars/n", shape=shape, dtype="u1", chunks=(1,) * len(shape))
-        with H5df(path) as daf:
-            node = daf.tree.node("scalars/n")
-            assert node is not None
-            array = node.array("")
-            assert array is not None
-            assert array.info.shape == shape
-    replaced(path, "scalars/n", shape=(2**40, 2**23), dtype="u1", chunks=(1, 1))
-    with H5df(path) as daf, pytest.raises(errors.CorruptDataError, match="said to have the shape"):
-        daf.get_scalar("n")
 
 
 def test_index_arrays_without_data(path: Path) -> None:

@@ -41,7 +41,6 @@ from daf_storage.trees import (
     WritableTree,
     WritableZarrTree,
 )
-from tests.limits import lower
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.support import UMIS, contents, create, fill, fill_served, served
 
@@ -645,7 +644,6 @@ def scribble(path: Path, place: int) -> None:
 
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
-BIG = {"name": "bytes", "configuration": {"endian": "big"}}
 
 
 @pytest.mark.parametrize(
@@ -914,39 +912,6 @@ def test_packed_hdf5(tmp_path: Path, codec: Any) -> None:
         part = connect(daf).matrix("cell", "gene", "m", rows="index >= 2998", columns=["d", "a"])
         assert np.array_equal(part.to_numpy(), values[2998:][:, [3, 0]])
     assert verify(path) == []
-
-
-def test_chunks_of_strings_that_are_decoded_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As many as a task holds strings, one at least; without tasks, all that fit one."""
-    strings = [f"name {i}" for i in range(2000)]
-    daf = writer(tmp_path / "x.daf.zarr", packed=Packing(chunk_kb=1))
-    daf.add_axis("cell", strings)
-    array = open_daf(tmp_path / "x.daf.zarr").string_array("cell", "name")
-    height = array.info.chunks[0]
-    n_chunks = -(-2000 // height)
-    together: list[int] = []
-    decode = ChunkedArray._decoded_strings
-
-    def counted(source: ChunkedArray, stored: Any) -> Any:
-        together.append(len(stored))
-        return decode(source, stored)
-
-    monkeypatch.setattr(ChunkedArray, "_decoded_strings", counted)
-    for task_strings, most in (
-        (height - 1, 1),
-        (height, 1),
-        (3 * height, 3),
-        (n_chunks * height - 1, n_chunks - 1),
-        (n_chunks * height, n_chunks),
-    ):
-        together.clear()
-        lower(monkeypatch, strings_of_a_task=task_strings)
-        assert array.read_strings().to_pylist() == strings
-        assert max(together) == most
-        assert sum(together) == n_chunks
-        assert len(together) == -(-n_chunks // most)
 
 
 @pytest.mark.parametrize("damage", ["no file", "no chunk"])
