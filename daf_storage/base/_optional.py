@@ -1,4 +1,4 @@
-"""What depends on what is installed: optional packages, imported at first use, and progress bars.
+"""Optional packages, imported at first use, and the progress bars that some of them show.
 
 The one place with imports inside functions: each says what to install if it is missing.  Progress
 of long work is counted in bytes, and shown in a notebook, or on stderr if that is a terminal.

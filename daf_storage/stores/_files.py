@@ -1,4 +1,4 @@
-"""Files of this machine: opened, mapped, filled, and told from what they were before.
+"""Files of this machine: opened, mapped and filled, and what shows that they have changed.
 
 Untrusted data sets have anything in the place of a file, so only regular ones are opened, without
 ever blocking.  They are mapped without being kept open: Python's own ``mmap`` holds a descriptor as
