@@ -1,4 +1,4 @@
-"""Reading of a directory: a view of it as it was when opened, and files that belong together.
+"""A view of a directory as it was when opened, and files of it that belong together.
 
 A `DirectorySnapshot` holds the directory open and locked.  Of several files of one directory that
 belong together and change together, the first one, the *document*, says which others there are.
