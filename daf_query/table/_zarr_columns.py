@@ -97,7 +97,7 @@ class ChunkFiles:
         """Return a chunk as it is stored; None if it is missing."""
         path = self._path(number)
         if path is None:
-            stored: memoryview | None = self._store.find_bytes(self._key(number))
+            stored: memoryview | None = self._store.archive.get(self._key(number))
             return stored
         descriptor = open_regular(path, what=path)
         if descriptor is None:
