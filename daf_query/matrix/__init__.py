@@ -38,6 +38,7 @@ from daf_query.matrix._member_axes import (
     ConcatenatedAxis,
     EntryAxis,
     Join,
+    Readers,
     aligned,
     aligned_axis,
     concatenated_axis,

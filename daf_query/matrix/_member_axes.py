@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_storage import DafReader, errors
+from daf_storage import DafReader, Origin, errors
 
 Join: TypeAlias = Literal["inner", "outer"]
 """Which entries an aligned axis has: those that all data sets have, or those of any."""
@@ -25,6 +25,19 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 Members: TypeAlias = Mapping[str, DafReader]
 """Data sets, by name."""
+
+
+class Readers(dict[str, DafReader]):
+    """Data sets, by name; another process opens them for reading, also those of a writer."""
+
+    def __reduce__(self) -> Any:
+        """Pickle how they are opened again."""
+        return _opened, ({name: daf.require_origin() for name, daf in self.items()},)
+
+
+def _opened(origins: Mapping[str, Origin]) -> Readers:
+    return Readers({name: origin.open() for name, origin in origins.items()})
+
 
 _NAME: Final = "name"
 
@@ -45,6 +58,9 @@ class ConcatenatedAxis:
     """The data sets that have the axis, in their order."""
     is_alone: bool = False
     """Whether it is the axis of a single data set, which no column ``dataset`` names."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", Readers(self.members))
 
     @cached_property
     def starts(self) -> Positions:
@@ -230,6 +246,9 @@ class AlignedAxis:
     """The names: in the order of the first data set, then those of the second, and so on."""
     positions: Mapping[str, Positions]
     """Of each data set, where its entries are among the names; -1 for those that are left out."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", Readers(self.members))
 
     @property
     def length(self) -> int:

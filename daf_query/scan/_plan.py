@@ -250,7 +250,7 @@ def _target_rows(length: int, options: ScanOptions) -> int:
     threads, zone_rows = options.threads, options.zone_rows
     share = -(-length // (2 * threads))
     target = min(options.partition_rows, max(share, options.min_partition_rows))
-    if target <= zone_rows:
+    if target <= max(zone_rows, options.min_partition_rows):
         return target
     count = -(-max(length, 1) // target)
     rows = -(-length // (-(-count // threads) * threads))

@@ -18,6 +18,7 @@ from daf_query.matrix import (
     AlignedAxis,
     ElementCount,
     PlannedLayouts,
+    Readers,
     Selection,
     SlicePlan,
     count_elements,
@@ -26,7 +27,7 @@ from daf_query.matrix import (
     minor_counts,
 )
 from daf_query.scan import NAME
-from daf_storage import DafReader, errors
+from daf_storage import DafReader, Origin, errors
 from daf_storage.base import Span
 from daf_storage.data import matrix_version
 
@@ -84,8 +85,14 @@ class Part:
 
     def __reduce__(self) -> Any:
         """Pickle what was chosen; the other process opens the data set again."""
-        chosen = self.daf, self.axes, self.matrix, self.selections
-        return _part_again, (chosen, self.name, self.places, self.missing)
+        chosen = self.axes, self.matrix, self.selections
+        return _part_again, (
+            self.daf.require_origin(),
+            chosen,
+            self.name,
+            self.places,
+            self.missing,
+        )
 
     @property
     def plan(self) -> SlicePlan:
@@ -210,12 +217,13 @@ class Part:
 
 
 def _part_again(
-    chosen: tuple[DafReader, Axes, str, Selections],
+    origin: Origin,
+    chosen: tuple[Axes, str, Selections],
     name: str,
     places: Selections,
     missing: Selections,
 ) -> Part:
-    return Part.of(*chosen, name=name, places=places, missing=missing)
+    return Part.of(origin.open(), *chosen, name=name, places=places, missing=missing)
 
 
 def _all_of(selections: Selections) -> Selections:
@@ -260,6 +268,9 @@ class Joined:
     aligned: AlignedAxis
     given_fill: Any
     """What the caller puts where an element is missing; None for what fits the matrix."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "readers", Readers(self.readers))
 
 
 @dataclass(frozen=True, slots=True)

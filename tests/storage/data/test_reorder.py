@@ -82,7 +82,7 @@ def test_an_sql_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
             db.reorder_axis("cell", "SELECT name FROM cell WHERE age > 50 ORDER BY age")
         with pytest.raises(errors.VectorNotFoundError, match="has no vector 'agee'"):
             db.reorder_axis("cell", "agee")
-        with pytest.raises(errors.QueryError, match="syntax error in the order"):
+        with pytest.raises(errors.QueryError, match="syntax error in the predicate"):
             db.reorder_axis("cell", "age DESC )")
         with pytest.raises(errors.QueryError, match="the order is empty"):
             db.reorder_axis("cell", " ")

@@ -93,7 +93,7 @@ def test_a_file_that_was_replaced(paths: dict[str, Path], form: str, tmp_path: P
 
 
 def test_an_archive_that_is_written_over(paths: dict[str, Path]) -> None:
-    """Entries that another program adds change nothing, another archive in the same file does."""
+    """It is as before, or unknown, when another program adds entries; another archive has another."""
     path, other = paths["x.daf.zarr.zip"], paths["x.daf.zarr"]
     with open_daf(path) as daf:
         before = matrix_version(daf, "cell", "gene", "UMIs")
@@ -103,7 +103,7 @@ def test_an_archive_that_is_written_over(paths: dict[str, Path]) -> None:
         )
         add = [sys.executable, str(other.with_name("add.py")), str(path)]
         subprocess.run(add, check=True)
-        assert matrix_version(daf, "cell", "gene", "UMIs") == before
+        assert matrix_version(daf, "cell", "gene", "UMIs") in (before, None)
         with open_daf(other, "r+") as writer:
             writer.set_matrix("cell", "gene", "UMIs", np.ones((3, 4)), if_exists="replace")
         convert(other, other.with_name("other.daf.zarr.zip"))
