@@ -32,6 +32,7 @@ from daf_storage import (
 )
 from daf_storage.base import Span
 from daf_storage.upkeep import IndexPlace, IndexStorage
+from tests.limits import lower
 from tests.suites import ReadOnlyDafSuite
 from tests.support import CELLS, UMIS, contents, dense, fill, fill_served, is_mapped
 
@@ -199,8 +200,9 @@ def test_some_entries_equal_those_of_numpy(forms: dict[str, DafReader], form: st
         assert [(r.vector, r.source) for r in part.relations()] == [("who", "import")]
 
 
-def test_a_range_is_a_view_of_the_file(tmp_path: Path) -> None:
+def test_a_range_is_a_view_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dense and sparse: nothing is copied but the pointers of the columns."""
+    lower(monkeypatch, small_file_bytes=0)
     with ZarrDaf(tmp_path / "x.daf.zarr", "w") as daf:
         daf.add_axis("cell", [f"c{n}" for n in range(100)])
         daf.add_axis("gene", ["x", "y"])

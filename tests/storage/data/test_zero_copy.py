@@ -13,9 +13,16 @@ import pytest
 
 from daf_query.scan import number_array
 from daf_storage import ZarrDaf
+from tests.limits import lower
 from tests.support import UMIS, is_mapped, mapped_ranges, reopen
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
+
+
+@pytest.fixture(autouse=True)
+def _small_files_are_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Map files of any size: small ones are read, which takes less time."""
+    lower(monkeypatch, small_file_bytes=0)
 
 
 def address(values: Any) -> int:
