@@ -242,7 +242,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             yield unbound_schemas(session._engine.plan, query)  # noqa: SLF001 - our own
 
         columns, parameters = next(self._started(query, produce))
-        return pa.schema([]) if columns is None else plain_schema(columns), parameters
+        return pa.schema([]) if columns is None else plain_schema(columns), plain_schema(parameters)
 
     def _limited_session(self) -> DafSession:
         """Return the session for one query, whose memory is its own."""
