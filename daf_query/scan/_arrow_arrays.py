@@ -110,7 +110,7 @@ def parts_of(array: pa.Array, arrow_type: pa.DataType) -> Callable[[int, int], p
     distinct = cast_to(array.dictionary, arrow_type)
     _, views, *data = distinct.buffers()
     codes = array.indices.to_numpy()
-    table = np.frombuffer(views, np.complex128)  # of 16 bytes, as views are
+    table = np.frombuffer(views, np.complex128)[distinct.offset :]  # of 16 bytes, as views are
     is_valid = distinct.is_valid().to_numpy(zero_copy_only=False) if distinct.null_count else None
 
     def views_of(start: int, stop: int) -> pa.Array:
