@@ -2,8 +2,7 @@
 
 **Nouns.** The *data source* ``daf`` is what ``spark.read.format("daf")`` and ``CREATE TEMPORARY
 VIEW ... USING daf`` read.  Its *partitions* are fragments: planned where the query is planned, by
-zone maps and indexes, and read where there is a worker, from a path that all of them see.  Filters
-that Spark *pushes* are evaluated by the scan.
+zone maps and indexes, and read where there is a worker, from a path that all of them see.
 
 Must not know how fragments are read.
 """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,9 +13,6 @@ from daf_query.spark._options import PROFILE, ReadOptions
 from daf_query.spark._profile_read import ProfilePart, ProfileRead
 from daf_query.spark._read import TableRead, as_spark, ddl_of
 from daf_storage.base import optional_import
-
-_JAVA_PLANNER: Final = "pyspark.sql.worker.plan_data_source_read"
-"""The module by which Spark with Java plans reads, in a process that does nothing else."""
 
 datasource = optional_import("pyspark.sql.datasource", extra="spark")
 _DataSource: Any = datasource.DataSource
@@ -31,10 +28,6 @@ class DafDataSource(_DataSource):
         What is read; see the reference.
     """
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-        self._read: TableRead | ProfileRead | None = None
-
     @classmethod
     def name(cls) -> str:
         """Return the name of the format: ``daf``."""
@@ -42,22 +35,20 @@ class DafDataSource(_DataSource):
 
     def schema(self) -> str:
         """Return the columns in the types of Spark."""
-        return ddl_of(self._table().schema)
+        return ddl_of(self._read.schema)
 
     def reader(self, schema: Any) -> DafDataSourceReader:
         """Return what reads the columns of a schema, by their names."""
-        read = self._table()
-        if isinstance(read, ProfileRead):
-            return DafDataSourceReader(read)
-        reader = DafDataSourceReader if _JAVA_PLANNER in sys.modules else PushingReader
-        return reader(read.selecting(list(schema.names)))
+        read = self._read
+        return DafDataSourceReader(
+            read.selecting(list(schema.names)) if isinstance(read, TableRead) else read
+        )
 
-    def _table(self) -> TableRead | ProfileRead:
-        if self._read is None:
-            options = ReadOptions.of(self.options)
-            is_profile = options.of_matrix and options.table == PROFILE
-            self._read = ProfileRead.of(options) if is_profile else TableRead.of(options)
-        return self._read
+    @cached_property
+    def _read(self) -> TableRead | ProfileRead:
+        options = ReadOptions.of(self.options)
+        is_profile = options.of_matrix and options.table == PROFILE
+        return ProfileRead.of(options) if is_profile else TableRead.of(options)
 
 
 class DafDataSourceReader(_DataSourceReader):
@@ -82,25 +73,6 @@ class DafDataSourceReader(_DataSourceReader):
         """Yield the rows of a part."""
         part: Fragment | ProfilePart | None = partition.value
         return iter(()) if part is None else as_spark(part.read(), self._schema)
-
-
-class PushingReader(DafDataSourceReader):
-    """Reads one table, and evaluates filters.
-
-    Not for Spark with Java: unless it is configured to push filters, it refuses a reader that takes
-    some; and if it is, it keeps what it planned with the filters of one query, and reads the same
-    for the next query of the same table.
-    """
-
-    def __init__(self, read: TableRead) -> None:
-        super().__init__(read)
-        self._table = read
-
-    def pushFilters(self, filters: Sequence[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Take the filters that mean the same here, and return those that Spark has to evaluate."""
-        self._table, others = self._table.pushing(filters)
-        self._read = self._table
-        return others
 
 
 def register(spark: Any) -> None:

@@ -1,13 +1,24 @@
-"""Options of a read, as Spark passes them: strings, with names in lower case."""
+"""Options of a read, as Spark passes them: strings, with names in lower case.
+
+A predicate is Arrow's own form of an expression, in base 64.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths
+from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, IsTrue, Or, Predicate
 from daf_storage import errors
 
 MATRIX: Final = "matrix"
@@ -32,7 +43,7 @@ class ReadOptions:
     """Entries of matrices as columns, as SQL names them."""
     rows_per_partition: int = ROWS_PER_FRAGMENT
     predicate: str | None = None
-    """A filter that was planned already, as JSON."""
+    """A filter that was planned already, as `filter_of` reads it."""
     matrix: str = ""
     """The name of a matrix."""
     axes: tuple[str, str] = ("", "")
@@ -191,3 +202,54 @@ _READ: Final[Mapping[str, Callable[[str], Any]]] = {
 
 def _shown(paths: Paths) -> str:
     return str(paths) if not isinstance(paths, list) else f"{len(paths):,} data sets"
+
+
+def filter_text(predicate: Predicate, schema: pa.Schema) -> str:
+    """Return a predicate over the columns of a table as text; `filter_of` reads it.
+
+    Constants have the types of their columns: UInt64 and Int64 would be compared as Int64, which
+    not all values of UInt64 are.
+    """
+    (serialised,) = _expression(predicate, schema).__reduce__()[1]
+    return base64.b64encode(serialised).decode()
+
+
+def filter_of(text: str) -> pc.Expression:
+    """Return the filter that a text holds.
+
+    Raises
+    ------
+    InvalidInputError
+        It holds none.
+
+    >>> str(filter_of(filter_text(Compare("age", ">", 60), pa.schema([("age", pa.uint64())]))))
+    '(age > 60)'
+    """
+    try:
+        serialised = pa.py_buffer(base64.b64decode(text, validate=True))
+        return pc.Expression._deserialize(serialised)  # noqa: SLF001 - what its pickles call
+    except (binascii.Error, pa.ArrowException) as error:
+        raise errors.InvalidInputError(
+            f"predicate={text[:50]!r} is no filter ({error}); write the condition into the query "
+            "of daf_query.spark.sql"
+        ) from None
+
+
+def _expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+    if isinstance(predicate, And | Or):
+        parts = (_expression(part, schema) for part in predicate.parts)
+        return reduce(and_ if isinstance(predicate, And) else or_, parts)
+    if isinstance(predicate, Constant):
+        return pc.scalar(predicate.value)
+    if not isinstance(predicate, Compare | In | IsNull | IsTrue):
+        raise TypeError(f"{predicate!r} is evaluated by nobody else")
+    field, kind = pc.field(predicate.column), schema.field(predicate.column).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if isinstance(predicate, Compare):
+        constant = pc.scalar(pa.scalar(predicate.value, kind))
+        return COMPARISONS[predicate.operator](field, constant)
+    if isinstance(predicate, In):
+        field = field.isin(pa.array(predicate.values, kind))
+    elif isinstance(predicate, IsNull):
+        field = field.is_null()
+    return ~field if predicate.is_negated else field

@@ -11,10 +11,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from daf_query.fragments import ROWS_PER_FRAGMENT, Paths, session_of
+from daf_query.fragments import ROWS_PER_FRAGMENT, AxisTable, Paths, session_of, table_schema
 from daf_query.spark._data_source import register
-from daf_query.spark._filters import to_json
-from daf_query.spark._options import path_option
+from daf_query.spark._options import filter_text, path_option
 from daf_query.sql import QueryRequirements, TableRequirements
 from daf_query.syntax import (
     backticked,
@@ -35,7 +34,7 @@ def sql(
 
     Spark reads every column that a table of a Python data source has.  So the query is read here
     first, and Spark is shown only the columns that it names; what its WHERE says of the rows of a
-    table prunes partitions, also where Spark pushes no filter.  Conditions above a subquery, in
+    table prunes partitions, which filters of Spark do not.  Conditions above a subquery, in
     outer joins and of functions of Spark do not.
 
     Parameters
@@ -84,7 +83,9 @@ def _frame(
     if needs.entries:
         options["matrix_columns"] = _written(needs.entries)
     if needs.predicate is not None:
-        options["predicate"] = to_json(needs.predicate)
+        entries = {name: (e.axis, e.matrix, e.entry) for name, e in needs.entries.items()}
+        columns = table_schema(paths, AxisTable(axis, entries))
+        options["predicate"] = filter_text(needs.predicate, columns)
     return spark.read.format("daf").options(**options).load()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,8 +21,7 @@ from daf_query.fragments import (
     session_of,
     table_schema,
 )
-from daf_query.spark._filters import accepted, conjunction_of, from_json
-from daf_query.spark._options import MATRIX, PROFILE, ReadOptions
+from daf_query.spark._options import MATRIX, PROFILE, ReadOptions, filter_of
 from daf_query.syntax import backticked
 from daf_storage import errors
 
@@ -35,8 +34,8 @@ class TableRead:
     table: NamedTable
     stored: pa.Schema
     """The columns as they are stored; those that Spark cannot have are not among them."""
-    filters: tuple[pc.Expression, ...] = ()
-    """Filters that were pushed; all of them hold for the rows that are read."""
+    filter: pc.Expression | None = None
+    """It holds for the rows that are read."""
 
     @classmethod
     def of(cls, options: ReadOptions) -> TableRead:
@@ -59,8 +58,8 @@ class TableRead:
                     f"{options.location}: Spark has no type for {schema.field(name).type}, which "
                     f"the column {name!r} of the table {options.table!r} is"
                 )
-        filters = () if options.predicate is None else (from_json(options.predicate, schema),)
-        return cls(options, table, pa.schema([schema.field(name) for name in names]), filters)
+        chosen = None if options.predicate is None else filter_of(options.predicate)
+        return cls(options, table, pa.schema([schema.field(name) for name in names]), chosen)
 
     @property
     def schema(self) -> pa.Schema:
@@ -84,18 +83,13 @@ class TableRead:
                 )
         return replace(self, stored=pa.schema([self.stored.field(name) for name in names]))
 
-    def pushing(self, filters: Sequence[Any]) -> tuple[TableRead, list[Any]]:
-        """Return the same read with the filters that are evaluated here, and the other filters."""
-        expressions, others = accepted(filters, self.stored)
-        return replace(self, filters=(*self.filters, *expressions)), others
-
     def parts(self) -> tuple[Fragment, ...]:
         """Return what is to be read; what cannot match is left out."""
         return plan_fragments(
             self.options.paths,
             self.table,
             columns=self.stored.names,
-            filter=conjunction_of(self.filters),
+            filter=self.filter,
             rows_per_fragment=self.options.rows_per_partition,
         ).fragments
 

@@ -139,7 +139,7 @@ PLANNED = {
 def test_a_query_that_is_planned_here_has_the_same_answer(
     spark: Any, forms: dict[str, str], form: str
 ) -> None:
-    """With genes, conditions that Spark does not push, and a WITH of its own."""
+    """With genes, conditions that leave out partitions, and a WITH of its own."""
     with connect(forms[form]) as session:
         for query in PLANNED.values():
             expected = session.sql(query).to_arrow_table().to_pylist()
@@ -154,7 +154,7 @@ def rounded(rows: Any) -> list[list[Any]]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_long_form_of_a_matrix(spark: Any, forms: dict[str, str], form: str) -> None:
-    """Its elements by predicates on both axes, and by what Spark pushes."""
+    """Its elements by predicates on both axes, and by a filter of Spark."""
     matrix = load(
         spark, forms[form], "matrix", matrix="X", axes="obs, var", rows="age > 45",
         rows_per_partition=300,
