@@ -8,15 +8,14 @@ import pyarrow as pa
 from google.protobuf import any_pb2
 from pyarrow import flight
 
-from daf_query.flight_sql import messages_pb2
-
-PACKAGE = "type.googleapis.com/arrow.flight.protocol.sql"
+from daf_query.flight_sql._answers import MESSAGES
 
 
 def packed(name: str, **fields: Any) -> bytes:
     """Return the bytes of a message with its type, as Apache Arrow publishes it."""
-    message = getattr(messages_pb2, name)(**fields).SerializeToString()
-    written: bytes = any_pb2.Any(type_url=f"{PACKAGE}.{name}", value=message).SerializeToString()
+    wrapped = any_pb2.Any()
+    wrapped.Pack(getattr(MESSAGES, name)(**fields))
+    written: bytes = wrapped.SerializeToString()
     return written
 
 
@@ -34,7 +33,7 @@ def prepared(client: flight.FlightClient, query: str) -> bytes:
     body = packed("ActionCreatePreparedStatementRequest", query=query)
     (result,) = client.do_action(flight.Action("CreatePreparedStatement", body))
     content = any_pb2.Any.FromString(result.body.to_pybytes()).value
-    handle: bytes = messages_pb2.ActionCreatePreparedStatementResult.FromString(
+    handle: bytes = MESSAGES.ActionCreatePreparedStatementResult.FromString(
         content
     ).prepared_statement_handle
     return handle
@@ -48,6 +47,6 @@ def bound(client: flight.FlightClient, handle: bytes, values: pa.RecordBatch) ->
     with writer:
         writer.write_batch(values)
         writer.done_writing()
-        result = messages_pb2.DoPutPreparedStatementResult.FromString(reader.read().to_pybytes())
+        result = MESSAGES.DoPutPreparedStatementResult.FromString(reader.read().to_pybytes())
     found: bytes = result.prepared_statement_handle
     return found

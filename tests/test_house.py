@@ -69,7 +69,6 @@ def test_modules_that_are_no_doors_are_private() -> None:
     }
     assert public == {
         "daf_query.demo",
-        "daf_query.flight_sql.messages_pb2",  # generated
         "daf_storage.errors",
         "daf_storage.examples",
         "daf_storage.settings",

@@ -1,4 +1,4 @@
-"""Sources, and those that this process has open: a bounded number of readers and of tables.
+"""Sources, and those that this process has open, a bounded number.
 
 A worker gets a source with each task.  What it opens is kept, the least recently used is let go:
 the next task over the same path finds it open.
@@ -18,12 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
-from daf_storage import DafReader, Origin, errors
+from daf_storage import Origin, errors
 from daf_storage.base import ForkLock
 from daf_storage.stores import is_remote
-
-MAX_READERS: Final = 64
-"""How many data sets a process keeps open for tasks."""
 
 MAX_SOURCES: Final = 16
 """How many sources a process keeps open: of a sparse matrix, its column pointers are in memory."""
@@ -106,22 +103,14 @@ class Source:
                 f"{self.location}: no path leads to this data set, so other processes cannot read "
                 "it; copy_all() it to a path and connect that, or compute with scheduler='threads'"
             )
-        found = self._opened()
-        if found is None or not self.is_current(found):
-            READERS.clear()  # one may be of what was there before
-            found = self._opened()
-        if found is None:
-            raise self.changed()
-        self.check(found)
-        return found
-
-    def _opened(self) -> Any:
         try:
-            return pickle.loads(self.pickled)  # noqa: S301 - made by `of`
+            found = pickle.loads(self.pickled)  # noqa: S301 - made by `of`
         except errors.SourceNotFoundError:
             raise
         except (errors.NotFoundError, errors.FormatError):  # an axis or a matrix is gone
-            return None
+            raise self.changed() from None
+        self.check(found)
+        return found
 
     def is_current(self, found: Any) -> bool:
         """Return whether the data is what it was; yes where nothing shows it."""
@@ -227,24 +216,7 @@ class Pool(Generic[_T]):
             self._opened, self._pid = OrderedDict(), os.getpid()
 
 
-READERS: Final[Pool[DafReader]] = Pool(MAX_READERS)
 SOURCES: Final[Pool[Any]] = Pool(MAX_SOURCES)
-
-
-class _Pooled(Origin):
-    """How a data set is opened by tasks: once for all of a process."""
-
-    def open(self) -> DafReader:
-        """Return the reader of the path that this process keeps."""
-        return READERS.get((_bytes_of(self), file_state(self.path)), super().open, _is_open)
-
-
-def _is_open(daf: DafReader) -> bool:
-    try:
-        daf.require_origin()
-    except errors.InvalidInputError:  # a view of other entries than it was made of closes its base
-        return False
-    return True
 
 
 def opened(source: Source) -> Any:
@@ -271,7 +243,6 @@ def reading(source: Source) -> Iterator[Any]:
 def let_go() -> None:
     """Let go of all that this process keeps open for tasks."""
     SOURCES.clear()
-    READERS.clear()
 
 
 def token_of(*described: Any) -> str:
@@ -300,24 +271,14 @@ def _by_path(value: Any) -> tuple[bytes, tuple[str, ...]]:
 
 
 class _ByPath(pickle.Pickler):
-    """Pickles readers as how they are opened by tasks."""
+    """Notes the paths of readers; of the names of one, pickled it has none but its path."""
 
     def __init__(self, file: io.BytesIO, *, protocol: int) -> None:
         super().__init__(file, protocol=protocol)
         self.paths: list[str] = []
 
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, DafReader):
-            return _reader, (value.require_origin(),)
-        if isinstance(value, Origin):
-            self.paths.append(value.path)
-            return _pooled, (value.open_again, value.path)
-        return NotImplemented
-
-
-def _reader(origin: Origin) -> DafReader:
-    return origin.open()
-
-
-def _pooled(open_again: Callable[[str], DafReader], path: str) -> Origin:
-    return _Pooled(open_again, path, path)  # one path may be opened by several names
+        if not isinstance(value, Origin):
+            return NotImplemented
+        self.paths.append(value.path)
+        return Origin, (value.open_again, value.path, value.path)

@@ -11,26 +11,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessages
 from pyarrow import flight
 
 from daf_query._runs import Endings, check_limits, fault
-from daf_query.flight_sql import messages_pb2
 from daf_storage import DafError, errors
 
 _PACKAGE: Final = "arrow.flight.protocol.sql"
+_FILES: Final = FileDescriptorSet.FromString(
+    Path(__file__).with_name("messages.binpb").read_bytes()
+).file
+MESSAGES: Final[Any] = SimpleNamespace(
+    **{name.rpartition(".")[2]: kind for name, kind in GetMessages(_FILES).items()}
+)
+"""The classes of messages."""
 
 
 def packed(message: Any) -> bytes:
     """Return the bytes of a message with its type."""
-    address = f"type.googleapis.com/{_PACKAGE}.{message.DESCRIPTOR.name}"
-    written: bytes = AnyMessage(
-        type_url=address, value=message.SerializeToString()
-    ).SerializeToString()
+    wrapped = AnyMessage()
+    wrapped.Pack(message)
+    written: bytes = wrapped.SerializeToString()
     return written
 
 
@@ -42,7 +50,7 @@ def decoded(kind: Any, data: bytes) -> Any:
     InvalidInputError
         They are no message of this type: cut off, or a string is not UTF-8.
     """
-    message = getattr(messages_pb2, kind) if isinstance(kind, str) else kind
+    message = getattr(MESSAGES, kind) if isinstance(kind, str) else kind
     try:
         return message.FromString(data)
     except DecodeError:

@@ -10,9 +10,9 @@ from pyarrow import flight
 
 from daf_query._row_files import joined, plain_schema, wire_parts
 from daf_query._runs import Runs
-from daf_query.flight_sql import messages_pb2 as pb
 from daf_query.flight_sql._answers import (
     ENDINGS,
+    MESSAGES,
     FlightSqlLimits,
     InvalidRequest,
     NotSupported,
@@ -90,7 +90,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             raise InvalidRequest("the statement has parameters, and none were bound to values")
         schema = self._schema(query.bound, context)
         handle = self._seals.sealed(client, query.bound, query.bound)
-        ticket = packed(pb.TicketStatementQuery(statement_handle=handle))
+        ticket = packed(MESSAGES.TicketStatementQuery(statement_handle=handle))
         return _info(schema, descriptor, ticket)
 
     @answering
@@ -136,7 +136,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             bound.encode(), "the query with its parameters", self._limits.max_query_bytes
         )
         handle = self._seals.sealed(client, query, bound)
-        result = pb.DoPutPreparedStatementResult(prepared_statement_handle=handle)
+        result = MESSAGES.DoPutPreparedStatementResult(prepared_statement_handle=handle)
         writer.write(pa.py_buffer(result.SerializeToString()))
 
     @answering
@@ -262,7 +262,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         query: str = unpacked("ActionCreatePreparedStatementRequest", body).query
         self._check_size(query.encode(), "the query", self._limits.max_query_bytes)
         columns, parameters = self._unbound(query)
-        result = pb.ActionCreatePreparedStatementResult(
+        result = MESSAGES.ActionCreatePreparedStatementResult(
             prepared_statement_handle=self._seals.sealed(
                 client, query, None if len(parameters) else query
             ),
@@ -279,12 +279,12 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def _cancel_flight_info(self, body: bytes, client: str) -> list[bytes]:
         """Cancel a query by what was answered to it."""
         status = self._cancelled(decoded("CancelFlightInfoRequest", body).info, client)
-        return [pb.CancelFlightInfoResult(status=status).SerializeToString()]
+        return [MESSAGES.CancelFlightInfoResult(status=status).SerializeToString()]
 
     def _cancel_query(self, body: bytes, client: str) -> list[bytes]:
         """Cancel a query, in the way of older clients."""
         info = decoded("FlightInfo", unpacked("ActionCancelQueryRequest", body).info)
-        return [packed(pb.ActionCancelQueryResult(result=self._cancelled(info, client)))]
+        return [packed(MESSAGES.ActionCancelQueryResult(result=self._cancelled(info, client)))]
 
     def _cancelled(self, info: Any, client: str) -> int:
         """Cancel the queries of some tickets, and return the status."""
@@ -300,7 +300,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
 
     def _close_session(self, _: bytes, __: str) -> list[bytes]:
         """End the session of a client, of which the server keeps nothing."""
-        return [pb.CloseSessionResult(status=_SESSION_CLOSED).SerializeToString()]
+        return [MESSAGES.CloseSessionResult(status=_SESSION_CLOSED).SerializeToString()]
 
     def _check_size(self, data: bytes, what: str, most: int | None = None) -> None:
         """Refuse what is too long: a query, or what holds one and what is bound to it."""
