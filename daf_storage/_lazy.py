@@ -98,3 +98,21 @@ def lazy_module(name: str) -> Any:
     Fraction(1, 2)
     """
     return _LazyModule(name)
+
+
+def stubbed_modules(package: str, stub: str) -> dict[str, Any]:
+    """Return the modules that a stub of a package imports, by the names that it gives them.
+
+    Examples
+    --------
+    >>> stubbed_modules("daf_query.cli", "_later.pyi")["np"]
+    <lazy module 'numpy'>
+    """
+    modules: dict[str, Any] = {}
+    for node in ast.parse(pkgutil.get_data(package, stub) or b"").body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            parent = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            modules |= {
+                each.asname or each.name: lazy_module(parent + each.name) for each in node.names
+            }
+    return modules

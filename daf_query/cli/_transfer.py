@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from argparse import Namespace
@@ -316,10 +315,7 @@ def property_value(given: str, option: str) -> tuple[Any, Any]:
     ((('cell', 'age'), 3), (('cell', 'type'), 'T cell'))
     """
     key, text = _key_and_text(given, option)
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):  # no JSON, or a list of lists of lists, which is no number
-        return key, text
+    value = selection.value_of(text)
     return key, value if isinstance(value, bool | int | float | str) else text
 
 

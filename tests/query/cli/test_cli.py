@@ -333,8 +333,8 @@ class TestExtract:
             code, text, error = run(capsys, *arguments, *options)
             return " x ".join(text.split()[2:6:3]) if code == 0 else error
 
-        assert axes() == axes("--columns-axis", "cell") == "gene x cell"
-        assert axes("--rows-axis", "cell") == "cell x gene"
+        assert axes("--columns-axis", "cell") == "gene x cell"
+        assert axes() == axes("--rows-axis", "cell") == "cell x gene"
         daf.set_matrix("cell", "batch", "UMIs", [[1], [2], [3]])
         assert "exists for the axes" in axes()
         assert "say which with --rows-axis" in axes()
