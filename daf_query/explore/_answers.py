@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -35,7 +36,17 @@ from daf_query.explore._axis import (
 )
 from daf_query.explore._catalogue import axis_embeddings, catalogue
 from daf_query.explore._explorer import Download, Explorer, Selection
-from daf_query.explore._http import ARROW, BINARY, Answer, Asked, Head, Part, parts_of, refusal
+from daf_query.explore._http import (
+    ARROW,
+    BINARY,
+    Answer,
+    Asked,
+    Head,
+    Part,
+    ended,
+    parts_of,
+    refusal,
+)
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, NotedCategories, value_counts
 from daf_query.slice import MatrixSlice, Selector
@@ -47,8 +58,7 @@ from daf_storage import DafWriter, IfExists, errors
 _ROWS: Final = "X-Daf-Rows"
 _PLAN: Final = ["plan_type", "plan"]
 _DEFAULT_ROWS: Final = 100_000
-_ARROW_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""The mark at the end of an Arrow stream."""
+_MOST_ID: Final = 200
 
 
 def overview(explorer: Explorer, _: Asked) -> Answer:
@@ -73,32 +83,35 @@ def overview(explorer: Explorer, _: Asked) -> Answer:
 
 
 def query(explorer: Explorer, asked: Asked) -> Iterator[Part]:
-    """Answer with the messages of an Arrow stream, of no more rows than are asked for."""
-    sql = asked.sql()
+    """Answer with the messages of an Arrow stream, of no more rows than are asked for.
+
+    Behind the mark of its end is how the query ended, as JSON; see `ended`.
+    """
+    began = time.monotonic()
+    name, sql = asked.string("id"), asked.sql()
+    if not 0 < len(name) <= _MOST_ID:
+        raise refusal(400, f"'id' has to be of 1 to {_MOST_ID} characters")
     most = min(asked.whole_number("rows", _DEFAULT_ROWS), explorer.limits.rows)
     rows = _limited(explorer.session.sql(sql), most + 1).rows()
     # Not that of the result: a column that turns out to be unreadable is left out.
     schema = plain_schema(rows.schema)
     yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
     yield schema.serialize().to_pybytes()
-    known = explorer.queries.find(asked.string("id"))
-    known.sql = sql
-    count = size = 0
-    for batch in joined(wire_parts(known.hold(rows), schema)):
-        left = most - count
+    known = explorer.queries.begin(name, sql, rows)
+    size, truncated = 0, False
+    for batch in joined(wire_parts(known.hold(rows.batches), schema)):
+        left = most - known.sent
         message = batch.slice(0, left).serialize().to_pybytes() if left else b""
         size += len(message)
         is_large = size > explorer.limits.bytes
         if not is_large and message:
-            count += min(left, batch.num_rows)
+            known.sent += min(left, batch.num_rows)
             yield message
         truncated = is_large or batch.num_rows > left
-        known.change(rows=count, truncated=truncated)
         if truncated:
             break
-    else:
-        known.complete()
-    yield _ARROW_END
+    known.is_whole = not truncated
+    yield ended(truncated=truncated, seconds=time.monotonic() - began)
 
 
 def _limited(result: QueryResult, count: int) -> QueryResult:
@@ -117,7 +130,10 @@ def rows(explorer: Explorer, asked: Asked) -> Answer:
     if name is None:
         positions = along.chosen(asked.sql())
     else:
-        keys = explorer.queries.find(name).keys()
+        known = explorer.queries.find(name)
+        if known is None:
+            raise refusal(404, "the rows of this query are not remembered", "run it again")
+        keys = known.keys()
         if NAME not in keys.column_names:
             raise errors.QueryError(
                 f"the rows are none of axis {along.axis!r}: without {NAME!r} nobody can tell"
@@ -435,7 +451,7 @@ def _slice(explorer: Explorer, asked: Asked) -> MatrixSlice:
 def export(explorer: Explorer, asked: Asked) -> Answer:
     """Answer with the ticket of the rows of a query: those that it sent, if they are all held."""
     sql, file_format = asked.sql(), asked.string("format")
-    known = explorer.queries.known(asked.optional_string("query"))
+    known = explorer.queries.find(asked.optional_string("query"))
     if file_format not in _FORMATS:
         raise refusal(400, f"there is no format {file_format!r}; there are {', '.join(_FORMATS)}")
     held = None if known is None else known.rows(sql)

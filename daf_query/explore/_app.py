@@ -16,7 +16,6 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -30,7 +29,6 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import (
     HTMLResponse,
-    JSONResponse,
     PlainTextResponse,
     RedirectResponse,
     Response,
@@ -151,7 +149,6 @@ _MISSING: Final = """<!doctype html>
 </html>
 """
 _USED: Final = "this address was used already, or is too old: open the one that daf explore printed"
-_MOST_ID: Final = 200
 _VERSION: Final = "X-Daf-Version"
 """The header that says which data the page holds."""
 
@@ -214,10 +211,7 @@ def app(
         Route(path, partial(_answered, explorer, handler), methods=[method])
         for method, path, handler in _COMPUTED
     ]
-    routes += [
-        Route("/api/query/{id}", partial(_query_state, explorer), methods=["GET", "DELETE"]),
-        Route("/open/{ticket}", partial(_opening, explorer)),
-    ]
+    routes.append(Route("/open/{ticket}", partial(_opening, explorer)))
     mimetypes.add_type("text/javascript", ".js")  # whatever the machine knows
     if (_BUILT / "index.html").is_file():
         routes.append(Mount("/", StaticFiles(directory=_BUILT, html=True)))
@@ -233,46 +227,21 @@ def app(
 
 
 async def _answered(explorer: Explorer, handler: Handler, request: Request) -> Response:
-    """Answer by a run; a query is remembered by its name."""
-    is_download, is_query = handler is answers.download, handler is answers.query
+    """Answer by a run."""
     held = request.headers.get(_VERSION)
     if held not in (None, str(explorer.data.version)) and handler is not answers.overview:
         raise replaced()
     if request.method == "HEAD":
         raise refusal(405, "this is fetched, and once")
     asked = await asked_of(request)
-    sql = asked.written_sql()
-    name = asked.string("id") if is_query else ""
-    if is_query:
-        if not 0 < len(name) <= _MOST_ID:
-            raise refusal(400, f"'id' has to be of 1 to {_MOST_ID} characters")
-        query = explorer.queries.begin(name)
-
-    def end(error: BaseException | None) -> None:
-        if is_query:
-            query.end(error, sql)
 
     def produce() -> Iterator[Part]:
         yield from answer_parts(handler(explorer, asked))
 
-    runs: Runs = explorer.exports if is_download else explorer.runs
-    query_id = name.encode("utf-8", "replace")
+    runs: Runs = explorer.exports if handler is answers.download else explorer.runs
     return RunResponse(
-        lambda is_gone: runs.start(produce, query_id=query_id, is_abandoned=is_gone), sql, end
+        lambda is_gone: runs.start(produce, is_abandoned=is_gone), asked.written_sql()
     )
-
-
-async def _query_state(explorer: Explorer, request: Request) -> Response:
-    """Answer with what became of a query, or end it; one that has not arrived will not begin."""
-    name = request.path_params["id"]
-    if request.method == "DELETE":
-        explorer.runs.cancel(name.encode("utf-8", "replace"))
-    try:
-        return JSONResponse(asdict(explorer.queries.find(name).state))
-    except RequestError:
-        if request.method != "DELETE":
-            raise
-        return Response(status_code=204)  # the page cancels what it may not even have sent
 
 
 async def _opening(explorer: Explorer, request: Request) -> Response:

@@ -12,17 +12,17 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 
 from daf_query._row_files import Rows
 from daf_query._runs import Runs, check_limits
 from daf_query.explore._axis import AxisRows, Positions, axis_rows
-from daf_query.explore._http import ENDINGS, CancelledError, RequestError, failure, refusal
+from daf_query.explore._http import ENDINGS, RequestError, refusal
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, is_pattern, matching_paths
 from daf_query.table import DATASET
@@ -100,7 +100,7 @@ class Explorer:
         self.exports = Runs(ENDINGS, max_seconds=None, max_queries=_MOST_DOWNLOADS)
         """The downloads of this moment, which may take long."""
         self.queries = Queries()
-        """What became of the queries of the page, and the rows of the last of them."""
+        """The rows of the last queries of the page."""
         self.downloads: Tickets[Download] = Tickets()
         """The downloads that were asked for."""
         self.openings: Tickets[str] = Tickets()
@@ -249,150 +249,70 @@ def _signature(paths: Sequence[str]) -> Hashable:
     return tuple(known)
 
 
-_MOST_REMEMBERED: Final = 1000
 _MOST_HELD: Final = 4
 _MOST_BYTES: Final = 1 << 26
 """Of the rows of one query; of columns that are mapped, no memory is taken."""
 _KEYS: Final = (DATASET, NAME, INDEX)
 
 
-@dataclass(frozen=True, slots=True)
-class QueryState:
-    """What became of a query."""
-
-    state: Literal["running", "done", "failed", "cancelled"]
-    rows: int = 0
-    """How many were sent."""
-    truncated: bool = False
-    """Whether there are more, which the limits left out."""
-    seconds: float = 0.0
-    error: dict[str, Any] | None = None
-
-
 class Query:
-    """A query: how it began, what became of it, and the rows that it yielded, or their keys."""
+    """A query of the page, and the rows that it yielded; of too many, their keys alone."""
 
-    def __init__(self) -> None:
-        self.sql = ""
-        self._begun = time.monotonic()
-        self._state = QueryState("running")
-        self._lock = threading.Lock()
-        self._schema: pa.Schema | None = None
+    def __init__(self, sql: str, rows: Rows) -> None:
+        self.sent = 0
+        """How many rows the page got."""
+        self.is_whole = False
+        """Whether these are all."""
+        self._sql, self._schema, self._lock = sql, rows.schema, threading.Lock()
         self._batches: list[pa.RecordBatch] = []
-        self._are_keys = self._is_whole = False
+        self._are_keys = False
 
-    @property
-    def state(self) -> QueryState:
-        """What became of it."""
-        if self._state.state == "running":
-            return replace(self._state, seconds=time.monotonic() - self._begun)
-        return self._state
-
-    def change(self, **changes: Any) -> None:
-        """Note what becomes of it, unless it has ended."""
-        self._state = replace(self.state, **(changes if self._state.state == "running" else {}))
-
-    def end(self, error: BaseException | None, sql: str) -> None:
-        """Note how it ended."""
-        if error is None:
-            self.change(state="done")
-        elif isinstance(error, CancelledError):
-            self.change(state="cancelled")
-        else:
-            self.change(state="failed", error=asdict(failure(error, sql)[1]))
-
-    @property
-    def is_held(self) -> bool:
-        """Whether its rows, or their keys, are held."""
-        return self._schema is not None
-
-    def hold(self, rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Yield rows, and hold them; of too many, their keys alone."""
-        self._schema, size_bytes = rows.schema, 0
-        keys = [name for name in _KEYS if rows.schema.names.count(name) == 1]
-        for batch in rows.batches:
+    def hold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows, and hold them."""
+        keys = self._keys()
+        size_bytes = 0
+        for batch in batches:
             size_bytes += batch.nbytes
-            is_large = size_bytes > _MOST_BYTES
             with self._lock:
-                if is_large and self._schema is rows.schema:
-                    self._schema = pa.schema([rows.schema.field(name) for name in keys])
+                if size_bytes > _MOST_BYTES and not self._are_keys:
+                    self._schema = pa.schema([self._schema.field(name) for name in keys])
                     self._are_keys = True
                     self._batches = [each.select(keys) for each in self._batches]
-                if self.is_held:
-                    self._batches.append(batch.select(keys) if is_large else batch)
+                self._batches.append(batch.select(keys) if self._are_keys else batch)
             yield batch
 
-    def complete(self) -> None:
-        """Note that it has sent all of its rows, and not only the first ones."""
-        self._is_whole = self.is_held and not self._are_keys
-
-    def let_go(self) -> None:
-        """Hold nothing any more."""
-        with self._lock:
-            self._schema, self._batches, self._is_whole = None, [], False
+    def _keys(self) -> list[str]:
+        return [name for name in _KEYS if self._schema.names.count(name) == 1]
 
     def rows(self, sql: str) -> Rows | None:
         """Return all of its rows, if they are held and it was this SQL."""
-        is_same = self._is_whole and self.sql.strip() == sql.strip()
+        is_same = self.is_whole and not self._are_keys and self._sql.strip() == sql.strip()
         return Rows(self._schema, iter(self._batches)) if is_same else None
 
     def keys(self) -> pa.Table:
-        """Return the keys of all rows that it sent.
-
-        Raises
-        ------
-        RequestError
-            They are not held.
-        """
+        """Return the keys of all rows that it sent."""
         with self._lock:
-            if self._schema is None:
-                raise refusal(404, "the rows of this query are not remembered", "run it again")
             table = pa.Table.from_batches(self._batches, self._schema)
-        columns = [each for each in _KEYS if table.column_names.count(each) == 1]
-        return table.select(columns).slice(0, self._state.rows)
+        return table.select(self._keys()).slice(0, self.sent)
 
 
 class Queries:
-    """The last queries, by the names that the page gave them, and the rows of a few of them."""
+    """The last queries, by the names that the page gave them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queries: OrderedDict[str, Query] = OrderedDict()
 
-    def begin(self, name: str) -> Query:
-        """Remember a query.
-
-        Raises
-        ------
-        RequestError
-            One of this name runs.
-        """
+    def begin(self, name: str, sql: str, rows: Rows) -> Query:
+        """Remember a query."""
         with self._lock:
-            known = self._queries.get(name)
-            if known is not None and known.state.state == "running":
-                raise refusal(409, f"a query {name!r} runs already", "give each query its own id")
-            self._queries.pop(name, None)
-            self._queries[name] = query = Query()
-            if len(self._queries) > _MOST_REMEMBERED:
+            self._queries[name] = query = Query(sql, rows)
+            self._queries.move_to_end(name)
+            if len(self._queries) > _MOST_HELD:
                 self._queries.popitem(last=False)
-            for each in [each for each in self._queries.values() if each.is_held][: 1 - _MOST_HELD]:
-                each.let_go()
             return query
 
-    def find(self, name: str) -> Query:
-        """Return a query.
-
-        Raises
-        ------
-        RequestError
-            There is none of this name.
-        """
-        query = self.known(name)
-        if query is None:
-            raise refusal(404, f"there is no query {name!r}; it was never sent, or long ago")
-        return query
-
-    def known(self, name: str | None) -> Query | None:
+    def find(self, name: str | None) -> Query | None:
         """Return a query; None if there is none of this name."""
         return None if name is None else self._queries.get(name)
 

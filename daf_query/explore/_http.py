@@ -235,6 +235,7 @@ class Asked:
 
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
+_ARROW_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 BINARY: Final = "application/octet-stream"
 _JSON: Final = "application/json"
 _PART_BYTES: Final = 1 << 20
@@ -271,11 +272,20 @@ def answer_parts(answer: Answer) -> Iterator[Part]:
     return parts_of(Head(_JSON), text.encode("utf-8", "replace"))
 
 
+def ended(**how: Any) -> bytes:
+    """Return the mark at the end of an Arrow stream, and behind it how the answer ended, as JSON.
+
+    >>> ended(truncated=True)[8:]
+    b'{"truncated": true}'
+    """
+    return _ARROW_END + json.dumps(how).encode()
+
+
 class RunResponse(Response):
     """Sends what a run yields.
 
-    An error before the first part is an answer of its own.  After that the answer ends early: with
-    a length, or by Arrow's mark of the end, the page sees that it is not whole.
+    An error before the first part is an answer of its own.  After that the answer ends early, and
+    what has no length has the error behind it: the page sees that it is not whole, and why.
 
     Parameters
     ----------
@@ -283,17 +293,14 @@ class RunResponse(Response):
         Starts the run, given what says whether the client has gone; called in a thread.
     sql
         What the page sent, for the places of errors.
-    on_end
-        Called once with the error that ended it, or None.
     """
 
     def __init__(
         self,
         begin: Callable[[Callable[[], bool]], Run[Part]],
         sql: str,
-        on_end: Callable[[BaseException | None], None],
     ) -> None:
-        self._begin, self._sql, self._on_end = begin, sql, on_end
+        self._begin, self._sql = begin, sql
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -311,33 +318,27 @@ class RunResponse(Response):
                 run = await run_sync(self._begin, gone.is_set)
                 head: Any = await run_sync(partial(next, run, None))
             except Exception as error:  # noqa: BLE001 - it is sent to the page
-                self._on_end(error)
                 await failed(error, self._sql)(scope, receive, send)
             else:
-                ended: BaseException | None = CancelledError("the server is closing")
                 try:
-                    ended = await _sent(head, run, send, gone)
+                    await self._sent(head, run, send, gone)
                 finally:
                     run.close()
-                    self._on_end(ended)
             group.cancel_scope.cancel()
 
-
-async def _sent(
-    head: Head, run: Run[Part], send: Send, gone: threading.Event
-) -> BaseException | None:
-    """Send a head and what follows; return the error that ended it, if one did."""
-    headers = {"Content-Type": head.media_type, **head.headers}
-    raw = [(key.lower().encode(), value.encode("latin-1")) for key, value in headers.items()]
-    await send({"type": "http.response.start", "status": 200, "headers": raw})
-    ended: BaseException | None = None
-    try:
-        while (part := await run_sync(partial(next, run, None))) is not None:
-            if gone.is_set():  # a run looks only while it waits
-                return CancelledError("the page hung up")
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-    except Exception as raised:  # noqa: BLE001 - the page asks for it
-        ended = raised
-    if ended is None or "Content-Length" not in head.headers:
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-    return ended
+    async def _sent(self, head: Head, run: Run[Part], send: Send, gone: threading.Event) -> None:
+        """Send a head and what follows."""
+        headers = {"Content-Type": head.media_type, **head.headers}
+        raw = [(key.lower().encode(), value.encode("latin-1")) for key, value in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        last = b""
+        try:
+            while (part := await run_sync(partial(next, run, None))) is not None:
+                if gone.is_set():  # a run looks only while it waits
+                    return
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        except Exception as error:  # noqa: BLE001 - it is sent to the page
+            if "Content-Length" in head.headers:
+                return
+            last = ended(error=asdict(failure(error, self._sql)[1]))
+        await send({"type": "http.response.body", "body": last, "more_body": False})

@@ -1,6 +1,6 @@
 // Requests to the server, each with the token. The only module that calls fetch.
 import type {
-  Catalogue, ColourBy, Estimate, ExtractRequest, Problem, Profile, QueryState, Summary,
+  Catalogue, ColourBy, Estimate, ExtractRequest, Problem, Profile, Summary,
 } from "./contract";
 import { usesSelection } from "./sql";
 
@@ -95,13 +95,6 @@ export function getEntries(
 export async function startQuery(id: string, sql: string, rows: number, signal: AbortSignal): Promise<Response> {
   await keepSelection(usesSelection(sql, selectionTable));
   return post("/api/query", { id, sql, rows }, signal);
-}
-
-export const getQueryState = (id: string): Promise<QueryState> =>
-  json(request(`/api/query/${encodeURIComponent(id)}`));
-
-export async function cancelQuery(id: string): Promise<void> {
-  await request(`/api/query/${encodeURIComponent(id)}`, { method: "DELETE", keepalive: true });
 }
 
 /** Coordinates of all entries of an axis: x, y, x, y, ...; NaN where one is missing. */

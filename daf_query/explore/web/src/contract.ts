@@ -63,13 +63,8 @@ export interface Summary {
   readonly distinct: number | null;
 }
 
-export interface QueryState {
-  readonly state: "running" | "done" | "failed" | "cancelled";
-  readonly rows: number;
-  readonly truncated: boolean;
-  readonly seconds: number;
-  readonly error: Problem | null;
-}
+/** How a query ended, which is sent behind its rows. */
+export type QueryEnd = { readonly truncated: boolean; readonly seconds: number } | { readonly error: Problem };
 
 export interface Problem {
   readonly error: string;

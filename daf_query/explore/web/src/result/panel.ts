@@ -2,14 +2,14 @@
 import { type RecordBatch, type Schema, Table } from "apache-arrow";
 import { download, startExport } from "../api";
 import { ChartPanel } from "../chart/panel";
-import type { Catalogue, Problem, QueryState } from "../contract";
+import type { Catalogue, Problem } from "../contract";
 import { announce, h, icon, toast } from "../dom";
 import { makeEditor, type SqlEditor } from "../editor/editor";
 import { forgetHistory, readHistory, remember } from "../editor/history";
 import { errorWords, formatCount, formatSeconds, plural } from "../format";
 import { Tabs } from "../layout";
 import type { DotPlotPanel } from "../profile/dotplot";
-import { QueryRunner } from "./query";
+import { type QueryDone, QueryRunner } from "./query";
 import { VirtualTable } from "./table";
 
 const REDRAW = 120; // milliseconds between pictures of a result that is still coming
@@ -141,15 +141,15 @@ export class ResultPanel {
     return table;
   }
 
-  private finished(state: QueryState, id: string): void {
+  private finished(end: QueryDone, id: string): void {
     this.drawRunButton();
     const table = this.show({ growing: this.drawn > 0 });
     if (!table) return;
     this.chart.show(table);
     const limit = table.numRows >= this.rowLimit ? plural(this.rowLimit, "row") : "so many bytes";
-    const more = state.truncated ? `, the first of more: ${limit} is the limit of this page` : "";
-    this.status.textContent = `${plural(table.numRows, "row")}${more} in ${formatSeconds(state.seconds)}`;
-    this.status.classList.toggle("truncated", state.truncated);
+    const more = end.truncated ? `, the first of more: ${limit} is the limit of this page` : "";
+    this.status.textContent = `${plural(table.numRows, "row")}${more} in ${formatSeconds(end.seconds)}`;
+    this.status.classList.toggle("truncated", end.truncated);
     this.shown = { sql: this.ranSql, id };
     this.listener.finished(this.ranSql, table.schema.fields.map(({ name }) => name), id);
   }
