@@ -110,6 +110,8 @@ def query(explorer: Explorer, asked: Asked) -> Iterator[Part]:
         truncated = is_large or batch.num_rows > left
         if truncated:
             break
+    if not known.sent:  # the page takes what follows a schema for a batch
+        yield pa.RecordBatch.from_pylist([], schema).serialize().to_pybytes()
     known.is_whole = not truncated
     yield ended(truncated=truncated, seconds=time.monotonic() - began)
 

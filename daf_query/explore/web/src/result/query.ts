@@ -94,9 +94,15 @@ export class QueryRunner {
     await reader.open();
     if (this.current !== query) return null;
     this.listener.schema(reader.schema);
-    for await (const batch of reader) {
-      if (this.current !== query) return null;
-      this.listener.batch(batch);
+    try {
+      for await (const batch of reader) {
+        if (this.current !== query) return null;
+        this.listener.batch(batch);
+      }
+    } catch (error) { // where an error came before the first batch, what is behind the mark was read as one
+      const end = await body.end();
+      if (!("error" in end)) throw error;
+      return end;
     }
     return body.end();
   }

@@ -14,7 +14,7 @@ import pytest
 
 from tests.house.sizes import MOST_LINES, size_of, sizes_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("daf_query", "daf_storage")
 MOST_MODULES = 8
 EVERYWHERE = ("daf_storage._lazy", "daf_storage.errors", "daf_storage.settings")
@@ -29,10 +29,12 @@ def _modules() -> Iterator[tuple[str, Path]]:
 
 @cache
 def _imported(path: Path) -> tuple[str, ...]:
-    """Return the full names of what a module imports from the two packages."""
+    """Return the full names of what a module, or its stub, imports from the two packages."""
+    sources = [each for each in (path, path.with_suffix(".pyi")) if each.exists()]
     return tuple(
         f"{node.module}.{alias.name}"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for source in sources
+        for node in ast.walk(ast.parse(source.read_text()))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGES)
         for alias in node.names
     )

@@ -23,7 +23,7 @@ from daf_storage import errors
 from daf_storage.base import install_command
 
 PACKAGES = [daf_storage, daf_query]
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = [
     (daf_storage, "python.md"),
     (daf_query, "python.md"),

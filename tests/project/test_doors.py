@@ -23,7 +23,7 @@ from daf_query.cli import main
 from daf_query.profile import Statistic
 from daf_storage import CodecName, DafWriter, MemoryDaf, ZarrDaf, copy_all
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 EXTRAS = (
     "IPython",
