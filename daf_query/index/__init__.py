@@ -14,20 +14,3 @@ from daf_query.index._rtree import PointIndex, RTree, rtree_of
 from daf_query.index._sidecar import accelerated, refreshed
 from daf_query.index._stored import StoredIndexes
 from daf_query.index._string_hash import hashes_of
-
-__all__ = [
-    "PointIndex",
-    "RTree",
-    "StoredIndexes",
-    "UnfitIndexError",
-    "UnusedIndexWarning",
-    "accelerated",
-    "build_index",
-    "build_point_index",
-    "hashes_of",
-    "list_of",
-    "rebuild_indexes",
-    "refreshed",
-    "rtree_of",
-    "warn_once",
-]

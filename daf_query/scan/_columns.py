@@ -1,21 +1,27 @@
-"""Columns of a table: an Arrow field, and an open column that reads spans or single rows."""
+"""Columns of a table: an Arrow field, and an open column that reads spans or single rows.
+
+Strings are dictionary codes, a byte or two for each row, of the sorted distinct strings; of many
+distinct ones, strings that are decoded once; of a few rows, those alone.  Strings of which there
+are codes are not kept beside them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Protocol, TypeAlias
+from functools import cached_property, partial
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from daf_query._runs import check_cancelled
 from daf_query.scan._arrow_arrays import arrow_type, nulls_for_empty, number_array
-from daf_query.scan._evaluate import Values
-from daf_query.scan._options import Positions, Rows, ScanOptions
-from daf_query.scan._strings import DictionaryCodes, StringColumn
-from daf_query.scan._zone_map import Indexes, RowIndex, ZoneMap
+from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, Positions, Rows, ScanOptions
+from daf_query.scan._predicate import Codes, Mask, Predicate, Values, evaluate_strings
+from daf_query.scan._zone_map import Indexes, RowIndex, StringRowIndex, ZoneMap
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings
 from daf_storage.data import StoredVector
@@ -31,6 +37,30 @@ _FIRST_OF_ROWS: Final = 1 << 16
 """Of a shorter one all is decoded."""
 
 ReadSpan: TypeAlias = Callable[[Span], npt.NDArray[Any]]
+_T = TypeVar("_T")
+
+MAX_SINGLE_STRINGS: Final = 1 << 11
+"""The strings of more rows are not read one by one."""
+
+_BATCH_ROWS: Final = 1 << 17
+_SAMPLE_ROWS: Final = 1 << 13
+_MAX_DISTINCT_IN_SAMPLE: Final = 1 << 11
+_MAX_TABLES: Final = 1 << 8
+
+
+class Once(Generic[_T]):
+    """A value that is made when it is first asked for, by one thread, and what made it let go."""
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._make: Callable[[], _T] | None = make
+        self._lock = ForkLock()
+
+    def __call__(self) -> _T:
+        """Return the value."""
+        with self._lock:
+            if self._make is not None:
+                self._value, self._make = self._make(), None
+            return self._value
 
 
 class OpenColumn(Protocol):
@@ -78,6 +108,234 @@ class Column(Protocol):
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading."""
         ...
+
+
+class DictionaryCodes:
+    """A number for each row, and the sorted distinct strings.
+
+    Where empty strings stand for missing values, the first of the sorted strings is null.
+
+    Parameters
+    ----------
+    codes
+        ``None`` if the column has too many distinct strings.
+    strings
+        The distinct strings, sorted.
+    zone_rows
+        Rows per zone of the zone map.
+    """
+
+    def __init__(
+        self, codes: npt.NDArray[Any] | None, strings: pa.Array, zone_rows: int = ZONE_ROWS
+    ) -> None:
+        self.codes: npt.NDArray[Any] = np.empty(0, np.uint8) if codes is None else codes
+        self.strings = strings
+        self.is_useful = codes is not None
+        self._zone_rows = zone_rows
+        self._tables: dict[Hashable, Mask] = {}
+
+    @cached_property
+    def zones(self) -> ZoneMap | None:
+        """The zone map, if there are codes."""
+        if not self.is_useful:
+            return None
+        return ZoneMap.of_codes(self.codes, self.table, self._zone_rows)
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        return int(self.codes.nbytes + self.strings.nbytes) + 256
+
+    @classmethod
+    def of(
+        cls,
+        batches: Iterable[pa.Array],
+        length: int,
+        options: ScanOptions = DEFAULT_OPTIONS,
+        *,
+        empty_is_missing: bool = False,
+    ) -> DictionaryCodes:
+        """Return the codes of strings, given in pieces; useless ones if too many are distinct.
+
+        Raises
+        ------
+        CorruptDataError
+            There are fewer or more strings than ``length``.
+        """
+        # 1. Number the distinct strings in the order in which they occur, piece by piece.
+        codes = np.empty(length, np.uint16)
+        distinct = pa.array([], pa.string())
+        count = 0
+        for encoded in _encoded(batches):
+            check_cancelled()
+            values = encoded.dictionary.cast(pa.string())
+            is_new = pc.is_null(pc.index_in(values, value_set=distinct))
+            distinct = pa.concat_arrays([distinct, values.filter(is_new)])
+            is_varied = count == 0 and _is_varied(encoded)
+            if is_varied or len(distinct) > options.max_distinct_strings:
+                return cls(None, pa.array([], pa.string()))
+            numbers = pc.index_in(values, value_set=distinct).to_numpy().astype(np.uint16)
+            np.take(numbers, encoded.indices.to_numpy(), out=codes[count : count + len(encoded)])
+            count += len(encoded)
+        if count != length:
+            raise errors.CorruptDataError(
+                f"{count:,} strings are stored where {length:,} should be"
+            )
+        # 2. Number them again in alphabetical order, so that ranges of strings are ranges of codes.
+        order = pc.sort_indices(distinct).to_numpy()
+        rank = np.empty(len(order), np.uint8 if len(order) <= 1 << 8 else np.uint16)
+        rank[order] = np.arange(len(order))
+        strings = distinct.take(pa.array(order))
+        return cls(
+            rank.take(codes) if length else None,
+            nulls_for_empty(strings) if empty_is_missing else strings,
+            options.zone_rows,
+        )
+
+    def values(self, rows: Rows) -> Codes:
+        """Return codes to evaluate a predicate on."""
+        return Codes(rows.of(self.codes), self.strings, self.table)
+
+    def to_arrow(self, rows: Rows) -> pa.DictionaryArray:
+        """Return codes and distinct strings."""
+        codes = pa.array(rows.of(self.codes))
+        return pa.DictionaryArray.from_arrays(codes, self.strings, safe=False)
+
+    def table(self, predicate: Predicate) -> Mask:
+        """Return for which of the distinct strings a predicate on this column is true."""
+        table = self._tables.get(predicate)
+        if table is None:
+            table = evaluate_strings(predicate, self.strings)
+            if len(self._tables) < _MAX_TABLES:
+                self._tables[predicate] = table
+        return table
+
+
+def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:
+    """Yield pieces as dictionaries, none of them large; nulls as empty strings."""
+    for batch in batches:
+        for start in range(0, len(batch), _BATCH_ROWS):
+            piece = batch.slice(start, _BATCH_ROWS)
+            piece = piece.fill_null("") if piece.null_count else piece
+            yield piece if pa.types.is_dictionary(piece.type) else piece.dictionary_encode()
+
+
+def _is_varied(encoded: pa.DictionaryArray) -> bool:
+    """Return whether the first strings are so many different ones that codes are not worth it."""
+    sample = encoded.indices.slice(0, _SAMPLE_ROWS)
+    return len(sample.unique()) > _MAX_DISTINCT_IN_SAMPLE
+
+
+class StringColumn:
+    """A vector of strings.
+
+    Parameters
+    ----------
+    decode
+        Returns all strings.
+    encode
+        Returns their codes; ``None`` if codes are not worth trying.
+    codes
+        The codes, if they are cached.
+    strings
+        All strings, if they are cached.
+    find_index
+        Returns the index, if there is one.
+    decode_first
+        Returns some of the first strings, if these can be decoded alone.
+    empty_is_missing
+        Whether empty strings stand for missing values; in ``strings`` and ``codes`` they are null.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[], Any],
+        encode: Callable[[], DictionaryCodes] | None = None,
+        codes: DictionaryCodes | None = None,
+        strings: Any = None,
+        *,
+        find_index: Callable[[], StringRowIndex | None] = lambda: None,
+        decode_first: Callable[[], pa.Array | None] = lambda: None,
+        empty_is_missing: bool = False,
+    ) -> None:
+        self._empty_is_missing = empty_is_missing
+        self.row_index = Once(find_index)
+        self._first: Once[pa.Array | None] = Once(decode_first)
+        self._lock = ForkLock()
+        self._decode: Callable[[], Any] | None = decode if strings is None else None
+        self._encode = encode
+        self._codes = codes
+        self._strings = strings
+        self._release_files()
+
+    @property
+    def zones(self) -> ZoneMap | None:
+        """The zone map of the codes, once there are codes."""
+        return None if self._codes is None else self._codes.zones
+
+    def values(self, rows: Rows) -> Values:
+        """Return codes, or strings if too many are distinct."""
+        found = self._found(rows)
+        return found.values(rows) if isinstance(found, DictionaryCodes) else found
+
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return strings, or their codes as a dictionary of Arrow."""
+        found = self._found(rows)
+        return found.to_arrow(rows) if isinstance(found, DictionaryCodes) else found
+
+    def _found(self, rows: Rows) -> Any:
+        """Return the codes of all rows or, without codes, the strings of these."""
+        few = self._few(rows)
+        codes = None if few is not None else self._coded()
+        if codes is not None and codes.is_useful:
+            return codes
+        if few is not None:
+            return few
+        if rows.offsets is None:
+            return self._decoded().slice(rows.span.start, rows.span.size)
+        return self._decoded().take(pa.array(rows.positions))
+
+    def _few(self, rows: Rows) -> pa.Array | None:
+        """Return a few strings that are read alone; None if all are known, or have to be."""
+        if rows.offsets is None or self._decode is None:
+            return None
+        strings, positions = None, rows.positions
+        if positions.size <= MAX_SINGLE_STRINGS:
+            index = self.row_index()
+            strings = None if index is None else index.strings(positions)
+        if strings is None:
+            first = self._first()
+            if first is not None and (not positions.size or positions[-1] < len(first)):
+                strings = first.take(pa.array(positions))
+        is_missing = strings is not None and self._empty_is_missing
+        return nulls_for_empty(strings) if is_missing else strings
+
+    def _coded(self) -> DictionaryCodes | None:
+        """Return the codes, made once; ``None`` if there are none."""
+        with self._lock:
+            if self._codes is None and self._encode is not None:
+                self._codes = self._encode()
+                self._release_files()
+            return self._codes
+
+    def _decoded(self) -> Any:
+        """Return all strings, decoded once."""
+        with self._lock:
+            codes = self._codes
+            if self._decode is not None:
+                self._strings = self._decode()
+                self._decode = None
+                self._encode = None
+            elif self._strings is None and codes is not None:  # another thread has just made them
+                self._strings = codes.strings.take(pa.array(codes.codes))
+            return self._strings
+
+    def _release_files(self) -> None:
+        """Drop what holds files, where the codes will do."""
+        if self._codes is not None:
+            self._encode = None
+            if self._codes.is_useful:
+                self._decode, self._first = None, Once(lambda: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,26 +581,11 @@ class NumberColumn:
         self.row_index = row_index
         self._chunk_rows = chunk_rows
         self._cache = cache
-        self._open: Callable[[], ReadSpan] | None = open_reader
-        self._read: ReadSpan | None = None
-        self._lock = ForkLock()
-
-    def _reader(self) -> ReadSpan:
-        """Return what reads a span; opened once, also where all spans are cached."""
-        read = self._read
-        if read is None:
-            with self._lock:
-                if self._open is not None:
-                    self._read = self._open()
-                    self._open = None
-                read = self._read
-        if read is None:
-            raise TypeError("the column cannot be opened")
-        return read
+        self._read = Once(open_reader)  # opened also where all spans are cached
 
     def values(self, rows: Rows) -> npt.NDArray[Any]:
         """Return numbers; of several chunks, only those with one of the rows are decoded."""
-        read, cache = self._reader(), self._cache
+        read, cache = self._read(), self._cache
         if rows.offsets is None:
             return read(rows.span) if cache is None else cache.get(rows.span, read)
         whole = read(rows.span) if cache is None else cache.peek(rows.span)

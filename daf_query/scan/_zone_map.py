@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from operator import and_, or_
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.scan._evaluate import Mask, Zones
 from daf_query.scan._options import ZONE_ROWS, Positions, ScanOptions
-from daf_query.scan._predicate import Predicate
+from daf_query.scan._predicate import (
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    IsTrue,
+    Mask,
+    Opaque,
+    Or,
+    Predicate,
+    values_of_type,
+)
 from daf_storage.base import DecodedCache, Span
 
 
@@ -42,19 +55,19 @@ class ZoneMap:
         is_known: bool,
         table: Callable[[Predicate], Mask] | None = None,
     ) -> None:
-        self._low, self._high = low, high
+        self.low, self.high = low, high
         self._length = length
         self.zone_rows = zone_rows
-        self._is_known = np.full(len(low), is_known)
-        self._nulls = np.zeros(len(low), np.int64)
-        self._sizes = np.minimum(length - zone_rows * np.arange(len(low)), zone_rows)
-        self._table = table
+        self.is_known = np.full(len(low), is_known)
+        self.nulls = np.zeros(len(low), np.int64)
+        self.sizes = np.minimum(length - zone_rows * np.arange(len(low)), zone_rows)
+        self.table = table
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays that are stored."""
         rows = np.array([self.zone_rows], np.int64)
-        return {"low": self._low, "high": self._high, "null": self._nulls, "zone": rows}
+        return {"low": self.low, "high": self.high, "null": self.nulls, "zone": rows}
 
     @classmethod
     def from_bounds(
@@ -77,17 +90,17 @@ class ZoneMap:
         if {len(low), len(high), len(null_counts)} != {count} or zone_rows != ZONE_ROWS:
             raise ValueError(f"it has no {count:,} ranges of {ZONE_ROWS:,} rows")
         zone_map = cls(low, high, length, zone_rows=zone_rows, is_known=True)
-        zone_map._nulls = null_counts
-        if np.any(null_counts < 0) or np.any(null_counts > zone_map._sizes):
+        zone_map.nulls = null_counts
+        if np.any(null_counts < 0) or np.any(null_counts > zone_map.sizes):
             raise ValueError("it counts more nulls than rows")
-        if not np.all((low <= high) | (null_counts == zone_map._sizes)):
+        if not np.all((low <= high) | (null_counts == zone_map.sizes)):
             raise ValueError("its largest values are smaller than the smallest")
         return zone_map
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        return int(self._low.nbytes + self._high.nbytes) + 17 * len(self._low) + 256
+        return int(self.low.nbytes + self.high.nbytes) + 17 * len(self.low) + 256
 
     @classmethod
     def unknown(cls, length: int, dtype: np.dtype[Any], zone_rows: int = ZONE_ROWS) -> ZoneMap:
@@ -113,44 +126,79 @@ class ZoneMap:
         high = np.maximum.reduceat(codes, starts)
         return cls(low, high, len(codes), zone_rows=zone_rows, is_known=True, table=table)
 
-    @classmethod
-    def of_constant(
-        cls, length: int, table: Callable[[Predicate], Mask], zone_rows: int
-    ) -> ZoneMap:
-        """Return the zone map of a string that is the same in all rows."""
-        code = np.zeros(-(-length // zone_rows), np.uint8)
-        return cls(code, code, length, zone_rows=zone_rows, is_known=True, table=table)
-
-    def zones(self, first: int, last: int) -> Zones:
-        """Return the bounds of some zones."""
-        part = slice(first, last)
-        return Zones(
-            self._low[part],
-            self._high[part],
-            self._is_known[part],
-            self._nulls[part] > 0,
-            self._nulls[part] < self._sizes[part],
-            self._table,
-        )
-
     def record(self, span: Span, values: npt.NDArray[Any]) -> None:
         """Update the zones that lie in a range that was read; idempotent, so needs no lock."""
         zone_rows = self.zone_rows
-        for zone in range(-(-span.start // zone_rows), len(self._low)):
+        for zone in range(-(-span.start // zone_rows), len(self.low)):
             start, stop = zone * zone_rows, min((zone + 1) * zone_rows, self._length)
             if stop > span.stop:
                 return
-            if not self._is_known[zone]:
+            if not self.is_known[zone]:
                 self._note(zone, values[start - span.start : stop - span.start])
 
     def _note(self, zone: int, part: npt.NDArray[Any]) -> None:
         low, high = part.min(), part.max()
         if low != low:  # noqa: PLR0124 - NaN, which is null here
             valid = part[~np.isnan(part)]
-            self._nulls[zone] = part.size - valid.size
+            self.nulls[zone] = part.size - valid.size
             low, high = (valid.min(), valid.max()) if valid.size else (0, 0)
-        self._low[zone], self._high[zone] = low, high
-        self._is_known[zone] = True  # last: others may be reading
+        self.low[zone], self.high[zone] = low, high
+        self.is_known[zone] = True  # last: others may be reading
+
+
+def may_match(predicate: Predicate, zones: Callable[[str], ZoneMap | None], count: int) -> Mask:
+    """Return which zones may have a row for which a predicate is true.
+
+    Parameters
+    ----------
+    zones
+        Returns the zone map of a column; ``None`` without one.
+    count
+        Number of zones.
+    """
+    if isinstance(predicate, Constant):
+        return np.full(count, predicate.value)
+    if isinstance(predicate, And | Or):
+        parts = (may_match(part, zones, count) for part in predicate.parts)
+        return functools.reduce(and_ if isinstance(predicate, And) else or_, parts)
+    bounds = None if isinstance(predicate, Opaque) else zones(predicate.column)
+    if bounds is None:
+        return np.ones(count, np.bool_)
+    possible: Mask = ~bounds.is_known | _possible(predicate, bounds)
+    return possible
+
+
+def _possible(predicate: Predicate, zones: ZoneMap) -> Mask:
+    low, high, has_value = zones.low, zones.high, zones.nulls < zones.sizes
+    if zones.table is not None:
+        counts = np.concatenate([[0], np.cumsum(zones.table(predicate))])
+        some: Mask = counts[high.astype(np.int64) + 1] > counts[low.astype(np.int64)]
+        return some & has_value
+    if isinstance(predicate, IsNull):
+        return has_value if predicate.is_negated else zones.nulls > 0
+    if isinstance(predicate, IsTrue):
+        some_of: Mask = low == 0 if predicate.is_negated else high != 0
+        return has_value & some_of
+    if isinstance(predicate, In):
+        if predicate.is_negated:
+            return has_value
+        wanted = np.sort(values_of_type(predicate.values, low.dtype))
+        first = np.searchsorted(wanted, low, side="left")
+        inside: Mask = first < np.searchsorted(wanted, high, side="right")
+        return has_value & inside
+    if not isinstance(predicate, Compare):
+        raise TypeError(f"{predicate} is not about a column")
+    value = predicate.value
+    tests: dict[str, Callable[[], Mask]] = {
+        "==": lambda: (low <= value) & (high >= value),
+        "!=": lambda: (low != value) | (high != value),
+        "<": lambda: low < value,
+        "<=": lambda: low <= value,
+        ">": lambda: high > value,
+        ">=": lambda: high >= value,
+    }
+    possible: Mask = has_value & tests[predicate.operator]()
+    return possible
 
 
 class RowIndex(Protocol):

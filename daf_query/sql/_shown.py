@@ -100,8 +100,6 @@ def _text(scan: ScanReport) -> str:
         lines.append(f"  filter   {scan.predicate}")
     for name, count in sorted(scan.values.items()):
         lines.append(f"  column   {name}: {count:,} values, {scan.bytes[name]:,} bytes")
-        if name in scan.split:
-            lines[-1] += f"; {scan.split[name]:,} chunks lie in two ranges"
         if name in scan.notes:
             lines.append(f"  note     {name}: {scan.notes[name]}")
     return "\n".join(lines)

@@ -63,52 +63,6 @@ from daf_storage._lazy import lazy_names
 if TYPE_CHECKING:  # this one needs zarr-python
     from daf_query.table._raw_bits import register_raw_bits
 
-__all__ = [
-    "ATTRIBUTE",
-    "CATEGORIES",
-    "DATASET",
-    "GEOMETRY",
-    "INDEXES",
-    "META",
-    "PENDING",
-    "AxisDataset",
-    "BrokenColumns",
-    "Categoricals",
-    "ComputedDataset",
-    "MatrixDataset",
-    "MatrixEntry",
-    "MatrixUnionDataset",
-    "MemberTables",
-    "TableColumns",
-    "TableDataset",
-    "TableFragment",
-    "TableView",
-    "UnionDataset",
-    "UnreadableVectorWarning",
-    "UserTable",
-    "ZarrTable",
-    "arrow_table",
-    "attributes_of",
-    "axis_columns",
-    "broken_columns",
-    "category_columns",
-    "check_column_names",
-    "entry_not_found",
-    "find_entry",
-    "is_user_table",
-    "nullable",
-    "register_raw_bits",
-    "source_of",
-    "table_format",
-    "table_name",
-    "user_table",
-    "warn_of_problems",
-    "warn_once",
-    "with_categories",
-    "with_matrix_columns",
-    "zarr_table",
-]
-
 __getattr__, __dir__, _ = lazy_names(
     __name__, {"daf_query.table._raw_bits": ("register_raw_bits",)}
 )

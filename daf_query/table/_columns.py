@@ -454,5 +454,6 @@ class ConstantColumn:
             categories = Categories(pa.array([], kind.value_type), kind.ordered)
             return TableColumn(stored, categories=categories).open(cache, options)
         values = pa.array([self.value], kind)
-        codes = DictionaryCodes.of_constant(values, self.length, options.zone_rows)
+        zeros = np.broadcast_to(np.uint8(0), self.length)
+        codes = DictionaryCodes(zeros, values, options.zone_rows)
         return StringColumn(lambda: values, codes=codes)

@@ -27,7 +27,7 @@ from daf_query.scan import (
     Positions,
     Predicate,
     ScanOptions,
-    Zones,
+    ZoneMap,
     evaluate,
     may_match,
     numpy_type,
@@ -270,13 +270,12 @@ def may_match_by_name(predicate: Predicate, names: Sequence[str]) -> Mask:
     A data set is a zone, whose name is all that is known.
     """
     strings, numbers = pa.array(names, pa.string()), np.arange(len(names))
-    known = np.ones(len(names), np.bool_)
-    zones = Zones(
+    zones = ZoneMap(
         numbers,
         numbers,
-        is_known=known,
-        has_null=~known,
-        has_value=known,
+        len(names),
+        zone_rows=1,
+        is_known=True,
         table=lambda part: evaluate(part, lambda _: strings, len(names)),
     )
     return may_match(predicate, {DATASET: zones}.get, len(names))
