@@ -8,9 +8,14 @@ one warning, if it is stale or damaged.
 Must not know tables, SQL or DataFusion.
 """
 
-from daf_query.index._build import build_index, build_point_index, rebuild_indexes
+from daf_query.index._build import (
+    accelerated,
+    build_index,
+    build_point_index,
+    rebuild_indexes,
+    refreshed,
+)
 from daf_query.index._faults import UnfitIndexError, UnusedIndexWarning, list_of, warn_once
 from daf_query.index._rtree import PointIndex, RTree, rtree_of
-from daf_query.index._sidecar import accelerated, refreshed
+from daf_query.index._sorted_index import hashes_of
 from daf_query.index._stored import StoredIndexes
-from daf_query.index._string_hash import hashes_of

@@ -1,22 +1,41 @@
-"""Build the indexes of the vectors of an axis, and store them beside the data."""
+"""Build the indexes of the vectors of an axis, and store them beside the data.
+
+Those of a data set that is read in place are built in its sidecar, of the copies there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.index._posting_lists import posting_lists
 from daf_query.index._rtree import rtree_of
-from daf_query.index._sorted_index import COUNT_BYTES, EVERY, LENGTH_BYTES
-from daf_query.index._string_hash import hashes_of
+from daf_query.index._sorted_index import (
+    COUNT_BYTES,
+    EVERY,
+    LENGTH_BYTES,
+    hashes_of,
+    posting_lists,
+)
 from daf_query.scan import INDEX, NAME, ZoneMap, offsets_of
-from daf_storage import DafError, DafReader, DafWriter, Progress, ShowProgress, errors, open_daf
+from daf_storage import (
+    DafError,
+    DafReader,
+    DafWriter,
+    Progress,
+    ShowProgress,
+    SidecarStatus,
+    errors,
+    open_daf,
+    refresh_sidecar,
+    sidecar_status,
+    write_sidecar,
+)
 from daf_storage.base import Span, StorageType, progress_bar
-from daf_storage.upkeep import IndexPlace, IndexStorage, data_set_paths
+from daf_storage.upkeep import IndexPlace, IndexStorage, data_set_paths, sidecar_indexes
 
 _DISTINCT_DIVISOR: Final = 4
 """By default, strings are indexed if at least one in so many is distinct."""
@@ -25,6 +44,8 @@ _BYTES_PER_ROW: Final = 16
 _BLOCK_ROWS: Final = 1 << 20
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+IndexNames: TypeAlias = Mapping[str, Sequence[str] | None]
+"""Which vectors are to be found by value, by their axis; None for those with many strings."""
 
 
 def build_index(
@@ -255,3 +276,81 @@ def _build_zone_map(daf: DafWriter, axis: str, name: str) -> None:
         span = Span(start, min(start + _BLOCK_ROWS, info.length))
         zone_map.record(span, read(span))
     storage.store(source, zone_map.arrays)
+
+
+def accelerated(
+    daf: DafReader,
+    matrices: str | Sequence[str],
+    *,
+    indexes: IndexNames | None = None,
+    path: str | None = None,
+    max_bytes: int | None = None,
+    progress: ShowProgress = "auto",
+) -> SidecarStatus:
+    """Write the sidecar of a data set with indexes in it; see `daf_storage.write_sidecar`."""
+    wanted = _with_known(daf, indexes or {})
+    columns = [(axis, name) for axis, names in wanted.items() for name in names or [NAME]]
+    for axis, name in columns:
+        _check(daf, axis, name)
+    status = write_sidecar(
+        daf, matrices, columns=columns, path=path, max_bytes=max_bytes, progress=progress
+    )
+    return _indexed(daf, status, wanted, progress)
+
+
+def refreshed(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStatus:
+    """Make a sidecar fit its source again, with the indexes that it had."""
+    wanted = _grouped(sidecar_indexes(daf))
+    status = refresh_sidecar(daf, progress=progress)
+    missing = {
+        axis: [name for name in names or () if f"{axis}/{name}" not in status.indexes]
+        for axis, names in wanted.items()
+        if daf.has_axis(axis)
+    }
+    return _indexed(daf, status, missing, progress)
+
+
+def _check(daf: DafReader, axis: str, name: str) -> None:
+    if not daf.has_axis(axis):
+        raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+    if name != NAME:
+        daf.vector_info(axis, name)
+
+
+def _with_known(daf: DafReader, indexes: IndexNames) -> IndexNames:
+    """Return which indexes are wanted, and which are there: the sidecar is written again."""
+    status = sidecar_status(daf)
+    known = _grouped(status.indexes if status is not None and status.is_used else ())
+    wanted: dict[str, Sequence[str] | None] = dict(indexes)
+    for axis, names in known.items():
+        if wanted.get(axis, ()) is not None:
+            wanted[axis] = list(dict.fromkeys([*(wanted.get(axis) or ()), *(names or ())]))
+    return wanted
+
+
+def _grouped(indexes: Iterable[str]) -> IndexNames:
+    groups: dict[str, list[str]] = {}
+    for index in indexes:
+        axis, _, name = index.partition("/")
+        groups.setdefault(axis, []).append(name)
+    return dict(groups)
+
+
+def _indexed(
+    daf: DafReader, status: SidecarStatus, wanted: IndexNames, progress: ShowProgress
+) -> SidecarStatus:
+    if any(names is None or names for names in wanted.values()):
+        with open_daf(status.path, "r+") as sidecar:
+            if isinstance(sidecar, DafWriter):
+                for axis, names in wanted.items():
+                    present = (
+                        None
+                        if names is None
+                        else [name for name in names if _has(sidecar, axis, name)]
+                    )
+                    build_index(sidecar, axis, present, progress=progress)
+    return sidecar_status(daf) or status
+
+
+def _has(daf: DafReader, axis: str, name: str) -> bool:
+    return daf.has_axis(axis) and (name == NAME or name in daf.vectors_set(axis))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -40,26 +38,6 @@ def warn_once(owner: object, location: str, what: str, problem: str, remedy: str
         warned.add(text)
     if not is_known:
         warnings.warn(text, UnusedIndexWarning, stacklevel=3)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """What to warn of if an index turns out not to fit, when it is loaded or later."""
-
-    owner: weakref.ref[object]
-    """An object that lives as long as a session, which is warned once."""
-    location: str
-    """The data set."""
-    path: str
-    """The index."""
-    remedy: str
-    """What to do."""
-
-    def __call__(self, problem: object) -> None:
-        """Warn that the index is not used, and why."""
-        owner = self.owner()
-        if owner is not None:
-            warn_once(owner, self.location, self.path, str(problem), self.remedy)
 
 
 def list_of(arrays: Mapping[str, _ArrayT], name: str, *dtypes: npt.DTypeLike) -> _ArrayT:

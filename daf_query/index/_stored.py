@@ -9,17 +9,16 @@ long in any number of rows.  How they are stored, and how damage is detected: `d
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.index._faults import IndexReport, UnfitIndexError, list_of
-from daf_query.index._posting_lists import PostingLists
+from daf_query.index._faults import UnfitIndexError, list_of, warn_once
 from daf_query.index._rtree import PointIndex, RTree
-from daf_query.index._sorted_index import NumberIndex, StringIndex
+from daf_query.index._sorted_index import NumberIndex, PostingLists, StringIndex
 from daf_query.scan import ZoneMap
 from daf_storage import DafReader, errors, sidecar_status
 from daf_storage.base import DecodedCache
@@ -96,7 +95,12 @@ class StoredIndexes:
         if stored is None or stored.state == "stale":
             return None
         remedy = f"'daf repair {_location(self._daf)}' builds it again"
-        report = IndexReport(weakref.ref(cache), self._daf.location, place.path, remedy)
+        owner = weakref.ref(cache)
+
+        def report(problem: object) -> None:
+            if (found := owner()) is not None:
+                warn_once(found, self._daf.location, place.path, str(problem), remedy)
+
         if stored.state != "fit":
             report(stored.problem)
             return None
@@ -113,7 +117,7 @@ class StoredIndexes:
             return None
 
     def _lookup(
-        self, place: IndexPlace, arrays: Mapping[str, PagedArray], report: IndexReport
+        self, place: IndexPlace, arrays: Mapping[str, PagedArray], report: Callable[[object], None]
     ) -> NumberIndex | StringIndex:
         """Return a sorted index, whose pages are checked where they are read."""
         daf, column = self._daf, place.columns[0]

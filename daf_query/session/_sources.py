@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
+from daf_query import table as tables
 from daf_query.sql import Collection
 from daf_query.table import (
     META,
@@ -20,7 +21,6 @@ from daf_query.table import (
     is_user_table,
     table_name,
     user_table,
-    zarr_table,
 )
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
 from daf_storage.base import paused_collection
@@ -79,7 +79,7 @@ def opened(source: object, mode: Mode = "r", names: AxisNames = NO_NAMES) -> Con
         return user_table(source)
     if isinstance(source, str | Path):
         if _is_table(source):
-            return zarr_table(source)
+            return tables.zarr_table(source)
         if is_pattern(source):
             return _matching(str(source), mode, names)
         return open_daf(source, mode, **names)

@@ -361,7 +361,8 @@ class AxisSchema(SharedSchema):
             key: self.members[key].matrix_table(axes, name, of_rows.get(key), of_columns.get(key))
             for key in having
         }
-        return MatrixUnionDataset(tables, location=self.location)
+        table = next(iter(tables.values())).table_columns.table
+        return MatrixUnionDataset(table, tables, location=self.location)
 
     def concatenated(self, axis: str) -> ConcatenatedAxis:
         """Return an axis of all data sets that have it."""
@@ -464,7 +465,7 @@ def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     table = as_planned(table, context.matrix_columns.get((schema, name), {}))
     restrict = context.restrictions.get((schema, name))
     table = table if restrict is None else restrict(table)
-    table = table if context.reports is None else table.with_reports(context.reports)
+    table = table if context.reports is None else table.with_view(reports=context.reports)
     return _pushed_to(table.for_engine(context.strings))
 
 

@@ -76,7 +76,7 @@ from daf_query.syntax import (
     values_of,
     walk,
 )
-from daf_query.table import MatrixEntry, TableDataset, ZarrTable, nullable
+from daf_query.table import MatrixEntry, TableDataset, nullable
 from daf_storage import DafError
 from daf_storage.base import optional_import
 
@@ -252,7 +252,7 @@ class Conditions:
 
         return conjunction(sides())
 
-    def indexed_rows(self, table: ZarrTable) -> Positions | None:
+    def indexed_rows(self, table: TableDataset) -> Positions | None:
         """Return the rows for which all conditions can be true; None without an index."""
         rows: Positions | None = None
         for part in self.parts():
@@ -571,7 +571,7 @@ def _restricted(
     known = {**schemas, place.source: table.schema}
     reader = Conditions(place.statement, place.scope, place.source, known.get)
     predicate = conjunction(map(reader.implied, reader.parts()))
-    rows = reader.indexed_rows(table) if isinstance(table, ZarrTable) else None
+    rows = reader.indexed_rows(table)
     return table if rows is None and predicate is None else table.restricted(rows, predicate)
 
 
@@ -601,7 +601,7 @@ def small_tables(
         size = table.table_columns.length * len(table.schema)
         if size <= options.max_values_in_memory and is_same:
             reports = current_context().reports
-            read = table if reports is None else table.with_reports(reports)
+            read = table if reports is None else table.with_view(reports=reports)
             try:
                 rows = read.to_table()
             except DafError:  # a column is unreadable, as the scan will say where it is needed

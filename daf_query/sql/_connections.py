@@ -133,8 +133,7 @@ class Connections:
         if isinstance(source, UserTable):
             self._add_user_table(name, source)
         elif isinstance(source, TableDataset):
-            table = source.with_cache(self.cache.part())
-            self.shared[name] = table.with_options(self.scan_options)
+            self.shared[name] = source.with_view(cache=self.cache.part(), options=self.scan_options)
         else:
             self._add_schema(name, source)
 

@@ -13,30 +13,27 @@ from typing import TYPE_CHECKING
 from daf_query.table._arrow_face import ComputedDataset, nullable
 from daf_query.table._axis_dataset import (
     AxisDataset,
+    axis_columns,
+    broken_columns,
     with_matrix_columns,
 )
-from daf_query.table._broken_columns import BrokenColumns
 from daf_query.table._columns import (
     CATEGORIES,
     DATASET,
+    GEOMETRY,
+    META,
+    BrokenColumns,
     Categoricals,
+    TableColumns,
+    UnreadableVectorWarning,
     category_columns,
+    warn_of_problems,
+    warn_once,
     with_categories,
 )
 from daf_query.table._dataset import TableDataset, TableFragment, TableView
 from daf_query.table._matrix_columns import MatrixEntry, entry_not_found, find_entry
-from daf_query.table._matrix_dataset import (
-    MatrixDataset,
-    MatrixUnionDataset,
-)
-from daf_query.table._table_columns import (
-    TableColumns,
-    UnreadableVectorWarning,
-    axis_columns,
-    broken_columns,
-    warn_of_problems,
-    warn_once,
-)
+from daf_query.table._matrix_dataset import MatrixDataset, MatrixUnionDataset
 from daf_query.table._union import MemberTables, UnionDataset
 from daf_query.table._user_table import (
     UserTable,
@@ -47,22 +44,32 @@ from daf_query.table._user_table import (
     table_name,
     user_table,
 )
-from daf_query.table._zarr import (
-    ATTRIBUTE,
-    INDEXES,
-    META,
-    PENDING,
-    ZarrTable,
-    attributes_of,
-    source_of,
-    zarr_table,
-)
-from daf_query.table._zarr_columns import GEOMETRY
 from daf_storage._lazy import lazy_names
 
-if TYPE_CHECKING:  # this one needs zarr-python
+if TYPE_CHECKING:  # these need zarr-python
     from daf_query.table._raw_bits import register_raw_bits
+    from daf_query.table._zarr import (
+        ATTRIBUTE,
+        INDEXES,
+        PENDING,
+        ZarrTable,
+        attributes_of,
+        source_of,
+        zarr_table,
+    )
 
 __getattr__, __dir__, _ = lazy_names(
-    __name__, {"daf_query.table._raw_bits": ("register_raw_bits",)}
+    __name__,
+    {
+        "daf_query.table._raw_bits": ("register_raw_bits",),
+        "daf_query.table._zarr": (
+            "ATTRIBUTE",
+            "INDEXES",
+            "PENDING",
+            "ZarrTable",
+            "attributes_of",
+            "source_of",
+            "zarr_table",
+        ),
+    },
 )

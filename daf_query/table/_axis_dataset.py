@@ -4,17 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
-from daf_query.scan import INDEX
-from daf_query.table._columns import Categoricals, TableColumn
-from daf_query.table._dataset import TableDataset, TableView
+from daf_query.index import StoredIndexes
+from daf_query.scan import INDEX, NAME, VectorColumn
+from daf_query.table._columns import (
+    BrokenColumns,
+    Categoricals,
+    TableColumn,
+    TableColumns,
+    imported_column,
+)
+from daf_query.table._dataset import TableDataset, TableView, table_heading
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry, matrix_column
-from daf_query.table._table_columns import TableColumns, axis_columns, axis_page
-from daf_storage import DafError, DafReader, Origin, errors
-from daf_storage.data import matrix_version, vectors_version
+from daf_storage import DafError, DafReader, Origin, VectorInfo, errors
+from daf_storage.anndata import recorded_types
+from daf_storage.base import StorageType
+from daf_storage.data import axis_section, matrix_version, vectors_version
+from daf_storage.display import Markup, PreviewBudget, html_element, html_page, shortened
 
 _ENTRY_PARTS = 3
+
+
+def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:
+    """Return the record of the columns of an axis that turn out to be unreadable."""
+    return BrokenColumns(partial(daf.vector_identity, axis))
+
+
+def axis_columns(
+    daf: DafReader,
+    axis: str,
+    broken: BrokenColumns | None = None,
+    categoricals: Categoricals = "string",
+    *,
+    among: frozenset[str] | None = None,
+) -> TableColumns:
+    """Return the columns of an axis; reads metadata and sizes of files only.
+
+    Parameters
+    ----------
+    among
+        The only names of vectors whose metadata are read; by default those of all.
+    """
+    length = daf.axis_length(axis)
+    broken = broken or broken_columns(daf, axis)
+    columns: dict[str, TableColumn] = {}
+    problems = {}
+    indexes = StoredIndexes(daf, axis)
+    for name, kind in ((NAME, StorageType.STRING), (INDEX, StorageType.INT64)):
+        # `vector_info` says the same, and looks at the axis for each.
+        info = VectorInfo(axis, name, kind, length, is_sparse=False, chunk_rows=max(length, 1))
+        columns[name] = TableColumn(VectorColumn(daf, info, indexes), broken)
+    for name, found in daf.open_vectors(axis, length=length, among=among):
+        if isinstance(found, DafError):
+            problems[name] = str(found)
+        else:
+            columns[name] = TableColumn(VectorColumn(daf, found.info, indexes), broken)
+    for name, noted in recorded_types(daf, axis, among).items():
+        if name in columns:
+            columns[name] = imported_column(columns[name], noted, daf, axis, broken, categoricals)
+    return TableColumns(axis, length, columns, problems, indexes.points, broken)
 
 
 class AxisDataset(TableDataset):
@@ -53,7 +103,13 @@ class AxisDataset(TableDataset):
         self._daf = daf
 
     def _repr_html_(self) -> str:
-        return axis_page(self._daf, self._columns, is_filtered=self.is_filtered)
+        """Return a page with previews of its vectors, or what is wrong in their place."""
+        heading = table_heading(self)
+        try:
+            return html_page(heading, *_previews(self._daf, self._columns))
+        except errors.DafError as error:
+            note = f"cannot be read: {shortened(error, 160)}"
+            return html_page(heading, html_element("div", note, class_="note"))
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         return type(self)(self._daf, columns.table, columns=columns, view=view)
@@ -102,6 +158,18 @@ class AxisDataset(TableDataset):
     def _unknown_column(self, name: str) -> DafError:
         known = self._columns
         return errors.vector_not_found(self._location, known.table, name, known.columns)
+
+
+def _previews(daf: DafReader, columns: TableColumns) -> tuple[Markup, Markup]:
+    summary = next((axis for axis in daf.summary().axes if axis.name == columns.table), None)
+    if summary is None:
+        raise errors.axis_not_found(daf.location, columns.table, daf.axes_set())
+    names = {vector.name for vector in summary.vectors}
+    others = ", ".join(shortened(name) for name in columns.columns if name not in names)
+    return (
+        axis_section(summary, daf, PreviewBudget()),
+        html_element("div", f"also columns: {others}", class_="note"),
+    )
 
 
 def with_matrix_columns(table: TableDataset, entries: Mapping[str, Any]) -> TableDataset:

@@ -1,6 +1,8 @@
 """The column of a table: what is stored, and what is made of it, stage by stage.
 
-1. *Stored*: a vector, an entry of a matrix, an array.  If it cannot be read, that is noted.
+1. *Stored*: a vector, an entry of a matrix, an array.  Metadata and sizes of files reveal most that
+   cannot be read; a damaged chunk shows only when it is decoded.  Such a column is noted with the
+   reason, so that the table can be planned again without it.
 2. *Recorded*: the type that an AnnData import recorded, of vectors that are stored in another.
    Dates, nullable booleans and large integers are stored as strings, nullable integers as floats.
    A vector may have been replaced since the import: where its values are not what was recorded,
@@ -15,11 +17,15 @@ on what is stored, but for recorded types and those of unions.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import threading
+import time
+import warnings
 from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -29,6 +35,7 @@ import pyarrow.compute as pc
 from daf_query.scan import (
     Column,
     DictionaryCodes,
+    FindPointIndexes,
     OpenColumn,
     RowIndex,
     Rows,
@@ -42,10 +49,10 @@ from daf_query.scan import (
     numpy_type,
     plain_array,
 )
-from daf_query.table._broken_columns import BrokenColumns
 from daf_storage import DafReader, errors
 from daf_storage.anndata import RecordedType
 from daf_storage.base import DecodedCache, StorageType
+from daf_storage.errors import CorruptDataError, ReadOnlyError, UnsupportedDataError
 
 _T = TypeVar("_T")
 
@@ -56,36 +63,97 @@ CATEGORIES: Final = b"daf.categories"
 """Key of the metadata of a field: the categories, a JSON list.  Engines keep it, not the order."""
 ORDERED: Final = b"daf.ordered"
 """Key of the metadata of a field whose categories have an order."""
+META: Final = "meta"
+"""The group of a Zarr store whose arrays are the columns of a table."""
+GEOMETRY: Final = "bbox"
+"""The column of a Zarr table that holds geometries, as WKB."""
 DATASET: Final = "dataset"
 """The column that says of which data set a row is."""
 _TRUTH: Final = pa.array(["false", "true"])
 _SMALL: Final = frozenset(map(StorageType.of, map(np.dtype, ("i1", "i2", "i4", "u1", "u2", "u4"))))
 
 
+_UNREADABLE: Final = (CorruptDataError, UnsupportedDataError, ReadOnlyError)
+_UNSETTLED_SECONDS: Final = 2.0
+"""How long a column stays broken whose file is too new to tell it from a later one."""
+
+
+class BrokenColumns:
+    """The columns of one table that could not be read, until what is stored changes.
+
+    Parameters
+    ----------
+    identity
+        Returns a value that changes whenever what is stored of a column does.
+    """
+
+    def __init__(self, identity: Callable[[str], Hashable] = lambda _: None) -> None:
+        self._identity = identity
+        self._noted: dict[str, tuple[str | None, Hashable, float]] = {}
+        self._lock = threading.Lock()
+        self.count = 0
+        """How often a column turned out to be broken."""
+        self.warned: set[str] = set()
+        """The warnings that were given already, where a table outlives its queries."""
+
+    def reading(self, name: str, read: Callable[[], _T]) -> _T:
+        """Read something of a column; keep an error that says that it is unreadable."""
+        try:
+            return read()
+        except _UNREADABLE as error:
+            self.note(name, str(error))
+            raise
+
+    def note(self, name: str, reason: str | None) -> None:
+        """Note why a column cannot be read; None if it does not hold what was recorded of it."""
+        with self._lock:
+            self._noted[name] = (reason, self._identity(name), time.monotonic())
+            self.count += 1
+
+    def noted(self) -> dict[str, str | None]:
+        """Return the columns that are still broken, and why; None for those to be read as stored.
+
+        A column whose file is too new to tell it from a later one counts for a moment.
+        """
+        if not self._noted:  # of thousands of tables, hardly one has any
+            return {}
+        with self._lock:
+            known = dict(self._noted)
+        new = time.monotonic() - _UNSETTLED_SECONDS
+        return {
+            name: reason
+            for name, (reason, identity, seen_at) in known.items()
+            if (reason is not None and seen_at > new) or self._identity(name) == identity
+        }
+
+
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """The type of a column that an import recorded."""
+    """The type of a vector that an import recorded."""
 
     type: pa.DataType
     """What the values are converted to when they are read."""
-    key: tuple[Hashable, ...]
-    """What the converted values are cached by."""
-    identity: Callable[[], Hashable]
-    """Returns a value that changes with what is stored."""
-    note_mismatch: Callable[[], None]
-    """Notes that the values are not what was recorded."""
-    what: str
-    """The vector, for messages."""
+    daf: DafReader
+    axis: str
+    name: str
+    broken: BrokenColumns
+    """Where it is noted that the values are not what was recorded."""
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """What the converted values are cached by."""
+        return (self.daf.location, self.axis, self.name, "recorded", str(self.type))
 
     def converted(self, stored: pa.Array) -> pa.Array:
         """Return stored values in this type."""
         try:
             return _converted(stored, self.type)
         except (pa.ArrowException, ValueError) as error:
-            self.note_mismatch()
+            self.broken.note(self.name, None)
             raise errors.CorruptDataError(
-                f"{self.what} was {self.type} when it was imported, and holds other values now "
-                f"({error}); run the query again to read it as it is stored, {stored.type}"
+                f"{self.daf.location}: vector {self.name!r} of axis {self.axis!r} was {self.type} "
+                f"when it was imported, and holds other values now ({error}); run the query again "
+                f"to read it as it is stored, {stored.type}"
             ) from error
 
 
@@ -195,7 +263,8 @@ class OpenTableColumn:
         self._column = column
         self._cache = cache
         self._is_converted = column.is_converted
-        self._identity = None if column.recorded is None else column.recorded.identity()
+        recorded = column.recorded
+        self._identity = recorded and recorded.daf.vector_identity(recorded.axis, recorded.name)
 
     @property
     def _is_compared_stored(self) -> bool:
@@ -265,9 +334,6 @@ class OpenTableColumn:
         return array.cast(self._column.field.type, safe=False)  # beyond 2^53 rounded
 
 
-# 1. Stored
-
-
 def vector_of(column: Column | None) -> VectorColumn | None:
     """Return the vector whose values a column has; ``None`` if it has others."""
     if isinstance(column, TableColumn):
@@ -275,30 +341,21 @@ def vector_of(column: Column | None) -> VectorColumn | None:
     return column if isinstance(column, VectorColumn) else None
 
 
-# 2. Recorded
-
-
-def recorded_columns(
-    columns: Mapping[str, Column],
-    recorded: Mapping[str, RecordedType],
+def imported_column(
+    column: TableColumn,
+    noted: RecordedType,
     daf: DafReader,
     axis: str,
     broken: BrokenColumns,
-) -> dict[str, Column]:
-    """Return columns, in the types that were recorded where the vectors are stored otherwise."""
-    converted = dict(columns)
-    for name in recorded.keys() & columns.keys():
-        target = recorded[name].type
-        if _is_convertible(columns[name].field.type, target):
-            stage = Recorded(
-                target,
-                (daf.location, axis, name, "recorded", str(target)),
-                partial(daf.vector_identity, axis, name),
-                partial(broken.note_mismatch, name),
-                f"{daf.location}: vector {name!r} of axis {axis!r}",
-            )
-            converted[name] = replace(TableColumn.of(columns[name]), recorded=stage)
-    return converted
+    categoricals: Categoricals,
+) -> TableColumn:
+    """Return a column with the type or the categories that an import recorded."""
+    name, stored = column.field.name, column.field.type
+    if _is_convertible(stored, noted.type):
+        return replace(column, recorded=Recorded(noted.type, daf, axis, name, broken))
+    if categoricals == "dictionary" and noted.categories is not None and stored == pa.string():
+        return replace(column, categories=Categories(noted.categories, noted.is_ordered))
+    return column
 
 
 def _is_convertible(stored: pa.DataType, target: pa.DataType) -> bool:
@@ -332,22 +389,6 @@ def _values(array: pa.Array) -> Any:
     if pa.types.is_timestamp(array.type) and array.type.tz is None:
         return array.to_numpy(zero_copy_only=False)
     return array
-
-
-# 3. Categories
-
-
-def categorical_columns(
-    columns: Mapping[str, Column], recorded: Mapping[str, RecordedType]
-) -> dict[str, Column]:
-    """Return columns, those of categoricals as dictionaries."""
-    encoded_columns = dict(columns)
-    for name in recorded.keys() & columns.keys():
-        values = recorded[name].categories
-        if values is not None and columns[name].field.type == pa.string():
-            stage = Categories(values, recorded[name].is_ordered)
-            encoded_columns[name] = replace(TableColumn.of(columns[name]), categories=stage)
-    return encoded_columns
 
 
 def encoded(strings: pa.Array, categories: pa.Array, is_ordered: bool) -> pa.DictionaryArray:  # noqa: FBT001 - as in Arrow
@@ -391,9 +432,6 @@ def with_categories(table: pa.Table) -> pa.Table:
     return table
 
 
-# 4. Wide
-
-
 def value_type(storage_type: StorageType, *, was_float: bool) -> pa.DataType:
     """Return the Arrow type in which tables have the values of a matrix.
 
@@ -426,9 +464,6 @@ def wide_columns(columns: Mapping[str, Column], names: AbstractSet[str]) -> dict
     }
 
 
-# 5. Shown
-
-
 def column_as(column: Column | None, field: pa.Field, length: int) -> Column:
     """Return a column of one data set with the field of the union; ``None`` if it is absent."""
     if column is None:
@@ -457,3 +492,72 @@ class ConstantColumn:
         zeros = np.broadcast_to(np.uint8(0), self.length)
         codes = DictionaryCodes(zeros, values, options.zone_rows)
         return StringColumn(lambda: values, codes=codes)
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a table at one moment, and why some of the data are none."""
+
+    table: str
+    """The name of the table: an axis."""
+    length: int
+    """Number of rows."""
+    columns: Mapping[str, Column]
+    """By name; of an axis ``name``, ``index``, then the vectors in alphabetical order."""
+    problems: Mapping[str, str]
+    """What cannot be read, and why."""
+    point_indexes: FindPointIndexes = lambda *_: ()
+    """Returns the indexes over two of some columns."""
+    broken: BrokenColumns = dataclasses.field(default_factory=BrokenColumns)
+    """The columns that turned out to be unreadable since."""
+
+    def readable(self) -> TableColumns:
+        """Return the same without columns that turned out to be unreadable."""
+        noted = self.broken.noted()
+        if not noted:
+            return self
+        problems = {name: reason for name, reason in noted.items() if reason is not None}
+        columns = {
+            name: replace(column, recorded=None)
+            if name in noted and isinstance(column, TableColumn)
+            else column
+            for name, column in self.columns.items()
+            if name not in problems
+        }
+        return replace(self, columns=columns, problems={**self.problems, **problems})
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema; engines ask for it several times per query."""
+        return pa.schema([column.field for column in self.columns.values()])
+
+
+def signature_of(columns: TableColumns) -> Hashable | None:
+    """Return what tables of the same schema have in common, all of whose columns are vectors.
+
+    ``None`` if one of the columns is none: the table has to be looked at by itself.
+    """
+    parts: list[Hashable] = []
+    for name, column in columns.columns.items():
+        vector = vector_of(column)
+        if vector is None:
+            return None
+        parts.append((name, vector.info.storage_type, vector.info.empty_is_missing))
+    return tuple(parts)
+
+
+class UnreadableVectorWarning(errors.DafWarning):
+    """A vector cannot be read, so a table lacks its column."""
+
+
+def warn_once(text: str, warned: set[str]) -> None:
+    """Warn of something that cannot be read, unless ``warned`` has the text."""
+    if text not in warned:
+        warned.add(text)
+        warnings.warn(text, UnreadableVectorWarning, stacklevel=4)
+
+
+def warn_of_problems(columns: TableColumns, warned: set[str]) -> None:
+    """Warn once of each column that a table lacks, with the reason."""
+    for name, problem in columns.problems.items():
+        warn_once(f"the table {columns.table!r} lacks the column {name!r}: {problem}", warned)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from daf_query.index import RTree
 from daf_query.scan import (
     DEFAULT_OPTIONS,
     Column,
@@ -47,12 +48,12 @@ from daf_query.table._arrow_face import (
     plain_schema,
     until_interpreter_ends,
 )
-from daf_query.table._columns import is_of_few_bits, wide_columns
+from daf_query.table._columns import TableColumns, is_of_few_bits, wide_columns
 from daf_query.table._dask_frames import DaskFrames, PartSpan
 from daf_query.table._matrix_columns import MatrixEntry
-from daf_query.table._table_columns import TableColumns, table_page
 from daf_storage import DafError, errors
 from daf_storage.base import DecodedCache, Span
+from daf_storage.display import Markup, html_element, html_page, html_table, shortened
 
 Read: TypeAlias = Callable[[pa.Schema], Iterator[pa.RecordBatch]]
 """Yields the rows that match, with the columns of a schema in its types."""
@@ -116,15 +117,22 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
         """Return another table over the same data."""
         return type(self)(columns, location=self._location, view=view)
 
-    def _with_view(self, **changes: Any) -> Self:
+    def with_view(self, **changes: Any) -> Self:
+        """Return the same table, of which other rows are wanted, or read in another way.
+
+        Parameters
+        ----------
+        **changes
+            The fields of `TableView` that are others, by name.
+        """
         return self._with(self._columns, replace(self._view, **changes))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._location!r}, {self._columns.table!r})"
 
     def _repr_html_(self) -> str:
-        columns = self._columns
-        return table_page(columns, self._location, is_filtered=self.is_filtered)
+        cells = [(shortened(each.name), str(each.type)) for each in self._columns.schema]
+        return html_page(table_heading(self), html_table(("column", "type"), cells))
 
     def __reduce__(self) -> Any:
         """Pickle the place, not the data; the other process opens it again."""
@@ -348,11 +356,11 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
 
     def filter(self, expression: pc.Expression) -> Self:
         """Return the same table with only the rows for which ``expression`` is true."""
-        return self._with_view(base_filter=_both(self._view.base_filter, expression))
+        return self.with_view(base_filter=_both(self._view.base_filter, expression))
 
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableView`."""
-        return self._with_view(rows=rows, inferred=inferred)
+        return self.with_view(rows=rows, inferred=inferred)
 
     def first_rows(self, count: int) -> Self:
         """Return a table that reads little for the sake of its first rows; it may have more.
@@ -389,23 +397,15 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
         >>> table.for_engine(pa.string()).schema.field("name").nullable
         True
         """
-        return self._with_view(engine_strings=strings)
-
-    def with_reports(self, reports: list[ScanReport]) -> Self:
-        """Return the same table, whose scans leave their reports in a list."""
-        return self._with_view(reports=reports)
-
-    def with_pickled(self, view: Mapping[str, Any]) -> Self:
-        """Return the same table with the view of one that was pickled."""
-        return self._with_view(**view)
-
-    def with_cache(self, cache: DecodedCache) -> Self:
-        """Return the same table, which keeps what it decodes in a cache."""
-        return self._with_view(cache=cache)
+        return self.with_view(engine_strings=strings)
 
     def with_options(self, options: ScanOptions) -> Self:
         """Return the same table, which is cut, pruned and read in another way."""
-        return self._with_view(options=options)
+        return self.with_view(options=options)
+
+    def rtree(self, column: str) -> RTree | None:  # noqa: ARG002 - of a Zarr table
+        """Return the R-tree of a column of geometries, checked; None without one."""
+        return None
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Return the same table with entries of matrices as columns, by their names.
@@ -499,6 +499,14 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
             f"{self._location}: the table {self._columns.table!r} has no column {name!r}; it has "
             f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
         )
+
+
+def table_heading(table: TableDataset) -> Markup:
+    """Return the first line of the page of a table."""
+    columns = table.table_columns
+    strong = html_element("strong", shortened(columns.table))
+    which = " before its filter" if table.is_filtered else ""
+    return html_element("div", strong, f": {columns.length:,} rows{which}, of {table.location}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -605,4 +613,4 @@ def _open_again(
     make: Callable[..., TableDataset], arguments: tuple[Any, ...], view: Mapping[str, Any]
 ) -> TableDataset:
     """Make a table again, with the same rows left."""
-    return make(*arguments).with_pickled(view)
+    return make(*arguments).with_view(**view)

@@ -46,16 +46,7 @@ from daf_storage.errors import FormatError
 
 SYMBOLS: Final = ("gene_symbols", "feature_name")
 """Vectors of symbols, as Cell Ranger and CELLxGENE have them beside ids."""
-_ENTRY_BYTES: Final = 256
 _MAX_COMPARED: Final = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """The position of an entry, for the cache."""
-
-    position: int
-    nbytes: int = _ENTRY_BYTES
 
 
 def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> int | None:
@@ -71,14 +62,14 @@ def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> in
     """
     identity = daf.vector_identity(axis, NAME)
     key = (daf.location, axis, NAME, "position", entry)
-    known: _Position | None = cache.peek(key, identity)
+    known: np.int64 | None = cache.peek(key, identity)
     if known is not None:
-        return known.position
+        return int(known)
     names = entry_names(daf, axis, cache)
     position = int(pc.index(names, pa.scalar(entry, names.type)).as_py())
     if position < 0:
         return _by_symbol(daf, axis, entry)
-    return int(cache.get(key, identity, lambda: _Position(position)).position)
+    return int(cache.get(key, identity, lambda: np.int64(position)))
 
 
 def _by_symbol(daf: DafReader, axis: str, symbol: str) -> int | None:

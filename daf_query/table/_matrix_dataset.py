@@ -1,20 +1,27 @@
 """A matrix as a table: its long form, a row for each element, scanned in blocks.
 
-That of several data sets has the elements of all, with a column ``dataset``.  Nothing is aligned
-and nothing is filled: what a data set lacks is no row.
+What a filter says of one axis alone is evaluated on its entries, once each, and becomes a
+selection: of the majors of a layout only the selected ones are read, elements of other minors are
+dropped by their codes.  All else is evaluated element by element, block by block.
+
+The long form of several data sets has the elements of all, with a column ``dataset``.  Nothing is
+aligned and nothing is filled: what a data set lacks is no row.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NoReturn, Self
+from typing import Any, Final, Literal, NoReturn, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.matrix import (
+    ElementBlock,
     Elements,
     Layout,
     Selection,
@@ -22,31 +29,168 @@ from daf_query.matrix import (
     open_layouts,
 )
 from daf_query.scan import (
+    Codes,
     Column,
     IsNull,
+    LastOfThreads,
+    Mask,
+    Once,
     Positions,
     Predicate,
+    Rows,
     Scan,
     ScanOptions,
     ScanPlan,
+    Values,
     arrow_type,
     columns_of,
     conjuncts,
     evaluate,
+    number_array,
+    numpy_type,
 )
-from daf_query.table._columns import DATASET, ConstantColumn, value_type
+from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, value_type
 from daf_query.table._dataset import TableDataset, TableView
-from daf_query.table._matrix_columns import MatrixEntry
-from daf_query.table._matrix_scan import AxisEntries, ElementBlocks, ElementColumn
-from daf_query.table._table_columns import TableColumns
+from daf_query.table._matrix_columns import entry_names
 from daf_query.table._union import Members, UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.anndata import was_float
-from daf_storage.base import StorageType
+from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.data import matrix_version
 
+_WIDE: Final = 8
 _VALUE: Final = "value"
 _MOST_ENTRIES: Final = (1 << 31) - 1
+
+
+class AxisEntries:
+    """The entries of an axis, decoded when they are first needed."""
+
+    def __init__(
+        self,
+        daf: DafReader,
+        axis: str,
+        length: int,
+        selection: Selection | None,
+        cache: DecodedCache,
+        options: ScanOptions,
+    ) -> None:
+        self._daf = daf
+        self._axis = axis
+        self._length = length
+        self._cache = cache
+        self._options = options
+        self._strings = Once(self._decoded)
+        self._tables: dict[Predicate, Mask] = {}
+        self._chosen: Mask = np.full(length, selection is None)
+        if selection is not None:
+            self._chosen[selection.positions] = True
+
+    @property
+    def selection(self) -> Selection:
+        """The entries that are left."""
+        if self._chosen.all():
+            return Selection.all(self._length)
+        return Selection.of(np.flatnonzero(self._chosen), self._length)
+
+    def leave(self, predicate: Predicate) -> None:
+        """Leave only the entries for which a predicate is true."""
+        self._chosen &= self.table(predicate)
+
+    @property
+    def strings(self) -> pa.Array:
+        """The entries, in their order."""
+        return self._strings()
+
+    def _decoded(self) -> pa.Array:
+        daf, axis = self._daf, self._axis
+        strings = entry_names(daf, axis, self._cache, self._options)
+        if len(strings) != self._length:
+            raise errors.FormatError(
+                f"{daf.location}: the axis {axis!r} was replaced while a matrix of it was being "
+                "queried; run the query again"
+            )
+        return strings if strings.type == pa.string() else strings.cast(pa.string())
+
+    def table(self, predicate: Predicate) -> Mask:
+        """Return for which of the entries that are left a predicate is true."""
+        table = self._tables.get(predicate)
+        if table is None:
+            strings = self.strings
+            table = evaluate(predicate, lambda _: strings, len(strings)) & self._chosen
+            self._tables[predicate] = table
+        return table
+
+    def encoded(self, codes: npt.NDArray[np.int32]) -> pa.DictionaryArray:
+        """Return positions as a dictionary of the entries; the codes are not copied."""
+        indices = pa.Array.from_buffers(pa.int32(), codes.size, [None, pa.py_buffer(codes)])
+        return pa.DictionaryArray.from_arrays(indices, self.strings, safe=False)
+
+
+class ElementBlocks:
+    """The blocks of a scan; the last one of each thread is kept for its other columns."""
+
+    def __init__(self, elements: Elements) -> None:
+        self._elements = elements
+        self._last: LastOfThreads = {}
+
+    def at(self, span: Span) -> ElementBlock:
+        """Return the block of a span."""
+        thread = threading.get_ident()
+        last = self._last.get(thread)
+        if last is None or last[0] != span:
+            last = self._last[thread] = (span, self._elements.block(span))
+        block: ElementBlock = last[1]
+        return block
+
+
+@dataclass(frozen=True, eq=False)
+class ElementColumn:
+    """A part of each element; it is its own open column."""
+
+    field: pa.Field
+    part: Literal["majors", "minors", "values"]
+    blocks: ElementBlocks
+    entries: AxisEntries | None = None
+    """The entries of its axis; None for values."""
+    is_string = False
+    chunk_rows = 0
+    zones = None
+
+    def open(self, cache: DecodedCache, options: ScanOptions) -> ElementColumn:  # noqa: ARG002 - its blocks are of one state
+        """Open it for reading."""
+        return self
+
+    def row_index(self) -> None:
+        """Return nothing: what an index would find are entries, which are chosen before."""
+        return
+
+    def values(self, rows: Rows) -> Values:
+        """Return codes of the entries, or stored values, small integers as they are."""
+        read = self._read(rows)
+        if self.entries is not None:
+            return Codes(read, self.entries.strings, self.entries.table)
+        return read if _is_small_integer(read) else self._converted(read)
+
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return a dictionary of the entries, or values."""
+        read = self._read(rows)
+        if self.entries is not None:
+            return self.entries.encoded(read)
+        values = self._converted(read)
+        return values if isinstance(values, pa.Array) else number_array(values)
+
+    def _read(self, rows: Rows) -> Any:
+        return getattr(self.blocks.at(rows.span), self.part)(rows.offsets)
+
+    def _converted(self, values: Any) -> Any:
+        is_text = isinstance(values, pa.Array)
+        return values if is_text else values.astype(numpy_type(self.field.type), copy=False)
+
+
+def _is_small_integer(values: Any) -> bool:
+    """Return whether values are compared with a wider constant exactly as they are."""
+    return isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.itemsize < _WIDE
 
 
 @dataclass(frozen=True)
@@ -170,26 +314,20 @@ class MatrixDataset(TableDataset):
 
     def seen(self, view: TableView) -> Self:
         """Return the same table with another view."""
-        return self._again(view, self._place_of.member)
-
-    def _again(self, view: TableView, member: MatrixMember | None) -> Self:
-        return self._chosen_of(*self._selections, view, member)
-
-    def _chosen_of(
-        self,
-        rows: Selection | None,
-        columns: Selection | None,
-        view: TableView,
-        member: MatrixMember | None,
-    ) -> Self:
-        place = self._place_of
-        return type(self)(
-            place.daf, *place.axes, place.name, rows=rows, columns=columns, view=view, member=member
-        )
+        return self._changed(view=view)
 
     def of(self, rows: Selection | None, columns: Selection | None) -> Self:
         """Return the elements of other rows and columns; None for all."""
-        return self._chosen_of(rows, columns, self._view, self._place_of.member)
+        return self._changed(rows=rows, columns=columns)
+
+    def as_member(self, name: str, value_type: pa.DataType) -> Self:
+        """Return the same table as one of several."""
+        return self._changed(member=MatrixMember(name, value_type))
+
+    def _changed(self, **changes: Any) -> Self:
+        place, (rows, columns) = self._place_of, self._selections
+        own = {"rows": rows, "columns": columns, "view": self._view, "member": place.member}
+        return type(self)(place.daf, *place.axes, place.name, **{**own, **changes})
 
     def data_version(self, columns: Iterable[str]) -> str | None:  # noqa: ARG002 - of all
         """Return what differs once the matrix was changed; None where nothing shows it."""
@@ -207,12 +345,6 @@ class MatrixDataset(TableDataset):
         )
 
     @property
-    def name(self) -> str:
-        """What the column ``dataset`` calls its data set; of one that stands alone, its matrix."""
-        place = self._place_of
-        return place.name if place.member is None else place.member.name
-
-    @property
     def member_name(self) -> str | None:
         """What the column ``dataset`` of several calls it; ``None`` if it stands alone."""
         member = self._place_of.member
@@ -227,10 +359,6 @@ class MatrixDataset(TableDataset):
     def stored_type(self) -> pa.DataType:
         """The Arrow type in which they are stored."""
         return arrow_type(self._info.storage_type)
-
-    def as_member(self, name: str, value_type: pa.DataType) -> Self:
-        """Return the same table as one of several."""
-        return self._again(self._view, MatrixMember(name, value_type))
 
     @property
     def is_filtered(self) -> bool:
@@ -446,6 +574,8 @@ class MatrixUnionDataset(UnionDataset):
 
     Parameters
     ----------
+    table
+        The name of the table.
     tables
         The long form of each data set that has the matrix, by name.
     location
@@ -466,58 +596,39 @@ class MatrixUnionDataset(UnionDataset):
     ...     daf.add_axis("gene", ["CD8A"])
     ...     daf.set_matrix("cell", "gene", "X", [[value]])
     ...     runs[name] = MatrixDataset(daf, "cell", "gene", "X")
-    >>> MatrixUnionDataset(runs, location="runs").to_table().to_pydict()
+    >>> table = MatrixUnionDataset("X", runs, location="runs")
+    >>> table.to_table().to_pydict()
     {'dataset': ['monday', 'tuesday'], 'cell': ['A', 'A'], 'gene': ['CD8A', 'CD8A'], \
 'value': [1.0, 2.5]}
     """
 
-    def __init__(
-        self, tables: Mapping[str, MatrixDataset], *, location: str, view: TableView | None = None
-    ) -> None:
+    @staticmethod
+    def _members_of(table: str, sources: Mapping[str, TableDataset], location: str) -> Members:
+        matrices = cast("Mapping[str, MatrixDataset]", sources)
         value_type = value_type_of_all(
-            {table.value_type for table in tables.values()},
-            {table.stored_type for table in tables.values()},
+            {each.value_type for each in matrices.values()},
+            {each.stored_type for each in matrices.values()},
         )
-        table = next(iter(tables.values())).table_columns.table
         if value_type is None:
-            types = ", ".join(f"{name}: {each.value_type}" for name, each in tables.items())
+            types = ", ".join(f"{name}: {each.value_type}" for name, each in matrices.items())
             raise errors.UnsupportedDataError(
                 f"{location}: {table} has values of types that have none in common ({types}); "
                 "connect the data sets one by one"
             )
-        self._matrices = {name: each.as_member(name, value_type) for name, each in tables.items()}
-        own = next(iter(self._matrices.values())).table_columns
-        length = sum(each.table_columns.length for each in tables.values())
-        members = Members(table, self._matrices, replace(own, length=length))
-        super().__init__(table, members, location=location, view=view)
+        members = {name: each.as_member(name, value_type) for name, each in matrices.items()}
+        own = next(iter(members.values())).table_columns
+        length = sum(each.table_columns.length for each in members.values())
+        return Members(table, members, replace(own, length=length))
 
     @property
     def matrices(self) -> Sequence[MatrixDataset]:
         """The long form of each data set."""
-        return [self._part(number) for number in range(len(self._matrices))]
-
-    def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
-        return type(self)(self._matrices, location=self._location, view=view)
+        return [self._part(number) for number in range(len(self._of.names))]
 
     def _part(self, number: int) -> MatrixDataset:
-        matrix = self._matrices[self._of.names[number]]
+        matrix = cast("MatrixDataset", self._of.sources[self._of.names[number]])
         return matrix.seen(replace(self._view, cache=matrix.cache))
-
-    def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        return _open_union, (dict(self._matrices), self._location)
 
     def part_spans(self) -> NoReturn:
         """Refuse, as the long form of a single one."""
         self.matrices[0].part_spans()
-
-    def first_rows(self, count: int) -> Self:  # noqa: ARG002 - they have no positions
-        """Return the same table: its scan yields batches as it reads."""
-        return self
-
-    def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
-        """Refuse: this is no table of an axis."""
-        return TableDataset.with_matrix_columns(self, entries)
-
-
-def _open_union(tables: Mapping[str, MatrixDataset], location: str) -> MatrixUnionDataset:
-    return MatrixUnionDataset(tables, location=location)

@@ -1,9 +1,12 @@
 """The tables of a collection: the rows of all, and which data set each is of.
 
 Columns go by name.  One that a data set lacks is null there; numbers of different types become the
-smallest type that holds them all.  Each data set is scanned by itself, or with small neighbours:
-what is true for none of its rows is not read.  Of thousands of data sets, tables are made when they
-are asked for.
+smallest type that holds them all.  What is true for no row of a data set is not read.  Of thousands
+of data sets, tables are made when they are asked for.
+
+To open a column takes longer than to read a thousand values of it.  Neighbours that are small and
+have the same columns are scanned as one table: the values are joined when they are first read, and
+cached by what is stored of each, so once one of them changes, they are joined again.
 """
 
 from __future__ import annotations
@@ -11,36 +14,57 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query._runs import check_cancelled
 from daf_query.distributed import token_of
 from daf_query.scan import (
     INDEX,
     NAME,
     Column,
+    DictionaryCodes,
     Mask,
+    NumberColumn,
+    OpenColumn,
     Positions,
     Predicate,
+    Rows,
     ScanOptions,
+    StringColumn,
+    VectorColumn,
     ZoneMap,
     evaluate,
     may_match,
     numpy_type,
+    plain_array,
 )
-from daf_query.table._columns import DATASET, ConstantColumn, column_as, vector_of
+from daf_query.table._columns import (
+    DATASET,
+    ConstantColumn,
+    TableColumns,
+    column_as,
+    signature_of,
+    vector_of,
+)
 from daf_query.table._dataset import TableDataset, TableView
-from daf_query.table._joined_members import JoinedRun, joined_runs
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
-from daf_query.table._table_columns import TableColumns, signature_of
 from daf_storage import errors
 from daf_storage.base import DecodedCache, Span, paused_collection
 from daf_storage.upkeep import IndexStorage
 
+_T = TypeVar("_T")
+
+JoinedRun: TypeAlias = tuple[Span, TableColumns]
+"""Which neighbouring members are scanned as one table, and the columns of the union for them."""
+
+_SCRATCH_BYTES: Final = 1 << 16
+"""What members decode is joined at once, and not remembered beside it."""
 MIN_WHOLE_MEMBERS: Final = 64
 """Of fewer members the scan of each is planned."""
 
@@ -295,6 +319,151 @@ class MemberSpans:
     """Which of them are left; none of these is empty."""
 
 
+def joined_runs(
+    of: Mapping[str, TableColumns], union: TableColumns, options: ScanOptions
+) -> list[JoinedRun]:
+    """Return the runs of members that are worth joining.
+
+    Parameters
+    ----------
+    of
+        The columns of the members.
+    union
+        The columns of all.
+    """
+    if len(of) < options.min_joined_members:
+        return []
+    members = list(of.items())
+    signatures = [signature_of(columns) for columns in of.values()]
+    lengths = [columns.length for columns in of.values()]
+    return [
+        (span, _joined_columns(members[span.slice], union))
+        for span in _spans(signatures, lengths, options)
+        if span.size >= options.min_joined_members
+    ]
+
+
+def _spans(
+    signatures: Sequence[Hashable | None], lengths: Sequence[int], options: ScanOptions
+) -> Iterator[Span]:
+    """Yield neighbours that have the same columns, and together not too many rows."""
+    start, rows, current = 0, 0, None
+    for number, (own, length) in enumerate(zip(signatures, lengths, strict=True)):
+        signature = own if length <= options.joined_member_rows else None
+        if signature is None or signature != current or rows + length > options.joined_rows:
+            yield Span(start, number)
+            start, rows, current = number, 0, signature
+        rows += length
+        if signature is None:
+            start = number + 1
+    yield Span(start, len(lengths))
+
+
+def _joined_columns(
+    members: Sequence[tuple[str, TableColumns]], union: TableColumns
+) -> TableColumns:
+    names = tuple(name for name, _ in members)
+    sources = [columns for _, columns in members]
+    length = sum(columns.length for columns in sources)
+    joined: dict[str, Column] = {
+        name: JoinedColumn(shown.field, (union.table, names), names, sources)
+        if name == DATASET or name in sources[0].columns
+        else ConstantColumn(shown.field, None, length)
+        for name, shown in union.columns.items()
+    }
+    return TableColumns(f"{names[0]} to {names[-1]}.{union.table}", length, joined, {})
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedColumn:
+    """A column of several data sets, one after the other."""
+
+    field: pa.Field
+    key: Hashable
+    """What its values are cached by, with its name."""
+    names: Sequence[str]
+    """What the data sets are called."""
+    sources: Sequence[TableColumns]
+    """The columns of each data set."""
+    chunk_rows = 0
+
+    @cached_property
+    def parts(self) -> Sequence[Column]:
+        """That of each data set, as the union has it; of ``dataset``, none."""
+        name = self.field.name
+        sources = [] if name == DATASET else self.sources
+        return [column_as(each.columns[name], self.field, each.length) for each in sources]
+
+    @cached_property
+    def vectors(self) -> Sequence[VectorColumn | None]:
+        """What is stored of each data set; nothing of columns without values that may change."""
+        is_fixed = self.field.name == INDEX
+        return [None if is_fixed else vector_of(column) for column in self.parts]
+
+    @property
+    def is_string(self) -> bool:
+        """Whether its values are strings."""
+        return bool(pa.types.is_string(self.field.type))
+
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
+        """Open it for reading; values that were joined count while what is stored is the same."""
+        with paused_collection(len(self.sources)):
+            identity = tuple(
+                vector and vector.daf.vector_identity(vector.info.axis, vector.info.name)
+                for vector in self.vectors
+            )
+        shown = (self.field.name, str(self.field.type), self.field.nullable)
+        key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
+
+        def cached(part: str, make: Callable[[], _T]) -> _T:
+            with paused_collection(len(self.sources)):
+                found: _T = cache.get((key, part), identity, make)
+                return found
+
+        values = partial(self._joined, options)
+        if not self.is_string:
+            dtype, length = numpy_type(self.field.type), sum(each.length for each in self.sources)
+            return NumberColumn(
+                lambda: lambda span: cached("values", values)[span.slice],
+                cached("zones", lambda: ZoneMap.unknown(length, dtype, options.zone_rows)),
+            )
+        known = cache.peek((key, "values"), identity)
+
+        def codes() -> DictionaryCodes:
+            strings = values() if known is None else known
+            is_missing = strings.null_count > 0
+            of = iter([strings])
+            return DictionaryCodes.of(of, len(strings), options, empty_is_missing=is_missing)
+
+        return StringColumn(
+            partial(cached, "values", values),
+            None if self.field.name == NAME else partial(cached, "codes", codes),
+            cache.peek((key, "codes"), identity),
+            known,
+        )
+
+    def _joined(self, options: ScanOptions) -> Any:
+        """Return the values of all data sets: numbers, or strings of Arrow."""
+        if self.field.name == DATASET:
+            lengths = [source.length for source in self.sources]
+            return pa.array(self.names).take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
+        values = self._values(options)
+        if self.is_string:
+            return pa.concat_arrays([pa.array([], pa.string()), *values])
+        dtype = numpy_type(self.field.type)
+        return np.concatenate([np.empty(0, dtype), *map(np.asarray, values)], dtype=dtype)
+
+    def _values(self, options: ScanOptions) -> Iterator[Any]:
+        """Yield the values of each data set."""
+        scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
+        for column, source in zip(self.parts, self.sources, strict=True):
+            check_cancelled()
+            if source.length:
+                opened, rows = column.open(scratch, options), Rows(Span(0, source.length))
+                is_string = self.is_string
+                yield plain_array(opened.to_arrow(rows)) if is_string else opened.values(rows)
+
+
 class UnionDataset(TableDataset):
     """The rows of several tables.
 
@@ -333,12 +502,21 @@ class UnionDataset(TableDataset):
         cache: DecodedCache | None = None,
         view: TableView | None = None,
     ) -> None:
-        members = parts if isinstance(parts, Members) else Members(table, parts)
+        members = parts if isinstance(parts, Members) else self._members_of(table, parts, location)
         first = next(iter(members.sources.values()), None)
         if view is None and first is not None:
             view = TableView(cache=cache or first.cache.part(), options=first.options)
         super().__init__(members.union, location=location, view=view)
         self._of = members
+
+    @staticmethod
+    def _members_of(
+        table: str,
+        sources: Mapping[str, TableDataset],
+        location: str,  # noqa: ARG004 - of others
+    ) -> Members:
+        """Return the data sets of some tables, with the columns of all."""
+        return Members(table, sources)
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
         return self._with_sources(self._of, view)
@@ -350,7 +528,8 @@ class UnionDataset(TableDataset):
         return type(self)(self._columns.table, sources, location=self._location, view=view)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        return _open_union, (self._columns.table, dict(self._of.sources), self._location)
+        parts = self._columns.table, dict(self._of.sources), self._location
+        return _open_union, (type(self), *parts)
 
     def readable(self) -> Self:
         """Return the same table: what is unreadable is noted with its data set."""
@@ -376,18 +555,15 @@ class UnionDataset(TableDataset):
             numbers = np.flatnonzero(may[span.slice]) + span.start
             tables.extend(map(self._part, numbers.tolist()))
 
-        for run in self._runs():
-            add_single(Span(position, run.members.start))
-            if 2 * int(np.count_nonzero(may[run.members.slice])) > run.members.size:
-                tables.append(TableDataset(run.columns, location=self._location, view=self._view))
+        for members, columns in self._of.runs(self.options):
+            add_single(Span(position, members.start))
+            if 2 * int(np.count_nonzero(may[members.slice])) > members.size:
+                tables.append(TableDataset(columns, location=self._location, view=self._view))
             else:
-                add_single(run.members)
-            position = run.members.stop
+                add_single(members)
+            position = members.stop
         add_single(Span(position, may.size))
         return tables
-
-    def _runs(self) -> Sequence[JoinedRun]:
-        return self._of.runs(self.options)
 
     def member_spans(self, filter: pc.Expression | None = None) -> Iterator[MemberSpans]:  # noqa: A002 - pyarrow's name
         """Yield the rows of each data set that a filter may leave, by partitions; none is joined.
@@ -520,5 +696,7 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
     return TableColumns(table, length, shown, problems)
 
 
-def _open_union(table: str, parts: Mapping[str, TableDataset], location: str) -> UnionDataset:
-    return UnionDataset(table, parts, location=location)
+def _open_union(
+    kind: type[UnionDataset], table: str, sources: Mapping[str, TableDataset], location: str
+) -> UnionDataset:
+    return kind(table, sources, location=location)

@@ -2,7 +2,8 @@
 
 The convention is that of zarr-datafusion-search: the arrays of the group ``meta`` are the columns
 of a table, an array of the same name in the sibling group ``indexes`` is the index of one.
-zarr-python reads the arrays, chunk by chunk.
+zarr-python reads the arrays, chunk by chunk.  Consolidated metadata are not looked at where a group
+can be listed: one array whose metadata are malformed would take all others with it.
 
 R-trees over geometries are checked before they are used, once for each state.  Other tools write
 only the bytes of the library geo-index.  Those that are built here have an attribute beside them:
@@ -12,34 +13,32 @@ were made of.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+import zarr
+from zarr.abc.store import ByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_query.index import RTree, UnfitIndexError, warn_once
-from daf_query.table._broken_columns import BrokenColumns
-from daf_query.table._columns import TableColumn
+from daf_query.table._columns import (
+    META,
+    BrokenColumns,
+    TableColumn,
+    TableColumns,
+    warn_of_problems,
+)
 from daf_query.table._dataset import TableDataset, TableView
-from daf_query.table._table_columns import TableColumns, warn_of_problems
+from daf_query.table._raw_bits import register_raw_bits
 from daf_query.table._zarr_columns import ChunkFiles, ZarrColumn, column_field, reason_of
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
-from daf_storage.stores import is_remote, shown_url
-
-if TYPE_CHECKING:
-    import zarr
-
-    from daf_query.table import _zarr_groups as groups
-    from daf_storage import stores
-else:
-    groups = lazy_module("daf_query.table._zarr_groups")
-    stores = lazy_module("daf_storage.stores")
-    zarr = lazy_module("zarr")
+from daf_storage.stores import ZarrArchiveStore, is_remote, open_access, open_regular, shown_url
 
 ATTRIBUTE: Final = "daf_index"
 """The attribute of an index that says what it was made of."""
@@ -64,7 +63,7 @@ def identity_of(index: Any, column: Any) -> Hashable:
     """Return a value that changes with an index or its column; None if undetectable."""
     if not isinstance(index, zarr.Array):
         return None
-    if isinstance(index.store, stores.ZarrArchiveStore):
+    if isinstance(index.store, ZarrArchiveStore):
         return (index.path, index.store.archive.file_state())
     files = [ChunkFiles.of(array) for array in (index, column)]
     states = [None if one is None else one.state() for one in files]
@@ -100,12 +99,134 @@ def _is_of_now(noted: Mapping[str, Any], column: Any) -> bool:
     return is_same or bool(noted["source"] == files.checksum())
 
 
-META: Final = "meta"
 INDEXES: Final = "indexes"
 _MAX_ROWS: Final = 1 << 40
 _MAX_CHUNK_BYTES: Final = 1 << 28
 PENDING: Final = "daf_append"
 """Attribute of a group, while rows are being added: the lengths before and after."""
+
+
+_MAX_DOCUMENT_BYTES: Final = 1 << 24
+_DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
+
+
+class RegularFilesStore(zarr.storage.LocalStore):
+    """A directory as a store of zarr-python, of which only regular files are opened."""
+
+    async def get(
+        self,
+        key: str,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Return the bytes of a key.
+
+        Raises
+        ------
+        CorruptDataError
+            It is a named pipe or a device, or metadata that are larger than any are.
+        """
+        path = self.root / key
+        descriptor = open_regular(path, what=str(path))
+        if descriptor is None:
+            return None
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+        if path.name in _DOCUMENTS and size_bytes > _MAX_DOCUMENT_BYTES:
+            raise errors.CorruptDataError(
+                f"{path}: it has {size_bytes:,} bytes, and metadata have no more than "
+                f"{_MAX_DOCUMENT_BYTES:,}"
+            )
+        return await super().get(key, prototype, byte_range)
+
+
+def open_group(path: str | Path, location: str) -> Any:
+    """Return the root group of a directory, an archive, or what is on a server.
+
+    Parameters
+    ----------
+    location
+        The path as messages name it.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing.
+    FormatError
+        There is something else.
+    """
+    register_raw_bits()
+    if is_remote(path):
+        return _open_remote(str(path), location)
+    if not Path(location).exists():
+        raise errors.SourceNotFoundError(f"no such file or directory: {location}")
+    try:
+        store: Any
+        if location.endswith(".zip"):
+            store = ZarrArchiveStore(location, read_only=True)
+        else:
+            store = RegularFilesStore(location, read_only=True)
+        return zarr.open_group(store, mode="r", use_consolidated=False)
+    except Exception as error:  # zarr raises many kinds for what is no group
+        raise errors.FormatError(f"{location}: not a zarr group ({reason_of(error)})") from error
+
+
+def _open_remote(url: str, location: str) -> Any:
+    """Open a group on a server; its own errors have the whole URL in them, secrets too."""
+    try:
+        store = zarr.storage.ObjectStore(open_access(url), read_only=True)
+        return zarr.open_group(store, mode="r")
+    except errors.DafError:
+        raise
+    except Exception as error:  # noqa: BLE001 - zarr and obstore raise many kinds
+        raise errors.FormatError(
+            f"{location}: no zarr group can be opened there ({type(error).__name__})"
+        ) from None
+
+
+def arrays_of(group: Any, what: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the arrays directly below a group, and why others cannot be opened.
+
+    Parameters
+    ----------
+    what
+        The group as messages name it.
+    """
+    arrays: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for name in _names_below(group):
+        try:
+            found = group.get(name)
+        except Exception as error:  # noqa: BLE001 - zarr raises many kinds for malformed metadata
+            problems[name] = (
+                f"{what}/{name}: its metadata cannot be read ({reason_of(error)}); "
+                "the other columns can be used"
+            )
+            continue
+        if isinstance(found, zarr.Array):
+            arrays[name] = found
+    return arrays, problems
+
+
+def groups_of(group: Any) -> list[str]:
+    """Return the names of the groups directly below a group; what is malformed is none."""
+    try:
+        return sorted(group.group_keys())
+    except Exception:  # noqa: BLE001 - zarr raises many kinds for malformed metadata
+        return []
+
+
+def _names_below(group: Any) -> list[str]:
+    """Return the names of what may be arrays below a group."""
+    store = group.store
+    if isinstance(store, ZarrArchiveStore):
+        return store.archive.subdirs(group.path)
+    if isinstance(store, RegularFilesStore):
+        with os.scandir(store.root / group.path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+    return sorted(name for name, _ in group.arrays())  # of a server, that is consolidated
 
 
 def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
@@ -144,7 +265,7 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     {'cloud': [0.9, 0.5]}
     """
     location = shown_url(str(path)) if is_remote(path) else str(path)
-    root = groups.open_group(path, location)
+    root = open_group(path, location)
     arrays_group = _arrays_group(root, group, location)
     columns, problems = _columns_of(arrays_group, group, location)
     length = _common_length(columns, group, location)
@@ -173,7 +294,7 @@ def _arrays_group(root: Any, group: str, location: str) -> Any:
         ) from error
     if isinstance(arrays_group, zarr.Group):
         return arrays_group
-    known = errors.known_names(groups.groups_of(root), none="no groups")
+    known = errors.known_names(groups_of(root), none="no groups")
     raise errors.SourceNotFoundError(f"{location}: there is no group {group!r}; it has {known}")
 
 
@@ -182,7 +303,7 @@ def _columns_of(
 ) -> tuple[dict[str, ZarrColumn], dict[str, str]]:
     """Return the arrays that can be columns, of which there is one, and why others cannot."""
     columns: dict[str, ZarrColumn] = {}
-    arrays, problems = groups.arrays_of(arrays_group, f"{location}: {group}")
+    arrays, problems = arrays_of(arrays_group, f"{location}: {group}")
     for name, array in arrays.items():
         field = column_field(name, array)
         if field is None or array.ndim != 1:

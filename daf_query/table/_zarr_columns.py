@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+import zarr
 
 from daf_query.scan import (
     PLAIN_TYPES,
@@ -30,19 +31,11 @@ from daf_query.scan import (
     Values,
     runs_of_chunks,
 )
+from daf_query.table._columns import GEOMETRY
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 from daf_storage.base import SERVER_CLIENT, DecodedCache, Span, decode_vlen_bytes, decode_vlen_utf8
-from daf_storage.stores import is_remote, open_regular
+from daf_storage.stores import ZarrArchiveStore, is_remote, open_regular
 from daf_storage.trees import decompress_chunk
-
-if TYPE_CHECKING:
-    import zarr
-
-    from daf_storage import stores
-else:
-    stores = lazy_module("daf_storage.stores")
-    zarr = lazy_module("zarr")
 
 Fingerprint: TypeAlias = tuple[int, int, int, int]
 """Inode, size, time of the data and time of the inode of a file: others after a change."""
@@ -79,7 +72,7 @@ class ChunkFiles:
     @classmethod
     def of(cls, array: Any, what: str = "the array") -> ChunkFiles | None:
         """Return those of an array; None if its chunks are not at hand by themselves."""
-        is_at_hand = isinstance(array.store, zarr.storage.LocalStore | stores.ZarrArchiveStore)
+        is_at_hand = isinstance(array.store, zarr.storage.LocalStore | ZarrArchiveStore)
         is_plain = is_at_hand and array.shards is None
         return cls(array, what) if is_plain and array.chunks[0] else None
 
@@ -89,7 +82,7 @@ class ChunkFiles:
 
     def _path(self, number: int) -> str | None:
         """Return the path of the file of a chunk; None in an archive."""
-        if isinstance(self._store, stores.ZarrArchiveStore):
+        if isinstance(self._store, ZarrArchiveStore):
             return None
         return str(os.path.join(self._store.root, self._key(number)))
 
@@ -230,9 +223,6 @@ def reason_of(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 200 else f"{text[:200]}..."
 
-
-GEOMETRY: Final = "bbox"
-"""The column that holds geometries, as WKB."""
 
 _GEOMETRY_METADATA: Final = {
     "ARROW:extension:name": "geoarrow.wkb",

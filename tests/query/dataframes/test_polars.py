@@ -204,7 +204,7 @@ def test_little_is_read() -> None:
 
     def values(change: Any) -> dict[str, int]:
         reports: list[Any] = []
-        change(scan_polars(table.with_reports(reports))).collect()
+        change(scan_polars(table.with_view(reports=reports))).collect()
         return {name: sum(r.values.get(name, 0) for r in reports) for name in table.schema.names}
 
     table.count_rows(filter=pa.compute.field("age") >= 500)  # which makes the zone map

@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 from daf_query.index import UnfitIndexError
-from daf_query.index._posting_lists import FENCE_KEYS, PostingLists, posting_lists
-from daf_query.index._sorted_index import NumberIndex, StringIndex
+from daf_query.index._sorted_index import (
+    FENCE_KEYS,
+    NumberIndex,
+    PostingLists,
+    StringIndex,
+    posting_lists,
+)
 from daf_query.index._stored import _zone_map
 from daf_query.scan import ZONE_ROWS, Compare, In, ZoneMap
 from daf_storage.upkeep import PagedArray

@@ -95,7 +95,7 @@ def test_stored_zone_maps_are_used_with_their_own_size_of_zones() -> None:
     for zone_rows, pruned in ((1 << 16, 10), (100, 0)):
         options = ScanOptions(zone_rows=zone_rows, partition_rows=100, min_partition_rows=100)
         reports: list[ScanReport] = []
-        table = AxisDataset(daf, "cell").with_options(options).with_reports(reports)
+        table = AxisDataset(daf, "cell").with_options(options).with_view(reports=reports)
         found = [
             f.to_table(filter=pc.field("number") > N)
             for f in table.get_fragments(pc.field("number") > N)

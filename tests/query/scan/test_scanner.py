@@ -235,7 +235,7 @@ def test_other_engines_leave_ranges_out(daf: DafWriter) -> None:
     cell = connect(daf, scan_options=BY_ZONE).table("cell")
     cell.to_table(columns=["index"], filter=pc.field("batch") == 77)  # learns the ranges
     reports: list[ScanReport] = []
-    cell = cell.with_reports(reports)
+    cell = cell.with_view(reports=reports)
     found = duckdb.sql("SELECT count(*), sum(index) FROM cell WHERE batch < 3").fetchall()
     frame = pl.scan_pyarrow_dataset(cell).filter(pl.col("batch") < 3).select("index").collect()
     batch = daf.get_np_vector("cell", "batch")

@@ -88,17 +88,22 @@ def test_the_rows_are_the_same(
     assert sessions[1].sql(count).to_pydict() == {"n": [single.num_rows]}
 
 
+def _runs(table: Any) -> Any:
+    """Return the runs of neighbours that a union scans as one table."""
+    return table._of.runs(table.options)
+
+
 def test_which_members_are_joined() -> None:
     """Neighbours of few rows that have the same columns, up to a number of rows."""
     table = connect(_members(), scan_options=JOINED).table("cell")
     assert isinstance(table, UnionDataset)
-    runs = [(run.members.start, run.members.stop) for run in table._runs()]
+    runs = [(span.start, span.stop) for span, _ in _runs(table)]
     assert runs == [(0, 3), (4, 6)]
-    assert table.table_columns.length == sum(run.columns.length for run in table._runs()) + 68
-    assert not connect(_members()).table("cell")._runs()  # type: ignore[attr-defined] # a union
-    assert len(table.filter(pc.field("age") > 1)._runs()) == 2
-    assert not table.first_rows(3)._runs()
-    assert not table.with_options(replace(JOINED, min_joined_members=9))._runs()
+    assert table.table_columns.length == sum(columns.length for _, columns in _runs(table)) + 68
+    assert not _runs(connect(_members()).table("cell"))
+    assert len(_runs(table.filter(pc.field("age") > 1))) == 2
+    assert not _runs(table.first_rows(3))
+    assert not _runs(table.with_options(replace(JOINED, min_joined_members=9)))
 
 
 def _reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:

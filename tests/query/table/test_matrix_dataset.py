@@ -310,7 +310,7 @@ class TestErrors:
 def report_of(table: MatrixDataset, **arguments: Any) -> ScanReport:
     """Return what a scan of a table read."""
     reports: list[ScanReport] = []
-    table.with_reports(reports).to_table(**arguments)
+    table.with_view(reports=reports).to_table(**arguments)
     [report] = [report for report in reports if report.read]
     return report
 
@@ -383,7 +383,7 @@ class TestHowLittleIsRead:
             parts = {key.split("/")[-2] for key in reads.chunks() if "/X/" in key}
             assert parts == {"colptr"}
         reports: list[ScanReport] = []
-        assert table.with_reports(reports).to_table(columns=[]).num_rows == 6000
+        assert table.with_view(reports=reports).to_table(columns=[]).num_rows == 6000
         assert [(report.rows_in, report.rows_out) for report in reports] == [(0, 6000)]
 
     def test_blocks(self, daf: DafWriter) -> None:

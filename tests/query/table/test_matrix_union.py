@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from daf_query import DafSession, connect
+from daf_query.table import MatrixEntry
 from daf_storage import MemoryDaf, errors
 from tests.query.collection.cases import RUNS, daf_of, frame_of, session_of, session_with
 from tests.support import create
@@ -86,7 +87,7 @@ def test_other_engines_scan_it(db: DafSession, expected: pl.DataFrame) -> None:
     assert filtered.count_rows() == expected.filter(pl.col("dataset") == "friday").height
     assert db.matrix_table("cell", "gene", "X").count_rows() == expected.height
     with pytest.raises(errors.InvalidInputError, match="not the table of an axis"):
-        filtered.with_matrix_columns({})
+        filtered.with_matrix_columns({"g1": MatrixEntry("gene", "X", "g1")})
 
 
 def test_predicates_of_the_function(db: DafSession, expected: pl.DataFrame) -> None:
