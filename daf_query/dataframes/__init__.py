@@ -8,5 +8,3 @@ Must not know SQL, sessions, or where a table comes from.
 """
 
 from daf_query.dataframes._polars import scan_polars
-
-__all__ = ["scan_polars"]

@@ -1,20 +1,60 @@
-"""Tables as sources of polars: a LazyFrame that reads what its query needs."""
+"""Tables as sources of polars: a LazyFrame that reads what its query needs.
+
+polars spells an expression as JSON.  A part is pushed only where the table is certain to answer as
+polars does: comparisons of a column with a constant of its own type, lists of such constants,
+missing values, booleans, and what AND, OR and NOT make of them.  Releases of polars may spell the
+rest in other ways, which are then not recognised, and evaluated by polars.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from operator import and_, eq, ge, gt, le, lt, ne
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from daf_query.dataframes._polars_filter import pushed_filter
 from daf_query.table import CATEGORIES, TableDataset
 from daf_storage import errors
 from daf_storage.base import optional_import
 
-BATCH_ROWS = 1 << 17
+BATCH_ROWS: Final = 1 << 17
+
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "Eq": eq,
+    "NotEq": ne,
+    "Lt": lt,
+    "LtEq": le,
+    "Gt": gt,
+    "GtEq": ge,
+}
+_MIRRORED: Final = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
+_CONJUNCTIONS: Final = ("And", "LogicalAnd")
+_DISJUNCTIONS: Final = ("Or", "LogicalOr")
+_BETWEEN: Final = {
+    "Both": ("GtEq", "LtEq"),
+    "Left": ("GtEq", "Lt"),
+    "Right": ("Gt", "LtEq"),
+    "None": ("Gt", "Lt"),
+}
+_TYPES: Final = {
+    "Boolean": pa.bool_(),
+    "String": pa.string(),
+    **{f"Int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
+    **{f"UInt{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},
+    "Float32": pa.float32(),
+    "Float64": pa.float64(),
+}
+"""Types by polars' names for them."""
+
+_EXACT_IN_FLOAT64: Final = tuple(
+    _TYPES[name] for name in ("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32")
+)
 
 
 def scan_polars(table: TableDataset) -> Any:
@@ -98,7 +138,7 @@ class PolarsSource:
         pushed = pushed_filter(predicate if n_rows is None else None, table.schema)
         is_whole = pushed.is_whole and (n_rows is None or predicate is None)
         columns = list(self.table.schema.names if with_columns is None else with_columns)
-        needed = columns if is_whole else _joined(columns, predicate.meta.root_names())
+        needed = columns if is_whole else [*dict.fromkeys([*columns, *predicate.meta.root_names()])]
         scanner = table.scanner(needed, pushed.expression, batch_size or BATCH_ROWS)
         frames = self._frames(scanner.to_batches(), scanner.projected_schema)
         for frame in frames if n_rows is None else _limited(frames, n_rows):
@@ -130,10 +170,6 @@ def _checked(enums: dict[str, Any], batch: pa.RecordBatch) -> dict[str, Any]:
     return enums
 
 
-def _joined(columns: list[str], others: list[str]) -> list[str]:
-    return list(dict.fromkeys([*columns, *others]))
-
-
 def _limited(frames: Iterator[Any], rows: int) -> Iterator[Any]:
     """Yield the first rows of data frames."""
     for frame in frames:
@@ -141,3 +177,144 @@ def _limited(frames: Iterator[Any], rows: int) -> Iterator[Any]:
         rows -= frame.height
         if rows <= 0:
             return
+
+
+class NotPushedError(Exception):
+    """A part of a predicate that polars has to evaluate."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushedFilter:
+    """What a table evaluates of a predicate."""
+
+    expression: pc.Expression | None
+    """True for every row for which the predicate is; ``None`` is no filter."""
+    is_whole: bool
+    """Whether it is true for no other row."""
+
+
+def pushed_filter(predicate: Any, schema: pa.Schema) -> PushedFilter:
+    """Return what a table evaluates of an expression of polars; ``None`` is no predicate.
+
+    >>> import polars as pl
+    >>> schema = pa.schema([("age", pa.int64()), ("donor", pa.string())])
+    >>> pushed_filter((pl.col("donor") == "N1") & pl.col("donor").str.contains("N"), schema)
+    PushedFilter(expression=<pyarrow.compute.Expression (donor == "N1")>, is_whole=False)
+    """
+    if predicate is None:
+        return PushedFilter(None, is_whole=True)
+    try:
+        tree = json.loads(predicate.meta.serialize(format="json"))
+    except Exception:  # noqa: BLE001 - what polars cannot spell, such as a Python function
+        return PushedFilter(None, is_whole=False)
+    parts = list(_conjuncts(tree))
+    translated = [
+        part for part in (_translated(part, schema) for part in parts) if part is not None
+    ]
+    expression = reduce(and_, translated) if translated else None
+    return PushedFilter(expression, is_whole=len(translated) == len(parts))
+
+
+def _conjuncts(node: Any) -> Iterator[Any]:
+    """Yield what a predicate joins by AND."""
+    binary = node.get("BinaryExpr") if isinstance(node, dict) else None
+    if binary is not None and binary.get("op") in _CONJUNCTIONS:
+        yield from _conjuncts(binary["left"])
+        yield from _conjuncts(binary["right"])
+    else:
+        yield node
+
+
+def _translated(node: Any, schema: pa.Schema) -> pc.Expression | None:
+    """Return a part as an expression of Arrow; ``None`` if polars has to evaluate it."""
+    try:
+        return _Translator(schema).predicate(node)
+    except (NotPushedError, LookupError, TypeError, ValueError, pa.ArrowException):
+        return None
+
+
+class _Translator:
+    """Expressions of Arrow for nodes of polars' JSON, over the columns of a schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def predicate(self, node: Any) -> pc.Expression:
+        """Return a node that is true, false or null."""
+        if "BinaryExpr" in node:
+            return self._binary(**node["BinaryExpr"])
+        if "Function" in node:
+            return self._function(node["Function"])
+        name = node["Column"]
+        self._require(self._schema.field(name).type == pa.bool_())
+        return pc.field(name)
+
+    def _binary(self, left: Any, op: str, right: Any) -> pc.Expression:
+        if op in _CONJUNCTIONS:
+            return self.predicate(left) & self.predicate(right)
+        if op in _DISJUNCTIONS:
+            return self.predicate(left) | self.predicate(right)
+        if "Literal" in left:
+            left, right, op = right, left, _MIRRORED.get(op, op)
+        return self._compared(left, op, right)
+
+    def _function(self, node: Any) -> pc.Expression:
+        given, function = node["input"], node["function"]["Boolean"]
+        if function == "Not":
+            return ~self.predicate(given[0])
+        if function in ("IsNull", "IsNotNull"):
+            is_null = pc.field(self._column(given[0])).is_null()
+            return is_null if function == "IsNull" else ~is_null
+        if "IsBetween" in function:
+            least, most = _BETWEEN[function["IsBetween"]["closed"]]
+            column, low, high = given
+            return self._compared(column, least, low) & self._compared(column, most, high)
+        return self._listed(*given, **function["IsIn"])
+
+    def _compared(self, column: Any, operator: str, literal: Any) -> pc.Expression:
+        compare = _COMPARISONS[operator]
+        if "Cast" in column:  # numbers compared with a fraction
+            cast = column["Cast"]
+            name = self._column(cast["expr"])
+            self._require(cast["dtype"] == {"Literal": "Float64"})
+            self._require(self._schema.field(name).type in _EXACT_IN_FLOAT64)
+            return compare(pc.field(name), self._constant(literal, pa.float64()))
+        name = self._column(column)
+        return compare(pc.field(name), self._constant(literal, self._schema.field(name).type))
+
+    def _listed(self, column: Any, values: Any, *, nulls_equal: bool = False) -> pc.Expression:
+        """Return whether a column is one of some values, of which none is missing."""
+        name = self._column(column)
+        stored = pa.ipc.open_stream(bytes(values["Literal"]["Scalar"]["List"])).read_all().column(0)
+        arrow_type = self._schema.field(name).type
+        is_string = arrow_type == pa.string() and stored.type in (
+            pa.string_view(),
+            pa.large_string(),
+        )
+        self._require(not nulls_equal and (is_string or stored.type == arrow_type))
+        self._require(len(stored) > 0 and not stored.null_count and not _has_nan(stored))
+        return pc.field(name).isin(stored.cast(arrow_type).combine_chunks())
+
+    def _constant(self, literal: Any, arrow_type: pa.DataType) -> pa.Scalar:
+        """Return a constant of the type of a column; polars has made it that where it can."""
+        value = literal["Literal"]
+        value = value.get("Scalar", value)
+        [(type_name, constant)] = value.items()
+        self._require(_TYPES[type_name] == arrow_type and constant is not None)
+        if arrow_type == pa.float32():
+            constant = np.float32(constant)
+        return pa.scalar(constant, arrow_type)
+
+    def _column(self, node: Any) -> str:
+        name = str(node["Column"])
+        self._require(self._schema.field(name).type in _TYPES.values())
+        return name
+
+    @staticmethod
+    def _require(condition: bool) -> None:  # noqa: FBT001 - an assertion
+        if not condition:
+            raise NotPushedError
+
+
+def _has_nan(values: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py())

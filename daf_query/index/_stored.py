@@ -11,6 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -95,12 +96,8 @@ class StoredIndexes:
         if stored is None or stored.state == "stale":
             return None
         remedy = f"'daf repair {_location(self._daf)}' builds it again"
-        owner = weakref.ref(cache)
-
-        def report(problem: object) -> None:
-            if (found := owner()) is not None:
-                warn_once(found, self._daf.location, place.path, str(problem), remedy)
-
+        owner: weakref.ref[DecodedCache] = weakref.ref(cache)
+        report = partial(_warn, owner, self._daf.location, place.path, remedy)
         if stored.state != "fit":
             report(stored.problem)
             return None
@@ -140,6 +137,14 @@ class StoredIndexes:
             return PointIndex(place.columns[0], place.columns[1], tree)
         storage_type = self._daf.vector_info(place.axis, place.columns[0]).storage_type
         return _zone_map(arrays, length, storage_type.dtype)
+
+
+def _warn(
+    owner: weakref.ref[DecodedCache], location: str, path: str, remedy: str, problem: object
+) -> None:
+    """Warn once that an index is not used, while there is who made it; refers to no data set."""
+    if (found := owner()) is not None:
+        warn_once(found, location, path, str(problem), remedy)
 
 
 def _location(daf: DafReader) -> str:

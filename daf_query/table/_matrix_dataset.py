@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, NoReturn, Self, cast
 
 import numpy as np
@@ -75,12 +76,8 @@ class AxisEntries:
         cache: DecodedCache,
         options: ScanOptions,
     ) -> None:
-        self._daf = daf
-        self._axis = axis
         self._length = length
-        self._cache = cache
-        self._options = options
-        self._strings = Once(self._decoded)
+        self._strings = Once(partial(_entries, daf, axis, length, cache, options))
         self._tables: dict[Predicate, Mask] = {}
         self._chosen: Mask = np.full(length, selection is None)
         if selection is not None:
@@ -102,16 +99,6 @@ class AxisEntries:
         """The entries, in their order."""
         return self._strings()
 
-    def _decoded(self) -> pa.Array:
-        daf, axis = self._daf, self._axis
-        strings = entry_names(daf, axis, self._cache, self._options)
-        if len(strings) != self._length:
-            raise errors.FormatError(
-                f"{daf.location}: the axis {axis!r} was replaced while a matrix of it was being "
-                "queried; run the query again"
-            )
-        return strings if strings.type == pa.string() else strings.cast(pa.string())
-
     def table(self, predicate: Predicate) -> Mask:
         """Return for which of the entries that are left a predicate is true."""
         table = self._tables.get(predicate)
@@ -125,6 +112,18 @@ class AxisEntries:
         """Return positions as a dictionary of the entries; the codes are not copied."""
         indices = pa.Array.from_buffers(pa.int32(), codes.size, [None, pa.py_buffer(codes)])
         return pa.DictionaryArray.from_arrays(indices, self.strings, safe=False)
+
+
+def _entries(
+    daf: DafReader, axis: str, length: int, cache: DecodedCache, options: ScanOptions
+) -> pa.Array:
+    strings = entry_names(daf, axis, cache, options)
+    if len(strings) != length:
+        raise errors.FormatError(
+            f"{daf.location}: the axis {axis!r} was replaced while a matrix of it was being "
+            "queried; run the query again"
+        )
+    return strings if strings.type == pa.string() else strings.cast(pa.string())
 
 
 class ElementBlocks:

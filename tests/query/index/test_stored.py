@@ -23,8 +23,8 @@ from hypothesis import given
 from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
 from daf_query.index import UnfitIndexError, build_index, build_point_index, list_of
+from daf_query.index import _sorted_index as hashing
 from daf_query.index import _stored as indexes
-from daf_query.index import _string_hash as hashing
 from daf_query.scan import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.base import DecodedCache
