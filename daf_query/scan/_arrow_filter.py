@@ -112,13 +112,6 @@ class Call:
     options: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class FieldName:
-    """A column in an expression."""
-
-    name: str
-
-
 class _Parser:
     """Reads the tokens of one expression: ``call``, its arguments, its options, ``end``."""
 
@@ -143,7 +136,7 @@ class _Parser:
         if role == "field_ref":
             if value not in self._schema.names:
                 raise UnknownPartError
-            return FieldName(value)
+            return value
         if role == "literal":
             return self._literals.column(int(value))[0]
         if role != "call":
@@ -165,10 +158,10 @@ class _Parser:
 
     def _predicate(self, node: Any, *, negated: bool) -> Predicate:
         """Return a node as a predicate; negations move down to the columns."""
-        if isinstance(node, FieldName):
-            if self._schema.field(node.name).type != pa.bool_():
+        if isinstance(node, str):
+            if self._schema.field(node).type != pa.bool_():
                 raise UnknownPartError
-            return IsTrue(node.name, negated)
+            return IsTrue(node, negated)
         if isinstance(node, pa.Scalar):
             if not pa.types.is_boolean(node.type):
                 raise UnknownPartError
@@ -219,47 +212,41 @@ class _Parser:
     def _leaf(self, node: Call, *, negated: bool) -> Predicate:
         if node.name in ("is_null", "is_valid"):
             field = node.arguments[0]
-            if not isinstance(field, FieldName):
+            if not isinstance(field, str):
                 raise UnknownPartError
-            shown = self._schema.field(field.name)
+            shown = self._schema.field(field)
             self._check_type(field, shown.type)
             is_negated = (node.name == "is_valid") != negated
-            return IsNull(field.name, is_negated) if shown.nullable else Constant(value=is_negated)
+            return IsNull(field, is_negated) if shown.nullable else Constant(value=is_negated)
         if node.name == "is_in":
             field = node.arguments[0]
-            if not isinstance(field, FieldName):
+            if not isinstance(field, str):
                 raise UnknownPartError
             values = node.options["value_set"]
             listed = self._listed(field, values.as_py(), _plain(values.type.value_type))
-            return In(field.name, listed, negated)
+            return In(field, listed, negated)
         symbol = ARROW_OPERATORS[node.name]
         left, right = node.arguments
-        if isinstance(right, FieldName):
+        if isinstance(right, str):
             left, right, symbol = right, left, FLIPPED[symbol]
-        if (
-            not isinstance(left, FieldName)
-            or not isinstance(right, pa.Scalar)
-            or not right.is_valid
-        ):
+        if not isinstance(left, str) or not isinstance(right, pa.Scalar) or not right.is_valid:
             raise UnknownPartError
         symbol = NEGATED[symbol] if negated else symbol
-        field = self._schema.field(left.name)
+        field = self._schema.field(left)
         if _is_nan(right) and _is_number(field.type):
             return _compared_to_nan(field, symbol)
         if field.type != right.type and _is_number(field.type) and _is_number(right.type):
             return _compared_numbers(field, symbol, right)
         self._check_type(left, _plain(right.type))
         value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
-        return Compare(left.name, symbol, value)
+        return Compare(left, symbol, value)
 
-    def _listed(
-        self, field: FieldName, values: list[Any], constant_type: pa.DataType
-    ) -> tuple[Any, ...]:
+    def _listed(self, field: str, values: list[Any], constant_type: pa.DataType) -> tuple[Any, ...]:
         """Return the values of a list that a column of its type can have at all.
 
         Engines pass integers as Int64 and floats as Float64, whatever the column is.
         """
-        column_type = self._schema.field(field.name).type
+        column_type = self._schema.field(field).type
         if None in values:
             raise UnknownPartError
         if pa.types.is_timestamp(column_type):
@@ -275,8 +262,8 @@ class _Parser:
             return tuple(value for value in values if float(exact(value)) == value)
         raise UnknownPartError
 
-    def _check_type(self, field: FieldName, constant_type: pa.DataType) -> None:
-        column_type = self._schema.field(field.name).type
+    def _check_type(self, field: str, constant_type: pa.DataType) -> None:
+        column_type = self._schema.field(field).type
         is_time = pa.types.is_timestamp(column_type) and column_type.tz is None
         is_known = column_type in _KNOWN_TYPES or pa.types.is_integer(column_type) or is_time
         if not is_known or not _is_comparable(column_type, constant_type):
@@ -334,8 +321,8 @@ def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Pred
 
 def _names(node: Any) -> Iterator[str]:
     """Yield the columns of a part."""
-    if isinstance(node, FieldName):
-        yield node.name
+    if isinstance(node, str):
+        yield node
     elif isinstance(node, Call):
         for argument in node.arguments:
             yield from _names(argument)
@@ -349,8 +336,8 @@ def _expression(node: Any) -> pc.Expression:
     UnknownPartError
         It has a function that engines do not hand over, such as arithmetic.
     """
-    if isinstance(node, FieldName):
-        return pc.field(node.name)
+    if isinstance(node, str):
+        return pc.field(node)
     if isinstance(node, pa.Scalar):
         return pc.scalar(node)
     if node.name == "is_in":
