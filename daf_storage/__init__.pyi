@@ -36,6 +36,7 @@ from daf_storage.data import Relation as Relation
 from daf_storage.data import RelationSource as RelationSource
 from daf_storage.errors import DafError as DafError
 from daf_storage.h5ad import export_h5ad as export_h5ad
+from daf_storage.h5ad import export_h5mu as export_h5mu
 from daf_storage.h5ad import from_anndata as from_anndata
 from daf_storage.h5ad import import_h5ad as import_h5ad
 from daf_storage.h5ad import to_anndata as to_anndata

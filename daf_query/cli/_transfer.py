@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,21 +106,22 @@ def import_command(options: Namespace) -> None:
 
 @command(
     PATH,
-    option("OUT.h5ad", dest="destination"),
+    option("OUT", "an .h5ad file, or .h5mu for all modalities", dest="destination"),
     option("--obs-is AXIS", "the axis of obs (default: as imported)"),
     option("--var-is AXIS", "the axis of var (default: as imported)"),
     option("--X-is NAME", "the main matrix (default: as imported)"),
     OVERLAY,
     STRICT,
-    overwrite("what is at OUT.h5ad"),
+    overwrite("what is at OUT"),
     *REPORT,
 )
 def export_command(options: Namespace) -> None:
-    """Turn a whole data set into an h5ad file, streaming its matrices.
+    """Turn a whole data set into an h5ad or h5mu file, streaming its matrices.
 
     Examples
     --------
     daf export pbmc.daf.zarr pbmc.h5ad
+    daf export cite.daf.zarr cite.h5mu
     daf export atlas.daf.zarr atlas.h5ad --obs-is cell --var-is gene --X-is UMIs
     daf export atlas.h5ad labelled.h5ad --overlay notes.daf.zarr
     daf export pbmc.daf.zarr pbmc.h5ad --strict --overwrite --quiet
@@ -126,13 +129,18 @@ def export_command(options: Namespace) -> None:
     warnings.simplefilter("ignore", daf_storage.AnnDataWarning)  # the report lists them
     base = daf_storage.open_daf(options.path)
     layered = options.overlay is not None
+    names = given(options, "obs_is", "var_is", "X_is")
+    export: Callable[..., Report] = partial(daf_storage.export_h5ad, **names)
+    if options.destination.endswith(".h5mu"):
+        export = daf_storage.export_h5mu
+        if names:
+            raise errors.InvalidInputError(
+                f"{options.destination}: the names of the axes say which modality they are of; "
+                "leave --obs-is, --var-is and --X-is out"
+            )
     with daf_storage.open_overlay(base, options.overlay, "r") if layered else base as daf:
-        found = daf_storage.export_h5ad(
-            daf,
-            options.destination,
-            progress=progress_of(options),
-            **given(options, "obs_is", "var_is", "X_is", "strict", "if_exists"),
-        )
+        how = given(options, "strict", "if_exists")
+        found = export(daf, options.destination, progress=progress_of(options), **how)
     notes = _notes(found)
     text = "\n  ".join([f"exported {options.path} to {described(options.destination)}", *notes])
     report(options, text, path=options.destination, notes=notes)

@@ -18,7 +18,7 @@ from daf_storage.anndata._file_values import (
     write_value,
 )
 from daf_storage.anndata._forms import is_cell_ranger, is_mudata
-from daf_storage.anndata._mudata import MuDataTree
+from daf_storage.anndata._mudata import MuDataParts, MuDataTree
 from daf_storage.anndata._parts import MISSING_SUFFIX, EntryNames, is_anndata
 from daf_storage.anndata._report import (
     AXIS_KEYS,

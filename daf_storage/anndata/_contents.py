@@ -294,6 +294,8 @@ class Contents:
         self.layers: dict[str, str] = {}
         """The keys of layers that have other names."""
         self.annotations: dict[str, dict[str, Any]] = {}
+        self.more_notes: Callable[[], dict[str, Any]] = dict
+        """Returns what else restores the file."""
         self.matrix_notes: dict[str, dict[str, Any]] = {}
         self.matrices: dict[str, tuple[str, MatrixHeader]] = {}
         """By its path what messages call a matrix, and what is known of it."""

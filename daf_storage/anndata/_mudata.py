@@ -7,34 +7,41 @@ chain, in which axes that are the same in several count once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._contents import Contents
 from daf_storage.anndata._forms import is_mudata, modalities_of
 from daf_storage.anndata._parts import is_anndata, stored_frame
-from daf_storage.anndata._report import AXIS_KEYS, NOTES
+from daf_storage.anndata._report import AXIS_KEYS, NOTES, axis_notes, read_notes
 from daf_storage.anndata._stored import Nodes, Property, array_property, node_at
 from daf_storage.anndata._tree import AnnDataTree
 from daf_storage.base import StorageType
 from daf_storage.combined import ChainTree, ViewAxis, ViewTree
-from daf_storage.data import Convention, convention_attributes, layout, required_array
+from daf_storage.data import (
+    Convention,
+    DafReader,
+    convention_attributes,
+    layout,
+    required_array,
+)
 from daf_storage.trees import Hdf5Tree, MemoryArray, NodeKind, StoredArray, Tree, ZarrTree
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
 
 _HIDDEN: Final = frozenset({*AXIS_KEYS, NOTES})
 _MAPS: Final = {"obs": "obsmap", "var": "varmap"}
+
+
+def kept_within(modality: str) -> str:
+    """Return what the names of the kept parts of a modality begin with."""
+    return f"mod/{modality}/"
 
 
 class MuDataTree(ChainTree):
@@ -51,11 +58,34 @@ class MuDataTree(ChainTree):
     def __init__(self, base: Tree, *, obs_is: str | None = None, var_is: str | None = None) -> None:
         self.base = base
         """The tree of the file."""
-        axes = {"obs": obs_is or "obs", "var": var_is or "var"}
-        self._modalities = [_Modality(base, name, axes) for name in modalities_of(base)]
-        extra = partial(_memberships, self._modalities)
-        self._whole = AnnDataTree(base, obs_is=obs_is, var_is=var_is, extra=extra)
+        self._modalities: list[_Modality] = []
+        self._whole = AnnDataTree(base, obs_is=obs_is, var_is=var_is, extra=self._of_modalities)
         super().__init__([self._whole, *(each.view for each in self._modalities)])
+
+    def _of_modalities(self, contents: Contents) -> dict[str, Property]:
+        """Return vectors that say which entries modalities have; see to their notes."""
+        if not self._modalities:
+            axes = {"obs": contents.obs, "var": contents.var}
+            self._modalities = [
+                _Modality(self.base, name, axes) for name in modalities_of(self.base)
+            ]
+        contents.more_notes = self._notes
+        return _memberships(self._modalities, contents)
+
+    def _notes(self) -> dict[str, Any]:
+        """Return what restores the MuData, beside what is global."""
+        root = self.base.node("")
+        axis = None if root is None else root.attribute("axis")
+        return {
+            "mudata": {
+                "axis": 0 if axis is None else int(axis),
+                "modalities": {each.name: each.notes() for each in self._modalities},
+                "columns": {
+                    axis: [rule for each in self._modalities for rule in each.column_rules(axis)]
+                    for axis in self.children(layout.AXES)
+                },
+            }
+        }
 
     @property
     def location(self) -> str:
@@ -74,10 +104,7 @@ class MuDataTree(ChainTree):
         """Return what differs from the MuData, for summaries."""
         found = self._whole.remarks()
         for each in self._modalities:
-            found += [
-                (f"{each.name}: {what}", why.replace("only in exports", "not shown"))
-                for what, why in each.tree.remarks()
-            ]
+            found += [(f"{each.name}: {what}", why) for what, why in each.tree.remarks()]
         return found
 
     def losses(self) -> list[tuple[str, str]]:
@@ -90,8 +117,8 @@ class MuDataTree(ChainTree):
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
         """Return what the notes say of some vectors; see `column_rules`."""
         names = None if names is None else list(names)
-        rules = [rule for each in self._modalities for rule in each.column_rules(axis, names)]
-        return rules + self._whole.column_rules(axis, names)
+        rules = self._whole.column_rules(axis, names)
+        return rules + [r for each in self._modalities for r in each.column_rules(axis, names)]
 
 
 class _Modality:
@@ -118,7 +145,12 @@ class _Modality:
         self.own = {at: f"{name}.{part}" for part, at in own.items()}
         """What its axes are called that have other entries than the global ones, by these."""
         self.tree = AnnDataTree(
-            inner, obs_is="obs", var_is="var", X_is="X", extra=partial(_names_as_vectors, own)
+            inner,
+            obs_is="obs",
+            var_is="var",
+            X_is="X",
+            extra=partial(_names_as_vectors, base, name, own),
+            within=kept_within(name),
         )
         self.rules = _Prefixes(name, frozenset(self.shared.values()))
         shown = {
@@ -132,7 +164,12 @@ class _Modality:
             self.rules,
         )
 
-    def column_rules(self, axis: str, names: list[str] | None) -> Iterable[dict[str, Any]]:
+    def notes(self) -> dict[str, Any]:
+        """Return the notes that restore it alone."""
+        notes: dict[str, Any] = json.loads(self.tree.current().notes)
+        return notes
+
+    def column_rules(self, axis: str, names: list[str] | None = None) -> Iterable[dict[str, Any]]:
         """Yield its rules for an axis of the whole, under the names that it has there."""
         if axis not in self._in_base:
             return
@@ -144,7 +181,8 @@ class _Modality:
         prefix = self.rules.prefix((axis,))
         for rule in self.tree.column_rules(self._in_base[axis], inner):
             at = {"axis": in_view[rule["axis"]]} if rule.get("axis") in in_view else {}
-            yield {**rule, "vector": prefix + rule["vector"], **at}
+            names_of = ("column", "vector", "is_missing")
+            yield {**rule, **at, **{key: prefix + rule[key] for key in names_of if key in rule}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +228,34 @@ def _is_same(base: Tree, inner: Tree, modality: str, part: str) -> bool:
     return bool(ours.cast("string").equals(theirs.cast("string")))
 
 
-def _names_as_vectors(axes: Mapping[str, str], contents: Contents) -> dict[str, Property]:
-    """Return the names of the axes of a modality as vectors that refer to the global axes."""
-    return {
-        layout.vector_path(part, vector): contents.properties[layout.axis_path(part)]
-        for part, vector in axes.items()
-        if contents.frames[part].find(vector) is None
-    }
+def _names_as_vectors(
+    base: Tree, modality: str, axes: Mapping[str, str], contents: Contents
+) -> dict[str, Property]:
+    """Return, of entries of the axes of a modality, the names that they have in the whole."""
+    found = {}
+    for part, vector in axes.items():
+        if contents.frames[part].find(vector) is not None:
+            continue
+        path, map_at = layout.vector_path(part, vector), f"{_MAPS[part]}/{modality}"
+        found[path] = contents.properties[layout.axis_path(part)]
+        if base.kind(map_at) == "array":
+            sources = contents.frames[part].frame.index_sources
+            found[path] = array_property(sources, partial(_names_in_whole, base, part, map_at))
+    return found
+
+
+def _names_in_whole(base: Tree, part: str, map_at: str, nodes: Nodes) -> StoredArray:
+    """Return the names in the whole of all entries of a modality; its own where that has none."""
+    del nodes  # by which it is noticed that there are other ones
+    places = elements.array_at(base, map_at).read().reshape(-1).astype(np.int64)
+    frame = stored_frame(base, part)
+    positions = np.argsort(places, kind="stable")[np.count_nonzero(places == 0) :]
+
+    def strings() -> Any:
+        names = frame.names(tuple(node_at(base, path) for path in frame.index_sources))
+        return names.read_strings().cast("string").take(positions)
+
+    return MemoryArray(strings, shape=(positions.size,), storage_type=StorageType.STRING)
 
 
 def _memberships(modalities: Iterable[_Modality], contents: Contents) -> dict[str, Property]:
@@ -207,10 +266,10 @@ def _memberships(modalities: Iterable[_Modality], contents: Contents) -> dict[st
         for axis, own in each.own.items():
             map_at = f"{_MAPS[names[axis]]}/{each.name}"
             if contents.tree.kind(map_at) == "array" and contents.frames[axis].find(own) is None:
-                frame = contents.frames[axis].frame
-                sources = (map_at, *frame.index_sources)
+                frame = each.tree.current().contents.frames[names[axis]].frame
+                below = [f"mod/{each.name}/{source}" for source in frame.index_sources]
                 found[layout.vector_path(axis, own)] = array_property(
-                    sources,
+                    (map_at, *below),
                     partial(_names_where_mapped, frame.names),
                     partial(convention_attributes, Convention.EMPTY_IS_MISSING),
                 )
@@ -222,8 +281,148 @@ def _names_where_mapped(names: Any, nodes: Nodes) -> StoredArray:
     places = required_array(nodes[0], "", "the places of entries in a modality")
 
     def strings() -> Any:
-        is_there = places.read().reshape(-1) > 0
-        return pc.if_else(is_there, names(nodes[1:]).read_strings().cast("string"), "")
+        positions = places.read().reshape(-1).astype(np.int64)
+        own = names(nodes[1:]).read_strings().cast("string")
+        if positions.size and int(positions.max()) > len(own):
+            raise errors.CorruptDataError(
+                f"the places of entries in a modality lead to the {positions.max():,}th of "
+                f"{len(own):,} entries"
+            )
+        taken = own.take(pa.array(positions - 1, mask=positions < 1))
+        return taken.fill_null("")
 
     size = (places.info.size,)
     return MemoryArray(strings, shape=size, storage_type=StorageType.STRING)
+
+
+# Back
+
+
+@dataclass(frozen=True, slots=True)
+class ModalityOf:
+    """A modality of a data set that is to be a MuData again."""
+
+    name: str
+    axes: Mapping[str, str]
+    """The axes of the data set that are its obs and its var."""
+    tree: Tree
+    """What the data set has of it, as the data set that it would be alone."""
+
+
+class MuDataParts:
+    """A data set as the parts of a MuData: what is global, and its modalities.
+
+    Modalities are those that were imported, and all others whose names say so.
+    """
+
+    def __init__(self, daf: DafReader) -> None:
+        notes = read_notes(daf)
+        noted = notes.get("mudata", {})
+        given = {key: str(daf.get_scalar(key, default=name)) for key, name in AXIS_KEYS.items()}
+        self.axes = {"obs": given["obs_is"], "var": given["var_is"]}
+        """What its global axes are called."""
+        known, every = noted.get("modalities", {}), daf.axes_set()
+        found = {a.rpartition(".")[0] for a in every if a.endswith((".obs", ".var"))}
+        if set(self.axes.values()) <= every:
+            found |= {
+                name.removesuffix(".X")
+                for name in daf.matrices_set(*self.axes.values())
+                if name.endswith(".X")
+            }
+        names = [*known, *sorted(found - known.keys() - {""})]
+        self.modalities = [self._modality(daf, name, known.get(name, {})) for name in names]
+        columns = notes.get("axes", {})
+        hidden = {
+            axis: {rule.get("vector") for rule in columns.get(axis, {}).get("columns", [])}
+            for axis in self.axes.values()
+        }
+        own = tuple(f"{name}." for name in names)
+        axes = [axis for axis in every if not axis.startswith(own)]
+        self.whole = PartTree(daf.tree, {a: a for a in axes}, _Global(tuple(names), hidden), notes)
+        """What is global, as a data set."""
+        owned = {part for each in self.modalities for part, at in each.axes.items() if "." in at}
+        self.axis = int(noted.get("axis", 1 if owned == {"obs"} else 0))
+        """Which axis the modalities share: 0 for obs, 1 for var, -1 for both."""
+
+    def _modality(self, daf: DafReader, name: str, notes: dict[str, Any]) -> ModalityOf:
+        start, every = f"{name}.", daf.axes_set()
+        axes = {part: start + part for part in self.axes if start + part in every}
+        shared = {part: at for part, at in self.axes.items() if part not in axes}
+        noted = {
+            part: {rule.get("vector") for rule in axis_notes(notes, part).get("columns", [])}
+            for part in axes
+        }
+        links = {(part, self.axes[part]) for part in axes if self.axes[part] not in noted[part]}
+        shown = {axis.removeprefix(start): axis for axis in every if axis.startswith(start)}
+        rules = _Modal(_Prefixes(name, frozenset(shared)), frozenset(links))
+        tree = PartTree(daf.tree, {**shown, **shared}, rules, notes, kept_within(name))
+        return ModalityOf(name, {**axes, **shared}, tree)
+
+
+class PartTree(ViewTree):
+    """A part of a data set that is a MuData, as the data set that an AnnData alone would be.
+
+    Parameters
+    ----------
+    axes
+        Its axes, by what the AnnData calls them.
+    notes
+        What restores the AnnData.
+    within
+        What the names of its kept parts begin with in the whole.
+    """
+
+    def __init__(
+        self,
+        base: Tree,
+        axes: Mapping[str, str],
+        rules: Any,
+        notes: dict[str, Any],
+        within: str = "",
+    ) -> None:
+        shown = {name: ViewAxis(name, at, None, None) for name, at in axes.items()}
+        super().__init__(base, shown, rules)
+        self.notes = notes
+        self.within = within
+
+
+@dataclass(frozen=True, slots=True)
+class _Modal:
+    """What a data set has of a modality, under the names that it has alone."""
+
+    of_whole: _Prefixes
+    links: frozenset[tuple[str, str]]
+    """Vectors that the whole needs to lead from one axis to the other."""
+
+    def base_name(self, axes: tuple[str, ...], name: str) -> str | None:
+        """Return what a property is called in the data set; None if it is not shown."""
+        is_hidden = (*axes, name) in self.links or (not axes and name in _HIDDEN)
+        return None if is_hidden else self.of_whole.prefix(axes) + name
+
+    def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
+        """Return the properties that are shown of some axes, with their names in the data set."""
+        prefix = self.of_whole.prefix(axes)
+        own = {name.removeprefix(prefix): name for name in in_base if name.startswith(prefix)}
+        return {name: base for name, base in own.items() if self.base_name(axes, name) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Global:
+    """What a data set has that belongs to no modality, under the same names."""
+
+    modalities: tuple[str, ...]
+    columns: Mapping[str, set[str]]
+    """The vectors that were columns of the global obs and var."""
+
+    def base_name(self, axes: tuple[str, ...], name: str) -> str | None:
+        """Return the name of a property; None if it belongs to a modality."""
+        if len(axes) == 1 and name in self.columns.get(axes[0], ()):
+            return name
+        starts = [f"{each}." for each in self.modalities]
+        if len(axes) == 1:
+            starts += [f"{each}:" for each in self.modalities]
+        return None if name.startswith(tuple(starts)) else name
+
+    def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
+        """Return the properties that are shown of some axes, under their names."""
+        return {name: name for name in in_base if self.base_name(axes, name) is not None}

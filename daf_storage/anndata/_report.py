@@ -135,7 +135,13 @@ def scalar_value(value: Any) -> Any:
 
 
 def read_notes(daf: DafReader) -> Notes:
-    """Return the notes of an import; empty where there was none."""
+    """Return the notes of an import; empty where there was none.
+
+    A tree that is a part of a data set has its own.
+    """
+    own: Notes | None = getattr(daf.tree, "notes", None)
+    if own is not None:
+        return own
     text = daf.get_scalar(NOTES, default=None)
     try:
         notes = json.loads(text) if isinstance(text, str) else {}
@@ -169,5 +175,8 @@ def column_rules(daf: DafReader, axis: str, names: Iterable[str] | None = None) 
     rules_of = getattr(daf.tree, "column_rules", None)
     rules = None if rules_of is None else rules_of(axis, names)
     if rules is None:
-        rules = axis_notes(read_notes(daf), axis).get("columns", [])
+        notes = read_notes(daf)
+        rules = axis_notes(notes, axis).get("columns", [])
+        of_modalities = notes.get("mudata", {}).get("columns", {})
+        rules = [*rules, *of_modalities.get(axis, [])]
     return rules if isinstance(rules, list) else []

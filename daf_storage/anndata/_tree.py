@@ -146,12 +146,12 @@ def _kept_columns(contents: Contents) -> Iterator[KeptPlace]:
             yield KeptPlace((axis,), vectors.part, vector.column_name, place, vector.problem)
 
 
-def kept_property(tree: Tree, place: KeptPlace) -> Property:
-    """Return a kept part as its image."""
+def kept_property(tree: Tree, place: KeptPlace, within: str) -> Property:
+    """Return a kept part as its image, which says of which modality it is."""
 
     def image() -> AnyArray:
         with _writer(tree, place.place, kept.write_element) as writer:
-            return kept.image_of(place.part, place.key, writer)
+            return kept.image_of(within + place.part, place.key, writer)
 
     return array_property((place.place.path,), lambda _: MemoryArray(image))
 
@@ -206,6 +206,7 @@ def notes_text(
         "matrices": contents.matrix_notes,
         "uns": uns,
         **contents.annotations,
+        **contents.more_notes(),
     }
     if contents.layers:
         notes["layers"] = contents.layers
@@ -307,6 +308,8 @@ class AnnDataTree:
         What is beside it in the file and is not shown, and why.
     extra
         Returns further properties by their paths.
+    within
+        What the names of its kept parts begin with.
     """
 
     def __init__(  # noqa: PLR0913 - what the callers know of it
@@ -320,12 +323,14 @@ class AnnDataTree:
         parts: Parts | None = None,
         remarks: Iterable[tuple[str, str]] = (),
         extra: Callable[[Contents], Mapping[str, Property]] = lambda _: {},
+        within: str = "",
     ) -> None:
         self.base = base
         """The tree of the file."""
         self._parts = parts
         self._beside = list(remarks)
         self._extra = extra
+        self._within = within
         self._names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
         self._categorical_axes = categorical_axes
         self._checked_at = time.monotonic()
@@ -434,7 +439,7 @@ class AnnDataTree:
         parts = parts_of(self.base) if self._parts is None else self._parts
         contents = Contents(self.base, parts, self._names, self._categorical_axes)
         contents.properties |= self._extra(contents)
-        return Shown(contents)
+        return Shown(contents, self._within)
 
     def _base_state(self) -> Hashable:
         if isinstance(self.base, Hdf5Tree):
@@ -445,8 +450,9 @@ class AnnDataTree:
 class Shown:
     """The contents of an AnnData by their paths."""
 
-    def __init__(self, contents: Contents) -> None:
+    def __init__(self, contents: Contents, within: str = "") -> None:
         self.contents = contents
+        self._within = within
         self._nodes: dict[str, VirtualNode] = {}
 
     @functools.cached_property
@@ -478,7 +484,7 @@ class Shown:
             return self._scalars.get(path)
         if top == kept.GROUP:
             place = self.kept.get(path)
-            return None if place is None else kept_property(self.contents.tree, place)
+            return None if place is None else kept_property(self.contents.tree, place, self._within)
         found = self.contents.properties.get(path)
         if found is None and top == layout.VECTORS:
             axis, _, name = rest.partition("/")

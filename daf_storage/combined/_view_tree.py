@@ -157,7 +157,12 @@ class ViewTree:
                 names = self._rules.names((axis,), self._base.children(base_path))
             case [layout.MATRICES, rows, columns]:
                 names = self._rules.names((rows, columns), self._matrices(rows, columns))
-            case [layout.INDEXES | kept.GROUP, *_]:
+            case [kept.GROUP, level, *axes]:
+                is_of_axes = len(axes) == kept.LEVELS.index(level)
+                names = self._axes
+                if is_of_axes:
+                    names = self._rules.names(tuple(axes), self._base.children(base_path))
+            case [layout.INDEXES, *_]:
                 names = self._tree(path).children(base_path)
         start = f"{path}/"
         kinds = {name: self.kind(start + name) for name in names}
@@ -232,21 +237,24 @@ class ViewTree:
                 return self._base_of(path, names[:2], names[2:])
             case [layout.INDEXES, *names] if names:
                 return path if self._shows_index(names) else None
-            case [kept.GROUP, _, *_] as parts if len(parts) > 2:
-                return path if self._shows_part(path, parts[1:]) else None
+            case [kept.GROUP, level, *names] if names:
+                return self._base_of_part(level, names)
         return path
 
-    def _shows_part(self, path: str, names: list[str]) -> bool:
-        """Return whether a part of an AnnData is shown, or a group of them: by its own name."""
-        if not self._has_same_names:
-            return False
-        if names[0] != layout.SCALARS and not self._are_as_they_are(names[1:-1]):
-            return False
-        place = property_of(path)
-        if place is None:
-            return True
-        name = place.path.rsplit("/", 1)[-1]
-        return self._rules.base_name(place.axes, name) == name
+    def _base_of_part(self, level: str, names: list[str]) -> str | None:
+        """Return where a part of an AnnData is in the base, or a group of them."""
+        depth = kept.LEVELS.index(level)
+        shown = [self._axes.get(axis) for axis in names[:depth]]
+        base_axes = [axis.base for axis in shown if axis is not None and axis.entries is None]
+        if len(base_axes) < len(shown):
+            return None
+        below = names[depth:]
+        if below:
+            name = self._rules.base_name(tuple(names[:depth]), below[0])
+            if name is None:
+                return None
+            below = [name, *below[1:]]
+        return "/".join([kept.GROUP, level, *base_axes, *below])
 
     def _base_of_scalar(self, names: list[str]) -> str | None:
         name = self._rules.base_name((), names[0])

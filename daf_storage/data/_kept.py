@@ -245,13 +245,18 @@ def image_of(part: str, key: str, write: Writer) -> AnyArray:
 
 
 def parts(tree: Tree, *, axes: tuple[str, ...] | None = None) -> Iterator[KeptPart]:
-    """Yield the stored parts; only those that are aligned to just these axes, if there are some."""
+    """Yield the stored parts; only those that are aligned to just these axes, if there are some.
+
+    Of a tree that is a modality of a whole, they are called there as that calls them.
+    """
+    within: str = getattr(tree, "within", "")
     for path, array in arrays(tree).items():
         found = _axes_of(path)
         if axes is not None and found != axes:
             continue
         with opened(array, what=f"{tree.location}: {path}") as file:
             part, key = str(file.attrs["part"]), str(file.attrs["key"])
+        part = part.removeprefix(within)
         yield KeptPart(path, found, part, key, array)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from daf_storage.anndata import (
     COLOR,
     NOTES,
     AlignedMatrix,
+    MuDataParts,
     Report,
     aligned_matrices,
     axis_frame,
@@ -32,6 +35,7 @@ from daf_storage.anndata import (
 )
 from daf_storage.base import (
     IfExists,
+    Progress,
     ShowProgress,
     Span,
     optional_import,
@@ -51,8 +55,10 @@ from daf_storage.stores import check_output, output_path
 from daf_storage.trees import hdf5_output
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     import scipy.sparse as sp
 else:
+    pc = lazy_module("pyarrow.compute")
     sp = lazy_module("scipy.sparse")
 
 
@@ -155,34 +161,136 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     check_reader(daf, "export_h5ad")
     check_output(path, if_exists=if_exists)
     check_outside(daf, path)
-    anndata = optional_import("anndata", extra="anndata")
+    optional_import("anndata", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
-    report, parts = exporter.report, exporter.frames()
-    uns = parts.pop("uns")
-    for name in ("obs", "var"):
-        parts[name] = writable_frame(parts[name], name, report)
     with output_path(path, if_exists=if_exists) as prepared:
-        adata = anndata.AnnData(**parts)
-        for matrix in exporter.matrices:
-            if matrix.is_annotation:
-                getattr(adata, matrix.part)[matrix.key] = matrix.read(daf)
-        with hdf5_output(prepared) as (file, check):
-            write_parts(file, adata, check)
-            for key, value in uns.items():
-                write_value(file["uns"], key, value, what=f"uns[{key!r}]", report=report)
-            exporter.write_matrices(file, check, show=progress)
-            exporter.kept.write(file)
-        exporter.report_what_stays()
+        with hdf5_output(prepared) as (file, check), _bar([exporter], progress) as bar:
+            exporter.write(file, check, bar)
+        if strict:
+            exporter.report.refuse_losses(daf.location, what="export")
+    return exporter.report
+
+
+def export_h5mu(
+    daf: DafReader,
+    path: str | Path,
+    *,
+    strict: bool = False,
+    if_exists: IfExists = "error",
+    progress: ShowProgress = "auto",
+) -> Report:
+    """Write a Daf data set with several modalities as an ``h5mu`` file, streaming its matrices.
+
+    What belongs to which modality, its names say, as those of a MuData that is read in place: the
+    matrix ``rna.X`` and the axis ``rna.var`` are of the modality ``rna``.  The file appears when it
+    is complete.
+
+    Parameters
+    ----------
+    strict
+        Whether to raise if something would be lost.
+
+    Returns
+    -------
+    Report
+        What an h5mu file cannot hold, or not as it was.
+
+    Raises
+    ------
+    UnsupportedInputError
+        The data set has no modality; or something would be lost and ``strict`` is true.  No file
+        was written.
+
+    Examples
+    --------
+    >>> import daf_storage, pathlib, tempfile
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("obs", ["TATA", "GATA"])
+    >>> daf.add_axis("var", ["FOXA1", "CD4"])
+    >>> daf.add_axis("rna.var", ["FOXA1"])
+    >>> daf.add_axis("prot.var", ["CD4"])
+    >>> daf.set_matrix("obs", "rna.var", "rna.X", [[0], [2]])
+    >>> daf.set_matrix("obs", "prot.var", "prot.X", [[5], [3]])
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pbmc.h5mu"
+    >>> daf_storage.export_h5mu(daf, path).items
+    []
+    >>> daf_storage.open_daf(f"{path}#/mod/prot").axis_entries("var").tolist()
+    ['CD4']
+    """
+    check_reader(daf, "export_h5mu")
+    check_output(path, if_exists=if_exists)
+    check_outside(daf, path)
+    optional_import("anndata", extra="anndata")
+    parts, report = MuDataParts(daf), Report()
+    if not parts.modalities:
+        raise errors.UnsupportedInputError(
+            f"{daf.location}: it has no modality, which is what has an axis such as 'rna.var' and "
+            "a matrix 'rna.X'; write an h5ad file: export_h5ad() (on the command line: daf export "
+            f"{daf.location} OUT.h5ad)"
+        )
+    trees = {"": parts.whole, **{each.name: each.tree for each in parts.modalities}}
+    exporters = {
+        name: _Exporter(DafReader(tree, name=name), {}, is_alone=False)
+        for name, tree in trees.items()
+    }
+    exporters[""].leave_out({"X", "layers"}, "a MuData has no matrices beside its modalities")
+    with output_path(path, if_exists=if_exists) as prepared:
+        with hdf5_output(prepared) as (file, check), _bar(exporters.values(), progress) as bar:
+            for name, exporter in exporters.items():
+                group = file.create_group(f"mod/{name}") if name else file
+                exporter.write(group, check, bar)
+                report.items += [
+                    replace(item, what=f"{name}: {item.what}" if name else item.what)
+                    for item in exporter.report.items
+                ]
+            del file["layers"]
+            file.attrs.update({"encoding-type": "MuData", "axis": parts.axis})
+            file["mod"].attrs["mod-order"] = [each.name for each in parts.modalities]
+            _write_maps(file, daf, parts)
         if strict:
             report.refuse_losses(daf.location, what="export")
     return report
 
 
-class _Exporter:
-    """One export: which part of the Daf data set becomes which part of the AnnData."""
+def _write_maps(file: Any, daf: DafReader, parts: MuDataParts) -> None:
+    """Write where the entries of the global axes are in each modality, and masks of them."""
+    for part, axis in parts.axes.items():
+        kept.write_element(file, f"{part}map", {})
+        for each in parts.modalities:
+            places = np.arange(1, daf.axis_length(axis) + 1, dtype=np.uint32)
+            if (own := each.axes[part]) != axis:
+                names = daf.get_pa_vector(axis, own if daf.has_vector(axis, own) else "name")
+                found = pc.index_in(names, daf.get_pa_vector(own, "name").cast(names.type))
+                places = (pc.fill_null(found, -1).to_numpy() + 1).astype(np.uint32)
+            kept.write_element(file, f"{part}map/{each.name}", places)
+            kept.write_element(file, f"{part}m/{each.name}", places > 0)
 
-    def __init__(self, daf: DafReader, names: dict[str, str | None]) -> None:
+
+@contextmanager
+def _bar(exporters: Iterable[_Exporter], show: ShowProgress) -> Iterator[Progress]:
+    total = sum(exporter.size_bytes() for exporter in exporters)
+    with progress_bar("export", total, show=show) as progress:
+        yield progress
+
+
+class _Exporter:
+    """One export: which part of the Daf data set becomes which part of the AnnData.
+
+    Parameters
+    ----------
+    given
+        The names of the axes and of the main matrix, as far as they were given.
+    is_alone
+        Whether the AnnData says what all of these are called; a part of a MuData only says what
+        does not go without saying.
+    """
+
+    def __init__(
+        self, daf: DafReader, given: Mapping[str, str | None], *, is_alone: bool = True
+    ) -> None:
         self._daf = daf
+        self._is_alone = is_alone
+        names = {key: given.get(key) for key in AXIS_KEYS}
         self._notes = read_notes(daf)
         self.report = Report()
         for key, default in AXIS_KEYS.items():
@@ -252,30 +360,55 @@ class _Exporter:
                     what = f"matrix {name!r} of axes {first!r} and {second!r}"
                     self.report.lost(what, "AnnData has no matrices between other axes")
 
-    def write_matrices(self, file: Any, check: Callable[[], None], *, show: ShowProgress) -> None:
-        """Write the large matrices into an h5ad file, block by block.
+    def leave_out(self, parts: Collection[str], why: str) -> None:
+        """Leave out parts, and say why."""
+        for matrix in self.matrices:
+            if matrix.part in parts:
+                self.report.lost(part_label(matrix.part, matrix.key), why)
+        self.matrices = [matrix for matrix in self.matrices if matrix.part not in parts]
+
+    def size_bytes(self) -> int:
+        """Return about how many bytes the large matrices take."""
+        return sum(size_bytes(self._stored(matrix)) for matrix in self._large())
+
+    def _large(self) -> list[AlignedMatrix]:
+        chosen = [matrix for matrix in self.matrices if not matrix.is_annotation]
+        return [*chosen, *([self.raw_x] if self.raw_x else [])]
+
+    def write(self, file: Any, check: Callable[[], None], progress: Progress) -> None:
+        """Write all of it into an h5ad file, or a group; the large matrices block by block.
 
         Parameters
         ----------
         check
             Called after each block: raises if it could not be written.
         """
-        chosen = [matrix for matrix in self.matrices if not matrix.is_annotation]
-        every = [*chosen, *([self.raw_x] if self.raw_x else [])]
-        total = sum(size_bytes(self._stored(matrix)) for matrix in every)
-        with progress_bar("export", total, show=show) as progress:
+        anndata, parts = optional_import("anndata", extra="anndata"), self.frames()
+        uns = parts.pop("uns")
+        for name in ("obs", "var"):
+            parts[name] = writable_frame(parts[name], name, self.report)
+        adata = anndata.AnnData(**parts)
+        for matrix in self.matrices:
+            if matrix.is_annotation:
+                getattr(adata, matrix.part)[matrix.key] = matrix.read(self._daf)
+        write_parts(file, adata, check)
+        for key, value in uns.items():
+            write_value(file["uns"], key, value, what=f"uns[{key!r}]", report=self.report)
 
-            def done(size: int) -> None:
-                progress.add(size)
-                check()
+        def done(size: int) -> None:
+            progress.add(size)
+            check()
 
-            for matrix in chosen:
+        for matrix in self.matrices:
+            if not matrix.is_annotation:
                 parent = file if matrix.part == "X" else file.require_group(matrix.part)
                 if matrix.part == "X" and "X" in file:
                     del file["X"]
                 self._write(parent, matrix.key or "X", matrix, done)
-            if self.has_raw:
-                self._write_raw(file, done)
+        if self.has_raw:
+            self._write_raw(file, done)
+        self.kept.write(file)
+        self.report_what_stays()
 
     def _write_raw(self, file: Any, done: Callable[[int], None]) -> None:
         raw = file.create_group("raw")
@@ -319,7 +452,9 @@ class _Exporter:
         for name in sorted(self._daf.scalars_set()):
             if name not in {*uns, *AXIS_KEYS, NOTES}:
                 uns[name] = self._scalar(name, of_numpy=False)
-        uns.update({key: str(name) for key, name in self._names.items()})
+        for key, said in self._names.items():
+            if self._is_alone or said != AXIS_KEYS[key]:
+                uns[key] = str(said)
         return uns
 
     def _scalar(self, name: str, *, of_numpy: bool) -> Any:

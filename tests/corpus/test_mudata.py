@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from daf_storage import DafReader, open_daf
+from daf_storage import DafReader, export_h5mu, open_daf
 from tests.corpus.files import FILES
 
 ARCHIVES = sorted((FILES / "mudata").glob("*.tar.xz"))
@@ -57,21 +57,29 @@ def _modality(daf: DafReader, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def test_files_of_a_version(archive: Path, tmp_path: Path) -> None:
-    """All modalities and what is global, in HDF5 and in Zarr."""
+    """All modalities and what is global, in HDF5 and in Zarr; also of what is exported again."""
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     expected = json.loads((tmp_path / "expected.json").read_text())
     assert {"same.h5mu", "same.zarr", "other.h5mu"} <= set(expected)
     for file, wanted in expected.items():
         with open_daf(tmp_path / file) as daf:
-            for name, modality in wanted["modalities"].items():
-                found = _modality(daf, name)
-                own = {part: found[part].pop(part, None) for part in ("obs", "var")}
-                links = {"obs": found["obs_names"], "var": found["var_names"]}
-                assert all(own[part] in (None, links[part]) for part in own)
-                assert found == modality, (file, name)
-            whole = wanted["whole"]
-            assert daf.axis_entries("obs").tolist() == whole["obs_names"]
-            assert whole["obs"].items() <= _columns(daf, "obs").items()
-            for key, values in whole["obsm"].items():
-                assert _matrix(daf, "obs", key, key) == values
+            _check(daf, wanted, file)
+            export_h5mu(daf, tmp_path / "back.h5mu", if_exists="replace", strict=True)
+        with open_daf(tmp_path / "back.h5mu") as daf:
+            _check(daf, wanted, file)
+
+
+def _check(daf: DafReader, wanted: dict[str, Any], file: str) -> None:
+    """Compare with what mudata read."""
+    for name, modality in wanted["modalities"].items():
+        found = _modality(daf, name)
+        own = {part: found[part].pop(part, None) for part in ("obs", "var")}
+        links = {"obs": found["obs_names"], "var": found["var_names"]}
+        assert all(own[part] in (None, links[part]) for part in own)
+        assert found == modality, (file, name)
+    whole = wanted["whole"]
+    assert daf.axis_entries("obs").tolist() == whole["obs_names"]
+    assert whole["obs"].items() <= _columns(daf, "obs").items()
+    for key, values in whole["obsm"].items():
+        assert _matrix(daf, "obs", key, key) == values

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anndata
+import anndata.tests.helpers
 import h5py
 import numpy as np
 import pandas as pd
@@ -14,7 +15,16 @@ import pytest
 import scipy.sparse as sp
 
 import daf_query
-from daf_storage import convert, errors, import_h5ad, open_daf, verify
+from daf_query.cli import main
+from daf_storage import (
+    MemoryDaf,
+    convert,
+    errors,
+    export_h5mu,
+    import_h5ad,
+    open_daf,
+    verify,
+)
 from daf_storage.anndata import recorded_types
 
 CELLS = ["c0", "c1", "c2", "c3"]
@@ -72,7 +82,7 @@ def test_axes_that_are_shared_and_others(both: Path) -> None:
     related = {(each.axis, each.to_axis) for each in daf.relations()}
     assert {("obs", "prot.obs"), ("prot.obs", "obs"), ("rna.var", "var")} <= related
     assert daf.scalars_set() == {"obs_is", "var_is", "X_is", "anndata_notes"}
-    assert "only in exports" not in str(daf.summary().remarks)
+    assert "rna: uns" not in str(daf.summary().remarks)
     assert open_daf(both, obs_is="cell").has_vector("cell", "rna:kind")
 
 
@@ -109,6 +119,115 @@ def test_copies(both: Path, tmp_path: Path) -> None:
         import_h5ad(both, tmp_path / "y.daf.zarr")
     with pytest.raises(errors.ReadOnlyError, match="read in place"):
         open_daf(both, "r+")
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """Return a MuData with something of everything, of which a gene is in two modalities."""
+    rna, prot = modality(CELLS, ["CD3E", "CD4"]), modality(["c2", "c0"], ["CD4"], 2)
+    rna.uns["kind_colors"], rna.uns["n"] = ["#00ff00", "#ff0000"], 3
+    rna.obs["maybe"] = pd.array([1, None, 3, 4], "Int16")
+    rna.layers["counts"] = rna.X.astype(np.int8).tocsc()
+    rna.obsm["X_pca"] = np.arange(8, dtype="f4").reshape(4, 2)
+    rna.obsm["frame"] = pd.DataFrame({"text": list("abcd"), "x": 1}, index=CELLS)
+    rna.raw = rna.copy()
+    prot.obsp["near"] = sp.csr_matrix(np.eye(2))
+    obs = pd.DataFrame({"donor": pd.Categorical(list("xyxy")), "rna:kind": "old"}, index=CELLS)
+    maps = {"rna": [1, 2, 3, 4], "prot": [2, 0, 1, 0]}
+    path = write(tmp_path / "x.h5mu", {"rna": rna, "prot": prot}, obs, maps)
+    with h5py.File(path, "r+") as file:
+        file["varmap/rna"] = np.array([1, 2, 0], np.uint32)
+        file["varmap/prot"] = np.array([0, 0, 1], np.uint32)
+        anndata.io.write_elem(file, "obsm/X_mofa", np.ones((4, 1)))
+        anndata.io.write_elem(file, "uns", {"title": "both", "more": {"n": [1, 2]}})
+        file["mod"].attrs["mod-order"] = ["prot", "rna"]
+    return path
+
+
+def _described(file: Any) -> dict[str, str]:
+    """Return what anndata reads of each group and dataset with an encoding, without its place."""
+    found = {}
+    for name in ("obs", "var", "uns", "obsm", "obsp", "obsmap", "varmap"):
+        for key, value in anndata.io.read_elem(file[name]).items() if name in file else ():
+            values = value.toarray() if sp.issparse(value) else value
+            dtype = getattr(value, "dtype", type(value))
+            found[f"{name}/{key}"] = f"{type(value).__name__} {dtype!r} {np.array(values).tolist()}"
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::daf_storage.AnnDataWarning", "ignore:.*Element")
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_export(whole: Path, tmp_path: Path, *, is_copied: bool) -> None:
+    """All modalities and what is global come back as they were, from the file itself or a copy."""
+    source = whole
+    if is_copied:
+        source = tmp_path / "x.daf.zarr"
+        convert(whole, source, progress="never")
+        kinds = recorded_types(open_daf(source), "obs")["rna:kind"].categories
+        assert kinds is not None
+        assert kinds.to_pylist() == ["b", "a"]
+        assert verify(source, progress="never") == []
+    report = export_h5mu(open_daf(source), tmp_path / "back.h5mu", strict=True, progress="never")
+    assert report.items == []
+    with h5py.File(whole) as file, h5py.File(tmp_path / "back.h5mu") as back:
+        assert back.attrs["axis"] == 0
+        assert list(back["mod"].attrs["mod-order"]) == ["prot", "rna"]
+        wanted, found = _described(file), _described(back)
+        assert "'old'" in wanted.pop("obs/rna:kind")
+        assert "'b', 'a'" in found.pop("obs/rna:kind")
+        for name in ("prot", "rna"):
+            assert found.pop(f"varm/{name}", None) is None
+            mask = wanted.pop(f"obsm/{name}").replace("[True]", "True").replace("[False]", "False")
+            assert found.pop(f"obsm/{name}") == mask
+            maps = [f"obsmap/{name}", f"varmap/{name}"]
+            assert [found.pop(each) for each in maps] == [wanted.pop(each) for each in maps]
+            anndata.tests.helpers.assert_equal(
+                *(anndata.io.read_elem(each[f"mod/{name}"]) for each in (file, back)), exact=True
+            )
+        assert found == wanted
+
+
+@pytest.mark.filterwarnings("ignore:.*are not unique")
+def test_a_gene_of_two_modalities(whole: Path) -> None:
+    """The names of the whole and those of a modality lead to the same gene."""
+    daf = open_daf(whole)
+    assert daf.axis_entries("var").tolist() == ["CD3E", "CD4", "CD4-1"]
+    assert daf.get_pa_vector("var", "prot.var").to_pylist() == ["", "", "CD4"]
+    assert daf.get_pa_vector("prot.var", "var").to_pylist() == ["CD4-1"]
+    assert daf.get_pa_vector("rna.var", "var").to_pylist() == ["CD3E", "CD4"]
+
+
+def test_export_of_what_was_no_mudata(tmp_path: Path) -> None:
+    """Modalities are found by names; what a MuData has no place for is named, or refused."""
+    daf = MemoryDaf()
+    daf.add_axis("cell", ["a", "b"], vectors={"donor": ["x", "y"], "rna:kind": ["k", "l"]})
+    daf.add_axis("var", ["g", "h", "p"])
+    daf.add_axis("rna.var", ["h", "g"])
+    daf.add_axis("prot.cell", ["b"])
+    daf.add_axis("prot.obs", ["b"])
+    daf.add_axis("prot.var", ["p"])
+    daf.set_scalar("obs_is", "cell")
+    daf.set_matrix("cell", "rna.var", "rna.X", [[1, 2], [3, 4]])
+    daf.set_matrix("prot.obs", "prot.var", "prot.X", [[5]])
+    path = tmp_path / "made.h5mu"
+    assert export_h5mu(daf, path).items == []
+    back = open_daf(path)
+    assert back.axis_entries("cell").tolist() == ["a", "b"]
+    assert back.get_np_matrix("cell", "rna.var", "rna.X").tolist() == [[1, 2], [3, 4]]
+    assert back.get_pa_vector("cell", "prot.obs").to_pylist() == ["", "b"]
+    assert back.get_pa_vector("cell", "rna:kind").to_pylist() == ["k", "l"]
+    with h5py.File(path) as file:
+        assert file["varmap/rna"][()].tolist() == [2, 1, 0]
+    daf.set_matrix("cell", "var", "extra", np.eye(2, 3))
+    with pytest.raises(
+        errors.UnsupportedInputError, match=r"layers\['extra'\].*no matrices beside"
+    ):
+        export_h5mu(daf, path, strict=True, if_exists="replace")
+    assert main(["export", str(path), str(tmp_path / "again.h5mu"), "--quiet"]) == 0
+    assert open_daf(tmp_path / "again.h5mu").vectors_set("cell") == back.vectors_set("cell")
+    assert main(["export", str(path), str(tmp_path / "no.h5mu"), "--obs-is", "cell"]) == 1
+    with pytest.raises(errors.UnsupportedInputError, match="it has no modality"):
+        export_h5mu(MemoryDaf(), path, if_exists="replace")
 
 
 @pytest.mark.parametrize(("names", "is_shared"), [(CELLS, True), (["c0", "c1", "c3", "c2"], False)])
