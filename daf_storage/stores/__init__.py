@@ -31,7 +31,6 @@ from daf_storage.stores._files import (
     is_settled,
     map_file,
     open_regular,
-    put_values,
     settled,
 )
 from daf_storage.stores._mapping_store import MappingStore, MemoryStore

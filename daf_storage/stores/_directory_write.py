@@ -23,7 +23,7 @@ from daf_storage.stores._directories import (
     remove_if_empty,
 )
 from daf_storage.stores._directory_snapshot import RECORD_FOLDER, Record, records_in
-from daf_storage.stores._files import allocate, map_filled
+from daf_storage.stores._files import allocate, map_file
 
 _COPY_BYTES = 1 << 24
 TARGET_FILE = "target"
@@ -125,7 +125,8 @@ class DirectoryTransaction:
             if size_bytes == 0:
                 return np.empty(0, dtype=np.uint8)
             allocate(file.fileno(), 0, size_bytes)
-            return map_filled(file.fileno(), size_bytes)
+            data = map_file(file.fileno(), size_bytes, what=key, is_writable=True)
+            return np.frombuffer(data, np.uint8)
 
     @_translated
     def publish(self, prefix: str, *, replace: bool) -> None:

@@ -2,9 +2,8 @@
 
 A few kilobytes can claim, or truly expand to, any number of gigabytes.  Every decoder here stops at
 a limit instead.  The threads are as many as cores, and those that wait for servers a few more; all
-arrays of the process share them.  Decompression releases the interpreter's lock, and so does numpy
-when it copies: blocks of arrays are copied and compared on all cores too, where a mapped page is
-first touched by the thread.  Knows bytes and codecs; knows no arrays of a tree.
+arrays of the process share them.  Decompression releases the interpreter's lock.  Knows bytes and
+codecs; knows no arrays of a tree.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ import pyarrow as pa
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, kept_threads, optional_import
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
-from daf_storage.stores import put_values
 
 if TYPE_CHECKING:
     import numcodecs
@@ -118,33 +116,12 @@ def _in_order(
         yield pending.popleft().result()
 
 
-_PIECE_BYTES: Final = 1 << 21
-
-
 def fill_blocks(out: AnyArray, blocks: Iterable[AnyArray]) -> None:
     """Fill an array with consecutive ranges of its first dimension."""
     start = 0
     for block in blocks:
-        copy_block(out[start : start + len(block)], block)
+        np.copyto(out[start : start + len(block)], block, casting="unsafe")
         start += len(block)
-
-
-def copy_block(target: AnyArray, block: AnyArray) -> None:
-    """Copy an array into another one of the same shape, piece by piece.
-
-    Examples
-    --------
-    >>> out = np.zeros((2, 3), np.int32)
-    >>> copy_block(out, np.ones((2, 3), np.uint8))
-    >>> out.tolist()
-    [[1, 1, 1], [1, 1, 1]]
-    """
-    if target.nbytes <= _PIECE_BYTES:
-        put_values(target, block)
-        return
-    if target.flags.c_contiguous and block.flags.c_contiguous:
-        target, block = target.reshape(-1), block.reshape(-1)
-    run_all(functools.partial(put_values, target[piece], block[piece]) for piece in _pieces(target))
 
 
 def has_equal_bytes(one: AnyArray, other: AnyArray) -> bool:
@@ -162,14 +139,6 @@ def has_equal_bytes(one: AnyArray, other: AnyArray) -> bool:
     opaque = f"u{one.dtype.itemsize}"
     first, second = (np.ascontiguousarray(each).reshape(-1).view(opaque) for each in (one, other))
     return np.array_equal(first, second)
-
-
-def _pieces(values: AnyArray) -> Iterator[slice]:
-    """Yield ranges of the first dimension of about 2 MiB."""
-    row_bytes = max(values.nbytes // max(len(values), 1), 1)
-    step = max(_PIECE_BYTES // row_bytes, 1)
-    for start in range(0, len(values), step):
-        yield slice(start, start + step)
 
 
 _BLOSC_HEADER_BYTES: Final = 16

@@ -135,7 +135,6 @@ class MmapZipStore(ArchiveReader):
         self._writer_lock = threading.RLock()
         self._append_lock = threading.RLock()
         self._map_lock = ForkLock()
-        self._reserved: dict[str, Reservation] = {}
         self._pending: dict[int, Reservation] = {}
         self._batches = 0
         self._hidden = 0
@@ -390,19 +389,12 @@ class MmapZipStore(ArchiveReader):
             entry = appender.write_entry(key, views, directory_bytes=self._room_for(key))
             self._publish(entry)
 
-    def reserve(self, key: str, size_bytes: int) -> AnyArray:
-        """Make room for an entry and return it, to be filled in place; then call `patch_crc`.
+    def reserve(self, key: str, size_bytes: int) -> Reservation:
+        """Make room for an entry, to be filled in place; then call `complete`.
 
-        The array is writable, of dtype uint8, zero at first, and part of the mapped file.  Until
-        `patch_crc` the entry is not visible to anybody, and a crash leaves nothing of it.
+        It is zero at first, and part of the mapped file.  Until `complete` the entry is not visible
+        to anybody, and a crash leaves nothing of it; others of the name may be first.
         """
-        with self._append_lock:
-            self._check_new(key)
-            self._reserved[key] = reservation = self.begin(key, size_bytes)
-        return reservation.array
-
-    def begin(self, key: str, size_bytes: int) -> Reservation:
-        """Make room for an entry that `complete` will add; others of the name may be first."""
         with self._append_lock:
             appender = self._check_name(key)
             offset, start = appender.reserve(key, size_bytes, directory_bytes=self._room_for(key))
@@ -414,7 +406,7 @@ class MmapZipStore(ArchiveReader):
         return reservation
 
     def complete(self, reservation: Reservation) -> None:
-        """Add an entry that was begun and has been filled."""
+        """Add an entry that was reserved and has been filled."""
         with self._writer_lock, self._append_lock:
             appender = self._check_new(reservation.key)
             check_length(self.present_bytes(), appender.end, what=self.location)
@@ -424,50 +416,13 @@ class MmapZipStore(ArchiveReader):
             self._publish(entry)
 
     def abandon(self, reservation: Reservation) -> None:
-        """Give up what was begun.
+        """Give up what was reserved.
 
         Its bytes stay unused until the archive is next opened for writing: whoever holds the
         array may still store into it.
         """
         with self._append_lock:
             self._pending.pop(reservation.offset, None)
-
-    def patch_crc(self, key: str) -> None:
-        """Add the entry that was reserved and filled."""
-        with self._writer_lock, self._append_lock:
-            self._writing()
-            reservation = self._reservation(key)
-            del self._reserved[key]
-            self.complete(reservation)
-
-    def shrink(self, key: str, size_bytes: int) -> None:
-        """Cut an entry that was reserved, and nothing behind it, to its first bytes.
-
-        Arrays that show the rest must not be used any more.
-
-        Raises
-        ------
-        InvalidInputError
-            It was not reserved, or not last, or is shorter than that.
-        """
-        with self._writer_lock, self._append_lock:
-            appender, old = self._writing(), self._reservation(key)
-            start = old.offset + records.local_header_bytes(key.encode(), old.offset)
-            if start + len(old.data) != appender.end or not 0 <= size_bytes <= len(old.data):
-                raise errors.InvalidInputError(
-                    f"{self.location}: {key!r} has {len(old.data):,} bytes, and cannot be cut to "
-                    f"{size_bytes:,}: only the last entry can be made shorter"
-                )
-            appender.patch(key, size_bytes, 0, old.offset)
-            appender.retreat(start + size_bytes)
-            cut = Reservation(key, old.offset, old.data[:size_bytes])
-            self._reserved[key] = self._pending[old.offset] = cut
-
-    def _reservation(self, key: str) -> Reservation:
-        found = self._reserved.get(key)
-        if found is None:
-            raise errors.InvalidInputError(f"{self.location}: no entry {key!r} was reserved")
-        return found
 
     def remove_entries(self, keys: Iterable[str]) -> None:
         """Take entries out of the directory; their bytes stay where they are.
@@ -539,7 +494,7 @@ class MmapZipStore(ArchiveReader):
         appender = self._check_name(key)
         with self._index_lock:
             exists = self._index.find(key) is not None
-        if exists or key in self._reserved:
+        if exists:
             raise errors.append_only(self.location, key)
         return appender
 
@@ -643,7 +598,7 @@ class ArchiveTransaction:
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Return zeros to be filled: those of the file itself if there are many."""
         if size_bytes >= _RESERVED_IN_FILE_BYTES:
-            self._reserved[key] = self._archive.begin(key, size_bytes)
+            self._reserved[key] = self._archive.reserve(key, size_bytes)
             return self._reserved[key].array
         zeros = np.zeros(size_bytes, dtype=np.uint8)
         self._parts[key] = [zeros.data]

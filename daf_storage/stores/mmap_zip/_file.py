@@ -259,7 +259,7 @@ class Appender:
         self.end = end
 
     def patch(self, name: str, size_bytes: int, crc: int, offset: int) -> records.Entry:
-        """Write the local header of an entry again, with another CRC or a smaller size."""
+        """Write the local header of an entry that was reserved again, with its CRC."""
         entry = records.pack_entry(name, size_bytes, crc, offset)
         header = records.pack_local(entry.raw_name, size_bytes, crc, offset)
         self._file.write_at(offset + _CRC_OFFSET, header[_CRC_OFFSET:])

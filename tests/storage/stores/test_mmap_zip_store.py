@@ -95,19 +95,19 @@ def test_appending_across_opens(path: Path) -> None:
         assert len(other.namelist()) == 6
 
 
-def test_reserve_and_patch_between_appends(path: Path) -> None:
-    """A reserved entry is zeros, invisible until it is patched, and right afterwards."""
+def test_reserve_and_complete_between_appends(path: Path) -> None:
+    """A reserved entry is zeros, invisible until it is complete, and right afterwards."""
     with MmapZipStore(path, "r+") as store:
         store.append("before", b"1")
-        array = store.reserve("filled", 4096)
-        assert not array.any()
+        filled = store.reserve("filled", 4096)
+        assert not filled.array.any()
         assert "filled" not in store
         with MmapZipStore(path) as other:
             assert "filled" not in other
             assert value(other, "before") == b"1"
         store.append("between", b"2")
-        array[:] = np.arange(4096) % 251
-        store.patch_crc("filled")
+        filled.array[:] = np.arange(4096) % 251
+        store.complete(filled)
         store.append("after", b"3")
     with MmapZipStore(path) as store:
         found = store.try_mmap_entry_as("filled", "u1", 4096)
@@ -121,8 +121,7 @@ def test_reserve_and_patch_between_appends(path: Path) -> None:
 def test_an_empty_reservation(path: Path) -> None:
     """No bytes are a fine entry too, and a typed view of them is empty."""
     with MmapZipStore(path, "r+") as store:
-        assert store.reserve("none", 0).size == 0
-        store.patch_crc("none")
+        store.complete(store.reserve("none", 0))
         found = store.try_mmap_entry_as("none", "f8", (0, 3))
         assert found is not None
         assert found.shape == (0, 3)
@@ -146,11 +145,11 @@ def test_closing_within_a_batch(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_an_unpatched_reservation_is_gone(path: Path) -> None:
+def test_an_incomplete_reservation_is_gone(path: Path) -> None:
     """Whoever stops in between leaves what was there, and room for the name."""
     before = path.read_bytes()
     store = MmapZipStore(path, "r+")
-    store.reserve("filled", 32)[:] = 7
+    store.reserve("filled", 32).array[:] = 7
     store.close()
     with MmapZipStore(path, "r+") as again:
         assert "filled" not in again
@@ -160,32 +159,14 @@ def test_an_unpatched_reservation_is_gone(path: Path) -> None:
         again.append("filled", b"1")
 
 
-def test_shrinking_a_reservation(path: Path) -> None:
-    """The last entry may turn out shorter than it was reserved."""
-    with MmapZipStore(path, "r+") as store:
-        array = store.reserve("filled", 4096)
-        array[:] = 5
-        store.shrink("filled", 1500)
-        store.patch_crc("filled")
-        assert value(store, "filled") == b"\5" * 1500
-        store.append("after", b"1")
-    assert path.stat().st_size < 4096
-    assert zipfile.ZipFile(path).testzip() is None
-
-
 def test_existing_names_are_refused(path: Path) -> None:
     """Nothing is overwritten, by no way of adding."""
     with MmapZipStore(path, "r+") as store:
         before = path.read_bytes()
-        for add in (
-            lambda: store.append("alpha", b"1"),
-            lambda: store.reserve("alpha", 10),
-        ):
+        reserved = store.reserve("alpha", 10)
+        for add in (lambda: store.append("alpha", b"1"), lambda: store.complete(reserved)):
             with pytest.raises(errors.AppendOnlyError, match="alpha"):
                 add()
-        store.reserve("new", 10)
-        with pytest.raises(errors.AppendOnlyError, match="new"):
-            store.append("new", b"1")
     with MmapZipStore(path, "r+"):
         assert path.read_bytes() == before
 
@@ -259,8 +240,6 @@ def test_a_reader_is_read_only(path: Path) -> None:
     for change in (
         lambda: store.append("a", b"1"),
         lambda: store.reserve("a", 1),
-        lambda: store.patch_crc("alpha"),
-        lambda: store.shrink("alpha", 0),
         lambda: store.remove_entries(["alpha"]),
     ):
         with pytest.raises(errors.ReadOnlyError, match="opened for reading"):
@@ -324,7 +303,7 @@ def test_a_full_disk_is_an_error_at_reservation(
 def test_reserved_bytes_are_zero_whatever_was_there(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also over what a failed write, a failed commit or a cut reservation left in the file."""
+    """Also over what a failed write or a failed commit left in the file."""
     write_at = ArchiveFile.write_at
     for failing in (1, 2, 3, 4):
         with MmapZipStore(path, "r+") as store:
@@ -342,13 +321,7 @@ def test_reserved_bytes_are_zero_whatever_was_there(
                 patch.setattr(ArchiveFile, "write_at", fail)
                 with suppress(OSError):
                     store.append(f"failed{failing}", b"x" * 3_000_000)
-            assert not store.reserve(f"zeros{failing}", 4_000_000).any()
-    with MmapZipStore(path, "r+") as store:
-        store.reserve("cut", 500_000)[:] = 7
-        store.shrink("cut", 10)
-        assert not store.reserve("zeros", 600_000).any()
-        store.patch_crc("cut")
-        assert value(store, "cut") == b"\7" * 10
+            assert not store.reserve(f"zeros{failing}", 4_000_000).array.any()
     assert zipfile.ZipFile(path).testzip() is None
 
 
@@ -398,9 +371,9 @@ def test_readers_while_a_writer_appends(tmp_path: Path) -> None:
         if i % 3:
             store.append(f"{i:04}", bytes([i % 256]) * (i * 40))
         else:
-            array = store.reserve(f"{i:04}", i * 40)
-            array[:] = i % 256
-            store.patch_crc(f"{i:04}")
+            reserved = store.reserve(f"{i:04}", i * 40)
+            reserved.array[:] = i % 256
+            store.complete(reserved)
     stop.set()
     for thread in threads:
         thread.join()
@@ -490,8 +463,9 @@ def test_foreign_archives_are_read_and_added_to(tmp_path: Path, method: int) -> 
         assert (compressed is None) == (method != zipfile.ZIP_STORED)
     with MmapZipStore(path, "r+") as store:
         store.append("new/entry", b"123")
-        store.reserve("new/filled", 10)[:] = 9
-        store.patch_crc("new/filled")
+        filled = store.reserve("new/filled", 10)
+        filled.array[:] = 9
+        store.complete(filled)
         assert {key: value(store, key) for key in contents} == contents
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
@@ -670,9 +644,6 @@ def test_other_paddings_are_respected(path: Path) -> None:
     before = path.read_bytes()
     with MmapZipStore(path, "r+") as store:
         assert not store.recovery
-        for change in (lambda: store.patch_crc("b/c"), lambda: store.shrink("b/c", 5)):
-            with pytest.raises(errors.InvalidInputError, match="'b/c' was reserved"):
-                change()
     assert path.read_bytes() == before
     with MmapZipStore(path, "r+") as store:
         store.append("new", b"1")
@@ -702,8 +673,9 @@ def test_other_programs_accept_it(tmp_path: Path, program: str, arguments: list[
     with MmapZipStore(path, "w") as store:
         store.append("empty", b"")
         store.append("axes/細胞/0", b"1")
-        store.reserve("large", 3_000_001)[:] = 1
-        store.patch_crc("large")
+        large = store.reserve("large", 3_000_001)
+        large.array[:] = 1
+        store.complete(large)
         for i in range(300):
             store.append(f"many/{i}", b"x" * i)
     done = subprocess.run(

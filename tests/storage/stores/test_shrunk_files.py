@@ -177,10 +177,11 @@ def test_a_reservation_in_an_archive_that_was_cut(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     with MmapZipStore(path, "w") as store:
         store.append("a", b"1")
-        store.reserve("large", 3_000_000)[:] = 1
+        large = store.reserve("large", 3_000_000)
+        large.array[:] = 1
         os.truncate(path, 100)
         with pytest.raises(errors.CorruptDataError, match="another program has cut it or written"):
-            store.patch_crc("large")
+            store.complete(large)
         os.truncate(path, 0)
         with pytest.raises(errors.CorruptDataError, match="entry 'a'"):
             store.get("a")

@@ -54,9 +54,9 @@ def test_an_archive_of_two_entries_is_golden(tmp_path: Path) -> None:
         store = MmapZipStore(path, "w")
         if way == "reserve":
             for key, data in (("a", b"hi"), (".zgroup", group)):
-                array = store.reserve(key, len(data))
-                array[:] = list(data)
-                store.patch_crc(key)
+                reserved = store.reserve(key, len(data))
+                reserved.array[:] = list(data)
+                store.complete(reserved)
         elif way == "batch":
             with store.batch():
                 store.append("a", b"hi")
