@@ -43,7 +43,7 @@ LIMITS: Final = {
     "unsettled_seconds": "daf_query.table._columns._UNSETTLED_SECONDS",
     "whole_file_bytes": "daf_storage.stores._remote._MAX_WHOLE_BYTES",
     "whole_members": "daf_query.table._union.MIN_WHOLE_MEMBERS",
-    "written_strings": "daf_storage.trees._hdf5_write.STRING_BLOCK",
+    "written_strings": "daf_storage.trees._hdf5_tree.STRING_BLOCK",
 }
 
 

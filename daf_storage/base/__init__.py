@@ -8,17 +8,19 @@ Must not know stores, trees or data sets.
 """
 
 from daf_storage.base import _strings as strings
-from daf_storage.base._decode_cache import DecodedCache
 from daf_storage.base._model import (
+    IMPORT_CHUNK_KB,
     INDEX_VECTOR,
     METADATA_NAMES,
     NAME_VECTOR,
     RESERVED_VECTORS,
     STAGING_NAME,
     AnyArray,
+    CodecName,
     IfExists,
     MatrixInfo,
     OpenMode,
+    Packing,
     Span,
     StorageType,
     VectorInfo,
@@ -26,6 +28,7 @@ from daf_storage.base._model import (
     check_mode,
     check_name,
     name_problem,
+    packing_of,
     unique_name,
 )
 from daf_storage.base._optional import (
@@ -36,7 +39,6 @@ from daf_storage.base._optional import (
     pandas,
     progress_bar,
 )
-from daf_storage.base._packing import IMPORT_CHUNK_KB, CodecName, Packing, packing_of
 from daf_storage.base._strings import (
     decode_vlen_bytes,
     decode_vlen_chunks,
@@ -49,6 +51,7 @@ from daf_storage.base._strings import (
 )
 from daf_storage.base._threads import (
     SERVER_CLIENT,
+    DecodedCache,
     ForkLock,
     ThreadedLibrary,
     kept_threads,

@@ -1,4 +1,4 @@
-"""Threads of this process, locks that outlive a fork, and pauses of garbage collection.
+"""Threads of this process, locks that outlive a fork, pauses of garbage collection, and a cache.
 
 ``fork`` copies the memory of a process and only the thread that called it.  Whoever waits in the
 child for one of the others waits for ever, so that is refused, or avoided.  Threads stay for the
@@ -7,6 +7,8 @@ next task: to begin one takes longer than many a task.
 The garbage collector looks at all objects again each time that a quarter more are there.  While
 thousands of data sets are opened, hardly anything of what is made is garbage, and to look for it
 takes up to a third of the time.  Reference counting goes on.
+
+What was decoded is remembered, bounded in bytes, so that no query decodes it again.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ import gc
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from daf_storage import errors
 
@@ -186,3 +189,114 @@ def paused_collection(members: int) -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+MAX_BYTES = 512 << 20
+"""How much is remembered if nobody says."""
+
+
+class _LRU:
+    """The entries of all parts of a cache, the least recently used first."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.entries: OrderedDict[Hashable, tuple[Hashable, Any, int]] = OrderedDict()
+        self.size_bytes = 0
+        self.lock = ForkLock()
+
+    def find(self, key: Hashable, identity: Hashable) -> Any:
+        """Return what was decoded under an identity, or None; the lock is held."""
+        entry = self.entries.get(key)
+        if entry is None or entry[0] != identity:
+            return None
+        self.entries.move_to_end(key)
+        return entry[1]
+
+    def put(self, key: Hashable, identity: Hashable, decoded: Any) -> None:
+        """Remember, and forget others if there is too much; the lock is held."""
+        self.drop(key)
+        self.entries[key] = (identity, decoded, int(decoded.nbytes))
+        self.size_bytes += int(decoded.nbytes)
+        while len(self.entries) > 1 and self.size_bytes > self.max_bytes:
+            self.drop(next(iter(self.entries)))
+
+    def drop(self, key: Hashable) -> None:
+        """Forget one entry, if it is there; the lock is held."""
+        entry = self.entries.pop(key, None)
+        self.size_bytes -= 0 if entry is None else entry[2]
+
+
+class DecodedCache:
+    """Recently decoded Arrow arrays, and whatever has ``nbytes``, by key, bounded in bytes.
+
+    An entry counts only for the identity it was decoded under: a property that was replaced since,
+    by whomever, is decoded again.
+
+    Parameters
+    ----------
+    max_bytes
+        How much is remembered, about; the newest entry stays even if it is larger.
+    """
+
+    def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:
+        self._room = _LRU(max_bytes)
+        self._owner: object = self
+        self.hits = 0
+        """How often something was found here."""
+
+    def part(self) -> DecodedCache:
+        """Return a cache with keys of its own, which shares the room of this one."""
+        shared = DecodedCache()
+        shared._room = self._room
+        return shared
+
+    def counter(self) -> DecodedCache:
+        """Return a cache with the same entries as this one, and a count of hits of its own."""
+        twin = self.part()
+        twin._owner = self._owner  # noqa: SLF001 - our own
+        return twin
+
+    def named(self, name: str) -> DecodedCache:
+        """Return a part of this one whose keys are those of one array; equal names, equal keys."""
+        part = self.part()
+        part._owner = (self._owner, name)  # noqa: SLF001 - our own
+        return part
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes are remembered, by all parts together."""
+        return self._room.size_bytes
+
+    def get(self, key: Hashable, identity: Hashable, decode: Callable[[], Any]) -> Any:
+        """Return the array of ``key``, decoding it if it is not here or was replaced."""
+        with self._room.lock:
+            array = self._room.find((self._owner, key), identity)
+        if array is not None:
+            self.hits += 1
+            return array
+        decoded = decode()
+        with self._room.lock:
+            self._room.put((self._owner, key), identity, decoded)
+        return decoded
+
+    def keep(self, key: Hashable, identity: Hashable, decoded: Any) -> None:
+        """Remember an array that was not here."""
+        with self._room.lock:
+            self._room.put((self._owner, key), identity, decoded)
+
+    def peek(self, key: Hashable, identity: Hashable) -> Any:
+        """Return the array of ``key`` if it is here; None if not, and nothing is decoded."""
+        with self._room.lock:
+            array = self._room.find((self._owner, key), identity)
+        self.hits += array is not None
+        return array
+
+    def clear(self) -> None:
+        """Forget everything of this part."""
+        with self._room.lock:
+            for key in [key for key in self._room.entries if self._is_own(key)]:
+                self._room.drop(key)
+
+    def _is_own(self, key: Hashable) -> bool:
+        owner = key[0] if isinstance(key, tuple) else None
+        return owner is self._owner or (isinstance(owner, tuple) and owner[0] is self._owner)

@@ -397,9 +397,9 @@ class WritableChainTree(ChainTree):
         return self._target.lock()
 
     @contextmanager
-    def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableChainTree]:
+    def rebuilt(self, without: list[str]) -> Iterator[WritableChainTree]:
         """Hand out the chain with another last tree, which takes the place of it at the end."""
-        with self._last.rebuilt(token, without) as last:
+        with self._last.rebuilt(without) as last:
             yield WritableChainTree(self._bases, last)
 
     def recover(self) -> bool:

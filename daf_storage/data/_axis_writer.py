@@ -6,7 +6,6 @@ sees anything of it.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -397,7 +396,7 @@ class AxisWriter(DafReader):
         """Put a new axis in the place of another one, with all that belongs to either."""
         paths = [*self._paths_of_axis(new.name), layout.axis_path(new.name)]
         others = sorted(self._axes_beside(new.name))
-        with self._writable.rebuilt(uuid.uuid4().hex, paths) as tree, tree.transaction() as changes:
+        with self._writable.rebuilt(paths) as tree, tree.transaction() as changes:
             what = f"axis {new.name!r}"
             self._check_axes_unchanged(what, tuple(nodes), list(nodes.values()))
             publish_axis(self._tree_of_new(tree), changes, new, others, replace=False)
@@ -427,8 +426,8 @@ class AxisWriter(DafReader):
         """Put the entries of an axis into another order; its vectors and matrices follow.
 
         All of it changes in one step: whoever reads finds the old order or the new one.  After a
-        crash in the middle everything is as it was, and in a directory the same call goes on
-        where it had stopped.  `daf_query.DafSession.reorder_axis` takes an SQL order.
+        crash in the middle everything is as it was.  `daf_query.DafSession.reorder_axis` takes an
+        SQL order.
 
         Parameters
         ----------
@@ -495,7 +494,7 @@ class AxisWriter(DafReader):
         """Prepare another order; it is put in place when the block ends without an exception."""
         paths = reordering.affected_paths(self, orders)
         what = f"reorder {', '.join(orders)}"
-        with self._writable.rebuilt(reordering.token_of(orders), paths) as tree:
+        with self._writable.rebuilt(paths) as tree:
             with progress_bar(what, reordering.size_of(self, orders), show=progress) as bar:
                 reordering.write_reordered(self, tree, orders, bar.add)
             yield

@@ -319,10 +319,10 @@ def paths_of_axis(tree: Tree, axis: str) -> list[str]:
 
 
 def write_reordered(source: Tree, target: WritableTree, orders: Mapping[str, AnyArray]) -> None:
-    """Write the parts that follow the order of some axes; what is there already is complete."""
+    """Write the parts that follow the order of some axes."""
     aligned = set(aligned_paths(source, orders))
     for found in parts(source):
-        if found.path not in aligned or target.kind(found.path) is not None:
+        if found.path not in aligned:
             continue
         value = found.value()
         for dimension, own in enumerate(found.axes):

@@ -6,7 +6,6 @@ of them are there.  Knows readers and transactions; decides nothing of formats.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -75,14 +74,6 @@ def permutation(daf: DafReader, axis: str, order: Any) -> AnyArray:
     return positions
 
 
-def token_of(orders: Orders) -> str:
-    """Return what tells this reordering from any other."""
-    digest = hashlib.sha256()
-    for axis in sorted(orders):
-        digest.update(axis.encode() + b"\0" + orders[axis].tobytes())
-    return digest.hexdigest()
-
-
 def affected_paths(daf: DafReader, axes: Collection[str]) -> list[str]:
     """Return the paths of everything that follows the order of some axes, each once."""
     paths = [layout.axis_path(axis) for axis in axes]
@@ -97,23 +88,21 @@ def size_of(daf: DafReader, axes: Iterable[str]) -> int:
 
 
 def write_reordered(daf: DafReader, tree: WritableTree, orders: Orders, report: Report) -> None:
-    """Write everything that follows the order of some axes; what is there already is complete."""
+    """Write everything that follows the order of some axes."""
     for axis, positions in orders.items():
         path = layout.axis_path(axis)
-        if tree.kind(path) is None:
-            entries = daf.get_pa_vector(axis, "name").take(pa.array(positions))
-            with _new(tree, path) as changes:
-                changes.write_strings(path, entries, (len(entries),))
+        entries = daf.get_pa_vector(axis, "name").take(pa.array(positions))
+        with _new(tree, path) as changes:
+            changes.write_strings(path, entries, (len(entries),))
     for path, stored in _properties(daf, orders):
-        if tree.kind(path) is None:
-            with _new(tree, path) as changes:
-                if isinstance(stored, StoredVector):
-                    moved = Alignment.reordered(orders[stored.info.axis], stored.info.length)
-                    values = aligned_vector(stored.values(), moved, what=path)
-                    write_vector(changes, path, values, stored.attributes)
-                else:
-                    changes.annotate(path, stored.attributes)
-                    _write_matrix(changes, path, stored, orders)
+        with _new(tree, path) as changes:
+            if isinstance(stored, StoredVector):
+                moved = Alignment.reordered(orders[stored.info.axis], stored.info.length)
+                values = aligned_vector(stored.values(), moved, what=path)
+                write_vector(changes, path, values, stored.attributes)
+            else:
+                changes.annotate(path, stored.attributes)
+                _write_matrix(changes, path, stored, orders)
         report(sum(array.info.size for array in stored.arrays().values()))
     kept.write_reordered(daf.tree, tree, orders)
 

@@ -15,7 +15,7 @@ from daf_storage.base import AnyArray, DecodedCache, Span, StorageType
 from daf_storage.errors import CorruptDataError, UnsupportedInputError
 from daf_storage.files_daf._descriptors import PackedForm, PartForm, ScalarForm
 from daf_storage.files_daf._zip_files import zip_index
-from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges, map_within
+from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
 from daf_storage.trees import (
     ArrayInfo,
     ArrayMetadata,
@@ -267,7 +267,7 @@ class LinesArray(StoredArray):
 
     def _lines(self) -> memoryview:
         most_bytes = limit_of_stored(self.info.size, 0)
-        data = map_within(self._snapshot, self._file, most_bytes, what=self._what)
+        data = self._snapshot.map_within(self._file, most_bytes, what=self._what)
         if data is None:
             raise missing(self._what, self._file)
         return data
@@ -275,7 +275,7 @@ class LinesArray(StoredArray):
 
 def lines_in(snapshot: Snapshot, file: str, *, what: str) -> int:
     """Return how many lines a file of a pinned property has."""
-    data = map_within(snapshot, file, _MOST_EXPANDED_BYTES, what=what)
+    data = snapshot.map_within(file, _MOST_EXPANDED_BYTES, what=what)
     if data is None:
         raise missing(what, file)
     return count_lines(data, what=f"{what}: {file}")

@@ -97,7 +97,7 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
         return data is not None and parse_version(data, what=self.location) < VERSION
 
     @contextmanager
-    def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableFilesTree]:
+    def rebuilt(self, without: list[str]) -> Iterator[WritableFilesTree]:
         """Hand out a tree without some nodes, which takes the place of this one at the end."""
         left_out: list[str] = []
         for path in without:
@@ -105,7 +105,7 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
             folder = self.key(place.folder)
             names = [place.document, *place.candidates]
             left_out += [self.key(path), *(posixpath.join(folder, name) for name in names)]
-        with self._writable.rebuilt(token, left_out) as store:
+        with self._writable.rebuilt(left_out) as store:
             tree = WritableFilesTree(store, self._root, packing=self.packing)
             yield tree
             tree.refresh()

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from daf_storage._lazy import lazy_names
 from daf_storage.stores._directories import (
     abandoned,
+    check_output,
+    find_output,
     follow_links,
+    open_output,
+    output_directory,
+    output_path,
     put_in_place,
     remove_leftovers,
     scratch,
@@ -34,13 +39,6 @@ from daf_storage.stores._files import (
     settled,
 )
 from daf_storage.stores._mapping_store import MappingStore, MemoryStore
-from daf_storage.stores._output_files import (
-    check_output,
-    find_output,
-    open_output,
-    output_directory,
-    output_path,
-)
 from daf_storage.stores._protocol import (
     FileTransaction,
     ReadableStore,
@@ -48,11 +46,6 @@ from daf_storage.stores._protocol import (
     Snapshot,
     Transaction,
     WritableStore,
-    bytes_version,
-    check_within,
-    has_entries,
-    is_mapped,
-    map_within,
 )
 from daf_storage.stores._remote import (
     RemoteFiles,

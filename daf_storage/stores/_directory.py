@@ -15,7 +15,6 @@ takes its place in one step as well.
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import shutil
 import uuid
@@ -86,23 +85,11 @@ def interrupted_exchange(root: Path) -> Path | None:
     return moved[0] if moved else None
 
 
-def state_of_files(root: Path, token: str) -> str:
-    """Return what tells a rebuild of these very files from any other."""
-    digest = hashlib.sha256(token.encode())
-    for folder, names, files in os.walk(root):
-        names[:] = sorted(name for name in names if name != STAGING_NAME)
-        for file in sorted(files):
-            status = os.stat(os.path.join(folder, file))
-            identity = (os.path.relpath(os.path.join(folder, file), root), status.st_ino)
-            digest.update(repr((*identity, status.st_size, status.st_mtime_ns)).encode())
-    return digest.hexdigest()[:16]
-
-
 def link_tree(source: Path, target: Path, without: list[str]) -> None:
     """Link every file into another directory, but for those at or below some prefixes."""
     left_out = {os.path.join(source, prefix) for prefix in without} | {str(source / STAGING_NAME)}
     try:
-        target.mkdir(exist_ok=True)
+        target.mkdir()
     except PermissionError as error:
         raise errors.ReadOnlyError(
             f"{source}: this needs permission to write in the directory that it is in, "
@@ -113,10 +100,8 @@ def link_tree(source: Path, target: Path, without: list[str]) -> None:
         copy = target / os.path.relpath(folder, source)
         copy.mkdir(exist_ok=True)
         shutil.copystat(folder, copy)
-        for half in copy.glob(".*.copied"):
-            half.unlink()
         for file in files:
-            if os.path.join(folder, file) not in left_out and not (copy / file).exists():
+            if os.path.join(folder, file) not in left_out:
                 _link(os.path.join(folder, file), copy / file)
 
 
@@ -124,14 +109,12 @@ def _link(source: str, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # a file system without hard links
-        aside = target.with_name(f".{target.name}.copied")
-        shutil.copyfile(source, aside)
-        os.replace(aside, target)  # a crash must not leave half of it to be found again
+        shutil.copyfile(source, target)
 
 
 def exchange_directories(aside: Path, root: Path) -> None:
     """Put a copy in the place of a directory; the old one goes when no reader needs it."""
-    ready = aside.with_name(f"{aside.name}{_READY_SUFFIX}")  # from here on nothing is resumed
+    ready = aside.with_name(f"{aside.name}{_READY_SUFFIX}")
     os.rename(aside, ready)
     old = ready
     if not exchange(ready, root):
@@ -356,7 +339,7 @@ class DirectoryStore:
                     return
 
     @contextmanager
-    def rebuilt(self, token: str, without: list[str]) -> Iterator[DirectoryStore]:
+    def rebuilt(self, without: list[str]) -> Iterator[DirectoryStore]:
         """Hand out a copy beside this directory, of hard links; the two are exchanged at the end.
 
         Raises
@@ -369,18 +352,15 @@ class DirectoryStore:
             self._end_shared()
             self.recover()
             self._refuse_other_writers()
-            aside = root.with_name(f".{root.name}.{state_of_files(root, token)}{REBUILD_SUFFIX}")
             for stale in rebuilds_beside(root, "*"):
-                if stale != aside:
-                    shutil.rmtree(stale, ignore_errors=True)
+                shutil.rmtree(stale, ignore_errors=True)
+            aside = root.with_name(f".{root.name}.{uuid.uuid4().hex[:16]}{REBUILD_SUFFIX}")
             try:
                 link_tree(root, aside, without)
-                copy = DirectoryStore(aside, location=self.location)
-                copy.recover()
-                yield copy
+                yield DirectoryStore(aside, location=self.location)
                 self._refuse_other_writers()
                 exchange_directories(aside, root)
-            except (Exception, KeyboardInterrupt, SystemExit):  # a crash leaves it, to go on
+            except (Exception, KeyboardInterrupt, SystemExit):  # a crash leaves it
                 shutil.rmtree(aside, ignore_errors=True)
                 raise
 
@@ -397,7 +377,7 @@ class DirectoryStore:
     def recover(self) -> bool:
         """Undo or clear away what crashed writers left; return whether there was anything."""
         root = Path(os.path.realpath(self.root))
-        for leftover in rebuilds_beside(root, ".*"):  # of a crash right before or after an exchange
+        for leftover in rebuilds_beside(root, "*"):  # of a crash before or after an exchange
             with suppress(OSError), exclusive(root), exclusive(leftover):
                 shutil.rmtree(leftover)
         staging = self._staging

@@ -97,7 +97,6 @@ class DirectorySnapshot(Snapshot):
         self.path = path
         """Where the directory was when it was opened."""
         self._kept = kept_files() if kept is None else kept
-        self._statuses: dict[str, os.stat_result | None] = {}
 
     def __del__(self) -> None:
         """Let go of the directory."""
@@ -149,12 +148,12 @@ class DirectorySnapshot(Snapshot):
 
     def read(self, key: str) -> bytes | None:
         """Return a copy of the file's bytes."""
-        found = self._found(key, self._first_status(key))
+        found = self.mapped(key)
         return None if found is None else bytes(found.data)
 
     def size(self, key: str) -> int | None:
-        """Return the size of the file, as it was when this was first asked for."""
-        status = self._first_status(key)
+        """Return the size of the file."""
+        status = self.status_of(key)
         if status is None or stat.S_ISDIR(status.st_mode):
             return None
         if not stat.S_ISREG(status.st_mode):
@@ -177,10 +176,7 @@ class DirectorySnapshot(Snapshot):
 
     def mapped(self, key: str) -> _Mapped | None:
         """Return the file, mapped, and what the file system knows of it."""
-        return self._found(key, self.status_of(key))
-
-    def _found(self, key: str, status: os.stat_result | None) -> _Mapped | None:
-        """Return a file of which the file system has just said something."""
+        status = self.status_of(key)
         if status is None:
             return None
         place = (status.st_dev, status.st_ino)
@@ -204,15 +200,6 @@ class DirectorySnapshot(Snapshot):
             return None
         except OSError as error:
             refuse(error, what=self._what(key))
-
-    def _first_status(self, key: str) -> os.stat_result | None:
-        """Return the status of a file as this snapshot first saw it.
-
-        Only of what is read at once: a file that is mapped may have become shorter since.
-        """
-        if key not in self._statuses:
-            self._statuses[key] = self.status_of(key)
-        return self._statuses[key]
 
     def _open(self, key: str) -> int | None:
         """Return a descriptor of the file, to be closed; None if it is absent."""

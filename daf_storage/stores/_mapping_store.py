@@ -102,7 +102,7 @@ class MappingStore:
         return False
 
     @contextmanager
-    def rebuilt(self, token: str, without: list[str]) -> Iterator[MemoryStore]:  # noqa: ARG002 - nothing is left to be found
+    def rebuilt(self, without: list[str]) -> Iterator[MemoryStore]:
         """Hand out a copy in memory whose changes are put in place at the end, key by key."""
         with self._lock:
             kept = [key for key in self.keys() if not any(is_below(key, p) for p in without)]

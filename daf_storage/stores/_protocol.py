@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from daf_storage import errors
 from daf_storage.base import AnyArray
 
 
@@ -20,6 +19,8 @@ class Snapshot:
 
     is_local = True
     """Whether `map` costs nothing; if not, read parts with `read_ranges`."""
+    has_entries = False
+    """Whether it is of an archive, whose `identity` tells the bytes of each entry from others."""
 
     def map(self, key: str) -> memoryview | None:
         """Return the bytes of ``key`` without copying them; None if it is absent.
@@ -84,66 +85,37 @@ class Snapshot:
         """
         return None
 
+    def bytes_version(self, key: str) -> Hashable | None:
+        """Return what is another value whenever the bytes of ``key`` are; None if nothing shows it.
+
+        To be asked for before they are read.
+        """
+        found = self.fingerprint(key)
+        if found is not None:
+            return tuple(found)
+        return None if self.is_local and not self.has_entries else self.identity()
+
+    def is_mapped(self, key: str, alignment: int = 1) -> bool:  # noqa: ARG002 - those of archives differ
+        """Return whether `map` hands out bytes of a file of this machine, so aligned.
+
+        Entries of archives may be compressed, and begin anywhere.
+        """
+        return self.is_local
+
+    def check_within(self, key: str, most_bytes: int, *, what: str) -> None:
+        """Raise ``CorruptDataError`` if an archive would have to expand an entry to more."""
+
+    def map_within(self, key: str, most_bytes: int, *, what: str) -> memoryview | None:
+        """Return what `map` does, unless an archive would have to expand it to more."""
+        self.check_within(key, most_bytes, what=what)
+        return self.map(key)
+
     def open_file(self, key: str) -> int | None:  # noqa: ARG002 - few have one
         """Return a descriptor of a file that holds these bytes and no others, to be closed.
 
         None if there is no such file, because it is absent or the store keeps bytes otherwise.
         """
         return None
-
-
-def bytes_version(snapshot: Snapshot, key: str) -> Hashable | None:
-    """Return what is another value whenever the bytes of ``key`` are; None if nothing shows that.
-
-    To be asked for before they are read.
-    """
-    found = snapshot.fingerprint(key)
-    if found is not None:
-        return tuple(found)
-    if snapshot.is_local and not has_entries(snapshot):
-        return None
-    return snapshot.identity()
-
-
-def has_entries(snapshot: Snapshot) -> bool:
-    """Return whether a snapshot is of an archive, by its method ``is_entry_mapped``.
-
-    Its `Snapshot.identity` tells the bytes of each entry from any others.
-    """
-    return hasattr(snapshot, "is_entry_mapped")  # a check of protocols takes ten times as long
-
-
-def is_mapped(snapshot: Snapshot, key: str, *, alignment: int = 1) -> bool:
-    """Return whether `Snapshot.map` hands out bytes of a file of this machine, so aligned.
-
-    Entries of archives may be compressed, and begin anywhere.
-    """
-    is_entry_mapped = getattr(snapshot, "is_entry_mapped", None)
-    if is_entry_mapped is None:
-        return snapshot.is_local
-    return bool(is_entry_mapped(key, alignment))
-
-
-def check_within(snapshot: Snapshot, key: str, most_bytes: int, *, what: str) -> None:
-    """Raise if an archive would have to expand an entry to more than belongs there.
-
-    Raises
-    ------
-    CorruptDataError
-        It is compressed, and the directory says that it expands to more.
-    """
-    size_bytes = snapshot.size(key) if has_entries(snapshot) else None
-    if size_bytes is not None and size_bytes > most_bytes and not is_mapped(snapshot, key):
-        raise errors.CorruptDataError(
-            f"{what}: the entry {key!r} of the archive expands to {size_bytes:,} bytes, and no "
-            f"more than {most_bytes:,} belong there; write it again"
-        )
-
-
-def map_within(snapshot: Snapshot, key: str, most_bytes: int, *, what: str) -> memoryview | None:
-    """Return what `Snapshot.map` does, unless an archive would have to expand it to more."""
-    check_within(snapshot, key, most_bytes, what=what)
-    return snapshot.map(key)
 
 
 class ReadableStore(Protocol):
@@ -255,11 +227,10 @@ class WritableStore(ReadableStore, Protocol):
         """Exclude other writers, of this process and others, for the length of the block."""
         ...
 
-    def rebuilt(self, token: str, without: list[str]) -> AbstractContextManager[WritableStore]:
+    def rebuilt(self, without: list[str]) -> AbstractContextManager[WritableStore]:
         """Hand out a copy without some prefixes, which takes the place of this store at the end.
 
-        That is one atomic step; an exception leaves everything as it was.  What a crashed attempt
-        with the same token had published is found in the copy, if nothing was changed since.
+        That is one atomic step; an exception leaves everything as it was.
         """
         ...
 

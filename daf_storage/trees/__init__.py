@@ -8,7 +8,6 @@ Must not know axes, vectors or matrices.
 
 from daf_storage.trees._chunked_array import (
     ChunkedArray,
-    ChunkMemory,
     new_chunk_cache,
     passing_over,
 )
@@ -55,7 +54,6 @@ from daf_storage.trees._protocol import (
     release_kept,
     version_of,
 )
-from daf_storage.trees._shard_writer import PackedChunk, ShardWriter
 from daf_storage.trees._stored_array import (
     ArrayInfo,
     MemoryArray,
@@ -65,5 +63,6 @@ from daf_storage.trees._stored_array import (
     read_joined,
 )
 from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
+from daf_storage.trees._zarr_chunks import PackedChunk, ShardWriter
 from daf_storage.trees._zarr_formats import ZarrFormat
 from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats

@@ -98,34 +98,6 @@ class ChunkLocator(Protocol):
         ...
 
 
-class ChunkMemory:
-    """The chunks of one array among all that are remembered.
-
-    Parameters
-    ----------
-    cache
-        Those of one file or tree: a part of the process's.
-    array
-        What the array is called in it.
-    """
-
-    def __init__(self, cache: DecodedCache, array: Hashable) -> None:
-        self._cache = cache
-        self._array = array
-
-    def find(self, place: Hashable, version: Hashable | None) -> AnyArray | None:
-        """Return the chunk of a place that is remembered; None if it is not."""
-        if version is None:
-            return None
-        found: AnyArray | None = self._cache.peek((self._array, place), version)
-        return found
-
-    def keep(self, place: Hashable, version: Hashable | None, chunk: AnyArray) -> None:
-        """Remember a chunk."""
-        if version is not None:
-            self._cache.keep((self._array, place), version, chunk)
-
-
 _remembers: ContextVar[bool] = ContextVar("remembers", default=True)
 
 
@@ -241,8 +213,8 @@ class ChunkedArray(StoredArray):
         What the bytes of its chunks are.
     locator
         Where they are.
-    memory
-        Where decoded chunks are remembered.
+    cache
+        Where decoded chunks are remembered, as those of this array alone.
     what
         The array as messages name it.
     """
@@ -253,11 +225,11 @@ class ChunkedArray(StoredArray):
         encoding: ChunkEncoding,
         locator: ChunkLocator,
         *,
-        memory: ChunkMemory,
+        cache: DecodedCache,
         what: str,
     ) -> None:
         self.info = info
-        self._memory = memory
+        self._memory = cache
         self._encoding = encoding
         self._locator = locator
         self.what = what
@@ -454,7 +426,7 @@ class ChunkedArray(StoredArray):
         missing: dict[Position, Hashable | None] = {}
         for position in read.positions():
             version = self._locator.version(position)
-            chunk = self._memory.find(position, version)
+            chunk = None if version is None else self._memory.peek(position, version)
             if chunk is None:
                 missing[position] = version
             else:
@@ -476,8 +448,10 @@ class ChunkedArray(StoredArray):
             for position, data in stored:
                 chunk = self.decode(position, data)
                 read.take(position, chunk, out)
-                if remembers and (is_small or read.is_partial(position)):
-                    self._memory.keep(position, missing[position], chunk)
+                version = missing[position]
+                is_kept = remembers and (is_small or read.is_partial(position))
+                if is_kept and version is not None:
+                    self._memory.keep(position, version, chunk)
 
         per_task = _TASK_BYTES / chunk_bytes if self.decodes_in_threads else math.inf
         _run(self._locator.fetch(list(missing)), len(missing), per_task, run)

@@ -3,7 +3,7 @@
 A tree says which files an array has, and what its documents say; here it is decided how files are
 written, and when the file at the root is written again that repeats all documents, for readers that
 cannot list a directory, such as those of servers.  It is brought up to date after each change,
-which can fail when the change is already in place; `lists_all` is the cheap way to see that.
+which can fail when the change is already in place: then a sign is left for the next writer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import copy
 import json
 import posixpath
 import threading
-from collections import defaultdict
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import accumulate
@@ -20,11 +20,11 @@ from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
-from daf_storage.base import METADATA_NAMES, AnyArray, Packing, StorageType
+from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.stores import Snapshot, Transaction
 from daf_storage.trees._decompress import fill_blocks
-from daf_storage.trees._shard_writer import ShardWriter
+from daf_storage.trees._zarr_chunks import ShardWriter
 from daf_storage.trees._zarr_formats import ZarrFormat
 
 T = TypeVar("T")
@@ -165,53 +165,10 @@ def differences(
                 yield key, "gone, and still in"
 
 
-def lists_all(documents: ZarrFormat, snapshot: Snapshot) -> bool:
-    """Return whether the consolidated metadata names the groups and arrays that are there.
-
-    Costs one file and a listing of each group: neither documents nor arrays are read.
-    What the documents say is not compared.
-    """
-    data = consolidated_of(documents, snapshot)
-    try:
-        listed = documents.listed(data or b"")
-    except MALFORMED:
-        return False
-    children = _children(listed)
-    return all(_is_same(documents, snapshot, group, names) for group, names in children.items())
-
-
-def _children(listed: Mapping[str, bytes]) -> dict[str, set[str]]:
-    """Return the names below each group that some documents, given by their keys, speak of."""
-    children: defaultdict[str, set[str]] = defaultdict(set)
-    children[""] = set()
-    for key, document in listed.items():
-        path, name = posixpath.split(key)
-        if name == ".zattrs":
-            continue
-        if name == ".zgroup" or b'"node_type":"group"' in document:
-            children[path] |= set()
-        if path:
-            above, child = posixpath.split(path)
-            children[above].add(child)
-    return children
-
-
-def _is_same(documents: ZarrFormat, snapshot: Snapshot, group: str, listed: set[str]) -> bool:
-    """Return whether these names are those of the groups and arrays below a group."""
-    found = set(snapshot.names(group))
-    if not listed <= found:
-        return False
-    return not any(
-        documents.kind(snapshot, posixpath.join(group, name)) is not None
-        for name in found - listed
-        if name not in METADATA_NAMES
-    )
-
-
 _FILLED_IN_PLACE_BYTES: Final = 1 << 24
 
 
-class FileTree(Generic[T]):
+class FileTree(ABC, Generic[T]):
     """A tree of files that can be changed: its batches, and the file that repeats all documents."""
 
     packing: Packing | None
@@ -221,33 +178,29 @@ class FileTree(Generic[T]):
     """None where that file is not kept."""
 
     @property
+    @abstractmethod
     def consolidated_key(self) -> str:
         """The key of the file that repeats all documents."""
-        raise NotImplementedError
 
-    def key(self, path: str) -> str:
-        """Return the key of a path in the store."""
-        raise NotImplementedError
-
+    @abstractmethod
     def transaction(self) -> Any:
         """Begin changes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def consolidated(self) -> bytes | None:
         """Return the file that repeats all documents; None if none can be read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_consolidated(self) -> bool:
-        """Return whether that file, if it is kept, names all that is there."""
-        raise NotImplementedError
+        """Return whether that file, if it is kept, is there and can be read."""
 
+    @abstractmethod
     def documents(self, path: str) -> Iterable[tuple[str, T]]:
         """Yield the documents at and below a path, but for those that cannot be read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def consolidate(self, documents: Mapping[str, T]) -> bytes:
         """Return the file that repeats documents."""
-        raise NotImplementedError
 
     def packing_as(self, packing: Packing | None) -> Self:
         """Return the same tree, which packs what is written so; None leaves it unpacked."""
@@ -280,8 +233,7 @@ class FileTree(Generic[T]):
     def recover(self) -> bool:
         """Clear away what a crashed writer left, and mend the file that repeats all documents.
 
-        That is written again if a writer left a sign that it could not write it, or if its names
-        are not those that are there: this lists the groups, and reads no other metadata.
+        That is written again if a writer left a sign that it could not write it, or it is missing.
         """
         found = bool(self._writable.recover())
         if found or not self.is_consolidated():
@@ -306,7 +258,7 @@ class FileTree(Generic[T]):
             changes.replace_file(self.consolidated_key, data)
 
 
-class FileChanges:
+class FileChanges(ABC):
     """Arrays that are prepared as files; see `TreeTransaction`."""
 
     writer: ClassVar[type[ShardWriter]] = ShardWriter
@@ -319,17 +271,17 @@ class FileChanges:
         self._changes = changes
         self._attributes: dict[str, Mapping[str, str]] = {}
 
+    @abstractmethod
     def _file(
         self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
     ) -> str:
         """Return the key of the file of an array; packed if that is given."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _note(
         self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
     ) -> None:
         """Prepare what is said of an array."""
-        raise NotImplementedError
 
     def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
         """Give attributes to the group or array that will be prepared at ``path`` after this."""

@@ -23,7 +23,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, Span, install_command, one_array, optional_import
+from daf_storage.base import (
+    AnyArray,
+    DecodedCache,
+    Span,
+    install_command,
+    one_array,
+    optional_import,
+)
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
@@ -31,7 +38,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
 )
 from daf_storage.stores import ReadEstimate, fingerprint, is_settled
-from daf_storage.trees._chunked_array import ChunkedArray, ChunkMemory, Position
+from daf_storage.trees._chunked_array import ChunkedArray, Position
 from daf_storage.trees._decompress import Codec, is_bounded, undone
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
 from daf_storage.trees._hdf5_objects import (
@@ -288,9 +295,9 @@ class Hdf5Array(StoredArray):
             listing = ChunkListing.of(dataset, self.info, shared.size_bytes(), what=self.what)
         return Hdf5Chunks(self, dataset, listing, shared)
 
-    def memory(self) -> ChunkMemory:
+    def memory(self) -> DecodedCache:
         """Return where its decoded chunks are remembered."""
-        return ChunkMemory(self._shared.chunk_cache, self._held.name)
+        return self._shared.chunk_cache.named(self._held.name)
 
     def fill_value(self) -> Any:
         """Return what chunks hold that are not stored."""
@@ -630,7 +637,7 @@ class Hdf5Chunks(ChunkedArray):
         self._is_known = known.is_native and all(map(_is_known, self._filters))
         codecs = _codecs_of(self._filters, 0, known.dtype.itemsize) if self._is_known else ()
         encoding = ChunkEncoding(codecs, known.dtype)
-        super().__init__(whole.info, encoding, self, memory=whole.memory(), what=whole.what)
+        super().__init__(whole.info, encoding, self, cache=whole.memory(), what=whole.what)
         self._whole = whole
         self._grid = _grid(whole.info)
         self._listing = listing

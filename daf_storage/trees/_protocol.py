@@ -250,11 +250,11 @@ class WritableTree(Tree, Protocol):
         """Exclude other writers for the length of the block."""
         ...
 
-    def rebuilt(self, token: str, without: list[str]) -> AbstractContextManager[WritableTree]:
+    def rebuilt(self, without: list[str]) -> AbstractContextManager[WritableTree]:
         """Hand out a tree without some nodes, which takes the place of this one at the end.
 
         That is one atomic step, as far as the format has such; an exception leaves everything as
-        it was.  What a crashed attempt with the same token had published may be found in it.
+        it was.
         """
         ...
 

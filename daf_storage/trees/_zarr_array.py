@@ -20,12 +20,9 @@ from daf_storage.stores import (
     ReadEstimate,
     Snapshot,
     estimate_ranges,
-    is_mapped,
-    map_within,
 )
 from daf_storage.trees._chunked_array import (
     ChunkedArray,
-    ChunkMemory,
     check_string_count,
     filled_strings,
     wrong_size,
@@ -102,17 +99,17 @@ def open_zarr_array(
     if metadata.has_plain_chunk:
         key = key_below(path, metadata.first_chunk_key)
         is_at_hand = info.storage_type.is_string or not snapshot.is_local
-        if is_at_hand or is_mapped(snapshot, key, alignment=metadata.item_bytes):
+        if is_at_hand or snapshot.is_mapped(key, alignment=metadata.item_bytes):
             return PlainArray(snapshot, path, metadata, what=what)
     stored_as = (encoding.dtype, encoding.order, metadata.fill_value)
-    memory = ChunkMemory(cache, repr((what, info, *stored_as)))  # it knows its hash
+    memory = cache.named(repr((what, info, *stored_as)))  # it knows its hash
     return ChunkedArray(
         replace(info, is_mappable=False),
         encoding,
         FileChunks(snapshot, path, metadata, what=what)
         if metadata.shard is None
-        else ShardChunks(snapshot, path, metadata, metadata.shard, memory=memory, what=what),
-        memory=memory,
+        else ShardChunks(snapshot, path, metadata, metadata.shard, cache=memory, what=what),
+        cache=memory,
         what=what,
     )
 
@@ -207,7 +204,7 @@ class PlainArray(StoredArray):
 
     def mapped_strings(self) -> memoryview | None:
         """Return the chunk of strings, unless it has to be downloaded or expanded."""
-        return self.plain_strings() if is_mapped(self._snapshot, self._key) else None
+        return self.plain_strings() if self._snapshot.is_mapped(self._key) else None
 
     def open_file(self) -> int | None:
         """Return a descriptor of the chunk's file, if it has one of its own."""
@@ -228,7 +225,7 @@ class PlainArray(StoredArray):
     def _mapped_chunk(self) -> memoryview | None:
         kind, size = self.info.storage_type, self.info.size
         most_bytes = limit_of_strings(size, 0) if kind.is_string else size * kind.dtype.itemsize
-        return map_within(self._snapshot, self._key, most_bytes, what=self._what)
+        return self._snapshot.map_within(self._key, most_bytes, what=self._what)
 
     def _ranged(self, spans: list[Span]) -> list[AnyArray]:
         """Fetch ranges of a chunk that is on a server."""

@@ -1,38 +1,49 @@
-"""Where the chunks of a Zarr array are: each in a file of its own, or many small ones in a file.
+"""The chunks of a Zarr array: each in a file of its own, or many small ones in a file.
 
-Daf packs arrays in the latter way (`daf_storage.trees._shard_writer`), in the shape of the Zarr v3
-sharding codec; others cut an array into several such files, which are read alike.  zarr-python
-reads them too and is what the tests compare with; here a chunk costs microseconds, and only those
-that are asked for are decoded.  Source: the specification of ``sharding_indexed``.
+Daf packs arrays in the latter way, in the shape of the Zarr v3 sharding codec; others cut an array
+into several such files, which are read alike.  zarr-python reads them too and is what the tests
+compare with; here a chunk costs microseconds, and only those that are asked for are decoded.
+
+What is written is compressed on all cores, and stands in the file in its order.  The file is not
+known before its index is, so chunks wait in memory or, if they are many, in a temporary file.
+
+Source: the specification of ``sharding_indexed``.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import posixpath
 import struct
-from collections.abc import Hashable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from tempfile import TemporaryFile, gettempdir
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import google_crc32c
 import numpy as np
+import pyarrow as pa
 
-from daf_storage.base import AnyArray
-from daf_storage.errors import CorruptDataError
+from daf_storage._lazy import lazy_module
+from daf_storage.base import AnyArray, DecodedCache, Packing, StorageType
+from daf_storage.base import strings as vlen
+from daf_storage.errors import CorruptDataError, os_errors
 from daf_storage.stores import (
     ReadEstimate,
     Snapshot,
-    bytes_version,
-    check_within,
     estimate_ranges,
-    has_entries,
-    is_mapped,
-    map_within,
 )
-from daf_storage.trees._chunked_array import MAX_CHUNKS, ChunkMemory, Position, wrong_size
-from daf_storage.trees._decompress import fetched, limit_of_stored
+from daf_storage.trees._chunked_array import MAX_CHUNKS, Position, wrong_size
+from daf_storage.trees._decompress import computed, fetched, limit_of_stored
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
 from daf_storage.trees._stored_array import STRING_BYTES
+
+if TYPE_CHECKING:
+    import numcodecs
+else:
+    numcodecs = lazy_module("numcodecs")
+
 
 _MAX_FILES: Final = 1 << 20
 _MAX_READ_BYTES: Final = 1 << 24
@@ -118,7 +129,7 @@ class FileChunks:
         count = math.prod(metadata.info.chunks)
         is_small = count * metadata.item_bytes <= _MAX_READ_BYTES
         self._most_bytes = limit_of_stored(count, metadata.item_bytes)
-        is_file = snapshot.is_local and not has_entries(snapshot)
+        is_file = snapshot.is_local and not snapshot.has_entries
         self._is_read = bool(metadata.encoding.codecs) and is_file and is_small
 
     def is_stored(self, position: Position, *, asks_server: bool) -> bool:
@@ -133,13 +144,13 @@ class FileChunks:
     def version(self, position: Position) -> Hashable | None:
         """Return what changes with the file of a chunk; None where nothing is decoded."""
         key = self._key(position)
-        if not self._metadata.encoding.codecs and is_mapped(self._snapshot, key):
+        if not self._metadata.encoding.codecs and self._snapshot.is_mapped(key):
             return None
-        return bytes_version(self._snapshot, key)
+        return self._snapshot.bytes_version(key)
 
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
         """Yield the stored bytes of chunks; those that take time several at a time."""
-        if not positions or is_mapped(self._snapshot, self._key(positions[0])):
+        if not positions or self._snapshot.is_mapped(self._key(positions[0])):
             return ((position, self._stored(position)) for position in positions)
         return fetched(positions, self._stored)
 
@@ -175,7 +186,7 @@ class FileChunks:
         key = self._key(position)
         if self._is_read:
             return self._snapshot.read(key)
-        return map_within(self._snapshot, key, self._most_bytes, what=self._what)
+        return self._snapshot.map_within(key, self._most_bytes, what=self._what)
 
     def _key(self, position: Position) -> str:
         return key_below(self._path, self._metadata.chunk_key(position))
@@ -190,17 +201,17 @@ class _ShardFile:
         key: str,
         layout: ShardLayout,
         *,
-        memory: ChunkMemory,
+        cache: DecodedCache,
         most_bytes: int,
         what: str,
     ) -> None:
         self.key = key
         self._most_bytes = most_bytes
-        self._memory = memory
+        self._cache = cache
         self._snapshot = snapshot
         self._layout = layout
         self._what = what
-        self.version = bytes_version(snapshot, key)
+        self.version = snapshot.bytes_version(key)
         """What changes with its bytes, looked at before they are read."""
         self.size = snapshot.size(key)
         self._index: AnyArray | None = None
@@ -251,13 +262,15 @@ class _ShardFile:
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the file; one that is compressed itself, in an archive, is remembered."""
-        check_within(self._snapshot, self.key, self._most_bytes, what=self._what)
-        if not self._snapshot.is_local or is_mapped(self._snapshot, self.key):
+        self._snapshot.check_within(self.key, self._most_bytes, what=self._what)
+        if not self._snapshot.is_local or self._snapshot.is_mapped(self.key):
             return self._snapshot.read_ranges(self.key, ranges)
-        whole = self._memory.find(self.key, self.version)
+        version = self.version
+        whole = None if version is None else self._cache.peek(self.key, version)
         if whole is None:
             whole = np.frombuffer(self._snapshot.map(self.key) or b"", np.uint8)
-            self._memory.keep(self.key, self.version, whole)
+            if version is not None:
+                self._cache.keep(self.key, version, whole)
         return [whole[start:stop].data for start, stop in ranges]
 
     def index_bytes(self, size: int) -> tuple[int, int]:
@@ -285,14 +298,14 @@ class ShardChunks:
         metadata: ArrayMetadata,
         layout: ShardLayout,
         *,
-        memory: ChunkMemory,
+        cache: DecodedCache,
         what: str,
     ) -> None:
         self._snapshot = snapshot
         self._path = path
         self._metadata = metadata
         self._layout = layout
-        self._memory = memory
+        self._cache = cache
         self._what = what
         self._files: dict[Position, _ShardFile] = {}
         info = metadata.info
@@ -364,7 +377,7 @@ class ShardChunks:
                 self._snapshot,
                 posixpath.join(self._path, self._metadata.chunk_key(outer)),
                 self._layout,
-                memory=self._memory,
+                cache=self._cache,
                 most_bytes=self._most_bytes,
                 what=self._what,
             )
@@ -395,3 +408,186 @@ class ShardChunks:
             members.setdefault(position, []).append(number)
         for position, numbers in members.items():
             yield self._file(position), numbers
+
+
+_PART_BYTES: Final = 1 << 24
+_HELD_BYTES: Final = 1 << 22
+"""So many compressed bytes wait in memory."""
+_TASK_BYTES: Final = 1 << 18
+"""About how many bytes a thread compresses at a time."""
+_SHUFFLES: Final = {"shuffle": 1, "bitshuffle": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class PackedChunk:
+    """A chunk that was compressed."""
+
+    data: bytes
+    """What it became."""
+    size_bytes: int = 0
+    """How many bytes an archive would say that it has."""
+    crc: int = 0
+    """The checksum that an archive would give it."""
+
+
+class ShardWriter:
+    """Compresses an array chunk by chunk; memory does not grow with it.
+
+    Parameters
+    ----------
+    shape, storage_type, packing
+        Of the array; its chunks follow from them.
+    """
+
+    def __init__(self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing) -> None:
+        chunks = packing.chunks(shape, storage_type)
+        if chunks is None:
+            raise TypeError("the array is too small to be packed")
+        self._width = math.prod(chunks)
+        self._is_flat = chunks[1:] == shape[1:]  # the elements of a chunk follow each other
+        self._dtype = None if storage_type.is_string else storage_type.dtype
+        self._task_chunks = max(_TASK_BYTES // (packing.chunk_kb << 10), 1)
+        self.compress = _compressor(packing)
+        """The function that compresses a chunk."""
+        self._rest = np.empty(0, self._dtype or np.uint8)
+        self._places: list[tuple[int, int]] = []
+        self.grid = [math.ceil(n / c) for n, c in zip(shape, chunks, strict=True)]
+        """How many chunks there are along each dimension."""
+        self.end = math.prod(self.grid) * _ENTRY_BYTES + _CHECKSUM_BYTES
+        """How many bytes the file has so far."""
+        self._waiting = _Waiting()
+
+    def add_numbers(self, block: AnyArray) -> None:
+        """Add the next range of the first dimension."""
+        if not self._is_flat:
+            self._add(piece for row in block for piece in self._pieces(row))
+            return
+        block, width = block.reshape(-1), self._width
+        if self._rest.size:
+            missing = width - self._rest.size
+            start, block = np.concatenate([self._rest, block[:missing]]), block[missing:]
+            self._rest = start
+            if start.size < width:
+                return
+            self._add([start])
+        stop = block.size // width * width
+        self._add(self._pieces(block[:stop]))
+        self._rest = block[stop:].copy()
+
+    def add_strings(self, strings: pa.Array) -> None:
+        """Add all strings of a vector."""
+        height = self._width
+        starts = range(0, len(strings), height)
+        self._run(functools.partial(self._encoded, strings.slice(n, height)) for n in starts)
+
+    def parts(self) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of the file: the index, then the chunks; they stay what they are."""
+        if self._rest.size:
+            self._add(self._pieces(self._rest))
+        index = np.array(self._places, "<u8").tobytes()
+        yield index + struct.pack("<I", google_crc32c.value(index))
+        yield from self._waiting.parts()
+        yield self.tail()
+
+    def pack(self, data: Any) -> PackedChunk:
+        """Compress a chunk, in whatever thread."""
+        return PackedChunk(self.compress(data))
+
+    def framed(self, chunk: PackedChunk) -> tuple[bytes, bytes]:
+        """Return what comes before the next chunk, and what the index points at."""
+        return b"", chunk.data
+
+    def tail(self) -> bytes:
+        """Return what follows the chunks: nothing."""
+        return b""
+
+    def _pieces(self, values: AnyArray) -> Iterator[AnyArray]:
+        """Yield chunks; the last one is filled up."""
+        width = self._width
+        for start in range(0, values.size, width):
+            part = values[start : start + width]
+            missing = width - part.size
+            yield np.concatenate([part, np.zeros(missing, part.dtype)]) if missing else part
+
+    def _encoded(self, strings: pa.Array) -> PackedChunk:
+        missing = self._width - len(strings)
+        if missing:
+            strings = pa.concat_arrays([strings, pa.repeat(pa.scalar("", strings.type), missing)])
+        return self.pack(b"".join(bytes(block) for block in vlen.encode_vlen_utf8(strings)))
+
+    def _numbers(self, values: AnyArray) -> PackedChunk:
+        return self.pack(np.ascontiguousarray(values, self._dtype))
+
+    def _add(self, pieces: Iterable[AnyArray]) -> None:
+        self._run(functools.partial(self._numbers, piece) for piece in pieces)
+
+    def _run(self, packing: Iterator[Callable[[], PackedChunk]]) -> None:
+        """Compress chunks side by side, and note them in their order."""
+        for chunks in computed(_grouped(packing, self._task_chunks)):
+            for chunk in chunks:
+                header, stored = self.framed(chunk)
+                self._waiting.add(header + stored)
+                self.end += len(header)
+                self._places.append((self.end, len(stored)))
+                self.end += len(stored)
+
+
+class _Waiting:
+    """Bytes that wait to be written: in memory, or in a temporary file that goes with them."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._file: IO[bytes] | None = None
+
+    def add(self, data: bytes) -> None:
+        """Add bytes."""
+        self._held += data
+        if len(self._held) > _HELD_BYTES:
+            with os_errors(gettempdir()):
+                if self._file is None:
+                    self._file = TemporaryFile()  # noqa: SIM115 - it goes with this object
+                self._file.write(self._held)
+            self._held = bytearray()
+
+    def parts(self) -> Iterator[bytes | memoryview]:
+        """Yield all of them; those of a file are mapped."""
+        if self._file is not None:
+            with os_errors(gettempdir()), self._file as file:
+                file.flush()
+                mapped: AnyArray = np.memmap(file, np.uint8, "r")
+            for start in range(0, mapped.size, _PART_BYTES):
+                yield mapped[start : start + _PART_BYTES].data
+        yield bytes(self._held)
+
+
+def _grouped(
+    packing: Iterable[Callable[[], PackedChunk]], count: int
+) -> Iterator[Callable[[], list[PackedChunk]]]:
+    """Yield tasks that pack so many chunks each."""
+    group: list[Callable[[], PackedChunk]] = []
+    for pack in packing:
+        group.append(pack)
+        if len(group) == count:
+            yield functools.partial(_packed, group)
+            group = []
+    if group:
+        yield functools.partial(_packed, group)
+
+
+def _packed(group: list[Callable[[], PackedChunk]]) -> list[PackedChunk]:
+    return [pack() for pack in group]
+
+
+def _compressor(packing: Packing) -> Any:
+    """Return the function that compresses a chunk."""
+    if packing.codec == "zstd":
+        return numcodecs.Zstd(packing.level).encode
+    if packing.codec == "gzip":
+        return numcodecs.GZip(packing.level).encode
+    name, shuffle = packing.compressor.encode(), _SHUFFLES[packing.shuffle]
+
+    def compress(data: Any) -> bytes:
+        values = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
+        return bytes(numcodecs.blosc.compress(values, name, packing.level, shuffle))
+
+    return compress

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -45,7 +46,7 @@ _LITTLE: Final = {"name": "bytes", "configuration": {"endian": "little"}}
 _VLEN_UTF8: Final = {"name": "vlen-utf8", "configuration": {}}
 
 
-class _Format:
+class _Format(ABC):
     """What the documents of both versions have in common."""
 
     def kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
@@ -68,11 +69,11 @@ class _Format:
         except RecursionError as error:
             raise ValueError(str(error)) from None
 
-    def _kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _kind(self, snapshot: Snapshot, path: str) -> NodeKind | None: ...
 
-    def _listed(self, consolidated: bytes) -> dict[str, bytes]:
-        raise NotImplementedError
+    @abstractmethod
+    def _listed(self, consolidated: bytes) -> dict[str, bytes]: ...
 
 
 class ZarrV2(_Format):

@@ -40,7 +40,7 @@ from daf_storage.trees._file_changes import (
     FileChanges,
     FileTree,
     consolidated_of,
-    lists_all,
+    consolidated_paths,
 )
 from daf_storage.trees._metadata import NODE_FILE, ZarrVersion, key_below
 from daf_storage.trees._protocol import NodeKind
@@ -248,9 +248,9 @@ class WritableZarrTree(ZarrTree, FileTree[bytes]):
             )
 
     @contextmanager
-    def rebuilt(self, token: str, without: list[str]) -> Iterator[WritableZarrTree]:
+    def rebuilt(self, without: list[str]) -> Iterator[WritableZarrTree]:
         """Hand out a tree without some nodes, which takes the place of this one at the end."""
-        with self._writable.rebuilt(token, [self.key(path) for path in without]) as store:
+        with self._writable.rebuilt([self.key(path) for path in without]) as store:
             tree = WritableZarrTree(
                 store,
                 self._root,
@@ -277,9 +277,11 @@ class WritableZarrTree(ZarrTree, FileTree[bytes]):
         return self.key(self.format.consolidated_file)
 
     def is_consolidated(self) -> bool:
-        """Return whether the consolidated metadata, if it is kept, names all that is there."""
+        """Return whether the consolidated metadata, if it is kept, is there and can be read."""
         snapshot = self._snapshot("")
-        return self._consolidated is None or snapshot is None or lists_all(self.format, snapshot)
+        if self._consolidated is None or snapshot is None:
+            return True
+        return bool(consolidated_paths(self.format, snapshot))
 
     def consolidated(self) -> bytes | None:
         """Return the file that has the consolidated metadata; None if there is none."""

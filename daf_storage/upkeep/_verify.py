@@ -387,8 +387,7 @@ def _verify_directory(found: _Findings, where: DafPath) -> None:
     if unfinished_rebuilds(where.container):
         found.warning(
             "",
-            "a reordering was interrupted; do the same again to go on with it, or "
-            f"'daf repair {where.given}' to clear away what it left",
+            f"a reordering was interrupted; 'daf repair {where.given}' clears away what it left",
         )
     remedy = f"'daf repair {where.given}' writes it again"
     if where.is_files:

@@ -1,20 +1,22 @@
 """A store in one file: a memory-mapped, append-only ZIP archive.
 
-`MmapZipStore` reads any archive and adds to it.  The records of the format (`_records`), where to
-find them (`_locating`), how a file is opened whose writer crashed (`_opening`) and the order of the
-writes (`_file`) are apart from one another.
+`MmapZipStore` reads any archive and adds to it.  The records of the format (`_records`), how
+entries are read (`_reader`), how a file is opened whose writer crashed (`_opening`) and the order
+of the writes (`_file`) are apart from one another.
 """
 
 from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
-from daf_storage.stores.mmap_zip._checking import (
+from daf_storage.stores.mmap_zip._opening import (
     Rebuilt,
+    Recovery,
+    RecoveryWarning,
     check_entries,
     ends_with_directory,
     rebuild,
+    replace_archive,
     unused_bytes,
 )
-from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning, replace_archive
-from daf_storage.stores.mmap_zip._reader import ArchiveSnapshot
+from daf_storage.stores.mmap_zip._reader import ArchiveSnapshot, RemoteArchive
 from daf_storage.stores.mmap_zip._records import (
     CENTRAL_BYTES,
     CENTRAL_EXTRA_BYTES,
@@ -30,4 +32,3 @@ from daf_storage.stores.mmap_zip._records import (
     pack_tail,
     pack_unaligned,
 )
-from daf_storage.stores.mmap_zip._remote import RemoteArchive

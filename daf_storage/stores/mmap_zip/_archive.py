@@ -39,10 +39,9 @@ from daf_storage.stores._mapping_store import is_below
 from daf_storage.stores.mmap_zip import _opening
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import Appender, ArchiveFile
-from daf_storage.stores.mmap_zip._locating import Directory, judge, span_of
 from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning
 from daf_storage.stores.mmap_zip._reader import ArchiveReader, EntryIndex
-from daf_storage.stores.mmap_zip._records import Entry
+from daf_storage.stores.mmap_zip._records import Directory, Entry, judge, span_of
 
 _RESERVED_IN_FILE_BYTES = 1 << 20
 
@@ -361,7 +360,7 @@ class MmapZipStore(ArchiveReader):
         with self._writer_lock:
             yield
 
-    def rebuilt(self, token: str, without: list[str]) -> NoReturn:  # noqa: ARG002 - refused
+    def rebuilt(self, without: list[str]) -> NoReturn:
         """Refuse: an archive is only added to."""
         raise errors.append_only(self.location, ", ".join(without))
 

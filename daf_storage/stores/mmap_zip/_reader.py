@@ -1,16 +1,19 @@
-"""Look up and read the entries of an archive, also while others are being added.
+"""Look up and read the entries of an archive, also while others are being added, or on a server.
 
 Entries are numbered in the order in which they became visible.  Since nothing is ever replaced, a
 consistent view is a number: whoever holds it sees the entries below it and none that came later.
 Those of foreign archives may be compressed: never more is made of one than the size that the
-directory declares, and size and CRC are checked.
+directory declares, and size and CRC are checked.  An archive on a server is read by ranges, and
+never downloaded.
 """
 
 from __future__ import annotations
 
+import threading
 import zlib
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -20,9 +23,17 @@ from daf_storage.base import AnyArray, ForkLock, optional_import
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores._files import check_length
 from daf_storage.stores._protocol import Snapshot
+from daf_storage.stores._remote import MAX_GAP_BYTES, RemoteFiles
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._locating import agrees, is_headed, read_local
-from daf_storage.stores.mmap_zip._records import Entry, MalformedError, is_own_entry
+from daf_storage.stores.mmap_zip._records import (
+    Entry,
+    MalformedError,
+    agrees,
+    is_headed,
+    is_own_entry,
+    read_directory,
+    read_local,
+)
 
 _BLOCK_BYTES = 1 << 20
 _PART_BYTES = 1 << 16
@@ -398,6 +409,8 @@ class ArchiveReader:
 class ArchiveSnapshot(Snapshot):
     """A view of the entries that an archive had at one moment; see `Snapshot`."""
 
+    has_entries = True
+
     def __init__(
         self,
         archive: ArchiveReader,
@@ -440,9 +453,18 @@ class ArchiveSnapshot(Snapshot):
         """Return name, place, size and CRC of the entries, which any process sees alike."""
         return self._archive.versions(self._prefix, self._limit)
 
-    def is_entry_mapped(self, key: str, alignment: int) -> bool:
+    def is_mapped(self, key: str, alignment: int = 1) -> bool:
         """Return whether the bytes of an entry are in the mapping, at a multiple of so many."""
         return self._archive.is_mapped(self._find(key), alignment)
+
+    def check_within(self, key: str, most_bytes: int, *, what: str) -> None:
+        """Raise ``CorruptDataError`` if a compressed entry expands to more than belongs there."""
+        size_bytes = self.size(key)
+        if size_bytes is not None and size_bytes > most_bytes and not self.is_mapped(key):
+            raise CorruptDataError(
+                f"{what}: the entry {key!r} of the archive expands to {size_bytes:,} bytes, and no "
+                f"more than {most_bytes:,} belong there; write it again"
+            )
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the very same entries."""
@@ -465,3 +487,107 @@ class ArchiveSnapshot(Snapshot):
 
     def _find(self, key: str) -> Entry | None:
         return self._archive.find(self._start + key, self._limit)
+
+
+_SMALL_DOCUMENT_BYTES = 1 << 16
+_FEW_DOCUMENTS = 6
+
+
+class RemoteArchive(ArchiveReader):
+    """The entries of an archive at a URL.
+
+    Opening it reads the directory at its end.  Whoever reads more than a few documents of metadata
+    gets the others with them, in few requests.  Of an entry that is not compressed, parts are read.
+
+    Parameters
+    ----------
+    files
+        The files below the folder of the archive.
+    path
+        The archive in it.
+    """
+
+    is_local = False
+
+    def __init__(self, files: RemoteFiles, path: str) -> None:
+        super().__init__(f"{files.location}/{path}" if path else files.location)
+        self._files = files
+        self._path = path
+        size = files.size(path)
+        if size is None:
+            raise errors.SourceNotFoundError(f"no such file: {self.location}")
+        self._file_bytes = size
+        try:
+            directory = read_directory(lambda *part: bytes(self._read_at(*part)), size)
+        except MalformedError as error:
+            raise errors.CorruptDataError(
+                f"{self.location}: this is not a complete ZIP archive: {error}"
+            ) from None
+        self._limit_bytes = directory.offset
+        self.is_own = directory.is_own()
+        self._index = EntryIndex(directory.entries)
+        self._published = len(self._index)
+        self._document_lock = threading.Lock()
+        self._documents_read = 0
+
+    def _read_at(self, offset: int, size_bytes: int) -> memoryview:
+        stop = min(offset + size_bytes, self._file_bytes)
+        return self._files.read_ranges(self._path, [(offset, stop)])[0]
+
+    def stored_bytes(self, entry: Entry) -> memoryview:
+        """Download the bytes of an entry as they are in the archive."""
+        return self._ranges(entry, [(0, entry.stored_bytes)])[0]
+
+    def ranges_of(self, entry: Entry, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Download parts of an entry; all of it if it is compressed."""
+        if entry.method != records.STORED:
+            return super().ranges_of(entry, ranges)
+        if any(stop > entry.size_bytes for _, stop in ranges):
+            raise errors.CorruptDataError(
+                f"{self._what(entry)} has {entry.size_bytes:,} bytes, fewer than its array needs"
+            )
+        return self._ranges(entry, ranges)
+
+    def _ranges(self, entry: Entry, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        check_readable(entry, self._what(entry))
+        if _is_document(entry):
+            self._fetch_documents()
+        begin = self.data_start(entry)
+        moved = [(begin + start, begin + stop) for start, stop in ranges]
+        return self._files.read_ranges(self._path, moved)
+
+    def _fetch_documents(self) -> None:
+        """Have the blocks of all documents fetched, once there is reason to."""
+        with self._document_lock:
+            self._documents_read += 1
+            if self._documents_read != _FEW_DOCUMENTS:
+                return
+            spans = _document_spans(self._index.entries, self._limit_bytes)
+            self._files.read_ranges(self._path, joined_spans(spans))
+
+
+def _is_document(entry: Entry) -> bool:
+    return is_document(entry) and entry.stored_bytes <= _SMALL_DOCUMENT_BYTES
+
+
+def _document_spans(entries: Sequence[Entry], limit_bytes: int) -> list[tuple[int, int]]:
+    """Return where the headers and the data of the documents lie, in the order of the file."""
+    offsets = [*sorted(entry.offset for entry in entries), limit_bytes]
+    ends = dict(pairwise(offsets))
+    documents = sorted(entry.offset for entry in entries if _is_document(entry))
+    return [(offset, ends[offset]) for offset in documents]
+
+
+def joined_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join neighbours whose gap costs less to receive than another request would.
+
+    >>> joined_spans([(0, 10), (12, 20), (900_000, 900_010)])
+    [(0, 20), (900000, 900010)]
+    """
+    found: list[tuple[int, int]] = []
+    for start, stop in spans:
+        if found and start - found[-1][1] <= MAX_GAP_BYTES:
+            found[-1] = (found[-1][0], stop)
+        else:
+            found.append((start, stop))
+    return found

@@ -87,7 +87,7 @@ def test_a_rebuilding_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     assert isinstance(daf, DafWriter)
     fill(daf)
     tree: Any = daf.writable_tree
-    with pytest.raises(ValueError, match="on purpose"), tree.rebuilt("token", ["axes"]):
+    with pytest.raises(ValueError, match="on purpose"), tree.rebuilt(["axes"]):
         raise ValueError("on purpose")
     assert daf.axes_set() == {"cell", "gene"}
     daf.close()

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, errors, repair, verify
 from daf_storage.opening import _containers as containers
 from daf_storage.stores import MmapZipStore
-from daf_storage.stores.mmap_zip import _locating, check_entries
+from daf_storage.stores.mmap_zip import _records, check_entries
 from daf_storage.stores.mmap_zip import _records as records
 from tests.limits import lower
 from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen
@@ -377,7 +377,7 @@ def test_only_headers_are_looked_at_when_an_archive_is_opened(
         read.append(len(data))
         return crc32(data)
 
-    monkeypatch.setattr(_locating, "crc32", counted)
+    monkeypatch.setattr(_records, "crc32", counted)
     MmapZipStore(path, "r+").close()
     assert read == [50]
     data = bytearray(path.read_bytes())

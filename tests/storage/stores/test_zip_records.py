@@ -17,7 +17,7 @@ from daf_storage import errors
 from daf_storage.stores import MmapZipStore, RecoveryWarning
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import check_entries
-from daf_storage.stores.mmap_zip._locating import read_directory
+from daf_storage.stores.mmap_zip._records import read_directory
 from tests.support import every
 
 EMPTY = bytes.fromhex(
