@@ -165,8 +165,6 @@ def recorded_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedReads]:
 class _RecordingPin:
     """A pin around a pin that writes down what is read."""
 
-    is_local = True
-
     def __init__(
         self, snapshot: _directory_snapshot.DirectorySnapshot, prefix: str, reads: RecordedReads
     ) -> None:
@@ -174,29 +172,15 @@ class _RecordingPin:
         self._prefix = prefix
         self._reads = reads
 
-    def identity(self) -> Any:
-        return self._snapshot.identity()
-
-    def listing_identity(self, files: Any) -> Any:
-        return self._snapshot.listing_identity(files)
-
-    def version(self) -> Any:
-        return self._snapshot.version()
-
-    def names(self, key: str = "") -> list[str]:
-        return self._snapshot.names(key)
-
-    def size(self, key: str) -> int | None:
-        return self._snapshot.size(key)
+    def __getattr__(self, name: str) -> Any:
+        """Return what the pin has: what is not below reads nothing."""
+        return getattr(self._snapshot, name)
 
     def is_same(self, other: object) -> bool:
         return isinstance(other, _RecordingPin) and self._snapshot.is_same(other._snapshot)
 
-    def fingerprint(self, key: str) -> list[int] | None:
-        return self._snapshot.fingerprint(key)
-
-    def open_file(self, key: str) -> int | None:
-        return self._snapshot.open_file(key)
+    def map_within(self, key: str, *_: Any, **__: Any) -> memoryview | None:
+        return self.map(key)
 
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         self._reads.keys.append(f"{self._prefix}/{key}".lstrip("/"))
