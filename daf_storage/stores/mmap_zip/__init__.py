@@ -10,13 +10,16 @@ from daf_storage.stores.mmap_zip._opening import (
     Rebuilt,
     Recovery,
     RecoveryWarning,
-    check_entries,
     ends_with_directory,
     rebuild,
     replace_archive,
+)
+from daf_storage.stores.mmap_zip._reader import (
+    ArchiveSnapshot,
+    RemoteArchive,
+    check_entries,
     unused_bytes,
 )
-from daf_storage.stores.mmap_zip._reader import ArchiveSnapshot, RemoteArchive
 from daf_storage.stores.mmap_zip._records import (
     CENTRAL_BYTES,
     CENTRAL_EXTRA_BYTES,

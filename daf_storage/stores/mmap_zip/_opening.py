@@ -1,4 +1,4 @@
-"""Open the file of an archive, whatever its last writer did; compare all of it, and rebuild it.
+"""Open the file of an archive, whatever its last writer did, and rebuild one that has no directory.
 
 Readers never change the file.  A writer holds an advisory lock on it as long as it lives, so that
 there is one at a time on a machine, and a crash releases it.
@@ -9,21 +9,18 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from daf_storage import errors
 from daf_storage.base import OpenMode
-from daf_storage.errors import CorruptDataError, DafError
+from daf_storage.errors import CorruptDataError
 from daf_storage.stores._directories import follow_links, is_at, remove_leftovers, scratch
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
-from daf_storage.stores.mmap_zip._reader import blocks
 from daf_storage.stores.mmap_zip._records import (
     Directory,
     Entry,
@@ -36,10 +33,6 @@ from daf_storage.stores.mmap_zip._records import (
     read_directory,
     span_of,
 )
-
-if TYPE_CHECKING:
-    from daf_storage.stores.mmap_zip._archive import MmapZipStore
-
 
 _EMPTY = records.pack_tail(0, 0, 0)
 _WAIT_SECONDS = 0.01
@@ -352,56 +345,6 @@ def walk(file: ArchiveFile) -> tuple[list[Entry], int]:
         entries.append(entry)
         offset = stop
     return entries, offset
-
-
-def check_entries(
-    store: MmapZipStore, progress: Callable[[int], None]
-) -> Iterator[tuple[str, str]]:
-    """Yield the name of each entry that is not what the directory says, and why.
-
-    Every byte of every entry is read.
-    """
-    entries = store.entries()
-    for entry in entries:
-        problem = _problem(store, entry, progress)
-        if problem is not None:
-            yield entry.name, problem
-    for name, count in Counter(entry.name for entry in entries).items():
-        if count > 1:
-            yield name, f"there are {count} entries of this name; only the last one is used"
-
-
-def _problem(store: MmapZipStore, entry: Entry, progress: Callable[[int], None]) -> str | None:
-    try:
-        data = store.stored_bytes(entry)
-        if entry.method != records.STORED:
-            for _ in blocks(entry, data, f"{store.location}: entry {entry.name!r}"):
-                pass
-            progress(len(data))
-            return None
-    except DafError as error:
-        return str(error)
-    crc = 0
-    for start in range(0, len(data), _BLOCK_BYTES):
-        block = data[start : start + _BLOCK_BYTES]
-        crc = crc32(block, crc)
-        progress(len(block))
-    if crc != entry.crc:
-        return "its data is damaged: it has not the recorded CRC"
-    if is_own_entry(entry) and not store.is_headed(entry):
-        return f"its local header is damaged; 'daf repair {store.path}' writes it again"
-    return None
-
-
-def unused_bytes(store: MmapZipStore) -> int:
-    """Return how many bytes between the entries of an archive of ours belong to none."""
-    used = 0
-    for entry in store.entries():
-        try:
-            used += store.data_start(entry) - entry.offset + entry.stored_bytes
-        except CorruptDataError:  # found as a problem of that entry
-            return 0
-    return store.size_bytes - used
 
 
 def ends_with_directory(path: Path) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import zlib
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -37,6 +38,7 @@ from daf_storage.stores.mmap_zip._records import (
 
 _BLOCK_BYTES = 1 << 20
 _PART_BYTES = 1 << 16
+_CHECKED_BYTES = 1 << 22
 _DOCUMENT_ENDINGS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", ".json")
 _MAX_DOCUMENT_BYTES = 1 << 28
 
@@ -404,6 +406,56 @@ class ArchiveReader:
     def file_state(self) -> Hashable:
         """Return what changes whenever another program writes into the archive in place."""
         return None
+
+
+def check_entries(
+    store: ArchiveReader, progress: Callable[[int], None]
+) -> Iterator[tuple[str, str]]:
+    """Yield the name of each entry that is not what the directory says, and why.
+
+    Every byte of every entry is read.
+    """
+    entries = store.entries()
+    for entry in entries:
+        problem = _problem(store, entry, progress)
+        if problem is not None:
+            yield entry.name, problem
+    for name, count in Counter(entry.name for entry in entries).items():
+        if count > 1:
+            yield name, f"there are {count} entries of this name; only the last one is used"
+
+
+def _problem(store: ArchiveReader, entry: Entry, progress: Callable[[int], None]) -> str | None:
+    try:
+        data = store.stored_bytes(entry)
+        if entry.method != records.STORED:
+            for _ in blocks(entry, data, f"{store.location}: entry {entry.name!r}"):
+                pass
+            progress(len(data))
+            return None
+    except errors.DafError as error:
+        return str(error)
+    crc = 0
+    for start in range(0, len(data), _CHECKED_BYTES):
+        block = data[start : start + _CHECKED_BYTES]
+        crc = zlib.crc32(block, crc)
+        progress(len(block))
+    if crc != entry.crc:
+        return "its data is damaged: it has not the recorded CRC"
+    if is_own_entry(entry) and not store.is_headed(entry):
+        return f"its local header is damaged; 'daf repair {store.location}' writes it again"
+    return None
+
+
+def unused_bytes(store: ArchiveReader) -> int:
+    """Return how many bytes between the entries of an archive of ours belong to none."""
+    used = 0
+    for entry in store.entries():
+        try:
+            used += store.data_start(entry) - entry.offset + entry.stored_bytes
+        except CorruptDataError:  # found as a problem of that entry
+            return 0
+    return store.size_bytes - used
 
 
 class ArchiveSnapshot(Snapshot):
