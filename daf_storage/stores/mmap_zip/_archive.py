@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +136,6 @@ class MmapZipStore(ArchiveReader):
         self._map_lock = ForkLock()
         self._pending: dict[int, Reservation] = {}
         self._batches = 0
-        self._hidden = 0
         self._file: ArchiveFile | None = None
         self._last_seen: Fingerprint | None = None
         self._opened_as: Fingerprint | None = None
@@ -158,7 +157,6 @@ class MmapZipStore(ArchiveReader):
         self._limit_bytes = directory.offset
         self.is_own = directory.is_own()
         self._index = EntryIndex(directory.entries)
-        self._published = len(self._index)
         present = self._view[: self.present_bytes()]
         _opening.check_last_entry(directory, present, self.location, self.path)
 
@@ -218,7 +216,6 @@ class MmapZipStore(ArchiveReader):
                 file.write_at(one.offset, header)
             end = span_of(kept[-1], data)[1] if kept else 0
         self._index = EntryIndex(kept)
-        self._published = len(self._index)
         self._appender = Appender(
             file,
             directory=directory.raw,
@@ -234,8 +231,8 @@ class MmapZipStore(ArchiveReader):
         dropped = [entry for entry in directory.entries if self.is_own and entry.name not in names]
         self._directory = bytearray(b"".join(entry.record for entry in kept))
         if dropped or end != directory.offset:
-            self._appender.switch(bytes(self._directory), self._published)
-            self._appender.commit(bytes(self._directory), self._published)
+            self._appender.switch(bytes(self._directory), len(kept))
+            self._appender.commit(bytes(self._directory), len(kept))
         self.recovery = Recovery(
             dropped=tuple(entry.name for entry in dropped),
             dropped_bytes=tuple(entry.size_bytes for entry in dropped),
@@ -378,15 +375,32 @@ class MmapZipStore(ArchiveReader):
         ReadOnlyError
             The archive was opened for reading.
         """
-        self.append_parts(key, [data])
+        self.add({key: [data]})
 
-    def append_parts(self, key: str, parts: Sequence[bytes | memoryview]) -> None:
-        """Add an entry that consists of these parts, one behind the other."""
+    def add(
+        self,
+        parts: Mapping[str, Sequence[bytes | memoryview]],
+        reserved: Collection[Reservation] = (),
+    ) -> None:
+        """Add entries, all at once: whoever sees one of them sees all.
+
+        Parameters
+        ----------
+        parts
+            By its name, what each consists of, one behind the other.
+        reserved
+            Those that were reserved, and have been filled.
+        """
         with self._writer_lock, self._append_lock:
-            appender = self._check_new(key)
-            views = [memoryview(part).cast("B") for part in parts]
-            entry = appender.write_entry(key, views, directory_bytes=self._room_for(key))
-            self._publish(entry)
+            appender = self._writing()
+            for key in (*(each.key for each in reserved), *parts):
+                self._check_new(key)
+            room = self._room_for(*(each.key for each in reserved), *parts)
+            entries = [self._completed(each) for each in reserved]
+            for key, data in parts.items():
+                views = [memoryview(part).cast("B") for part in data]
+                entries.append(appender.write_entry(key, views, directory_bytes=room))
+            self._publish(entries)
 
     def reserve(self, key: str, size_bytes: int) -> Reservation:
         """Make room for an entry, to be filled in place; then call `complete`.
@@ -406,13 +420,15 @@ class MmapZipStore(ArchiveReader):
 
     def complete(self, reservation: Reservation) -> None:
         """Add an entry that was reserved and has been filled."""
-        with self._writer_lock, self._append_lock:
-            appender = self._check_new(reservation.key)
-            check_length(self.present_bytes(), appender.end, what=self.location)
-            crc, size = crc32(reservation.data), len(reservation.data)
-            entry = appender.patch(reservation.key, size, crc, reservation.offset)
-            self._pending.pop(reservation.offset, None)
-            self._publish(entry)
+        self.add({}, [reservation])
+
+    def _completed(self, reservation: Reservation) -> Entry:
+        appender = self._writing()
+        check_length(self.present_bytes(), appender.end, what=self.location)
+        crc, size = crc32(reservation.data), len(reservation.data)
+        entry = appender.patch(reservation.key, size, crc, reservation.offset)
+        self._pending.pop(reservation.offset, None)
+        return entry
 
     def abandon(self, reservation: Reservation) -> None:
         """Give up what was reserved.
@@ -475,27 +491,12 @@ class MmapZipStore(ArchiveReader):
                 with self._append_lock:
                     self._commit_or_forget(first)
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Let everybody see what is added within the block at once, when it is complete."""
-        with self._writer_lock:
-            self._hidden += 1
-            try:
-                with self.batch():
-                    yield
-            finally:
-                self._hidden -= 1
-                if not self._hidden:
-                    with self._index_lock:
-                        self._published = len(self._index)
-
-    def _check_new(self, key: str) -> Appender:
-        appender = self._check_name(key)
+    def _check_new(self, key: str) -> None:
+        self._check_name(key)
         with self._index_lock:
             exists = self._index.find(key) is not None
         if exists:
             raise errors.append_only(self.location, key)
-        return appender
 
     def _check_no_batch(self) -> None:
         self._writing()
@@ -533,25 +534,28 @@ class MmapZipStore(ArchiveReader):
             )
         return self._appender
 
-    def _room_for(self, key: str) -> int:
-        """Return how long the directory can become with this and all reserved entries."""
-        keys = (key, *(reservation.key for reservation in self._pending.values()))
-        new = sum(len(records.pack_central(one.encode(), 0, 0, 0)) for one in keys)
-        return len(self._directory) + new
+    def _room_for(self, *new: str) -> int:
+        """Return how long the directory can become with these and all reserved entries."""
+        keys = (*new, *(reservation.key for reservation in self._pending.values()))
+        added = sum(len(records.pack_central(one.encode(), 0, 0, 0)) for one in keys)
+        return len(self._directory) + added
 
-    def _publish(self, entry: Entry) -> None:
+    def _publish(self, entries: Sequence[Entry]) -> None:
         first = len(self._index)
-        is_late = bool(first) and entry.offset < self._index.entries[-1].offset
         with self._index_lock:
-            self._index.add(entry)
-            if not self._hidden:
-                self._published = len(self._index)
-        self._directory += entry.record
-        if is_late and self.is_own:
-            in_order = sorted(self._index.entries, key=lambda e: e.offset)
-            self._directory = bytearray(b"".join(e.record for e in in_order))
+            for entry in entries:
+                self._index.add(entry)
+        self._directory += b"".join(entry.record for entry in entries)
+        offsets = [entry.offset for entry in self._index.entries[max(first - 1, 0) :]]
+        if self.is_own and offsets != sorted(offsets):
+            self._directory = self._records(self._index.entries)
         if not self._batches:
             self._commit_or_forget(first)
+
+    def _records(self, entries: Sequence[Entry]) -> bytearray:
+        """Return the directory of some entries: in an archive of ours, in their order."""
+        in_order = sorted(entries, key=lambda e: e.offset) if self.is_own else entries
+        return bytearray(b"".join(entry.record for entry in in_order))
 
     def _commit_or_forget(self, first: int) -> None:
         """Commit; if that fails, forget the entries that were to be committed."""
@@ -568,10 +572,8 @@ class MmapZipStore(ArchiveReader):
         """Forget the other entries; what they were stays in the file, unnamed."""
         with self._index_lock:
             self._index.keep(kept)
-            self._published = len(kept)
             self._generation += 1
-        in_order = sorted(kept, key=lambda e: e.offset) if self.is_own else kept
-        self._directory = bytearray(b"".join(entry.record for entry in in_order))
+        self._directory = self._records(kept)
 
 
 class ArchiveTransaction:
@@ -614,14 +616,21 @@ class ArchiveTransaction:
                 if replace:
                     raise errors.append_only(self._archive.location, prefix)
                 raise FileExistsError(f"{prefix} exists")
-            reserved = [key for key in self._reserved if is_below(key, prefix)]
-            written = [key for key in self._parts if is_below(key, prefix)]
-            with self._archive.together():
-                for key in reserved:
-                    self._archive.complete(self._reserved[key])
-                    del self._reserved[key]
-                for key in sorted(written, key=self._size_of, reverse=True):
-                    self._archive.append_parts(key, self._parts.pop(key))
+            self._add([prefix])
+
+    def _add(self, prefixes: Sequence[str]) -> None:
+        """Add what was prepared at and below some prefixes, one after the other, all at once."""
+        reserved = [k for prefix in prefixes for k in self._reserved if is_below(k, prefix)]
+        written: list[str] = []
+        for prefix in prefixes:
+            below = [key for key in self._parts if is_below(key, prefix)]
+            written += sorted(below, key=self._size_of, reverse=True)
+        parts = {key: self._parts[key] for key in written}
+        self._archive.add(parts, [self._reserved[key] for key in reserved])
+        for key in reserved:
+            del self._reserved[key]
+        for key in written:
+            del self._parts[key]
 
     def make_directory(self, key: str) -> None:
         """Do nothing: an archive has entries, and no directories."""
@@ -640,9 +649,7 @@ class ArchiveTransaction:
                 if replace:
                     raise errors.append_only(self._archive.location, document)
                 raise FileExistsError(f"{document} exists")
-            with self._archive.together():
-                for key in (*others, document):
-                    self.publish(key, replace=False)
+            self._add([*others, document])
 
     def remove_files(self, document: str, others: Sequence[str]) -> None:  # noqa: ARG002 - as above
         """Refuse to take away what is there."""
@@ -658,7 +665,7 @@ class ArchiveTransaction:
         with self._archive.lock():
             found = self._archive.get(key)
             if found is None:
-                self._archive.append_parts(key, [data])
+                self._archive.append(key, data)
             elif found != data:
                 raise errors.append_only(self._archive.location, key)
 

@@ -176,10 +176,6 @@ class EntryIndex:
             return found
         return [name for name in found if self._numbers[name] < limit]
 
-    def count_below(self, prefix: str, limit: int | None = None) -> int:
-        """Return how many names begin with ``prefix`` and a slash."""
-        return len(self.below(prefix, limit))
-
     def children(self, prefix: str, limit: int | None = None) -> list[str]:
         """Return the first parts of the names below ``prefix``, sorted, each once."""
         cut = len(prefix) + 1 if prefix else 0
@@ -197,7 +193,6 @@ class ArchiveReader:
         self.is_own = False
         """Whether all entries are of the kind that is written here."""
         self._index = EntryIndex()
-        self._published = 0
         self._index_lock = ForkLock()
         self._token = object()  # unlike an id, it is not that of another archive later
         self._generation = 0
@@ -224,12 +219,12 @@ class ArchiveReader:
     def keys(self) -> list[str]:
         """Return the names of all entries, sorted; directories are not listed."""
         with self._index_lock:
-            return self._index.below("", self._published)
+            return self._index.below("")
 
     def entries(self) -> list[Entry]:
         """Return all entries in the order of the directory, also shadowed ones."""
         with self._index_lock:
-            return list(self._index.entries[: self._published])
+            return list(self._index.entries)
 
     def subdirs(self, prefix: str = "") -> list[str]:
         """Return the names directly below ``prefix`` that have entries below them, sorted."""
@@ -239,7 +234,7 @@ class ArchiveReader:
     def children(self, prefix: str = "", limit: int | None = None) -> list[str]:
         """Return the names directly below ``prefix``, of entries and of directories, sorted."""
         with self._index_lock:
-            return self._index.children(prefix, self._published if limit is None else limit)
+            return self._index.children(prefix, limit)
 
     def size_of(self, key: str) -> int | None:
         """Return the uncompressed length of an entry; None if there is none."""
@@ -249,7 +244,7 @@ class ArchiveReader:
     def storage_bytes(self, prefix: str = "") -> int:
         """Return the sum of the uncompressed lengths of the entries below ``prefix``."""
         with self._index_lock:
-            names = self._index.below(prefix, self._published)
+            names = self._index.below(prefix)
             return sum(e.size_bytes for n in names if (e := self._index.find(n)) is not None)
 
     def get(self, key: str) -> memoryview | None:
@@ -290,7 +285,7 @@ class ArchiveReader:
     def find(self, key: str, limit: int | None = None) -> Entry | None:
         """Return one of the first ``limit`` entries; by default, of all."""
         with self._index_lock:
-            return self._index.find(key, self._published if limit is None else limit)
+            return self._index.find(key, limit)
 
     def is_mapped(self, entry: Entry | None, alignment: int) -> bool:
         """Return whether an entry is in the mapping, aligned like this.
@@ -384,7 +379,7 @@ class ArchiveReader:
     def count_below(self, prefix: str) -> int:
         """Return how many entries there are below ``prefix``."""
         with self._index_lock:
-            return self._index.count_below(prefix)
+            return len(self._index.below(prefix))
 
     def versions(self, prefix: str, limit: int) -> Hashable:
         """Return name, place, size and CRC of those of the first ``limit`` entries."""
@@ -396,8 +391,8 @@ class ArchiveReader:
         """Return a view of everything that is below ``prefix`` now."""
         self._check_open()
         with self._index_lock:
-            limit = self._published
-            count = self._index.count_below(prefix, limit)
+            limit = len(self._index)
+            count = len(self._index.below(prefix))
         if not count:
             return None
         entries = (self._token, self._generation, count)
@@ -578,7 +573,6 @@ class RemoteArchive(ArchiveReader):
         self._limit_bytes = directory.offset
         self.is_own = directory.is_own()
         self._index = EntryIndex(directory.entries)
-        self._published = len(self._index)
         self._document_lock = threading.Lock()
         self._documents_read = 0
 

@@ -698,8 +698,9 @@ def test_a_publication_is_visible_at_once(
             write_at(self, offset, data)
             above = store.snapshot("")
             assert above is not None
-            seen.append((store.snapshot("new/v"), above.names("new")))
-            identities.add(above.identity())
+            seen.append(above.names("new/v"))
+            if not seen[-1]:
+                identities.add(above.identity())
 
         with store.batch() if outer == "in a batch" else nullcontext():
             monkeypatch.setattr(ArchiveFile, "write_at", look)
@@ -709,7 +710,8 @@ def test_a_publication_is_visible_at_once(
                 changes.publish("new/v", replace=False)
             monkeypatch.undo()
         assert len(seen) >= 3
-        assert all(found == (None, []) for found in seen)
+        assert not any(seen[:3])
+        assert all(names in ([], [".zarray", ".zattrs", "0"]) for names in seen)
         snapshot, above = store.snapshot("new/v"), store.snapshot("")
         assert snapshot is not None
         assert snapshot.names() == [".zarray", ".zattrs", "0"]
