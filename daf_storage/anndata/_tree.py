@@ -51,7 +51,6 @@ from daf_storage.trees import (
     WritableTree,
     WritableZarrTree,
     release_kept,
-    version_of,
 )
 
 _PYTHON: Final = {"b": StorageType.BOOL, "i": StorageType.INT64, "f": StorageType.FLOAT64}
@@ -369,7 +368,7 @@ class AnnDataTree:
         """Return what differs whenever something at ``path`` does, in any process."""
         known = self.current(is_exact=True).find(path)
         sources = ("",) if known is None else known.sources
-        versions = tuple(version_of(self.base, source) for source in sources)
+        versions = tuple(self.base.version(source) for source in sources)
         return None if any(each is None for each in versions) else versions
 
     def listing_identity(self, path: str) -> Hashable:

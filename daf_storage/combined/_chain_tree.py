@@ -30,7 +30,6 @@ from daf_storage.trees import (
     TreeTransaction,
     WritableTree,
     release_kept,
-    version_of,
 )
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ class ChainTree:
     def version(self, path: str) -> Hashable:
         """Return what differs whenever a property, or its owner, does, in any process."""
         owner = self.owner(path) if _is_single(path) else None
-        version = None if owner is None else version_of(self._tree(owner, path), path)
+        version = None if owner is None else self._tree(owner, path).version(path)
         return None if version is None else (owner, version)
 
     def listing_identity(self, path: str) -> Hashable:

@@ -33,7 +33,7 @@ from daf_storage.data import (
     subset_vector,
 )
 from daf_storage.errors import CorruptDataError
-from daf_storage.trees import Node, NodeKind, StoredArray, Tree, version_of
+from daf_storage.trees import Node, NodeKind, StoredArray, Tree
 
 _BLOCK_ELEMENTS: Final = 1 << 22
 
@@ -178,7 +178,7 @@ class ViewTree:
         Which entries are shown is not in it: that is of the view.
         """
         base_path = self._base_path(path)
-        return None if base_path is None else version_of(self._tree(path), base_path)
+        return None if base_path is None else self._tree(path).version(base_path)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` comes, goes or is replaced."""

@@ -18,7 +18,7 @@ from daf_storage.data import _layout as layout
 from daf_storage.data._reader import DafReader
 from daf_storage.data._stored import StoredMatrix
 from daf_storage.errors import CorruptDataError
-from daf_storage.trees import StoredArray, version_of
+from daf_storage.trees import StoredArray
 
 _BLOCK = 1 << 20
 
@@ -195,7 +195,7 @@ def _digest(daf: DafReader, paths: Iterable[str]) -> str | None:
         if tree.kind(path) is None:
             versions.append(None)
             continue
-        version = version_of(tree, path)
+        version = tree.version(path)
         if version is None:
             return None
         versions.append(_of_data(version))

@@ -35,7 +35,6 @@ from daf_storage.trees import (
     Tree,
     ZarrTree,
     release_kept,
-    version_of,
 )
 
 _CHECKED_BYTES: Final = 1 << 18
@@ -162,7 +161,7 @@ class SidecarTree:
         """
         place = _property_of(path)
         known = path if place is None else self._base_place(place)
-        return None if known is None or _is_index(path) else version_of(self.base, known)
+        return None if known is None or _is_index(path) else self.base.version(known)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""

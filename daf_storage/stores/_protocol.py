@@ -124,11 +124,9 @@ class ReadableStore(Protocol):
     @property
     def location(self) -> str:
         """Where the bytes are, as people write it: the start of every message."""
-        ...
 
     def snapshot(self, prefix: str) -> Snapshot | None:
         """Return a consistent view of everything below ``prefix``; None if nothing is there."""
-        ...
 
 
 class Transaction(Protocol):
@@ -139,7 +137,6 @@ class Transaction(Protocol):
 
         They must not change before they are published.
         """
-        ...
 
     def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:
         """Prepare the bytes of an open file for ``key`` without reading them; say if that worked.
@@ -147,14 +144,12 @@ class Transaction(Protocol):
         As a second name of the file, or as a copy whose blocks are shared where the file system
         can.  A store that keeps bytes otherwise does nothing.
         """
-        ...
 
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Prepare ``size_bytes`` zeros for ``key`` and return them to be filled in place.
 
         The array is writable, of dtype uint8, and must not be written to after `publish`.
         """
-        ...
 
     def publish(self, prefix: str, *, replace: bool) -> None:
         """Put everything prepared below ``prefix`` in its place, in one atomic step.
@@ -162,19 +157,15 @@ class Transaction(Protocol):
         Raises ``FileExistsError`` where something is there and ``replace`` is false; the prepared
         data stays prepared.  An append-only store raises ``AppendOnlyError`` if it is true.
         """
-        ...
 
     def remove(self, prefix: str) -> None:
         """Take everything below ``prefix`` away, in one atomic step; nothing if absent."""
-        ...
 
     def replace_file(self, key: str, data: bytes) -> None:
         """Replace the bytes of a single key, in one atomic step."""
-        ...
 
     def leave_sign(self) -> None:
         """Let the next `recover` find something: what belongs to a publication was not done."""
-        ...
 
 
 class FileTransaction(Transaction, Protocol):
@@ -182,7 +173,6 @@ class FileTransaction(Transaction, Protocol):
 
     def make_directory(self, key: str) -> None:
         """Prepare a directory, which may stay empty, where the store has such."""
-        ...
 
     def publish_files(
         self, document: str, others: Sequence[str], stale: Sequence[str], *, replace: bool
@@ -196,11 +186,9 @@ class FileTransaction(Transaction, Protocol):
         stale
             Files that may be there and belong to what is replaced.
         """
-        ...
 
     def remove_files(self, document: str, others: Sequence[str]) -> None:
         """Take files away, some of which may be absent, in one step for whoever asks as above."""
-        ...
 
 
 class WritableStore(ReadableStore, Protocol):
@@ -209,11 +197,9 @@ class WritableStore(ReadableStore, Protocol):
     @property
     def is_append_only(self) -> bool:
         """Whether what is there can be neither replaced nor removed."""
-        ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin changes; what was not published when the block ends is discarded."""
-        ...
 
     def batch(self) -> AbstractContextManager[None]:
         """Make many changes at the cost of one: they have what they need in common once.
@@ -221,22 +207,18 @@ class WritableStore(ReadableStore, Protocol):
         Whether an error or a crash undoes all of them depends on the store.  A store for which that
         makes no difference does nothing here.
         """
-        ...
 
     def lock(self) -> AbstractContextManager[None]:
         """Exclude other writers, of this process and others, for the length of the block."""
-        ...
 
     def rebuilt(self, without: list[str]) -> AbstractContextManager[WritableStore]:
         """Hand out a copy without some prefixes, which takes the place of this store at the end.
 
         That is one atomic step; an exception leaves everything as it was.
         """
-        ...
 
     def recover(self) -> bool:
         """Clear away what a crashed writer left; say whether there was anything."""
-        ...
 
 
 class ReadEstimate:

@@ -52,7 +52,6 @@ from daf_storage.trees._protocol import (
     TreeTransaction,
     WritableTree,
     release_kept,
-    version_of,
 )
 from daf_storage.trees._stored_array import (
     ArrayInfo,

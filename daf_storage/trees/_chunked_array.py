@@ -67,35 +67,27 @@ class ChunkLocator(Protocol):
 
     def is_stored(self, position: Position, *, asks_server: bool) -> bool:
         """Return whether a chunk is there, or that cannot be known without asking a server."""
-        ...
 
     def name(self, position: Position) -> str:
         """Return what messages call a chunk."""
-        ...
 
     def version(self, position: Position) -> Hashable | None:
         """Return what changes whenever the chunk does; None if it is not to be remembered."""
-        ...
 
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
         """Yield what is stored of each chunk, in this order; None where nothing is."""
-        ...
 
     def fill_value(self, position: Position) -> Any:
         """Return what a chunk holds that is not stored; raise if it had to be."""
-        ...
 
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add what fetching chunks would cost."""
-        ...
 
     def check_stored(self, *, is_complete: bool) -> None:
         """Raise if chunks are missing or too short, by the sizes of files alone."""
-        ...
 
     def fingerprint(self) -> list[int] | None:
         """Return what tells the stored bytes from any others, if that is known."""
-        ...
 
 
 _remembers: ContextVar[bool] = ContextVar("remembers", default=True)
