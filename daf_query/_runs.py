@@ -408,13 +408,34 @@ class Serving(ABC):
         """End what runs, and the server."""
 
 
+class EnginePanic(errors.QueryError):
+    """The engine failed at a query by a fault of its own, which it raises as no `Exception`."""
+
+
+def without_panics(function: Callable[[], _T]) -> _T:
+    """Call a function of the engine, whose panics become errors."""
+    try:
+        return function()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # its class cannot be imported
+            raise
+        raise EnginePanic(f"the engine failed by a fault of its own: {error}") from None
+
+
 def call_engine(function: Callable[[], _T]) -> _T:
-    """Call a function of the engine, which may be interrupted in a run and by Ctrl-C."""
+    """Call a function of the engine, which may be interrupted in a run and by Ctrl-C.
+
+    Raises
+    ------
+    EnginePanic
+        It panics.
+    """
     call = _CALL.get()
     if call is not None:
-        result: _T = call(function)
+        result: _T = call(lambda: without_panics(function))
         return result
-    return _called_beside(lambda: call_engine(function)) if _is_attended() else function()
+    beside = _is_attended()
+    return _called_beside(lambda: call_engine(function)) if beside else without_panics(function)
 
 
 def attended(function: Callable[_P, _T]) -> Callable[_P, _T]:

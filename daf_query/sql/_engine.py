@@ -11,8 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import datafusion
 import pyarrow as pa
 
-from daf_query._runs import attended, warn_caller
-from daf_query.scan import NAME
+from daf_query._runs import attended, warn_caller, without_panics
 from daf_query.sql._axis_schema import PUBLIC, DafCatalog
 from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
 from daf_query.sql._connections import Connections, engine_table
@@ -40,14 +39,13 @@ from daf_query.sql._rules import (
     known_categories,
     limit_barriers,
     list_barriers,
+    refused_sizes,
     register_category_order,
     signed_ranks,
 )
-from daf_query.sql._sizes import register_size_checks, with_bounded_sizes
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.syntax import (
     Edit,
-    Node,
     Statement,
     WrappedSql,
     identifiers_of,
@@ -57,7 +55,7 @@ from daf_query.syntax import (
     parsed,
     quoted_name,
 )
-from daf_query.table import DATASET, table_format, user_table
+from daf_query.table import table_format, user_table
 from daf_storage import errors
 from daf_storage.base import ForkLock
 
@@ -173,7 +171,6 @@ class Engine:
         schemas = self.connections.schemas
         catalog = DafCatalog(schemas, self.connections.public)
         context.register_catalog_provider(CATALOG, catalog)
-        register_size_checks(context)
         register_category_order(context, schemas)
         register_table_functions(context, schemas, self._default, self.plan)
         return context
@@ -267,7 +264,7 @@ class Engine:
         if allow == "write":
             self._remember_view(query)
         elif statements and statements[0].text == query:
-            hint_at_missing_strings(statements[0], self._tables(), self._hinted)
+            hint_at_null(statements[0], self._hinted)
         return with_unique_columns(frame, once=once)
 
     def _files(self, statements: Sequence[Statement]) -> dict[TableName, datafusion.DataFrame]:
@@ -333,6 +330,7 @@ class Engine:
             Whether conditions of other queries may meet those of this one: a view is among them.
         """
         rules: tuple[Rule, ...] = (
+            refused_sizes,
             limit_barriers,
             signed_ranks,
             corrections,
@@ -348,13 +346,7 @@ class Engine:
         """Plan a query whose views are known."""
         ENGINE.enter()
         context, options = self.context, _READING if allow == "read" else _WRITING
-        bounded = with_bounded_sizes(query) if allow == "read" else query
-        try:
-            return context.sql_with_options(bounded, options)
-        except Exception:
-            if bounded != query:  # the engine names functions and types as they were written
-                context.sql_with_options(query, options)
-            raise
+        return without_panics(lambda: context.sql_with_options(query, options))
 
     def _category_keys(
         self, statement: Statement, views: Mapping[TableName, str]
@@ -395,8 +387,6 @@ def _parsed(queries: Iterable[str]) -> list[Statement]:
 
 _PASSED_THROUGH: Final = ("Limit", "Sort", "Filter", "Distinct")
 """Plan nodes that have the columns of what is below them."""
-_FLAG_SUFFIX: Final = "_is_missing"
-_STRINGS: Final = (pa.string(), pa.string_view())
 
 
 class DuplicateColumnsWarning(errors.DafWarning):
@@ -489,62 +479,30 @@ def _columns_of(plan: Any) -> list[Any]:
 
 
 class NeverNullWarning(errors.DafWarning):
-    """A query asks for NULL where no row has it: by ``= NULL``, or of strings of which none is."""
+    """A query compares with NULL by ``=`` or ``<>``, which is true for no row."""
 
 
-def hint_at_missing_strings(statement: Statement, tables: Tables, hinted: set[str]) -> None:
-    """Warn, once for each hint, where NULL is asked for by ``=``, or of strings without one.
-
-    IS NULL is looked at in a SELECT of one table: a join may make NULL of any column.
+def hint_at_null(statement: Statement, hinted: set[str]) -> None:
+    """Warn, once for each column, where it is compared with NULL by ``=``.
 
     Parameters
     ----------
     hinted
         What was said before; more is added.
     """
-    for scope, node in statement.nodes:
-        kind, said = kind_of(node), ""
-        if kind == "BinaryOp" and node[kind]["op"] in ("Eq", "NotEq"):
-            said = _of_equality(statement, node[kind])
-        parts = identifiers_of(node[kind]) if kind == "IsNull" else None
-        if parts is not None and scope is not None and len(scope.sources) == 1:
-            table = tables.find(scope.sources[0])
-            said = "" if table is None else _of_strings(tables, table, parts[-1]["value"])
-        if said and said not in hinted:
-            hinted.add(said)
-            warn_caller(said, NeverNullWarning)
-
-
-def _of_equality(statement: Statement, node: Node) -> str:
-    """Return what to write instead of a comparison of a column with NULL; empty if it is none."""
-    sides = [node["left"], node["right"]]
-    for side, other in (sides, sides[::-1]):
-        is_null = kind_of(other) == "Value" and other["Value"]["value"] == "Null"
-        if is_null and identifiers_of(side):
-            written, negation = statement.written(side), " NOT" * (node["op"] == "NotEq")
-            return (
-                f"{written} is compared with NULL, which equals nothing, and is unequal to "
-                f"nothing; write {written} IS{negation} NULL"
-            )
-    return ""
-
-
-def _of_strings(tables: Tables, table: TableName, column: str) -> str:
-    """Return what to ask instead, if a column is a vector of strings of which none is NULL."""
-    schema = tables.schemas[table[0]]
-    fields = schema.dataset(table[1]).schema
-    field = fields.field(column) if column in fields.names else None
-    is_null = field is None or field.type not in _STRINGS or field.nullable
-    if is_null or column in (NAME, DATASET):
-        return ""
-    flag = f"{column}{_FLAG_SUFFIX}"
-    instead = (
-        "a missing one is stored as ''; ask for = '' instead, or, if '' stands for nothing else "
-        "there, store the vector again with empty_is_missing=True"
-    )
-    if flag in fields.names:  # of an import in which '' was a value as well
-        instead = f"which of them are missing is in {flag!r}, so ask for that instead"
-    return (
-        f"{schema.location}: IS NULL is true for no row of {table[1]!r}, since {column!r} holds "
-        f"strings, and {instead}"
-    )
+    for _, node in statement.nodes:
+        kind = kind_of(node)
+        if kind != "BinaryOp" or node[kind]["op"] not in ("Eq", "NotEq"):
+            continue
+        sides = [node[kind]["left"], node[kind]["right"]]
+        for side, other in (sides, sides[::-1]):
+            is_null = kind_of(other) == "Value" and other["Value"]["value"] == "Null"
+            if is_null and identifiers_of(side):
+                written, negation = statement.written(side), " NOT" * (node[kind]["op"] == "NotEq")
+                said = (
+                    f"{written} is compared with NULL, which equals nothing, and is unequal to "
+                    f"nothing; write {written} IS{negation} NULL"
+                )
+                if said not in hinted:
+                    hinted.add(said)
+                    warn_caller(said, NeverNullWarning)

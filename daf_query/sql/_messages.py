@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from daf_query._runs import EnginePanic
 from daf_query.sql._missing_names import (
     Asked,
     missing_column,
@@ -80,6 +81,10 @@ class Message:
 
 def translated(error: Exception, asked: Asked) -> DafError:
     """Return an error of planning or running a query in the words of the data sets."""
+    if isinstance(error, EnginePanic):
+        source = ", ".join(tables.location for tables in asked.schemas.values())
+        query = shortened(asked.query)
+        return errors.QueryError(f"{source}: {error}; write the query in another way: {query}")
     if isinstance(error, DafError):
         return error
     if isinstance(error, UnicodeEncodeError):
@@ -308,6 +313,10 @@ _ONE_MORE: Final = (
 _UNGROUPED: Final = (
     "; add it to GROUP BY (GROUP BY ALL takes all that are no aggregates), or aggregate it"
 )
+_NO_MEMORY: Final = (
+    "; a query has three quarters of the memory, or what its service allows: filter before "
+    "joining, or join by a key of which each value occurs once on one side"
+)
 _TOO_DEEP: Final = (
     ": brackets are too deep within each other; write inner ones as WITH name AS (...)"
 )
@@ -435,6 +444,7 @@ MESSAGES: Final = (
     Message(_TWICE, "the query has two columns called '{name}'; name them with AS"),
     Message("Column in SELECT must be in GROUP BY", _UNGROUPED),
     Message("SQL error: RecursionLimitExceeded", _TOO_DEEP),
+    Message("Resources exhausted", _NO_MEMORY),
     Message("Table '.*already exists", "; write CREATE OR REPLACE, or DROP it first"),
     Message(r"[A-Z]\w+Error: ", _named),
 )

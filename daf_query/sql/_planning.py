@@ -6,6 +6,7 @@ around a planning, and the catalog makes each table as the context says.  Must n
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -142,8 +143,9 @@ def new_context(default: str, *, memory_bytes: int | None) -> datafusion.Session
     default
         The schema of tables that are named without one.
     memory_bytes
-        How much memory sorts, joins and groups may take: beyond it a query fails.  None is no
-        limit.  With a limit nothing is written to files instead.
+        How much memory sorts, joins and groups may take: beyond it a query fails, and nothing is
+        written to files instead.  None is three quarters of that of the machine: beyond it, sorts
+        and groups go on in temporary files, and joins fail.
     """
     config = (
         datafusion.SessionConfig()
@@ -156,9 +158,12 @@ def new_context(default: str, *, memory_bytes: int | None) -> datafusion.Session
         .set("datafusion.optimizer.enable_topk_aggregation", "false")
     )
     ENGINE.note_start()
-    runtime = None
+    runtime = datafusion.RuntimeEnvBuilder()
     if memory_bytes is not None:
-        runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_disabled()
+        runtime = runtime.with_disk_manager_disabled()
+    elif hasattr(os, "sysconf"):
+        memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+    if memory_bytes is not None:
         runtime = runtime.with_greedy_memory_pool(memory_bytes)
     context = datafusion.SessionContext(config, runtime)
     context.register_udaf(
