@@ -22,7 +22,7 @@ else:
 
 _Found = TypeVar("_Found")
 
-_LOOKS: Final = 20
+_LOOKS: Final = 4
 """How often to look for a matrix that a writer may be replacing."""
 
 

@@ -282,11 +282,11 @@ def test_a_large_hole_behind_the_archive(tmp_path: Path) -> None:
             store.append(key, data)
     before = path.read_bytes()
     with path.open("r+b") as file:
-        file.truncate(1 << 38)
+        file.truncate(1 << 34)
     with MmapZipStore(path) as store:
         assert set(store) == set(FIRST)
     with MmapZipStore(path, "r+") as store:
-        assert store.recovery.cut_bytes == (1 << 38) - len(before)
+        assert store.recovery.cut_bytes == (1 << 34) - len(before)
     assert path.read_bytes() == before
 
 
