@@ -8,9 +8,8 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -24,38 +23,9 @@ from daf_query.session import DafSession
 from daf_query.spark._options import ReadOptions
 from daf_query.spark._read import spark_schema
 from daf_query.sql import Collection, written_items
-from daf_storage import DafReader
-from daf_storage.data import matrix_version
+from daf_query.table import MatrixDataset
 
 _CACHE_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class ProfiledMatrix:
-    """The matrix of one data set, and the session in which a worker profiles it."""
-
-    daf: DafReader
-    dataset: str | None
-    """What the column ``dataset`` calls it; None if it stands alone."""
-    axes: tuple[str, str]
-    name: str
-
-    @property
-    def location(self) -> str:
-        """The data set, for messages."""
-        return self.daf.location
-
-    def data_version(self, columns: Sequence[str]) -> str | None:  # noqa: ARG002 - of the matrix
-        """Return what differs once the matrix was changed; None where nothing shows it."""
-        return matrix_version(self.daf, *self.axes, self.name)
-
-    @cached_property
-    def session(self) -> DafSession:
-        """A session of the data set alone; as one of several, it has its name."""
-        if self.dataset is None:
-            return DafSession({"daf": self.daf}, cache_bytes=_CACHE_BYTES)
-        source = Collection(self.location, {self.dataset: self.daf})
-        return DafSession({self.dataset: source}, cache_bytes=_CACHE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +49,7 @@ class ProfilePart:
             The matrix or its axes were changed since the part was planned.
         """
         with reading(self.source) as matrix:
-            moments = _profile(matrix.session, self).to_arrow_table()
+            moments = _profile(_session_of(matrix), self).to_arrow_table()
         table = pa.concat_tables([moments, _groups(moments, self)])
         yield from table.select(list(self.read_columns)).to_batches()
 
@@ -119,14 +89,8 @@ class ProfileRead:
     def _parts(self) -> Iterator[ProfilePart]:
         options = self.options
         table = MatrixTable(*options.axes, options.matrix, options.rows, options.columns)
-        session = session_of(options.paths)
-        members = session.members()
-        for matrix in matrices_of(table.open(session)):
-            name = matrix.member_name
-            daf = next(iter(members.values())) if name is None else members[name]
-            what = f"the {matrix.table_columns.table}"
-            found = ProfiledMatrix(daf, name, options.axes, options.matrix)
-            source = Source.of(found, what)
+        for matrix in matrices_of(table.open(session_of(options.paths))):
+            source = Source.of(matrix.of(None, None), f"the {matrix.table_columns.table}")
             for block in matrix.blocks(None, options.rows_per_partition):
                 yield ProfilePart(
                     source,
@@ -135,6 +99,13 @@ class ProfileRead:
                     block.is_first_of_rows,
                     tuple(self.schema.names),
                 )
+
+
+def _session_of(matrix: MatrixDataset) -> DafSession:
+    """Return a session of the data set alone; as one of a collection, it has its name."""
+    daf, name = matrix.reader, matrix.member_name
+    source = daf if name is None else Collection(daf.location, {name: daf})
+    return DafSession({name or "daf": source}, cache_bytes=_CACHE_BYTES)
 
 
 def _profile(session: DafSession, part: ProfilePart) -> Profile:

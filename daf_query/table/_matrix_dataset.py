@@ -344,6 +344,11 @@ class MatrixDataset(TableDataset):
         )
 
     @property
+    def reader(self) -> DafReader:
+        """The data set whose matrix it is."""
+        return self._place_of.daf
+
+    @property
     def member_name(self) -> str | None:
         """What the column ``dataset`` of several calls it; ``None`` if it stands alone."""
         member = self._place_of.member
