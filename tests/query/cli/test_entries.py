@@ -79,19 +79,9 @@ def test_extract(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     daf.add_axis("gene", NAMES)
     daf.set_matrix("cell", "gene", "X", [[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]])
     out = tmp_path / "o.csv"
-    arguments = [
-        "extract",
-        str(tmp_path / "x.daf.zarr"),
-        "--matrix",
-        "X",
-        "-o",
-        str(out),
-        "--rows-axis",
-        "cell",
-    ]
+    path = str(tmp_path / "x.daf.zarr")
+    arguments = ["extract", path, "--matrix", "X", "-o", str(out), "--rows-axis", "cell"]
     assert main([*arguments, "--rows", "B", "--columns", "CD8A,MS4A1"]) == 0
-    assert out.read_text().splitlines()[1:] == ["B,8,7"] or out.read_text().splitlines()[1:] == [
-        '"B",8,7'
-    ]
+    assert out.read_text().splitlines()[1:] == ['"B",8,7']
     assert main([*arguments, "--columns", "CD8A,gone"]) == 1
     assert "axis 'gene' has no entry 'gone'" in capsys.readouterr().err

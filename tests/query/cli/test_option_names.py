@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import anndata
@@ -12,8 +11,6 @@ import pytest
 
 from daf_query.cli import main
 from tests.support import create
-
-COMMAND = f"{sys.executable} -m daf_query.cli"
 
 
 @pytest.fixture
@@ -68,16 +65,6 @@ def test_queries_only_read(capsys: pytest.CaptureFixture[str], path: str) -> Non
     assert "write a string as 'N1'" in failed(
         capsys, "sql", path, 'SELECT 1 FROM cell WHERE donor = "N1"'
     )
-
-
-@pytest.mark.parametrize("arguments", ["--help", "sql --help", "--version"])
-def test_help_into_a_full_device(arguments: str) -> None:
-    """The exit code is 1, and the sentence is one line."""
-    line = f"{COMMAND} {arguments} > /dev/full"
-    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - only a shell has /dev/full
-    assert done.returncode == 1
-    assert done.stderr.startswith("daf: error: standard output: No space left on device")
-    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -86,18 +86,11 @@ def test_tables(capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path) -
     """Each --table is joinable; without a name it has that of the file."""
     (tmp_path / "samples.csv").write_text("id,centre\nN1,Basel\nN2,Oslo\n")
     (tmp_path / "towns.tsv").write_text("town\tland\nBasel\tCH\n")
-    code, text, _ = run(
-        capsys,
-        "sql",
-        path,
-        "--table",
-        f"s={tmp_path / 'samples.csv'}",
-        "--table",
-        str(tmp_path / "towns.tsv"),
-        "SELECT name, land FROM cell JOIN s ON donor = id JOIN towns ON town = centre ORDER BY name",
-        "--format",
-        "csv",
+    query = (
+        "SELECT name, land FROM cell JOIN s ON donor = id JOIN towns ON town = centre ORDER BY 1"
     )
+    tables = ["--table", f"s={tmp_path / 'samples.csv'}", "--table", str(tmp_path / "towns.tsv")]
+    code, text, _ = run(capsys, "sql", path, *tables, query, "--format", "csv")
     assert (code, text) == (0, '"name","land"\n"A","CH"\n"C","CH"\n')
     code, _, error = run(capsys, "sql", path, "--table", "cell=x.csv", "SELECT 1")
     assert (code, "no such file: x.csv" in error) == (1, True)

@@ -35,8 +35,10 @@ def test_closed_output_is_an_error(path: Path, kind: str) -> None:
     assert error == "daf: error: standard output: no file is open under this number\n"
 
 
-def test_full_output_is_named(path: Path) -> None:
-    """It is standard output that is full, not the disk of the data set."""
-    code, error = run(f"{COMMAND} sql {path} 'SELECT name FROM cell' > /dev/full")
+@pytest.mark.parametrize("arguments", ["sql {} 'SELECT 1'", "--help", "sql --help", "--version"])
+def test_full_output_is_named(path: Path, arguments: str) -> None:
+    """It is standard output that is full, not the disk of the data set; one line says so."""
+    code, error = run(f"{COMMAND} {arguments.format(path)} > /dev/full")
     assert code == 1
     assert error.startswith("daf: error: standard output: No space left on device")
+    assert error.count("\n") == 1
