@@ -7,18 +7,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from daf_query._provenance import Record, provenance, record_of
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import Selector, chosen_positions, each_once, expression_table
-from daf_query.sql import AxisSchema, Engine, written_items
+from daf_query.sql import Engine, written_items
 from daf_query.syntax import Edit, list_items, quoted_name, real_divisions
 from daf_query.table import DATASET, UserTable
 from daf_query.training._sampler import SPLIT, WEIGHT, Sampler
@@ -34,13 +35,6 @@ from daf_query.training._splits import (
     name_keys,
 )
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
-else:
-    pq = lazy_module("pyarrow.parquet")
-
 
 Expressions = str | Sequence[str]
 """The name of a vector, an expression of SQL, or several."""
@@ -71,14 +65,11 @@ class SamplerRequest:
             "weights": self.weights,
             "split": None if self.split is None else [list(pair) for pair in self.split.items()],
             "seed": self.seed,
-            "stratify": _listed(self.stratify),
-            "groups": _listed(self.groups),
+            **{
+                keyword: value if isinstance(value, str | None) else list(value)
+                for keyword, value in (("stratify", self.stratify), ("groups", self.groups))
+            },
         }
-
-
-def _listed(expressions: Expressions | None) -> Any:
-    is_plain = expressions is None or isinstance(expressions, str)
-    return expressions if is_plain else list(expressions or ())
 
 
 def make_sampler(engine: Engine, schema: str | None, request: SamplerRequest) -> Sampler:
@@ -127,7 +118,7 @@ def _chosen_entries(engine: Engine, schema: str | None, request: SamplerRequest)
     tables = engine.connections.schema(schema)
     axis = request.axis
     positions = chosen_positions(engine, tables, axis, request.where, keyword="where", other=axis)
-    whole = axis_of(tables, axis)
+    whole = tables.concatenated(axis)
     if not positions.size:
         raise errors.InvalidInputError(
             f"{tables.location}: where= chooses none of the {whole.length:,} entries of axis "
@@ -135,13 +126,6 @@ def _chosen_entries(engine: Engine, schema: str | None, request: SamplerRequest)
         )
     once = each_once(positions).copy()  # it becomes read-only
     return ChosenEntries(engine, tables.name, whole, tables.is_collection, once)
-
-
-def axis_of(tables: AxisSchema, axis: str) -> ConcatenatedAxis:
-    """Return an axis of one data set, or of several."""
-    if axis not in tables.axes_set():
-        raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-    return tables.concatenated(axis)
 
 
 def _splits(
@@ -420,7 +404,7 @@ def read_sampler(path: Path) -> Sampler:
     asked = record["sampler"]
     with errors.os_errors(str(path)):
         try:
-            table = _read_table(path)
+            table = ds.dataset(path, format=path.suffix.removeprefix(".")).to_table()
             lengths = {str(name): int(length) for name, length in asked["lengths"].items()}
             return _sampler_of(table, asked, lengths, record)
         except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -440,13 +424,6 @@ def _record_in(path: Path) -> Record:
             f"{path}: this is no file of a sampler; Sampler.save() writes one to .parquet or .arrow"
         )
     return record
-
-
-def _read_table(path: Path) -> pa.Table:
-    if path.suffix == ".parquet":
-        return pq.read_table(path)
-    with pa.memory_map(str(path)) as mapped:
-        return pa.ipc.open_file(mapped).read_all()
 
 
 def _sampler_of(table: pa.Table, asked: Record, lengths: dict[str, int], record: Record) -> Sampler:
@@ -481,7 +458,10 @@ def load_sampler(engine: Engine, schema: str | None, path: Path, if_changed: IfC
     if if_changed not in get_args(IfChanged):
         raise errors.InvalidInputError(f"if_changed={if_changed!r} is neither 'error' nor 'keep'")
     saved = read_sampler(path)
-    axis = axis_of(engine.connections.schema(schema), saved.axis)
+    tables = engine.connections.schema(schema)
+    if saved.axis not in tables.axes_set():
+        raise errors.axis_not_found(tables.location, saved.axis, tables.axes_set())
+    axis = tables.concatenated(saved.axis)
     if if_changed == "keep":
         return _placed(saved, axis, path)
     advice = (
