@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.anndata import AXIS_KEYS, NOTES, Report
-from daf_storage.base import IfExists, Packing, Progress, ShowProgress, check_name, progress_bar
-from daf_storage.concat._members import Member, ResultAxis, Run, concatenated_axis, shared_axes
+from daf_storage.base import IfExists, Packing, ShowProgress, check_name, progress_bar
+from daf_storage.concat._members import Member, Run, concatenated_axis, shared_axes
 from daf_storage.concat._merged_notes import MergedNotes
 from daf_storage.concat._options import (
     Join,
@@ -30,16 +30,13 @@ from daf_storage.concat._options import (
     checked_prefixed,
     checked_prefixes,
 )
-from daf_storage.concat._properties import (
-    MatrixPlan,
-    VectorWriter,
-    check_planned,
-    matrix_bytes,
-    plan_matrix,
-    plan_vector,
-    write_matrix,
+from daf_storage.concat._properties import MergedMatrix, MergedVector
+from daf_storage.concat._shared_properties import (
+    merge_matrix,
+    merge_scalar,
+    merge_vector,
+    write_kept_parts,
 )
-from daf_storage.concat._shared_properties import SharedProperties, write_kept_parts
 from daf_storage.data import DafReader, DafWriter, check_reader, check_writer
 from daf_storage.h5ad import undone_on_error
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
@@ -47,178 +44,118 @@ from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import ZarrVersion
 
 
-class Concatenation:
-    """One concatenation, into an empty data set."""
+def _run(run: Run, show: ShowProgress) -> Report:
+    """Do it; return what was left out."""
+    _check_axes(run)
+    _add_axes(run)
+    matrices = list(_matrices(run))
+    notes = MergedNotes(run.members)
+    total = sum(matrix.size_bytes for matrix in matrices)
+    with progress_bar("concatenate", total, show=show) as run.progress:
+        for axis in run.of_axes(is_concatenated=True):
+            for name in run.vectors(axis):
+                vector = MergedVector(run, axis, name)
+                is_lacking = vector.empty is None and None in vector.stored
+                what = f"vector {name!r} of axis {axis.name!r}"
+                if is_lacking and run.is_left_out(what, vector.stored):
+                    continue
+                if run.options.join == "exact":
+                    vector.check_complete()
+                notes.add_vector(axis.name, name, vector.write())
+        _merge_shared(run, notes)
+        for matrix in matrices:
+            matrix.write()
+    write_kept_parts(run)
+    notes.write(run)
+    return run.report
 
-    def __init__(
-        self, daf: DafWriter, members: list[Member], options: Options, folder: Path | None
-    ) -> None:
-        self._daf = daf
-        self._members = members
-        self._options = options
-        self._report = Report()
-        self._notes = MergedNotes(members)
-        self._run = Run(daf, members, options, {}, self._report.lost, self._add, folder)
-        self._axes = self._run.axes
-        self._progress: Progress | None = None
 
-    def _add(self, size_bytes: int) -> None:
-        if self._progress is not None:
-            self._progress.add(size_bytes)
-
-    def run(self, show: ShowProgress) -> Report:
-        """Do it; return what was left out."""
-        self._check_axes()
-        self._add_axes()
-        plans = list(self._matrix_plans())
-        total = sum(matrix_bytes(plan, self._options) for plan in plans)
-        with progress_bar("concatenate", total, show=show) as self._progress:
-            vectors = VectorWriter(self._run)
-            for axis in self._run.of_axes(is_concatenated=True):
-                self._write_vectors(axis, vectors)
-            self._write_shared(SharedProperties(self._run))
-            for plan in plans:
-                write_matrix(self._run, plan)
-        write_kept_parts(self._run)
-        self._notes.write(self._daf, self._report.lost)
-        return self._report
-
-    # Axes
-
-    def _check_axes(self) -> None:
-        dataset = self._options.dataset_axis
-        for member in self._members:
-            known = member.axes
-            for axis in self._options.axes:
-                if axis not in known:
-                    raise errors.axis_not_found(member.daf.location, axis, known)
-            if dataset in known:
-                raise errors.ExistsError(
-                    f"{member.daf.location}: there is an axis {dataset!r} already, as of what was "
-                    "concatenated before; pass another dataset_axis"
-                )
-            for axis in self._options.axes if self._options.dataset_property else ():
-                if dataset is not None and dataset in member.vectors(axis):
-                    raise errors.ExistsError(
-                        f"{member.daf.location}: there is a vector {dataset!r} of axis {axis!r} "
-                        "already; pass another dataset_axis, "
-                        "or dataset_property=False"
-                    )
-        if dataset is not None:
-            check_name(self._daf.location, "axis", dataset)
-        if dataset in self._options.axes:
-            raise errors.InvalidInputError(
-                f"the axis {dataset!r} is concatenated, so it is not that of the data sets; pass "
-                "another dataset_axis"
-            )
-
-    def _add_axes(self) -> None:
-        location = self._daf.location
-        for number, _ in enumerate(self._options.axes):
-            axis = concatenated_axis(self._members, self._options, number, location=location)
-            self._axes[axis.name] = axis
-        for axis in shared_axes(self._members, self._options, location=location):
-            self._axes[axis.name] = axis
-        dataset = self._options.dataset_axis
-        names = pa.array([member.name for member in self._members], pa.string())
-        if dataset is not None:
-            self._daf.add_axis(dataset, names)
-        for axis in self._axes.values():
-            self._daf.add_axis(axis.name, axis.entries)
-        for axis in self._run.of_axes(is_concatenated=True):
-            if dataset is not None and self._options.dataset_property:
-                counts = [axis.member_length(number) for number in range(len(names))]
-                places = np.repeat(np.arange(len(counts)), counts)
-                self._daf.set_vector(
-                    axis.name, dataset, names.take(pa.array(places)), entries_of=dataset
-                )
-
-    # Properties of concatenated axes
-
-    def _write_vectors(self, axis: ResultAxis, writer: VectorWriter) -> None:
-        companions = self._companions(axis.name)
-        for name in (name for name in self._run.vectors(axis) if name not in companions):
-            plan = plan_vector(self._members, axis, name, self._options)
-            if self._options.join == "inner" and plan.empty is None and None in plan.stored:
-                self._left_out(f"vector {name!r} of axis {axis.name!r}", list(plan.stored))
-                continue
-            if self._options.join == "exact":
-                check_planned(plan, self._members, location=self._daf.location)
-            self._notes.add_vector(axis.name, name, writer.write(plan))
-
-    def _companions(self, axis: str) -> set[str]:
-        """Return the vectors that only say which values of another one are missing."""
-        companions: set[str] = set()
-        others: set[str] = set()
-        for member in self._members:
-            of_member = {
-                str(r["is_missing"])
-                for r in member.column_rules(axis).values()
-                if "is_missing" in r
-            }
-            companions |= of_member
-            others |= member.vectors(axis) - of_member
-        return companions - others
-
-    def _left_out(self, what: str, stored: list[Any]) -> None:
-        lacking = [
-            m.name for m, matrix in zip(self._members, stored, strict=True) if matrix is None
-        ]
-        self._report.lost(what, f'{lacking[0]!r} has none; join="outer" or empty= keeps it')
-
-    def _matrix_plans(self) -> Iterator[MatrixPlan]:
-        """Yield the matrices that have a concatenated axis, as they are to be written."""
-        for rows, columns in self._pairs():
-            pair = (rows.name, columns.name)
-            for name in self._run.matrices(rows, columns):
-                plan = plan_matrix(self._members, rows, columns, name, self._options)
-                is_block = rows.is_concatenated
-                empty = self._options.empty_of((*pair, name), (*pair[::-1], name))
-                if None in plan.stored and not is_block and empty is None:
-                    what = f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}"
-                    if self._options.join == "inner":
-                        self._left_out(what, list(plan.stored))
-                        continue
-                    if self._options.join == "exact":
-                        raise self._missing_matrix(plan, what)
-                yield plan
-
-    def _pairs(self) -> Iterator[tuple[ResultAxis, ResultAxis]]:
-        """Yield rows and columns axes: the columns are concatenated, and perhaps the rows too."""
-        concatenated = self._run.of_axes(is_concatenated=True)
-        for number, columns in enumerate(concatenated):
-            for rows in (*self._run.of_axes(is_concatenated=False), *concatenated[number:]):
-                yield rows, columns
-
-    def _missing_matrix(self, plan: MatrixPlan, what: str) -> errors.MatrixNotFoundError:
-        lacking = next(
-            m.name for m, matrix in zip(self._members, plan.stored, strict=True) if matrix is None
-        )
-        key = (plan.columns.name, plan.rows.name, plan.name)
-        return errors.MatrixNotFoundError(
-            f"{self._daf.location}: {lacking!r} has no {what}, which others have; pass "
-            f"empty={{{key!r}: 0}} for a value that stands for it, "
-            'join="outer" to fill it, or join="inner" to leave it out'
-        )
-
-    # Properties of other axes
-
-    def _write_shared(self, shared: SharedProperties) -> None:
-        special = {*AXIS_KEYS, NOTES}
-        for name in sorted({n for m in self._members for n in m.daf.scalars_set()}):
-            if name in AXIS_KEYS:
-                shared.write_same_scalar(name)
-            elif name not in special:
-                shared.write_scalar(name)
-        axes = self._run.of_axes(is_concatenated=False)
+def _check_axes(run: Run) -> None:
+    dataset, axes = run.options.dataset_axis, run.options.axes
+    for member in run.members:
+        known = member.axes
         for axis in axes:
-            for name in self._run.vectors(axis):
-                if shared.write_vector(axis, name):
-                    self._notes.add_shared_vector(axis.name, name)
-        for number, rows in enumerate(axes):
-            for columns in axes[number:]:
-                for name in self._run.matrices(rows, columns):
-                    shared.write_matrix(rows, columns, name)
+            if axis not in known:
+                raise errors.axis_not_found(member.daf.location, axis, known)
+        if dataset in known:
+            raise errors.ExistsError(
+                f"{member.daf.location}: there is an axis {dataset!r} already, as of what was "
+                "concatenated before; pass another dataset_axis"
+            )
+        for axis in axes if run.options.dataset_property else ():
+            if dataset is not None and dataset in member.vectors(axis):
+                raise errors.ExistsError(
+                    f"{member.daf.location}: there is a vector {dataset!r} of axis {axis!r} "
+                    "already; pass another dataset_axis, or dataset_property=False"
+                )
+    if dataset is not None:
+        check_name(run.daf.location, "axis", dataset)
+    if dataset in axes:
+        raise errors.InvalidInputError(
+            f"the axis {dataset!r} is concatenated, so it is not that of the data sets; pass "
+            "another dataset_axis"
+        )
+
+
+def _add_axes(run: Run) -> None:
+    for name in run.options.axes:
+        run.axes[name] = concatenated_axis(run, name)
+    for axis in shared_axes(run):
+        run.axes[axis.name] = axis
+    dataset = run.options.dataset_axis
+    names = pa.array([member.name for member in run.members], pa.string())
+    if dataset is not None:
+        run.daf.add_axis(dataset, names)
+    for axis in run.axes.values():
+        run.daf.add_axis(axis.name, axis.entries)
+    if dataset is not None and run.options.dataset_property:
+        for axis in run.of_axes(is_concatenated=True):
+            counts = [axis.places(number).size for number in range(len(names))]
+            values = names.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+            run.daf.set_vector(axis.name, dataset, values, entries_of=dataset)
+
+
+def _matrices(run: Run) -> Iterator[MergedMatrix]:
+    """Yield the matrices that have a concatenated axis, as they are to be written.
+
+    The columns are concatenated, and perhaps the rows too.
+    """
+    concatenated = run.of_axes(is_concatenated=True)
+    for number, columns in enumerate(concatenated):
+        for rows in (*run.of_axes(is_concatenated=False), *concatenated[number:]):
+            pair = (rows.name, columns.name)
+            for name in run.matrices(rows, columns):
+                matrix = MergedMatrix(run, rows, columns, name, run.members)
+                empty = run.options.empty_of((*pair, name), (*pair[::-1], name))
+                if None in matrix.stored and not rows.is_concatenated and empty is None:
+                    what = f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}"
+                    if run.is_left_out(what, matrix.stored):
+                        continue
+                    if run.options.join == "exact":
+                        lacking = run.members[matrix.stored.index(None)].name
+                        raise errors.MatrixNotFoundError(
+                            f"{run.daf.location}: {lacking!r} has no {what}, which others have; "
+                            f"pass empty={{{(*pair[::-1], name)!r}: 0}} for a value that stands "
+                            'for it, join="outer" to fill it, or join="inner" to leave it out'
+                        )
+                yield matrix
+
+
+def _merge_shared(run: Run, notes: MergedNotes) -> None:
+    """Merge the properties of other axes."""
+    for name in sorted({name for member in run.members for name in member.daf.scalars_set()}):
+        if name != NOTES:
+            is_name = name in AXIS_KEYS
+            merge_scalar(run, name, "same" if is_name else run.options.merge_action(name))
+    axes = run.of_axes(is_concatenated=False)
+    for number, axis in enumerate(axes):
+        for name in run.vectors(axis):
+            rule = merge_vector(run, axis, name)
+            if rule is not None:
+                notes.add_vector(axis.name, name, rule)
+        for columns in axes[number:]:
+            for name in run.matrices(axis, columns):
+                merge_matrix(run, axis, columns, name)
 
 
 Source: TypeAlias = DafReader | str | Path
@@ -364,13 +301,13 @@ def concatenate(  # noqa: PLR0913 - the choices of the reference
             check_writer(destination, "concatenate")
             _check_empty(destination)
             with undone_on_error(destination):
-                return Concatenation(destination, members, options, None).run(progress)
+                return _run(Run(destination, members, options, None), progress)
         style: dict[str, Any] = {"zarr_format": zarr_format, "packed": packed}
         for member in members:
             check_outside(member.daf, destination)
         new = stack.enter_context(new_data_set(destination, if_exists=if_exists, **style))
         folder = parse_path(destination).container.parent
-        return Concatenation(new, members, options, folder).run(progress)
+        return _run(Run(new, members, options, folder), progress)
 
 
 def _members(

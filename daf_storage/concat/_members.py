@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
-from daf_storage.anndata import Notes, read_notes
-from daf_storage.base import NAME_VECTOR, AnyArray, Span, first_duplicate
+from daf_storage.anndata import Notes, Report, read_notes
+from daf_storage.base import NAME_VECTOR, AnyArray, Progress, Span, first_duplicate
 from daf_storage.concat._options import Options
 from daf_storage.data import (
     Alignment,
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
     pc = lazy_module("pyarrow.compute")
-
-LeftOut: TypeAlias = Callable[[str, str], None]
-"""Notes that a property is left out, and why."""
 
 _EXACT_FLOAT_BITS: Final = 32
 _UINT32_MOST: Final = 2**32 - 1
@@ -51,7 +48,7 @@ class Member:
         """What an import of AnnData noted of it."""
         return read_notes(self.daf)
 
-    def column_rules(self, axis: str) -> dict[str, dict[str, object]]:
+    def column_rules(self, axis: str) -> dict[str, dict[str, Any]]:
         """Return what an import noted of the vectors of an axis, by their names."""
         columns = self.notes.get("axes", {}).get(axis, {}).get("columns", [])
         return {str(rule["vector"]): rule for rule in columns if "vector" in rule}
@@ -60,6 +57,12 @@ class Member:
     def axes(self) -> frozenset[str]:
         """The names of its axes."""
         return frozenset(self.daf.axes_set())
+
+    def entries(self, axis: str) -> pa.Array | None:
+        """Return the entries of an axis as large strings; None if it has no such axis."""
+        if axis not in self.axes:
+            return None
+        return self.daf.get_pa_vector(axis, NAME_VECTOR).cast(pa.large_string())
 
     def open_vector(self, axis: str, name: str) -> StoredVector | None:
         """Return a vector; None if it has no such axis, or vector."""
@@ -100,13 +103,13 @@ class ResultAxis:
         """How many entries it has."""
         return len(self.entries)
 
-    def member_length(self, number: int) -> int:
-        """Return how many entries it has in a member."""
+    def places(self, number: int) -> AnyArray:
+        """Return where the entries of a member are, -1 for those that are left out."""
         places = self.alignments[number].places
-        return self.length if places is None else int(places.size)
+        return np.arange(self.length) if places is None else places
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """One concatenation, while it is made."""
 
@@ -114,17 +117,29 @@ class Run:
     """The result."""
     members: list[Member]
     options: Options
-    axes: dict[str, ResultAxis]
-    """Those of the result, by name."""
-    left_out: LeftOut
-    add: Callable[[int], None]
-    """Called with bytes that were written."""
     folder: Path | None
     """Where large arrays are kept while they are needed; None for the system's folder."""
+    report: Report = field(default_factory=Report)
+    """What was left out."""
+    axes: dict[str, ResultAxis] = field(default_factory=dict)
+    """Those of the result, by name."""
+    progress: Progress | None = None
+
+    def add(self, size_bytes: int) -> None:
+        """Count bytes that were written."""
+        if self.progress is not None:
+            self.progress.add(size_bytes)
 
     def vectors(self, axis: ResultAxis) -> list[str]:
-        """Return the vectors of an axis that any member has."""
-        return sorted({name for member in self.members for name in member.vectors(axis.name)})
+        """Return the vectors of an axis that any member has.
+
+        Those that only say which values of another one are missing are no vectors of their own.
+        """
+        names: set[str] = set()
+        for member in self.members:
+            rules = member.column_rules(axis.name).values()
+            names |= member.vectors(axis.name) - {str(rule.get("is_missing")) for rule in rules}
+        return sorted(names)
 
     def matrices(self, rows: ResultAxis, columns: ResultAxis) -> list[str]:
         """Return the matrices of two axes that any member has."""
@@ -134,6 +149,13 @@ class Run:
     def of_axes(self, *, is_concatenated: bool) -> list[ResultAxis]:
         """Return the concatenated axes, or the shared ones."""
         return [axis for axis in self.axes.values() if axis.is_concatenated == is_concatenated]
+
+    def is_left_out(self, what: str, stored: list[Any]) -> bool:
+        """Return whether an inner join leaves out what some member lacks; note that it does."""
+        if self.options.join == "inner":
+            lacking = self.members[stored.index(None)].name
+            self.report.lost(what, f'{lacking!r} has none; join="outer" or empty= keeps it')
+        return self.options.join == "inner"
 
 
 def promoted(dtypes: Iterable[np.dtype[Any]], fill: Any = None) -> np.dtype[Any]:
@@ -213,23 +235,27 @@ def with_prefix(name: str, strings: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(strings, ""), strings, prefixed)
 
 
-def concatenated_axis(
-    members: list[Member], options: Options, number: int, *, location: str
-) -> ResultAxis:
+def concatenated_axis(run: Run, axis: str) -> ResultAxis:
     """Return the entries of all members, one after the other."""
-    axis = options.axes[number]
-    parts = [
-        member.daf.get_pa_vector(axis, NAME_VECTOR).cast(pa.large_string()) for member in members
-    ]
-    if options.prefixes[number]:
-        parts = [
-            with_prefix(member.name, part) for member, part in zip(members, parts, strict=True)
-        ]
+    members = run.members
+    parts: list[Any] = [member.entries(axis) for member in members]
+    if run.options.prefixes[axis]:
+        parts = [with_prefix(m.name, part) for m, part in zip(members, parts, strict=True)]
     entries = pa.concat_arrays(parts)
     twice = first_duplicate(entries)
     if twice is not None:
-        if options.duplicates == "error":
-            raise _duplicates(members, parts, axis, twice, location)
+        if run.options.duplicates == "error":
+            having = [
+                member.name
+                for member, part in zip(members, parts, strict=True)
+                if pc.any(pc.equal(part, twice), min_count=0).as_py()
+            ]
+            raise errors.DuplicateEntriesError(
+                f"{run.daf.location}: the entry {twice!r} of axis {axis!r} occurs more than once, "
+                f"in {' and '.join(map(repr, having[:2]))}; pass prefix=True to write the name of "
+                'the data set before each entry, or duplicates="make_unique" to append -1, -2 and '
+                "so on"
+            )
         entries = made_unique(entries)
     bounds = np.cumsum([0, *map(len, parts)]).tolist()
     spans = [Span(start, stop) for start, stop in itertools.pairwise(bounds)]
@@ -266,108 +292,80 @@ def made_unique(entries: pa.Array) -> pa.Array:
     return pc.replace_with_mask(entries, pa.array(is_repeated), pa.array(renamed, entries.type))
 
 
-def _duplicates(
-    members: list[Member], parts: list[pa.Array], axis: str, twice: str, location: str
-) -> errors.DuplicateEntriesError:
-    having = [
-        member.name
-        for member, part in zip(members, parts, strict=True)
-        if pc.any(pc.equal(part, twice), min_count=0).as_py()
-    ]
-    where = " and ".join(map(repr, having[:2])) if len(having) > 1 else repr(having[0])
-    return errors.DuplicateEntriesError(
-        f"{location}: the entry {twice!r} of axis {axis!r} occurs more than once, in {where}; pass "
-        "prefix=True to write the name of the data set before each entry, "
-        'or duplicates="make_unique" to append -1, -2 and so on'
-    )
-
-
-def shared_axes(members: list[Member], options: Options, *, location: str) -> Iterator[ResultAxis]:
+def shared_axes(run: Run) -> Iterator[ResultAxis]:
     """Yield the other axes of the members, with joined entries.
 
     An axis of categories, as an import of AnnData makes them, has the categories of all members;
     and unless all have to be the same, so has any axis that concatenated vectors have entries of.
     """
-    categories = category_axes(members, options.axes)
+    members, join = run.members, run.options.join
+    categories = _category_axes(run)
     referred = set(categories)
-    if options.join != "exact":
-        referred |= set(_referred_axes(members, options.axes))
+    if join != "exact":
+        referred |= set(_referred_axes(run))
     names = dict.fromkeys(axis for member in members for axis in sorted(member.axes))
     for axis in names:
-        if axis in options.axes:
+        if axis in run.options.axes:
             continue
-        given = [_entries(member, axis) for member in members]
+        given = [member.entries(axis) for member in members]
         if axis in referred:
-            vectors = categories.get(axis, [])
             listed = [
-                entries if entries is not None else _categories(member, vectors)
+                _categories(member, categories.get(axis, [])) if entries is None else entries
                 for member, entries in zip(members, given, strict=True)
             ]
             yield _aligned(axis, _union(listed), given)
-        elif options.join == "exact":
-            _check_same(members, axis, given, location)
-            yield _aligned(axis, _union(given), given)
-        elif options.join == "outer":
+        elif join != "inner":
+            if join == "exact":
+                _check_same(run, axis, given)
             yield _aligned(axis, _union(given), given)
         elif all(entries is not None for entries in given):
-            yield _aligned(axis, _intersection(given), given)
+            common: Any = given[0]
+            for entries in given[1:]:
+                common = common.filter(pc.is_in(common, value_set=entries))
+            yield _aligned(axis, common, given)
 
 
-def category_axes(members: list[Member], axes: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+def _category_axes(run: Run) -> dict[str, list[tuple[str, str]]]:
     """Return the axes that are categories of concatenated vectors: by name, those vectors."""
-    referring: dict[str, list[tuple[str, str]]] = {}
-    for axis in axes:
-        for member in members:
-            for name, rule in member.column_rules(axis).items():
-                to_axis = rule.get("axis")
-                if isinstance(to_axis, str) and to_axis not in axes:
-                    vectors = referring.setdefault(to_axis, [])
-                    if (axis, name) not in vectors:
-                        vectors.append((axis, name))
-    return referring
+    referring: dict[str, dict[tuple[str, str], None]] = {}
+    for axis, member in itertools.product(run.options.axes, run.members):
+        for name, rule in member.column_rules(axis).items():
+            to_axis = rule.get("axis")
+            if isinstance(to_axis, str) and to_axis not in run.options.axes:
+                referring.setdefault(to_axis, {})[axis, name] = None
+    return {axis: list(vectors) for axis, vectors in referring.items()}
 
 
-def _referred_axes(members: list[Member], axes: Collection[str]) -> Iterator[str]:
+def _referred_axes(run: Run) -> Iterator[str]:
     """Yield the axes that concatenated vectors have entries of."""
-    for member in members:
-        for axis in axes:
-            for name in sorted(member.vectors(axis)):
-                stored = member.open_vector(axis, name)
-                relation = None if stored is None else relation_of(member.axes, stored.info)
-                if relation is not None and relation.to_axis not in axes:
-                    yield relation.to_axis
+    for member, axis in itertools.product(run.members, run.options.axes):
+        for name in sorted(member.vectors(axis)):
+            relation = relation_of(member.axes, member.daf.open_vector(axis, name).info)
+            if relation is not None and relation.to_axis not in run.options.axes:
+                yield relation.to_axis
 
 
 def _categories(member: Member, vectors: list[tuple[str, str]]) -> pa.Array:
     """Return the categories of a member that has no axis of them."""
-    names: list[pa.Array] = []
+    names: list[pa.Array | None] = []
     for axis, name in vectors:
         listed = member.column_rules(axis).get(name, {}).get("categories")
+        stored = member.open_vector(axis, name)
         if isinstance(listed, list):
             names.append(pa.array(map(str, listed), pa.large_string()))
-        elif name in member.vectors(axis):
-            info = member.daf.open_vector(axis, name).info
-            if info.storage_type.is_string:
-                used = pc.unique(member.daf.get_pa_vector(axis, name)).cast(pa.large_string())
-                names.append(used.filter(pc.not_equal(used, "")))
-    return _union([*names])
+        elif stored is not None and stored.info.storage_type.is_string:
+            used = pc.unique(stored.read_strings()).cast(pa.large_string())
+            names.append(used.filter(pc.not_equal(used, "")))
+    return _union(names)
 
 
-def _entries(member: Member, axis: str) -> pa.Array | None:
-    if axis not in member.axes:
-        return None
-    return member.daf.get_pa_vector(axis, NAME_VECTOR).cast(pa.large_string())
-
-
-def _check_same(
-    members: list[Member], axis: str, given: list[pa.Array | None], location: str
-) -> None:
-    having = [(m, e) for m, e in zip(members, given, strict=True) if e is not None]
+def _check_same(run: Run, axis: str, given: list[pa.Array | None]) -> None:
+    having = [(m, e) for m, e in zip(run.members, given, strict=True) if e is not None]
     first, entries = having[0]
     for member, other in having[1:]:
         if not other.equals(entries):
             raise errors.LabelsError(
-                f"{location}: the axis {axis!r} has other entries, or another order, in "
+                f"{run.daf.location}: the axis {axis!r} has other entries, or another order, in "
                 f"{member.name!r} ({len(other):,}) than in {first.name!r} ({len(entries):,}); pass "
                 'join="inner" for the entries that all have, or join="outer" for those of any'
             )
@@ -377,14 +375,6 @@ def _union(given: Iterable[pa.Array | None]) -> pa.Array:
     """Return all entries, each where it occurs first."""
     arrays = [entries for entries in given if entries is not None]
     return pc.unique(pa.concat_arrays([pa.array([], pa.large_string()), *arrays]))
-
-
-def _intersection(given: list[pa.Array | None]) -> pa.Array:
-    """Return the entries that all have, in the order of the first."""
-    common: Any = given[0]
-    for entries in given[1:]:
-        common = common.filter(pc.is_in(common, value_set=entries))
-    return common
 
 
 def _aligned(axis: str, entries: pa.Array, given: list[pa.Array | None]) -> ResultAxis:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from daf_storage.anndata import NOTES, Notes
-from daf_storage.concat._members import LeftOut, Member
-from daf_storage.data import DafReader, DafWriter, kept
+from daf_storage.concat._members import Member, Run
+from daf_storage.data import DafReader, kept
 
 Rule: TypeAlias = dict[str, Any]
 
@@ -34,24 +34,15 @@ class MergedNotes:
         """Note a vector that was written."""
         self._rules.setdefault(axis, {})[name] = rule
 
-    def add_shared_vector(self, axis: str, name: str) -> None:
-        """Note a vector of a shared axis as the members that have notes of it do."""
-        rules = [m.column_rules(axis)[name] for m in self._members if name in m.column_rules(axis)]
-        if rules:
-            merged = merged_rule(rules, {})
-            companions = {rule.get("is_missing") for rule in rules}
-            if len(companions) == 1 and None not in companions:
-                merged["is_missing"] = companions.pop()
-            self.add_vector(axis, name, merged)
-
-    def write(self, daf: DafWriter, left_out: LeftOut) -> None:
+    def write(self, run: Run) -> None:
         """Store the notes, if a member has some."""
+        daf = run.daf
         if not self._members:
             return
         notes: Notes = {"version": 1}
         notes["axes"] = {axis: self._axis(axis) for axis in self._noted_axes(daf)}
         notes["matrices"] = self._matrices()
-        notes["uns"] = self._uns(daf, left_out)
+        notes["uns"] = self._uns(run)
         for part in ("raw", "layers"):
             given = [m.notes[part] for m in self._members if part in m.notes]
             if given:
@@ -91,7 +82,7 @@ class MergedNotes:
             merged[label] = common if is_everywhere else _without(common, "dtype")
         return merged
 
-    def _uns(self, daf: DafReader, left_out: LeftOut) -> list[Any]:
+    def _uns(self, run: Run) -> list[Any]:
         """Return the keys of ``uns`` whose scalars, colours or values the result has."""
         given: dict[str, list[dict[str, Any]]] = {}
         for member in self._members:
@@ -101,8 +92,8 @@ class MergedNotes:
         for key, entries in given.items():
             last = entries[-1]
             if last["type"] == "json":
-                left_out(f"uns[{key!r}]", kept.EARLIER_FORM)
-            elif last["type"] == "colors" or daf.has_scalar(key):
+                run.report.lost(f"uns[{key!r}]", kept.EARLIER_FORM)
+            elif last["type"] == "colors" or run.daf.has_scalar(key):
                 named.append([key, last])
         return named
 
@@ -114,20 +105,15 @@ class MergedNotes:
                 if not daf.has_axis(note["axis"]):
                     continue
                 if key not in merged:
-                    merged[key] = dict(note)
-                    is_same = _labels(note) is None or daf.axis_length(note["axis"]) == len(
-                        _labels(note) or ()
+                    labels = note.get("frame")
+                    is_other = isinstance(labels, list) and daf.axis_length(note["axis"]) != len(
+                        labels
                     )
-                    merged[key] = merged[key] if is_same else _without(merged[key], *_FRAME)
+                    merged[key] = _without(note, *_FRAME) if is_other else dict(note)
                 elif merged[key] != note:
                     merged[key] = {k: v for k, v in merged[key].items() if note.get(k) == v}
                     merged[key]["axis"] = merged[key].get("axis", note["axis"])
         return merged
-
-
-def _labels(note: dict[str, Any]) -> list[str] | None:
-    labels = note.get("frame")
-    return labels if isinstance(labels, list) else None
 
 
 def _without(note: dict[str, Any], *keys: str) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -35,19 +35,19 @@ class Options:
 
     axes: tuple[str, ...]
     """The concatenated axes."""
-    dataset_axis: str | None = "dataset"
-    dataset_property: bool = True
-    prefixes: tuple[bool, ...] = ()
+    dataset_axis: str | None
+    dataset_property: bool
+    prefixes: Mapping[str, bool]
     """Whether to prefix the entries of each concatenated axis."""
-    prefixed: tuple[frozenset[str], ...] | None = None
+    prefixed: Mapping[str, Collection[str]] | None
     """The vectors of each concatenated axis whose values are prefixed; None to go by names."""
-    duplicates: Literal["error", "make_unique"] = "error"
-    join: Join = "exact"
-    fill_value: Any = None
-    empty: Mapping[PropertyKey, Any] = field(default_factory=dict)
-    merge: tuple[tuple[PropertyKey, MergeAction], ...] = ()
-    sparse_if_saves_storage_fraction: float = 0.25
-    relayout: bool = True
+    duplicates: Literal["error", "make_unique"]
+    join: Join
+    fill_value: Any
+    empty: Mapping[PropertyKey, Any]
+    merge: tuple[tuple[PropertyKey, MergeAction], ...]
+    sparse_if_saves_storage_fraction: float
+    relayout: bool
 
     def empty_of(self, *keys: PropertyKey) -> Any:
         """Return the value that stands for a property where a member lacks it; None if unset."""
@@ -74,7 +74,7 @@ def checked_axes(axis: str | Sequence[str]) -> tuple[str, ...]:
 def checked_prefixes(
     prefix: bool | Sequence[bool],  # noqa: FBT001 - a value that is checked
     axes: tuple[str, ...],
-) -> tuple[bool, ...]:
+) -> dict[str, bool]:
     """Return for each axis whether its entries are prefixed."""
     prefixes = (prefix,) * len(axes) if isinstance(prefix, bool) else tuple(prefix)
     if len(prefixes) != len(axes) or not all(isinstance(each, bool) for each in prefixes):
@@ -82,12 +82,12 @@ def checked_prefixes(
             f"prefix={prefix!r} does not say for each of the axes {', '.join(axes)} whether its "
             "entries are prefixed; pass a bool, or one for each axis"
         )
-    return prefixes
+    return dict(zip(axes, prefixes, strict=True))
 
 
 def checked_prefixed(
     prefixed: Iterable[str] | Sequence[Iterable[str]] | None, axes: tuple[str, ...]
-) -> tuple[frozenset[str], ...] | None:
+) -> dict[str, Collection[str]] | None:
     """Return for each axis the names of the vectors whose values are prefixed."""
     if prefixed is None:
         return None
@@ -96,13 +96,13 @@ def checked_prefixed(
     listed: list[Any] = list(prefixed)
     is_flat = len(axes) == 1 and all(isinstance(each, str) for each in listed)
     lists = [listed] if is_flat else listed
-    names = tuple(frozenset([each] if isinstance(each, str) else each) for each in lists)
-    if len(names) != len(axes):
+    if len(lists) != len(axes):
         raise errors.InvalidInputError(
-            f"prefixed has {len(names):,} lists of names for the axes {', '.join(axes)}; pass one "
+            f"prefixed has {len(lists):,} lists of names for the axes {', '.join(axes)}; pass one "
             "for each axis"
         )
-    return names
+    names = ([each] if isinstance(each, str) else list(each) for each in lists)
+    return dict(zip(axes, names, strict=True))
 
 
 def checked_merge(merge: Merging | None) -> tuple[tuple[PropertyKey, MergeAction], ...]:
@@ -110,9 +110,9 @@ def checked_merge(merge: Merging | None) -> tuple[tuple[PropertyKey, MergeAction
     if merge is None:
         return ()
     if isinstance(merge, str):
-        action = _action(merge)
-        of_matrices: MergeAction = "skip" if action == "collect" else action
-        return ((ANY, action), ((ANY, ANY), action), ((ANY, ANY, ANY), of_matrices))
+        checked_choice(merge, MergeAction, "merge")
+        of_matrices: MergeAction = "skip" if merge == "collect" else merge
+        return ((ANY, merge), ((ANY, ANY), merge), ((ANY, ANY, ANY), of_matrices))
     pairs: Iterable[Any] = merge.items() if isinstance(merge, Mapping) else merge
     checked = []
     for pair in pairs:
@@ -120,7 +120,8 @@ def checked_merge(merge: Merging | None) -> tuple[tuple[PropertyKey, MergeAction
             raise errors.InvalidInputError(
                 f"merge has {pair!r}, which is no pair of a property and an action"
             )
-        checked.append((checked_key(pair[0], "merge"), _action(pair[1])))
+        checked_choice(pair[1], MergeAction, "merge")
+        checked.append((checked_key(pair[0], "merge"), pair[1]))
         is_matrix = not isinstance(pair[0], str) and len(pair[0]) > 2
         if is_matrix and pair[1] == "collect":
             raise errors.InvalidInputError(
@@ -159,15 +160,12 @@ def checked_fraction(value: float) -> float:
 
 def checked_key(key: object, argument: str) -> PropertyKey:
     """Return the key of a property."""
-    parts: Any = key
-    if isinstance(key, str):
-        return key
-    if isinstance(parts, tuple) and all(isinstance(part, str) for part in parts):
-        match parts:
-            case (axis, name):
-                return axis, name
-            case (rows, columns, name):
-                return rows, columns, name
+    parts: Any = (key, key) if isinstance(key, str) else key
+    is_key = isinstance(parts, tuple) and all(isinstance(part, str) for part in parts)
+    if is_key and len(parts) in (2, 3):
+        known: Any = key
+        checked: PropertyKey = known
+        return checked
     raise errors.InvalidInputError(
         f"{argument} has the key {key!r}; pass 'SCALAR', ('AXIS', 'VECTOR') or "
         "('ROWS', 'COLUMNS', 'MATRIX')"
@@ -183,15 +181,8 @@ def checked_choice(value: str, choices: Any, argument: str) -> None:
         )
 
 
-def _action(value: Any) -> MergeAction:
-    checked_choice(value, MergeAction, "merge")
-    action: MergeAction = value
-    return action
-
-
 def _matches(pattern: PropertyKey, key: PropertyKey) -> bool:
     if isinstance(pattern, str) or isinstance(key, str):
         return isinstance(key, str) and pattern in (ANY, key)
-    if len(pattern) != len(key):
-        return False
-    return all(part in (ANY, own) for part, own in zip(pattern, key, strict=True))
+    is_same_kind = len(pattern) == len(key)
+    return is_same_kind and all(p in (ANY, own) for p, own in zip(pattern, key, strict=True))
