@@ -62,16 +62,12 @@ from daf_storage.upkeep import copy_all as copy_all
 from daf_storage.upkeep import copy_axis as copy_axis
 from daf_storage.upkeep import copy_matrix as copy_matrix
 from daf_storage.upkeep import copy_scalar as copy_scalar
-from daf_storage.upkeep import copy_tensor as copy_tensor
 from daf_storage.upkeep import copy_vector as copy_vector
-from daf_storage.upkeep import files_to_zarr as files_to_zarr
 from daf_storage.upkeep import group_names as group_names
 from daf_storage.upkeep import reconstruct_axis as reconstruct_axis
 from daf_storage.upkeep import refresh_sidecar as refresh_sidecar
 from daf_storage.upkeep import remove_sidecar as remove_sidecar
-from daf_storage.upkeep import reorder_axes as reorder_axes
 from daf_storage.upkeep import repair as repair
 from daf_storage.upkeep import sidecar_status as sidecar_status
 from daf_storage.upkeep import verify as verify
 from daf_storage.upkeep import write_sidecar as write_sidecar
-from daf_storage.upkeep import zarr_to_files as zarr_to_files

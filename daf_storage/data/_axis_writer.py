@@ -471,8 +471,14 @@ class AxisWriter(DafReader):
         >>> daf.get_np_matrix("cell", "gene", "UMIs").tolist()
         [[4, 3], [2, 1]]
         """
-        with self.reordered(self.check_orders(orders), progress=progress):
-            pass
+        checked = self.check_orders(orders)
+        paths = reordering.affected_paths(self, checked)
+        with self._writable.rebuilt(paths) as tree:
+            size, what = reordering.size_of(self, checked), f"reorder {', '.join(checked)}"
+            with progress_bar(what, size, show=progress) as bar:
+                reordering.write_reordered(self, tree, checked, bar.add)
+        for axis in checked:
+            self._count_version(layout.axis_path(axis))
 
     def check_orders(self, orders: Mapping[str, Any]) -> dict[str, AnyArray]:
         """Return which old position comes to each new one, by axis; see `reorder_axes`."""
@@ -486,20 +492,6 @@ class AxisWriter(DafReader):
         for axis in orders:
             self._require_axis(axis)
         return {axis: reordering.permutation(self, axis, order) for axis, order in orders.items()}
-
-    @contextmanager
-    def reordered(
-        self, orders: Mapping[str, AnyArray], *, progress: ShowProgress
-    ) -> Iterator[None]:
-        """Prepare another order; it is put in place when the block ends without an exception."""
-        paths = reordering.affected_paths(self, orders)
-        what = f"reorder {', '.join(orders)}"
-        with self._writable.rebuilt(paths) as tree:
-            with progress_bar(what, reordering.size_of(self, orders), show=progress) as bar:
-                reordering.write_reordered(self, tree, orders, bar.add)
-            yield
-        for axis in orders:
-            self._count_version(layout.axis_path(axis))
 
     @contextmanager
     def _change(

@@ -53,7 +53,7 @@ from daf_storage.data import (
 )
 from daf_storage.opening import MemoryDaf, anndata_at, new_data_set
 from daf_storage.trees import ZarrVersion, passing_over
-from daf_storage.upkeep import CopySettings, CountedMatrix, copy_property, copy_scalars
+from daf_storage.upkeep import CountedMatrix, copy_property, copy_scalars
 
 Duplicates: TypeAlias = Literal["error", "make_unique"]
 """What to do with names that occur more than once: refuse, or append ``-1``, ``-2`` and so on."""
@@ -331,12 +331,12 @@ class _Import:
         self._report.renamed(f"{part}_names", f"made unique, such as {twice!r} to '{twice}-1'")
 
     def _copy_vectors(self) -> None:
-        how = CopySettings(memory_bytes=self._how.memory_bytes)
+        memory_bytes = self._how.memory_bytes
         for axis in sorted(self._source.axes_set()):
             for name in sorted(self._source.vectors_set(axis)):
                 stored = self._source.open_vector(axis, name)
                 path = layout.vector_path(axis, name)
-                copy_property(self._daf, path, stored, how, lambda _: None)
+                copy_property(self._daf, path, stored, memory_bytes=memory_bytes)
 
     def _keep_parts(self) -> set[str]:
         """Keep what Daf has no place for; return the names of what anndata cannot write either."""
@@ -383,8 +383,7 @@ class _Import:
         axes = (info.rows_axis, info.columns_axis)
         is_flipped = axes[0] != axes[1] and header.layout != "csc"
         copied = CountedMatrix(self._source, whole, kinds, what=label, is_flipped=is_flipped)
-        how = CopySettings(memory_bytes=memory_bytes)
-        copy_property(self._daf, path, copied, how, progress.add)
+        copy_property(self._daf, path, copied, memory_bytes=memory_bytes, add=progress.add)
         if self._is_relaid(stored):
             size = info.nnz or info.shape[0] * info.shape[1]
             item_bytes = _bytes_of(whole) / max(size, 1)

@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING
 
 from daf_storage._lazy import lazy_names
 from daf_storage.upkeep._copy import (
-    CopySettings,
     convert,
     copy_all,
     copy_property,
     copy_scalars,
-    files_to_zarr,
-    zarr_to_files,
 )
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
     copy_axis,
     copy_matrix,
     copy_scalar,
-    copy_tensor,
     copy_vector,
 )
 from daf_storage.upkeep._counted import CountedMatrix
@@ -41,7 +37,6 @@ from daf_storage.upkeep._index_storage import (
     PagedArray,
     StoredIndex,
 )
-from daf_storage.upkeep._joint_reorder import reorder_axes
 from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
 from daf_storage.upkeep._sidecar import (
     SidecarStatus,

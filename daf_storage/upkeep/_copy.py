@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -38,20 +38,7 @@ from daf_storage.trees import StoredArray, ZarrVersion, has_equal_bytes, passing
 from daf_storage.upkeep._copy_properties import Copier, CopyIfExists
 from daf_storage.upkeep._counted import CountedCopy
 
-PropertyKey: TypeAlias = str | tuple[str, ...]
-"""A scalar; axis and vector; rows, columns and matrix; main axis, rows, columns and tensor."""
-
-_VECTOR, _TENSOR = 2, 4
-
-
-@dataclass(frozen=True, slots=True)
-class CopySettings:
-    """How arrays are copied."""
-
-    link: bool = False
-    """Whether files are shared that are the same."""
-    memory_bytes: int = DEFAULT_MEMORY_BYTES
-    """What numbers may take on their way."""
+_KEY_LENGTHS = (2, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +81,7 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     ----------
     empty
         The values of entries that only the destination has, by property: ``(axis, vector)``,
-        ``(rows, columns, matrix)`` with the axes in either order, or ``(main axis, rows, columns,
-        tensor)``, which also makes the matrices that the source lacks.
+        or ``(rows, columns, matrix)`` with the axes in either order.
     dtypes
         The numpy dtypes to convert to, by property: as ``empty``, or the name of a scalar.
     if_exists
@@ -143,7 +129,8 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     how: Any = {"packed": packed, "link": link, "memory_bytes": memory_bytes, "is_of_all": True}
     copier = Copier(source, destination, "copy_all", if_exists, **how)
     copier.is_whole = not (destination.axes_set() or destination.scalars_set() or empty or dtypes)
-    _copy_everything(copier, empty or {}, dtypes or {}, progress)
+    values, types = _checked(empty or {}, "empty"), _checked(dtypes or {}, "dtypes")
+    _copy_everything(copier, values, types, progress)
 
 
 def _copy_everything(
@@ -154,22 +141,17 @@ def _copy_everything(
     total = sum(size_bytes(a) for _, one in properties for a in one.arrays().values())
     with progress_bar("copy", (1 + copier.is_whole) * total, show=progress) as bar, passing_over():
         copier.add = bar.add
-        empty_of = _expanded(empty, copier, "empty")
-        dtype_of = _expanded(dtypes, copier, "dtypes")
         copier.is_trial = True
-        _copy_properties(copier, empty_of, dtype_of)
+        _copy_properties(copier, empty, dtypes)
         copier.is_trial = False
         with copier.destination.batch():
-            _copy_properties(copier, empty_of, dtype_of)
-            _make_tensors(copier, empty, dtype_of)
+            _copy_properties(copier, empty, dtypes)
             _copy_kept(copier)
         if copier.is_whole:
             _compare(copier)
 
 
-def _copy_properties(
-    copier: Copier, empty: Mapping[PropertyKey, Any], dtypes: Mapping[PropertyKey, Any]
-) -> None:
+def _copy_properties(copier: Copier, empty: Mapping[Any, Any], dtypes: Mapping[Any, Any]) -> None:
     """Copy scalars, axes, vectors and matrices, or find out whether that is possible."""
     source = copier.source
     for name in sorted(source.scalars_set()):
@@ -178,12 +160,12 @@ def _copy_properties(
         for axis in sorted(source.axes_set() - copier.destination.axes_set()):
             copier.axis(axis, axis)
     for vector in _vectors(source):
-        copier.vector(vector, vector, empty=empty.get(vector), dtype=dtypes.get(vector))
+        copier.property(vector, vector, empty=empty.get(vector), dtype=dtypes.get(vector))
     for matrix in _matrices(source):
         rows, columns, name = matrix
         both = source.has_matrix(columns, rows, name, relayout=False)
         values: Any = {"empty": _either(empty, matrix), "dtype": _either(dtypes, matrix)}
-        copier.matrix(matrix, matrix, relayout=both, **values)
+        copier.property(matrix, matrix, relayout=both, **values)
 
 
 def convert(  # noqa: PLR0913 - how a copy is written
@@ -250,100 +232,6 @@ def convert(  # noqa: PLR0913 - how a copy is written
             _copy_everything(copier, {}, {}, progress)
 
 
-def files_to_zarr(
-    files_path: str | Path,
-    zarr_path: str | Path,
-    *,
-    if_exists: IfExists = "error",
-    zarr_format: ZarrVersion | None = None,
-    packed: bool | Packing = False,
-    link: bool = True,
-    progress: ShowProgress = "auto",
-) -> None:
-    """Make a Zarr directory of a directory of plain files; see `convert`.
-
-    Parameters
-    ----------
-    files_path
-        A `FilesDaf`.
-    zarr_path
-        ``something.daf.zarr``, where nothing is yet.
-    link
-        Whether the two share the files of numbers, by hard links, as in the reference
-        implementation: that takes no time and no space.  No writer here changes a file in place,
-        but another program might.  Across file systems they are copied.
-    if_exists, zarr_format, packed, progress
-        As for `convert`.  What is packed is decompressed, and packed again if asked for.
-
-    Raises
-    ------
-    InvalidInputError
-        One of the paths is that of another format, or of an archive.
-    SourceNotFoundError, ExistsError
-        There is no source, or something at the destination.
-
-    Examples
-    --------
-    >>> import tempfile, daf_storage
-    >>> folder = tempfile.mkdtemp()
-    >>> daf_storage.FilesDaf(f"{folder}/x.daf", "w").add_axis("cell", ["A", "B"])
-    >>> files_to_zarr(f"{folder}/x.daf", f"{folder}/x.daf.zarr")
-    >>> daf_storage.open_daf(f"{folder}/x.daf.zarr").axis_length("cell")
-    2
-    """
-    _check_form(files_path, "files")
-    _check_form(zarr_path, "zarr")
-    convert(
-        files_path,
-        zarr_path,
-        if_exists=if_exists,
-        zarr_format=zarr_format,
-        packed=packed,
-        link=link,
-        progress=progress,
-    )
-
-
-def zarr_to_files(
-    zarr_path: str | Path,
-    files_path: str | Path,
-    *,
-    if_exists: IfExists = "error",
-    packed: bool | Packing = False,
-    link: bool = True,
-    progress: ShowProgress = "auto",
-) -> None:
-    """Make a directory of plain files of a Zarr directory; see `files_to_zarr`.
-
-    Raises
-    ------
-    UnsupportedInputError
-        A string has a line break in it, for which plain files have no place.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, daf_storage
-    >>> folder = tempfile.mkdtemp()
-    >>> daf_storage.ZarrDaf(f"{folder}/x.daf.zarr", "w").add_axis("cell", ["A", "B"])
-    >>> zarr_to_files(f"{folder}/x.daf.zarr", f"{folder}/x.daf")
-    >>> pathlib.Path(f"{folder}/x.daf/axes/cell.txt").read_text().split()
-    ['A', 'B']
-    """
-    _check_form(zarr_path, "zarr")
-    _check_form(files_path, "files")
-    convert(zarr_path, files_path, if_exists=if_exists, packed=packed, link=link, progress=progress)
-
-
-def _check_form(path: str | Path, form: Literal["files", "zarr"]) -> None:
-    """Refuse what is no directory of this format."""
-    where = None if is_remote(path) else parse_path(path)
-    if where is None or where.form != form or where.kind != "directory":
-        wanted = "X.daf, plain files" if form == "files" else "X.daf.zarr, a Zarr directory"
-        raise errors.InvalidInputError(
-            f"{path}: expected the path of {wanted}; convert() takes all formats, archives and URLs"
-        )
-
-
 def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
     """Return how to open the source: whoever opens a file first decides whether it is written."""
     if is_remote(destination):
@@ -385,13 +273,18 @@ def copy_scalars(
 
 
 def copy_property(
-    destination: DafWriter, path: str, stored: Stored, how: CopySettings, add: Callable[[int], None]
+    destination: DafWriter,
+    path: str,
+    stored: Stored,
+    *,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    add: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Copy a vector, a matrix in one layout, or a part of an AnnData, array by array."""
     with new_property(destination, path) as changes:
         if path.startswith(f"{kept.GROUP}/"):
             kept.make_groups(destination.tree, changes, path)
-        copy_stored(changes, path, stored, link=how.link, memory_bytes=how.memory_bytes, add=add)
+        copy_stored(changes, path, stored, memory_bytes=memory_bytes, add=add)
 
 
 def _copy_kept(copier: Copier) -> None:
@@ -403,8 +296,7 @@ def _copy_kept(copier: Copier) -> None:
         if destination.tree.kind(path) is not None or not is_same:
             left.append(path)
             continue
-        how = CopySettings(memory_bytes=copier.memory_bytes)
-        copy_property(destination, path, _KeptImage(array), how, lambda _: None)
+        copy_property(destination, path, _KeptImage(array), memory_bytes=copier.memory_bytes)
     if left:
         warnings.warn(
             f"{destination.location}: {', '.join(left)} of {copier.source.location} were not "
@@ -497,43 +389,20 @@ def _properties(daf: DafReader, counted: CountedCopy | None = None) -> Iterator[
         yield path, _KeptImage(array)
 
 
-def _make_tensors(
-    copier: Copier, empty: Mapping[Any, Any], dtypes: Mapping[PropertyKey, Any]
-) -> None:
-    """Store matrices of one value for entries of a tensor's axis that have none."""
-    for key, value in empty.items():
-        if not isinstance(key, tuple) or len(key) != _TENSOR:
-            continue
-        main, rows, columns, name = key
-        for entry in copier.destination.axis_entries(main):
-            matrix = (rows, columns, f"{entry}_{name}")
-            if not copier.destination.has_matrix(*matrix):
-                dtype = _either(dtypes, matrix)
-                copier.matrix(matrix, matrix, default=value, empty=value, dtype=dtype)
-
-
-def _expanded(given: Mapping[Any, Any], copier: Copier, argument: str) -> dict[PropertyKey, Any]:
-    """Return values by scalar, vector and matrix, with the matrices of tensors one by one."""
-    found: dict[PropertyKey, Any] = {}
-    for key, value in given.items():
+def _checked(given: Mapping[Any, Any], argument: str) -> Mapping[Any, Any]:
+    """Return values by scalar, vector and matrix, after checking the keys."""
+    for key in given:
         parts: Any = (key, key) if isinstance(key, str) else key
-        is_tuple = isinstance(parts, tuple) and _VECTOR <= len(parts) <= _TENSOR
-        if not is_tuple or not all(isinstance(part, str) for part in parts):
+        is_key = isinstance(parts, tuple) and len(parts) in _KEY_LENGTHS
+        if not is_key or not all(isinstance(part, str) for part in parts):
             raise errors.InvalidInputError(
-                f"{argument}= has the key {key!r}; keys are a scalar, (axis, vector), "
-                "(rows, columns, matrix) or (main axis, rows, columns, tensor)"
+                f"{argument}= has the key {key!r}; keys are a scalar, (axis, vector) or "
+                "(rows, columns, matrix)"
             )
-        if isinstance(key, str) or len(key) != _TENSOR:
-            found.setdefault(key, value)
-            continue
-        main, rows, columns, name = key
-        for daf in (copier.source, copier.destination):
-            for entry in daf.axis_entries(main) if daf.has_axis(main) else ():
-                found[rows, columns, f"{entry}_{name}"] = value
-    return found
+    return given
 
 
-def _either(values: Mapping[PropertyKey, Any], key: tuple[str, str, str]) -> Any:
+def _either(values: Mapping[Any, Any], key: tuple[str, str, str]) -> Any:
     """Return the value of a matrix, whose axes may be in either order."""
     rows, columns, name = key
     return values.get(key, values.get((columns, rows, name)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from daf_storage.data import (
     DafReader,
     DafWriter,
     Part,
+    Stored,
     StoredMatrix,
     StoredVector,
     aligned_vector,
@@ -34,6 +35,7 @@ from daf_storage.data import (
     write_vector,
 )
 from daf_storage.opening import MemoryDaf
+from daf_storage.trees import TreeTransaction
 from daf_storage.upkeep._counted import CountedCopy
 
 
@@ -117,7 +119,10 @@ def fill_value(kind: StorageType, along: EntryAlignment, empty: Any, *, what: st
 CopyIfExists: TypeAlias = Literal["error", "replace", "skip"]
 """What becomes of a property that the destination has: an error, or it is replaced, or it stays."""
 
-_KNOWN: tuple[CopyIfExists, ...] = ("error", "replace", "skip")
+PropertyKey: TypeAlias = tuple[str, ...]
+"""Axis and vector; or rows, columns and matrix."""
+
+_VECTOR: Final = 2
 
 
 @dataclass
@@ -147,13 +152,12 @@ class Copier:
     def __post_init__(self) -> None:
         check_reader(self.source, self.function)
         check_writer(self.destination, self.function)
-        check_copy_if_exists(self.if_exists)
+        if self.if_exists not in get_args(CopyIfExists):
+            raise errors.InvalidInputError(
+                f"invalid if_exists: {self.if_exists!r}; pass 'error', 'replace' or 'skip'"
+            )
         self._if_exists: IfExists = "replace" if self.if_exists == "replace" else "error"
         self._writing: Any = {"if_exists": self._if_exists, "packed": self.packed}
-
-    @property
-    def _as_stored(self) -> Any:
-        return {"link": self.link, "memory_bytes": self.memory_bytes, "add": self.add}
 
     def along(self, axis: str, target: str) -> EntryAlignment:
         """Return where the entries of an axis are in one of the destination."""
@@ -172,19 +176,9 @@ class Copier:
         )
         raise errors.ExistsError(f"{found}; or pass if_exists='skip' to keep what is there")
 
-    def _is_written(
-        self, key: tuple[str, ...], target: tuple[str, ...], empty: Any, exists: Callable[[], bool]
-    ) -> bool:
-        """Return whether a vector or a matrix is written, after checking that it can be."""
-        has_axes = [self.destination.has_axis(axis) for axis in target[:-1]]
-        if all(has_axes) and self._stays(_named(target), exists=exists()):
-            return False
-        what = f"{self.source.location}: {_named(key)}"
-        argument = f"empty={{{key!r}: VALUE}}" if self.is_of_all else "empty="
-        for own, other, is_there in zip(key[:-1], target[:-1], has_axes, strict=True):
-            if is_there or not self.is_trial:
-                self.along(own, other).check(empty, what=what, key=argument)
-        return not self.is_trial
+    def _copy(self, changes: TreeTransaction, path: str, stored: Stored) -> None:
+        how: Any = {"link": self.link, "memory_bytes": self.memory_bytes, "add": self.add}
+        copy_stored(changes, path, stored, **how)
 
     def scalar(self, name: str, target: str, *, dtype: Any = None, default: Any = REQUIRED) -> None:
         """Copy a scalar; see `copy_scalar`."""
@@ -210,34 +204,66 @@ class Copier:
         entries = self.source.get_pa_vector(axis, "name")
         self.destination.add_axis(target, entries, if_exists=self._if_exists)
 
-    def vector(
+    def property(
         self,
-        key: tuple[str, str],
-        target: tuple[str, str],
+        key: PropertyKey,
+        target: PropertyKey,
         *,
         dtype: Any = None,
         default: Any = REQUIRED,
         empty: Any = None,
+        relayout: bool = True,
     ) -> None:
-        """Copy a vector; see `copy_vector`."""
-        source, destination = self.source, self.destination
-        if not self._is_written(key, target, empty, lambda: destination.has_vector(*target)):
-            return
-        along = self.along(key[0], target[0])
-        what = f"{source.location}: {_named(key)}"
-        if not source.has_vector(*key):
-            if default is None:
+        """Copy a vector or a matrix; see `copy_vector` and `copy_matrix`."""
+        destination = self.destination
+        has_axes = [destination.has_axis(axis) for axis in target[:-1]]
+        if all(has_axes):
+            exists = (
+                destination.has_vector(*target)
+                if len(target) == _VECTOR
+                else destination.has_matrix(*target, relayout=relayout or self.is_trial)
+            )
+            if self._stays(_named(target), exists=exists):
                 return
-            source = MemoryDaf(name="!")
-            source.add_axis(key[0], self.source.get_pa_vector(key[0], "name"))
-            values = self.source.get_np_vector(*key, default=default)
-            source.set_vector(*key, values)
+        what = f"{self.source.location}: {_named(key)}"
+        argument = f"empty={{{key!r}: VALUE}}" if self.is_of_all else "empty="
+        for own, other, is_there in zip(key[:-1], target[:-1], has_axes, strict=True):
+            if is_there or not self.is_trial:
+                self.along(own, other).check(empty, what=what, key=argument)
+        source = None if self.is_trial else self._holder(key, default)
+        if source is not None and len(target) == _VECTOR:
+            self._vector(source, key, target, dtype, empty)
+        elif source is not None:
+            self._matrix(source, key, target, dtype, empty, relayout=relayout)
+
+    def _holder(self, key: PropertyKey, default: Any) -> DafReader | None:
+        """Return the source, or a data set with the default; None if there is nothing to copy."""
+        source, is_vector = self.source, len(key) == _VECTOR
+        if source.has_vector(*key) if is_vector else source.has_matrix(*key):
+            return source
+        if default is None:
+            return None
+        holder = MemoryDaf(name="!")
+        for axis in {*key[:-1]}:
+            holder.add_axis(axis, source.get_pa_vector(axis, "name"))
+        if is_vector:
+            holder.set_vector(key[0], key[1], source.get_np_vector(*key, default=default))
+        else:
+            values = source.get_np_matrix(*key, default=default)
+            holder.set_matrix(key[0], key[1], key[2], values, relayout=False)
+        return holder
+
+    def _vector(
+        self, source: DafReader, key: PropertyKey, target: PropertyKey, dtype: Any, empty: Any
+    ) -> None:
+        along = self.along(key[0], target[0])
         stored = source.open_vector(*key)
         attributes = self._attributes(stored, along)
-        with destination.new_vector(*target, **self._writing) as (path, changes):
+        with self.destination.new_vector(*target, **self._writing) as (path, changes):
             if dtype is None and along.places is None and attributes == stored.attributes:
-                copy_stored(changes, path, stored, **self._as_stored)
+                self._copy(changes, path, stored)
                 return
+            what = f"{source.location}: {_named(key)}"
             kind = _kind(stored.info.storage_type, dtype, what=what)
             fill = fill_value(kind, along, empty, what=what)
             found = aligned_vector(stored.values(), along, fill, dtype, what=what)
@@ -258,33 +284,18 @@ class Copier:
         )
         return stored.attributes if is_known else convention_attributes(stored.convention)
 
-    def matrix(
+    def _matrix(
         self,
-        key: tuple[str, str, str],
-        target: tuple[str, str, str],
+        source: DafReader,
+        key: PropertyKey,
+        target: PropertyKey,
+        dtype: Any,
+        empty: Any,
         *,
-        dtype: Any = None,
-        default: Any = REQUIRED,
-        empty: Any = None,
-        relayout: bool = True,
+        relayout: bool,
     ) -> None:
-        """Copy a matrix; see `copy_matrix`."""
-        source, destination = self.source, self.destination
-        either = relayout or self.is_trial
-        if not self._is_written(
-            key, target, empty, lambda: destination.has_matrix(*target, relayout=either)
-        ):
-            return
+        destination = self.destination
         rows, columns = self.along(key[0], target[0]), self.along(key[1], target[1])
-        what = f"{source.location}: {_named(key)}"
-        if not source.has_matrix(*key):
-            if default is None:
-                return
-            source = MemoryDaf(name="!")
-            for axis in {*key[:2]}:
-                source.add_axis(axis, self.source.get_pa_vector(axis, "name"))
-            values = self.source.get_np_matrix(*key, default=default)
-            source.set_matrix(*key, values, relayout=False)
         stored = ordered(source.open_orientations(*key)[0])
         is_square = target[0] == target[1]
         is_as_stored = (
@@ -295,30 +306,26 @@ class Copier:
         both = relayout and not is_square
         follows: Any = "follows" if both or self._if_exists == "replace" else "goes"
         with destination.batch():
-            with destination.new_matrix(*target, **self._writing, flipped=follows) as (
-                path,
-                changes,
-            ):
+            with destination.new_matrix(*target, **self._writing, flipped=follows) as new:
+                path, changes = new
                 if is_as_stored:
-                    copy_stored(changes, path, self._shown(stored), **self._as_stored)
+                    self._copy(changes, path, self._shown(stored))
                 else:
+                    what = f"{source.location}: {_named(key)}"
                     part, is_sparse = self._part(stored, rows, columns, empty, dtype, what=what)
                     write_assembled(changes, path, [part], is_sparse=is_sparse, add=self.add)
             if not both:
                 return
-            flipped = (key[1], key[0], key[2])
-            if is_as_stored and key[0] != key[1] and source.has_matrix(*flipped, relayout=False):
-                other = self._shown(ordered(source.open_matrix(*flipped)))
-                pair = (target[1], target[0], target[2])
-                with destination.new_matrix(*pair, **self._writing, flipped="stays") as (
-                    path,
-                    changes,
-                ):
-                    copy_stored(changes, path, other, **self._as_stored)
-            else:
+            is_copied = is_as_stored and key[0] != key[1]
+            flipped = source.find_matrix(key[1], key[0], key[2]) if is_copied else None
+            if flipped is None:
                 destination.relayout_matrix(
                     *target, **self._writing, memory_bytes=self.memory_bytes
                 )
+                return
+            pair = (target[1], target[0], target[2])
+            with destination.new_matrix(*pair, **self._writing, flipped="stays") as (path, changes):
+                self._copy(changes, path, self._shown(ordered(flipped)))
 
     def _shown(self, stored: StoredMatrix) -> Any:
         return stored if self.counted is None else self.counted.matrix(stored)
@@ -354,7 +361,7 @@ class Copier:
         return part, is_sparse and (not is_embedded or bool(empty == 0))
 
 
-def _named(key: tuple[str, ...]) -> str:
+def _named(key: PropertyKey) -> str:
     """Return a vector or a matrix in words."""
     *axes, name = key
     if len(axes) == 1:
@@ -368,16 +375,6 @@ def _kind(stored: StorageType, dtype: Any, *, what: str) -> StorageType:
         check_string_dtype(dtype, what=what)
         return stored
     return stored if dtype is None else numeric_type(dtype, what=what)
-
-
-def check_copy_if_exists(value: object) -> CopyIfExists:
-    """Return the answer to what is there already, if it is one."""
-    for known in _KNOWN:
-        if value == known:
-            return known
-    raise errors.InvalidInputError(
-        f"invalid if_exists: {value!r}; pass 'error', 'replace' or 'skip'"
-    )
 
 
 def copy_scalar(
@@ -513,7 +510,7 @@ def copy_vector(  # noqa: PLR0913 - the choices of the reference
     """
     copier = Copier(source, destination, "copy_vector", if_exists, packed=packed)
     target = (reaxis or axis, rename or name)
-    copier.vector((axis, name), target, dtype=dtype, default=default, empty=empty)
+    copier.property((axis, name), target, dtype=dtype, default=default, empty=empty)
 
 
 def copy_matrix(  # noqa: PLR0913 - the choices of the reference
@@ -578,7 +575,7 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
     copier = Copier(
         source, destination, "copy_matrix", if_exists, packed=packed, memory_bytes=memory_bytes
     )
-    copier.matrix(
+    copier.property(
         (rows_axis, columns_axis, name),
         (rows_reaxis or rows_axis, columns_reaxis or columns_axis, rename or name),
         dtype=dtype,
@@ -586,51 +583,3 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
         empty=empty,
         relayout=relayout,
     )
-
-
-def copy_tensor(  # noqa: PLR0913 - the choices of the reference
-    source: DafReader,
-    destination: DafWriter,
-    main_axis: str,
-    rows_axis: str,
-    columns_axis: str,
-    name: str,
-    *,
-    rows_reaxis: str | None = None,
-    columns_reaxis: str | None = None,
-    rename: str | None = None,
-    dtype: Any = None,
-    empty: Any = None,
-    relayout: bool = True,
-    if_exists: CopyIfExists = "error",
-    packed: bool | Packing | None = None,
-) -> None:
-    """Copy a tensor: a matrix ``E_NAME`` for each entry ``E`` of the destination's main axis.
-
-    Where the source has no such matrix, one of the value ``empty`` is stored, or none without it.
-    The other parameters and the errors are those of `copy_matrix`.
-
-    Examples
-    --------
-    >>> import daf_storage
-    >>> one, other = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
-    >>> for daf in (one, other):
-    ...     daf.add_axis("cell", ["A"])
-    ...     daf.add_axis("gene", ["X", "Y"])
-    ...     daf.add_axis("batch", ["U", "V"])
-    >>> one.set_matrix("cell", "gene", "U_count", [[1, 2]])
-    >>> copy_tensor(one, other, "batch", "cell", "gene", "count", empty=0)
-    >>> sorted(other.matrices_set("cell", "gene"))
-    ['U_count', 'V_count']
-    """
-    copier = Copier(source, destination, "copy_tensor", if_exists, packed=packed)
-    axes = (rows_reaxis or rows_axis, columns_reaxis or columns_axis)
-    for entry in destination.axis_entries(main_axis):
-        copier.matrix(
-            (rows_axis, columns_axis, f"{entry}_{name}"),
-            (*axes, f"{entry}_{rename or name}"),
-            dtype=dtype,
-            default=empty,
-            empty=empty,
-            relayout=relayout,
-        )

@@ -45,7 +45,7 @@ from daf_storage.sidecars import (
 )
 from daf_storage.stores import is_remote, scratch
 from daf_storage.trees import Tree
-from daf_storage.upkeep._copy import CopySettings, copy_all, copy_property
+from daf_storage.upkeep._copy import copy_all, copy_property
 
 _STRING_BYTES: Final = 16
 
@@ -432,7 +432,7 @@ def _write(
             new.add_axis(axis, daf.get_pa_vector(axis, "name"))
         for axis, name in plan.vectors:
             stored = daf.open_vector(axis, name)
-            copy_property(new, layout.vector_path(axis, name), stored, CopySettings(), bar.add)
+            copy_property(new, layout.vector_path(axis, name), stored, add=bar.add)
         for rows, cols, name in plan.matrices:
             _write_flipped(ordered(daf.open_matrix(rows, cols, name)), new, bar.add)
         digest = source_digest(tree.source, state, bar.add)

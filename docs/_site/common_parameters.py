@@ -34,7 +34,6 @@ COMMON_PARAMETERS: Final = {
     "kwargs": "As for pyarrow.",
     "labels": "Vectors whose values come with the rows.",
     "link": "Whether files are linked where the file system can, and not copied.",
-    "main_axis": "The axis of which the tensor has a matrix for each entry.",
     "max_bytes": "How much memory a block takes at most.",
     "mode": '``"r"``, ``"r+"``, ``"w+"`` or ``"w"``, as for :func:`open`.',
     "must_exist": "Whether it is an error if there is none.",

@@ -21,7 +21,6 @@ from daf_storage import (
     ZarrDaf,
     errors,
     open_daf,
-    reorder_axes,
 )
 from daf_storage.stores import MmapZipStore
 from tests.support import CELLS, GENES, UMIS, contents, dense, fill
@@ -142,56 +141,6 @@ def test_several_axes_are_reordered_in_one_step(tmp_path: Path, name: str) -> No
     with pytest.raises(errors.AxisNotFoundError):
         daf.reorder_axes({"cell": cells, "nope": [0]})
     assert daf.axis_entries("cell").tolist() == [CELLS[i] for i in cells]
-
-
-def test_data_sets_are_reordered_together(tmp_path: Path) -> None:
-    """An axis that they share has one order afterwards; what goes wrong changes none of them."""
-    first, second = MemoryDaf(), ZarrDaf(tmp_path / "x.daf.zarr", "w")
-    assert isinstance(second, DafWriter)
-    fill(first)
-    second.add_axis("cell", [CELLS[1], CELLS[2], CELLS[0]])
-    second.set_vector("cell", "n", [1, 2, 0])
-    wanted = [CELLS[2], CELLS[1], CELLS[0]]
-    for _ in range(2):  # asked again, there is nothing to do
-        reorder_axes([first, second], {"cell": wanted}, progress="never")
-        for daf in (first, second):
-            assert daf.axis_entries("cell").tolist() == wanted
-        assert second.get_np_vector("cell", "n").tolist() == [2, 1, 0]
-        assert first.get_np_vector("cell", "age").tolist() == [90, 60, 30]
-    other = MemoryDaf()
-    other.add_axis("cell", [*CELLS[:2], "other"])
-    with pytest.raises(errors.EntryNotFoundError, match=CELLS[2]):
-        reorder_axes([first, other], {"cell": CELLS})
-    assert first.axis_entries("cell").tolist() == wanted
-    with pytest.raises(errors.AxisNotFoundError, match="2 data sets: there is no axis 'nope'"):
-        reorder_axes([first, second], {"nope": []})
-
-
-def test_a_failure_between_data_sets_is_taken_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever is stopped after some of them were changed calls again with the same entries."""
-    data_sets = []
-    for name in "ab":
-        daf = ZarrDaf(tmp_path / f"{name}.daf.zarr", "w")
-        assert isinstance(daf, DafWriter)
-        data_sets.append(fill(daf))
-    wanted = CELLS[::-1]
-    reordered = DafWriter.reordered
-
-    def failing(self: DafWriter, *args: Any, **kwargs: Any) -> Any:
-        if self is data_sets[1]:
-            raise RuntimeError("stopped")
-        return reordered(self, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DafWriter, "reordered", failing)
-        with pytest.raises(RuntimeError):
-            reorder_axes(data_sets, {"cell": wanted}, progress="never")
-    assert [daf.axis_entries("cell").tolist() for daf in data_sets] == [CELLS, CELLS]
-    data_sets[0].reorder_axis("cell", wanted, progress="never")  # as if stopped in between
-    reorder_axes(data_sets, {"cell": wanted}, progress="never")
-    assert [daf.axis_entries("cell").tolist() for daf in data_sets] == [wanted, wanted]
 
 
 # Packing of single properties

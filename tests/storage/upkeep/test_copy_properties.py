@@ -18,7 +18,6 @@ from daf_storage import (
     copy_axis,
     copy_matrix,
     copy_scalar,
-    copy_tensor,
     copy_vector,
     errors,
     open_daf,
@@ -213,19 +212,6 @@ def test_recorded_relations_are_kept_where_they_hold() -> None:
         copy_vector(source, daf, "cell", "type")
         assert daf.vector_info("cell", "type").entries_of == expected
         assert daf.get_np_vector("cell", "type").tolist() == ["c", "", "a"]
-
-
-def test_tensors() -> None:
-    """A matrix for each entry of the main axis; of ``empty`` where the source has none."""
-    source, destination = filled(), empty(CELLS)
-    for daf in (source, destination):
-        daf.add_axis("batch", ["U", "V"])
-    source.set_matrix("cell", "gene", "U_part", UMIS)
-    copy_tensor(source, destination, "batch", "cell", "gene", "part", rename="p")
-    assert destination.matrices_set("cell", "gene") == {"U_p"}
-    copy_all(source, destination, empty={("batch", "cell", "gene", "part"): 0})
-    assert destination.get_np_matrix("cell", "gene", "U_part").tolist() == UMIS.tolist()
-    assert destination.get_np_matrix("gene", "cell", "V_part").sum() == 0
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

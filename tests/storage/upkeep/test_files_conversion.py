@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +18,8 @@ from daf_storage import (
     convert,
     copy_all,
     errors,
-    files_to_zarr,
     open_daf,
     verify,
-    zarr_to_files,
 )
 from tests.suites.examples import contents, fill_served
 
@@ -55,9 +52,9 @@ def test_files_are_shared(tmp_path: Path, served: DafWriter) -> None:
     """In both directions the numbers are the same files; or copies, on request."""
     with FilesDaf(tmp_path / "x.daf", "w") as daf:
         copy_all(served, daf)
-    files_to_zarr(tmp_path / "x.daf", tmp_path / "y.daf.zarr", zarr_format=3)
-    zarr_to_files(tmp_path / "y.daf.zarr", tmp_path / "z.daf")
-    zarr_to_files(tmp_path / "y.daf.zarr", tmp_path / "copy.daf", link=False)
+    convert(tmp_path / "x.daf", tmp_path / "y.daf.zarr", zarr_format=3, link=True)
+    convert(tmp_path / "y.daf.zarr", tmp_path / "z.daf", link=True)
+    convert(tmp_path / "y.daf.zarr", tmp_path / "copy.daf")
     name = "matrices/cell/gene/UMIs.data"
     files = [tmp_path / p for p in (f"x.daf/{name}", f"z.daf/{name}", f"copy.daf/{name}")]
     files.append(tmp_path / "y.daf.zarr/matrices/cell/gene/UMIs/c/0/0")
@@ -76,7 +73,7 @@ def test_shared_files_are_never_written_in_place(tmp_path: Path, changed: str) -
         for name in ("replaced", "filled", "left", "deleted"):
             daf.set_vector("cell", name, np.arange(3.0))
         daf.set_matrix("cell", "cell", "near", np.eye(3))
-    zarr_to_files(tmp_path / "x.daf.zarr", tmp_path / "y.daf")
+    convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf", link=True)
     other = tmp_path / ("y.daf" if changed == "x.daf.zarr" else "x.daf.zarr")
     before = {path: path.read_bytes() for path in other.rglob("*") if path.is_file()}
     assert sum(path.stat().st_nlink == 2 for path in before) == 5
@@ -94,21 +91,9 @@ def test_shared_files_are_never_written_in_place(tmp_path: Path, changed: str) -
     assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
 
 
-def test_other_paths_are_refused(tmp_path: Path) -> None:
-    """Archives, other formats and servers have `convert`; what is there stays."""
+def test_an_existing_target(tmp_path: Path) -> None:
+    """What is there stays, unless it is to be replaced."""
     FilesDaf(tmp_path / "x.daf", "w").set_scalar("n", 1)
-    cases: list[tuple[Any, str, str]] = [
-        (files_to_zarr, "x.daf", "y.daf.zarr.zip"),
-        (files_to_zarr, "x.daf.zarr", "y.daf.zarr"),
-        (files_to_zarr, "x.daf.zip", "y.daf.zarr"),
-        (zarr_to_files, "x.daf", "y.daf"),
-        (zarr_to_files, "x.daf.zarr", "y.h5df"),
-    ]
-    for function, source, destination in cases:
-        with pytest.raises(errors.InvalidInputError, match=r"expected the path of .*convert\(\)"):
-            function(tmp_path / source, tmp_path / destination)
-    with pytest.raises(errors.InvalidInputError, match="expected the path of"):
-        files_to_zarr("https://localhost/x.daf", tmp_path / "y.daf.zarr")
     FilesDaf(tmp_path / "y.daf", "w").set_scalar("old", 1)
     with pytest.raises(errors.ExistsError):
         convert(tmp_path / "x.daf", tmp_path / "y.daf")
@@ -124,7 +109,7 @@ def test_line_breaks(tmp_path: Path) -> None:
     with pytest.raises(
         errors.UnsupportedInputError, match=r"'two\\nlines' at position 1, .*\.h5df"
     ):
-        zarr_to_files(tmp_path / "x.daf.zarr", tmp_path / "x.daf")
+        convert(tmp_path / "x.daf.zarr", tmp_path / "x.daf")
     assert not (tmp_path / "x.daf").exists()
 
 
